@@ -1,0 +1,186 @@
+"""What a connector is: options, sources, sinks. Every technology implements these and nothing more.
+
+A position is "next offset to read", per partition. Offsets may have holes, so
+they are never subtracted to count rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a connector, declared once: parsing, docs and ``connectors describe`` read it.
+
+    ``kind`` is str, int, bool or float; ``applies_to`` is "server", "stream" or "table".
+    A ``secret`` never shows in logs, errors, ``check`` or ``explain``.
+    """
+
+    name: str
+    kind: type
+    meaning: str
+    applies_to: str
+    default: object = None
+    required: bool = False
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of one partition, in log order, as parallel columns.
+
+    ``next_offset`` is the position after them (past any hole that follows). ``values[i]`` is None
+    for a null value. ``headers`` is None where no message has any.
+    """
+
+    topic: str
+    partition: int
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    next_offset: int
+    headers: Sequence[Sequence[tuple[str, bytes]] | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """What a partition holds: offsets from ``earliest`` (inclusive) to ``end`` (exclusive)."""
+
+    earliest: int
+    end: int
+
+
+class Reader(Protocol):
+    """Reads partitions of one topic from given positions; owned by one thread."""
+
+    def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
+        """Give what has arrived, at most ``max_messages``; waits up to ``timeout_s`` for the first.
+
+        At most one ``Messages`` a partition. A partition whose position only moved over holes
+        gives empty ``Messages`` with the new ``next_offset``.
+
+        Raises:
+          UnavailableError: the broker is down; calling again later goes on without loss.
+          GoneError: the position lies below what the log still holds, or the topic is gone.
+        """
+
+    def pause(self, partitions: Iterable[int]) -> None:
+        """Stop fetching these partitions; their buffers are given back."""
+
+    def resume(self, partitions: Iterable[int]) -> None:
+        """Fetch them again from where they stood."""
+
+    def close(self) -> None:
+        """Give everything back; twice is harmless."""
+
+
+class Source(Protocol):
+    """One topic of a log-like technology."""
+
+    topic: str
+
+    def ranges(self) -> Mapping[int, OffsetRange]:
+        """Give each partition's present range; every partition of the topic is in it.
+
+        Raises:
+          UnavailableError, GoneError.
+        """
+
+    def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:
+        """Give, per partition, the first offset with a message timestamp >= ``timestamp_ms``, else its end."""
+
+    def reader(self, positions: Mapping[int, int]) -> Reader:
+        """Open a reader at exactly these positions; partitions not named are not read."""
+
+    def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, bytes | None]:
+        """Give the raw values at these offsets, for error rows; a missing one is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """One column of a target table. ``sql_type`` is the standard's spelling, such as DECIMAL(10, 2)."""
+
+    name: str
+    sql_type: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """A table that rows are written to. ``key`` names PRIMARY KEY columns; empty: rows are appended."""
+
+    name: str
+    columns: tuple[TableColumn, ...]
+    key: tuple[str, ...]
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class Transaction(Protocol):
+    """One open transaction of a database; everything in it commits together or not at all."""
+
+    connection: Any
+    """The SQLAlchemy connection, for the checkpoint's own tables."""
+
+    def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
+        """Insert rows, replacing those whose key is there. Keys are distinct within one call."""
+
+    def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
+        """Delete the rows of these keys."""
+
+    def append(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
+        """Insert rows into a table without a key."""
+
+
+class Database(Protocol):
+    """A relational database as sink and as home of the checkpoint."""
+
+    def begin(self) -> AbstractContextManager[Transaction]:
+        """Open a transaction: commits on leaving the block, rolls back on an exception.
+
+        Raises:
+          UnavailableError: the database is down or the connection broke. Raised by the commit
+            itself, it may have happened: the caller must look at its epoch and cut to know.
+        """
+
+    def prepare(self, tables: Sequence[TargetTable]) -> None:
+        """Create the tables that are missing.
+
+        Raises:
+          MismatchError: a table is there with other columns or another key; names the difference.
+        """
+
+    def close(self) -> None:
+        """Give every connection back."""
+
+
+class Connector(Protocol):
+    """One technology. Entry point group ``rowtide.connectors``, named as the wrapper in lower case."""
+
+    name: str
+    description: str
+    options: Sequence[Option]
+
+    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> Source:
+        """Give the source of a foreign stream from its server's and its own options.
+
+        Raises:
+          OptionError: names the option and says what is allowed.
+        """
+
+    def database(self, server: Mapping[str, str]) -> Database:
+        """Give the database of a server; an OptionError where this technology is none."""
+
+    def check(self, server: Mapping[str, str]) -> str:
+        """Try a connection; give one line of what answered.
+
+        Raises:
+          OptionError, UnavailableError.
+        """

@@ -1,0 +1,28 @@
+"""Connector errors by consequence; the service maps them to its own."""
+
+from __future__ import annotations
+
+
+class ConnectorError(Exception):
+    """Base: a message in lower case that names the thing, and a hint of whole sentences."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class OptionError(ConnectorError):
+    """An option is unknown, missing or has a wrong value; nothing was opened."""
+
+
+class UnavailableError(ConnectorError):
+    """The broker or database is down or refuses for now: back off and try again."""
+
+
+class GoneError(ConnectorError):
+    """What was asked for no longer exists: offsets aged out, topic or table deleted."""
+
+
+class MismatchError(ConnectorError):
+    """What exists does not fit what was declared, such as a table with other columns."""

@@ -1,0 +1,1 @@
+"""What commits together with the output: positions, bounds, epochs, decisions, errors, snapshots."""

@@ -1,0 +1,12 @@
+"""The ``rowtide`` command: one command a file, imported only when it is called."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(name="rowtide", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def root() -> None:
+    """Streaming SQL from Kafka into a relational database, exactly once, live and on Spark."""

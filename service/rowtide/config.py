@@ -1,0 +1,1 @@
+"""Settings as frozen values: from a TOML file, environment variables and defaults."""

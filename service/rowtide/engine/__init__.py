@@ -1,0 +1,1 @@
+"""The procedural engine: labels, units, tables, aggregators and joins, row by row."""

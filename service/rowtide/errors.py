@@ -1,0 +1,126 @@
+"""Errors by consequence: the class says what its catcher will do.
+
+| base class         | what the catcher does                                     |
+|--------------------|-----------------------------------------------------------|
+| StatementError     | shows it to the user, caret and all; nothing has changed  |
+| RejectedRowError   | sends this one row to the error stream and goes on        |
+| TransientError     | backs off and repeats the step                            |
+| SupersededError    | stops at once, exit 3: another process took the pipeline  |
+| FaultError         | stops the pipeline: an invariant broke                    |
+
+A message is a fragment, lower case, without a full stop, naming the kind of
+thing and its name in double quotes. A hint is whole sentences: what to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a text something stands: 1-based line and column, and how many characters."""
+
+    line: int
+    column: int
+    length: int = 1
+
+
+class RowtideError(Exception):
+    """Base of every error that Rowtide raises itself."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class StatementError(RowtideError):
+    """A statement, setting or file that the user wrote cannot be accepted; nothing has changed."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        place: Place | None = None,
+        file: str | None = None,
+        text: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.place = place
+        self.file = file
+        self.text = text
+
+    def render(self) -> str:
+        """Give the message as the terminal shows it: place, statement line with caret, hint."""
+        where = ""
+        if self.file is not None:
+            where = f"{self.file}:"
+        if self.place is not None:
+            where += f"{self.place.line}:{self.place.column}:"
+        lines = [f"{where} error: {self.message}" if where else f"error: {self.message}"]
+        if self.place is not None and self.text is not None:
+            source = self.text.splitlines()
+            if 1 <= self.place.line <= len(source):
+                line = source[self.place.line - 1]
+                lines.append(line)
+                pad = "".join("\t" if char == "\t" else " " for char in line[: self.place.column - 1])
+                lines.append(pad + "^" * max(1, min(self.place.length, len(line) - len(pad))))
+        if self.hint is not None:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class Reason(StrEnum):
+    """Why a row was rejected; the first word of REASON in the error stream (sql-decisions 22)."""
+
+    DECODE = "DECODE"
+    MISSING_FIELD = "MISSING_FIELD"
+    TYPE = "TYPE"
+    NULL_KEY = "NULL_KEY"
+    CAST = "CAST"
+    OVERFLOW = "OVERFLOW"
+    DIVISION_BY_ZERO = "DIVISION_BY_ZERO"
+    FUTURE = "FUTURE"
+    CONSTRAINT = "CONSTRAINT"
+    FUNCTION = "FUNCTION"
+    TOMBSTONE = "TOMBSTONE"
+    BOUND = "BOUND"
+    LATE = "LATE"
+    """Not in the list of the decision: what a LATE row says, so that REASON is never empty."""
+
+
+class RejectedRowError(RowtideError):
+    """One row cannot be worked off: it goes to the error stream and the pipeline goes on."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class TransientError(RowtideError):
+    """A dependency (broker, database) is down or slow: back off and repeat the step."""
+
+
+class SupersededError(RowtideError):
+    """Another process has taken this pipeline's next epoch; nothing of ours was committed."""
+
+
+class FaultError(RowtideError):
+    """An invariant broke: stop, so that nothing wrong is committed."""
+
+
+class BoundRegressionError(StatementError):
+    """An explicit rowtime bound went back; nothing has changed (sql-decisions 12)."""
+
+    def __init__(self, relation: str, partition: int, *, held: int, offered: int) -> None:
+        super().__init__(
+            f'rowtime bound of "{relation}" partition {partition} cannot go back: '
+            f"it is {held}, {offered} was offered"
+        )
+        self.relation = relation
+        self.partition = partition
+        self.held = held
+        self.offered = offered

@@ -1,0 +1,81 @@
+"""The typed tree of a scalar expression: frozen, compared by value, picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rowtide.rows.types import TIMESTAMP, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant in row form (see ``rows.types``); None is NULL."""
+
+    value: object
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRef:
+    """Field ``index`` of the input row."""
+
+    index: int
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class RowtimeRef:
+    """The ROWTIME of the input row."""
+
+    type: Type = TIMESTAMP
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A scalar function or operator of ``expr.functions``, by its name there.
+
+    ``AND``, ``OR``, ``CASE``, ``COALESCE`` look at an argument only where the
+    ones before it leave the answer open: an error in an argument that was not
+    looked at is no error. ``CASE`` has the arguments condition, value,
+    condition, value, ..., otherwise.
+    """
+
+    function: str
+    args: tuple[Expr, ...]
+    type: Type
+
+
+Expr = Literal | FieldRef | RowtimeRef | Call
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """An aggregate of ``operators.aggregates``, by name; ``argument`` None is COUNT(*)."""
+
+    function: str
+    argument: Expr | None
+    type: Type
+    distinct: bool = False
+    condition: Expr | None = None
+
+
+def fields_used(expr: Expr) -> frozenset[int]:
+    """Give the input fields that an expression reads."""
+    match expr:
+        case FieldRef(index=index):
+            return frozenset({index})
+        case Call(args=args):
+            return frozenset().union(*(fields_used(arg) for arg in args))
+        case _:
+            return frozenset()
+
+
+def uses_rowtime(expr: Expr) -> bool:
+    """Tell whether an expression reads ROWTIME."""
+    match expr:
+        case RowtimeRef():
+            return True
+        case Call(args=args):
+            return any(uses_rowtime(arg) for arg in args)
+        case _:
+            return False

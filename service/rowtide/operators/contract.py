@@ -1,0 +1,131 @@
+"""What an operator is.
+
+An operator takes trays and bounds at its ports, one ``step`` at a time, and
+gives trays, a bound and faults. It holds:
+
+* any cut of the same input into steps gives the same output rows in the same
+  order (law 1): state changes row by row, a tray is only transport;
+* its bound never goes back and is passed on also when rows are dropped (law 3);
+* ``snapshot`` then ``restore`` into a fresh operator of the same node changes
+  nothing that comes out later;
+* snapshots of operators that ran on parts of the input, split by
+  ``plan.nodes.partition_key``, can be ``merge``-d into the one that a single
+  operator would have (how Spark hands over);
+* every row that went in is accounted for (law 4).
+
+Operators are not thread-safe and never keep an array that they were given
+without owning it: trays are immutable, so keeping one is owning it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from rowtide.errors import FaultError, Reason
+from rowtide.rows.rowop import Row
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import Bound
+
+State = Mapping[str, pa.Table]
+"""What an operator remembers, as named Arrow tables. What is keyed has a row a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One row that was late or rejected: becomes a row of the error stream.
+
+    ``origin`` and ``counter`` find the message that the row came from, if it
+    still is a source's row; ``bound`` is the least rowtime that would have been
+    accepted (ms; None where time was not the reason); ``row`` is in row form.
+    """
+
+    relation: str
+    reason: Reason
+    message: str
+    rowtime: int | None
+    origin: int
+    counter: int
+    row: Row | None = None
+    bound: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """LATE or REJECTED."""
+        return "LATE" if self.reason is Reason.LATE else "REJECTED"
+
+
+@dataclass(slots=True)
+class Account:
+    """Where the input rows of one operator went; see law 4 of the architecture."""
+
+    rows_in: int = 0
+    done: int = 0
+    filtered: int = 0
+    late: int = 0
+    rejected: int = 0
+    rows_out: int = 0
+
+    def add(self, other: Account) -> None:
+        """Add another operator's account to this one."""
+        for name in ACCOUNT_FIELDS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def check(self, relation: str, held: int) -> None:
+        """Check law 4.
+
+        Raises:
+          FaultError: if rows in are not done + filtered + late + rejected + held.
+        """
+        explained = self.done + self.filtered + self.late + self.rejected + held
+        if explained != self.rows_in:
+            raise FaultError(
+                f'rows of "{relation}" are not accounted for: {self.rows_in} in, {self.done} done, '
+                f"{self.filtered} filtered, {self.late} late, {self.rejected} rejected, {held} held"
+            )
+
+    def to_arrow(self) -> pa.Table:
+        """Give the account as a table of one row, for a snapshot."""
+        return pa.table({name: [getattr(self, name)] for name in ACCOUNT_FIELDS})
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> Account:
+        """Read what ``to_arrow`` gave; several rows (of merged snapshots) are added up."""
+        return cls(**{name: sum(table.column(name).to_pylist()) for name in ACCOUNT_FIELDS})
+
+
+ACCOUNT_FIELDS = ("rows_in", "done", "filtered", "late", "rejected", "rows_out")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What one step gave: rows, then the bound that follows them, and faults in order of their rows."""
+
+    tray: Tray | None
+    bound: Bound
+    faults: Sequence[Fault] = field(default=())
+
+
+class Operator(Protocol):
+    """One step of the dataflow. Ports are numbered like the inputs of its plan node."""
+
+    account: Account
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """Take rows and the bound that follows them at ``port``; give what can leave now.
+
+        Each input's rows come in consistent time order (a Sort's and a Promote's input and those
+        below a Merge: in log order). ``bound`` is at least what the port has promised before.
+        """
+
+    def held(self) -> int:
+        """Count the input rows for which output may still come."""
+
+    def snapshot(self) -> State:
+        """Give everything the operator remembers; the operator goes on unchanged."""
+
+    def restore(self, state: State) -> None:
+        """Take over what ``snapshot`` of an operator of the same node gave; called before any step."""

@@ -1,0 +1,309 @@
+"""The nodes of a relational plan.
+
+A node says everything that an operator needs to do its step, and names its
+inputs; nodes are frozen, picklable and compared by value, so two readers of
+one view share one node. ``relation`` is the catalog name of the relation whose
+own text the node comes from: error rows, accounts and ``--why-not`` use it.
+
+``partition_key`` gives, for each input, the fields by which the operator can be
+split: rows that agree on them meet, rows that do not never do. None: it cannot
+be split. ``ROW_WISE`` nodes may be split any way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from rowtide.expr.tree import AggregateCall, Expr
+from rowtide.rows.rowop import Row
+from rowtide.rows.types import RowType
+
+PartitionKey = tuple[tuple[int, ...], ...]
+
+
+class BoundPolicy(Enum):
+    """What a promotion does with the bounds of its input (sql-decisions 11)."""
+
+    PASS = "pass"
+    """They are explicit bounds of a foreign stream and already speak of promoted time."""
+    DROP = "drop"
+    """They speak of the old rowtime and say nothing of the new one."""
+    MAP = "map"
+    """The new rowtime is a monotonic expression of the old one: apply it to the bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where rows enter: a stream or foreign stream, partition by partition, in log order.
+
+    Bounds that come out of it are explicit ones only: the rows of a source
+    promise nothing until a Sort has judged them. A ``foreign`` source judges
+    nothing itself: each reader does where it first needs order.
+    """
+
+    relation: str
+    row_type: RowType
+    foreign: bool = False
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """No inputs."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """Where changes of an engine table enter that no pump brings: its INSERT statements, a scenario.
+
+    ``loaded_once``: only the pipeline's own INSERT statements fill it, so there
+    is no bound to wait for (sql-decisions 17). ``rows`` are those statements' rows.
+    """
+
+    relation: str
+    row_type: RowType
+    rows: tuple[Row, ...] = ()
+    loaded_once: bool = False
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """No inputs."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Keep the rows for which ``condition`` is TRUE; the others are filtered."""
+
+    relation: str
+    input: Node
+    condition: Expr
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def row_type(self) -> RowType:
+        """That of the input."""
+        return self.input.row_type
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Compute ``expressions`` for each row; a row for which one fails is rejected."""
+
+    relation: str
+    input: Node
+    expressions: tuple[Expr, ...]
+    row_type: RowType
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class Promote:
+    """Give each row the rowtime that ``rowtime`` (a TIMESTAMP) computes from it.
+
+    NULL is rejected (MISSING_FIELD). Where ``max_ahead_ms`` is given, a row
+    further ahead of its old rowtime than that is rejected (FUTURE).
+    """
+
+    relation: str
+    input: Node
+    rowtime: Expr
+    bounds: BoundPolicy
+    max_ahead_ms: int | None = None
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def row_type(self) -> RowType:
+        """That of the input."""
+        return self.input.row_type
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """t-sort: judge lateness, and release rows in time order (sql-decisions 9, 10).
+
+    With H the highest rowtime seen, a row is late iff t + within < H; rows with
+    t <= H - within leave, ties in order of arrival. ``within_ms`` 0 judges only.
+    ``relation`` is the one that error rows name.
+    """
+
+    relation: str
+    input: Node
+    within_ms: int
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def row_type(self) -> RowType:
+        """That of the input."""
+        return self.input.row_type
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Put several ordered inputs into one order by consistent time (sql-decisions 14).
+
+    With one input it merges the partitions of the source below it; with
+    several it is UNION ALL, or the pumps into one stream, in that order.
+    """
+
+    relation: str
+    sources: tuple[Node, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The sources, in their order."""
+        return self.sources
+
+    @property
+    def row_type(self) -> RowType:
+        """That of the first source."""
+        return self.sources[0].row_type
+
+
+class PeriodEdge(Enum):
+    """Which way a row's rowtime is rounded to find its period."""
+
+    FLOOR = "FLOOR"
+    CEIL = "CEIL"
+    EXACT = "EXACT"
+    """GROUP BY ROWTIME: every rowtime is a period of its own."""
+
+
+class CalendarUnit(Enum):
+    """Units that FLOOR and CEIL round to; the first four have a fixed length."""
+
+    SECOND = "SECOND"
+    MINUTE = "MINUTE"
+    HOUR = "HOUR"
+    DAY = "DAY"
+    WEEK = "WEEK"
+    MONTH = "MONTH"
+    QUARTER = "QUARTER"
+    YEAR = "YEAR"
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The periods of a group: a calendar unit, or ``step_ms`` aligned to the epoch plus an offset.
+
+    FLOOR and STEP periods are half-open [start, end); CEIL (start, end].
+    """
+
+    edge: PeriodEdge
+    unit: CalendarUnit | None = None
+    step_ms: int | None = None
+    offset_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupByPeriod:
+    """Group by a period of the rowtime and further keys; one row a group when its period closes.
+
+    Out: the period's value (start for FLOOR, end for CEIL, the rowtime for EXACT) as first field,
+    then ``keys``, then ``aggregates``; rowtime is the period's end (sql-decisions 2), rows of one
+    closing in the order in which their keys first appeared. ``keys`` and the aggregates' arguments
+    are fields of the input: a Project below computes them.
+    """
+
+    relation: str
+    input: Node
+    period: Period
+    keys: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    row_type: RowType
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTable:
+    """An engine table: applies rowops by primary key and gives its changelog.
+
+    An INSERT of a key that is there gives DELETE old, INSERT new; a DELETE needs the key fields
+    only and of a key that is not there gives nothing (sql-decisions 20). A NULL in the key is
+    rejected (NULL_KEY). Without ``key`` rows are a multiset, and a DELETE takes away one equal row.
+    """
+
+    relation: str
+    input: Node
+    key: tuple[int, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The changes."""
+        return (self.input,)
+
+    @property
+    def row_type(self) -> RowType:
+        """That of the input."""
+        return self.input.row_type
+
+
+class JoinKind(Enum):
+    """What becomes of a stream row without a match."""
+
+    INNER = "INNER"
+    LEFT = "LEFT"
+
+
+@dataclass(frozen=True, slots=True)
+class AsOfJoin:
+    """Join each stream row with the table as of the row's rowtime (sql-decisions 17).
+
+    Input 0 is the table's changelog, input 1 the stream. A stream row at T waits for the table's
+    bound >= T + 1 ms and sees the changes of T. Rows match where the key fields are equal and not
+    NULL. Out: the stream's fields, then the table's; rowtime and tie-break of the stream row.
+    """
+
+    relation: str
+    table: Node
+    stream: Node
+    table_key: tuple[int, ...]
+    stream_key: tuple[int, ...]
+    kind: JoinKind
+    row_type: RowType
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The table, then the stream."""
+        return (self.table, self.stream)
+
+
+Node = (
+    Source | TableSource | Filter | Project | Promote | Sort | Merge | GroupByPeriod | KeyedTable | AsOfJoin
+)
+
+ROW_WISE = (Filter, Project, Promote)
+"""Nodes that look at one row at a time: any split and any order of rows gives the same."""
+
+
+def partition_key(node: Node) -> PartitionKey | None:
+    """Give, for each input of ``node``, the fields by which its operator can be split."""
+    match node:
+        case GroupByPeriod(keys=keys):
+            return (keys,)
+        case KeyedTable(key=key) if key:
+            return (key,)
+        case AsOfJoin(table_key=table_key, stream_key=stream_key):
+            return (table_key, stream_key)
+        case _:
+            return None

@@ -1,0 +1,79 @@
+"""A whole pipeline's plan: what the SQL layer hands to the runners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rowtide.plan.nodes import Node
+from rowtide.rows.types import RowType
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """CREATE SERVER: a wrapper with its options, names folded to lower case, quoted ones as they stand."""
+
+    name: str
+    wrapper: str
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignStream:
+    """CREATE FOREIGN STREAM: a relation whose rows a connector brings."""
+
+    name: str
+    row_type: RowType
+    server: str
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignTable:
+    """CREATE FOREIGN TABLE: a table of a database that pumps write to. ``key``: its PRIMARY KEY."""
+
+    name: str
+    row_type: RowType
+    key: tuple[int, ...]
+    server: str
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pump:
+    """CREATE PUMP into a foreign table: the rows of ``node`` are written there.
+
+    ``node`` gives exactly the table's fields in order. Pumps into streams and
+    engine tables are part of those relations' nodes and do not stand here.
+    ``rowtime_field`` is the field of the target that ROWTIME or the group's period feeds, if any:
+    ``replay --from --to`` compares by it (sql-decisions 28).
+    """
+
+    name: str
+    target: str
+    node: Node
+    rowtime_field: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that ``check`` tells and that does not stop a pipeline."""
+
+    relation: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything of a pipeline file, resolved and typed; pure values.
+
+    ``relations`` are all named relations that rows can be read from (streams, foreign streams,
+    views, engine tables) with their nodes: the scenario kit and ``rowtide sql`` read any of them.
+    Sorts and merges stand where order is first needed (``plan.order``).
+    """
+
+    servers: tuple[Server, ...]
+    foreign_streams: tuple[ForeignStream, ...]
+    foreign_tables: tuple[ForeignTable, ...]
+    relations: tuple[tuple[str, Node], ...]
+    pumps: tuple[Pump, ...]
+    notices: tuple[Notice, ...] = ()

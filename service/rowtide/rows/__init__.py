@@ -1,0 +1,1 @@
+"""Row types, rows, opcodes and trays: what flows, in row form and in columnar form."""

@@ -1,0 +1,153 @@
+"""One column of a tray: values and a validity mask.
+
+``values`` is a NumPy array, or an Arrow array where the type has variable
+width. ``valid`` is None where no value is NULL, else a boolean array; what
+``values`` holds where ``valid`` is False means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rowtide.rows.types import Kind, Type
+
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+
+EXACT = Context(prec=80)
+"""Wide enough for the product of two 38-digit decimals: nothing rounds by accident."""
+
+
+def unscaled(value: Decimal, scale: int) -> int:
+    """Give ``value`` times 10**scale; the value must have no more digits than that."""
+    return int(value.scaleb(scale, EXACT))
+
+
+def scaled(value: int, scale: int) -> Decimal:
+    """Give the Decimal of ``value`` units of 10**-scale."""
+    return Decimal(value).scaleb(-scale, EXACT)
+
+
+def arrow_type(kind: Type) -> pa.DataType:
+    """Give the Arrow type that columns of a SQL type have on the wire and in snapshots."""
+    if kind.is_text:
+        return pa.string()
+    if kind.is_binary:
+        return pa.binary()
+    if kind.kind is Kind.DECIMAL:
+        return pa.decimal128(kind.precision or 38, kind.scale)
+    return pa.from_numpy_dtype(kind.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One column; immutable, shared freely between trays."""
+
+    type: Type
+    values: Any
+    valid: Mask | None = None
+
+    @classmethod
+    def from_values(cls, kind: Type, values: Iterable[object]) -> Column:
+        """Make a column from values in row form, None for NULL."""
+        held = list(values)
+        if kind.is_variable_width:
+            return cls.from_arrow(kind, pa.array(held, type=arrow_type(kind)))
+        valid = np.fromiter((value is not None for value in held), dtype=np.bool_, count=len(held))
+        stored = np.zeros(len(held), dtype=kind.dtype)
+        if kind.kind is Kind.DECIMAL:
+            for index, value in enumerate(held):
+                stored[index] = 0 if value is None else unscaled(value, kind.scale)  # type: ignore[arg-type]
+        else:
+            for index, value in enumerate(held):
+                if value is not None:
+                    stored[index] = value
+        return cls(kind, stored, None if valid.all() else valid)
+
+    @classmethod
+    def from_arrow(cls, kind: Type, array: pa.Array) -> Column:
+        """Make a column from an Arrow array of ``arrow_type(kind)``."""
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        valid = None
+        if array.null_count:
+            valid = np.asarray(array.is_valid())
+        if kind.is_variable_width:
+            return cls(kind, array, valid)
+        if kind.kind is Kind.DECIMAL:
+            stored = np.zeros(len(array), dtype=kind.dtype)
+            for index, value in enumerate(array.to_pylist()):
+                stored[index] = 0 if value is None else unscaled(value, kind.scale)
+            return cls(kind, stored, valid)
+        if valid is not None:
+            array = array.fill_null(False if kind.kind is Kind.BOOLEAN else 0)
+        return cls(kind, array.to_numpy(zero_copy_only=False), valid)
+
+    @classmethod
+    def nulls(cls, kind: Type, length: int) -> Column:
+        """Make a column of ``length`` NULLs."""
+        return cls.from_values(kind, [None] * length)
+
+    @classmethod
+    def concat(cls, columns: Sequence[Column]) -> Column:
+        """Put columns of one type behind one another; at least one."""
+        first = columns[0]
+        if len(columns) == 1:
+            return first
+        valid = None
+        if any(column.valid is not None for column in columns):
+            valid = np.concatenate([column.valid_mask() for column in columns])
+        if first.type.is_variable_width:
+            return cls(first.type, pa.concat_arrays([column.values for column in columns]), valid)
+        return cls(first.type, np.concatenate([column.values for column in columns]), valid)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def valid_mask(self) -> Mask:
+        """Give the validity mask, made if there is none."""
+        return np.ones(len(self.values), dtype=np.bool_) if self.valid is None else self.valid
+
+    def take(self, indices: Indices) -> Column:
+        """Give the rows at ``indices``, in that order."""
+        valid = None if self.valid is None else self.valid[indices]
+        if self.type.is_variable_width:
+            return Column(self.type, self.values.take(pa.array(indices)), valid)
+        return Column(self.type, self.values[indices], valid)
+
+    def slice(self, start: int, stop: int) -> Column:
+        """Give the rows from ``start`` (inclusive) to ``stop`` (exclusive), sharing memory."""
+        valid = None if self.valid is None else self.valid[start:stop]
+        if self.type.is_variable_width:
+            return Column(self.type, self.values.slice(start, stop - start), valid)
+        return Column(self.type, self.values[start:stop], valid)
+
+    def to_list(self) -> list[object]:
+        """Give the values in row form, None for NULL."""
+        if self.type.is_variable_width:
+            return list(self.values.to_pylist())
+        listed: list[object] = self.values.tolist()
+        if self.type.kind is Kind.DECIMAL:
+            scale = self.type.scale
+            listed = [scaled(value, scale) for value in listed]  # type: ignore[arg-type]
+        if self.valid is not None:
+            return [
+                value if valid else None for value, valid in zip(listed, self.valid.tolist(), strict=True)
+            ]
+        return listed
+
+    def to_arrow(self) -> pa.Array:
+        """Give the Arrow array of ``arrow_type(self.type)``."""
+        if self.type.is_variable_width:
+            return self.values
+        if self.type.kind is Kind.DECIMAL:
+            return pa.array(self.to_list(), type=arrow_type(self.type))
+        mask = None if self.valid is None else ~self.valid
+        return pa.array(self.values, type=arrow_type(self.type), mask=mask)

@@ -1,0 +1,196 @@
+"""SQL types and row types.
+
+A type fixes three forms of a value, declared here once:
+
+| type                       | in a row (Python)         | in a column (NumPy or Arrow)      |
+|----------------------------|---------------------------|-----------------------------------|
+| BOOLEAN                    | bool                      | bool                              |
+| TINYINT .. BIGINT          | int                       | int8 .. int64                     |
+| REAL, DOUBLE               | float                     | float32, float64                  |
+| DECIMAL(p<=18, s)          | Decimal with s digits     | int64, unscaled                   |
+| DECIMAL(p>18, s)           | Decimal with s digits     | object: Python int, unscaled      |
+| CHAR, VARCHAR              | str                       | Arrow string                      |
+| BINARY, VARBINARY          | bytes                     | Arrow binary                      |
+| DATE                       | int, days since the epoch | int32                             |
+| TIME                       | int, ms of the day        | int64                             |
+| TIMESTAMP                  | int, ms since epoch, UTC  | int64                             |
+| INTERVAL day to second     | int, ms                   | int64                             |
+| INTERVAL year to month     | int, months               | int64                             |
+
+NULL is None in a row and a False in a column's ``valid`` mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+MAX_DECIMAL_PRECISION = 38
+FAST_DECIMAL_PRECISION = 18
+"""The most digits that an int64 holds whatever they are; wider decimals take the slow path."""
+
+
+class Kind(Enum):
+    """The SQL type names."""
+
+    BOOLEAN = "BOOLEAN"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INTEGER = "INTEGER"
+    BIGINT = "BIGINT"
+    REAL = "REAL"
+    DOUBLE = "DOUBLE"
+    DECIMAL = "DECIMAL"
+    CHAR = "CHAR"
+    VARCHAR = "VARCHAR"
+    BINARY = "BINARY"
+    VARBINARY = "VARBINARY"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+    INTERVAL_DAY = "INTERVAL DAY TO SECOND"
+    INTERVAL_MONTH = "INTERVAL YEAR TO MONTH"
+
+
+INTEGER_BYTES = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INTEGER: 4, Kind.BIGINT: 8}
+
+_DTYPES: dict[Kind, str] = {
+    Kind.BOOLEAN: "bool",
+    Kind.TINYINT: "int8",
+    Kind.SMALLINT: "int16",
+    Kind.INTEGER: "int32",
+    Kind.BIGINT: "int64",
+    Kind.REAL: "float32",
+    Kind.DOUBLE: "float64",
+    Kind.DATE: "int32",
+    Kind.TIME: "int64",
+    Kind.TIMESTAMP: "int64",
+    Kind.INTERVAL_DAY: "int64",
+    Kind.INTERVAL_MONTH: "int64",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """One SQL type. ``precision`` is digits of a DECIMAL or length of CHAR, VARCHAR, BINARY."""
+
+    kind: Kind
+    precision: int | None = None
+    scale: int = 0
+
+    @property
+    def is_integer(self) -> bool:
+        """Tell whether this is TINYINT to BIGINT."""
+        return self.kind in INTEGER_BYTES
+
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether this is an integer or a DECIMAL."""
+        return self.is_integer or self.kind is Kind.DECIMAL
+
+    @property
+    def is_float(self) -> bool:
+        """Tell whether this is REAL or DOUBLE."""
+        return self.kind in (Kind.REAL, Kind.DOUBLE)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Tell whether arithmetic applies."""
+        return self.is_exact or self.is_float
+
+    @property
+    def is_text(self) -> bool:
+        """Tell whether this is CHAR or VARCHAR."""
+        return self.kind in (Kind.CHAR, Kind.VARCHAR)
+
+    @property
+    def is_binary(self) -> bool:
+        """Tell whether this is BINARY or VARBINARY."""
+        return self.kind in (Kind.BINARY, Kind.VARBINARY)
+
+    @property
+    def is_variable_width(self) -> bool:
+        """Tell whether a column of it is an Arrow array of offsets and bytes."""
+        return self.is_text or self.is_binary
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The NumPy type of a column's values; object for wide DECIMAL and for variable width."""
+        if self.kind is Kind.DECIMAL and (self.precision or MAX_DECIMAL_PRECISION) <= FAST_DECIMAL_PRECISION:
+            return np.dtype("int64")
+        return np.dtype(_DTYPES.get(self.kind, "object"))
+
+    def __str__(self) -> str:
+        if self.kind is Kind.DECIMAL and self.precision is not None:
+            return f"DECIMAL({self.precision}, {self.scale})"
+        if self.precision is not None:
+            return f"{self.kind.value}({self.precision})"
+        return self.kind.value
+
+
+BOOLEAN = Type(Kind.BOOLEAN)
+INTEGER = Type(Kind.INTEGER)
+BIGINT = Type(Kind.BIGINT)
+DOUBLE = Type(Kind.DOUBLE)
+VARCHAR = Type(Kind.VARCHAR)
+DATE = Type(Kind.DATE)
+TIME = Type(Kind.TIME)
+TIMESTAMP = Type(Kind.TIMESTAMP)
+INTERVAL_DAY = Type(Kind.INTERVAL_DAY)
+INTERVAL_MONTH = Type(Kind.INTERVAL_MONTH)
+
+
+def decimal(precision: int, scale: int = 0) -> Type:
+    """Give DECIMAL(precision, scale)."""
+    return Type(Kind.DECIMAL, precision, scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a row type; SQL text calls it a column."""
+
+    name: str
+    type: Type
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowType:
+    """The ordered fields of a row. ROWTIME is not among them: every row has it besides.
+
+    Field names are as the catalog folds them; they are unique.
+    """
+
+    fields: tuple[Field, ...]
+    _positions: dict[str, int] = field(init=False, repr=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        positions = {column.name: index for index, column in enumerate(self.fields)}
+        if len(positions) != len(self.fields):
+            raise ValueError(f"field names are not unique: {', '.join(f.name for f in self.fields)}")
+        object.__setattr__(self, "_positions", positions)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The field names in order."""
+        return tuple(column.name for column in self.fields)
+
+    def index(self, name: str) -> int:
+        """Give the position of field ``name``.
+
+        Raises:
+          KeyError: if there is none.
+        """
+        return self._positions[name]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __getitem__(self, index: int) -> Field:
+        return self.fields[index]

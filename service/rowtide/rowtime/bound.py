@@ -1,0 +1,36 @@
+"""Rowtime bounds: how far a relation has promised to have gone.
+
+A bound says that no later row of its link is earlier than ``rowtime``. A
+bound with a mark (``origin``, ``counter``) says more: of the rows at exactly
+``rowtime``, those up to the mark have passed too. Marks let copies of one row
+that meet again (a diamond) leave a merge without waiting for the next
+millisecond (sql-decisions 14). A strict bound at t is the bound t + 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+EARLIEST = -(2**63)
+LATEST = 2**63 - 1
+UNMARKED = -1
+
+
+class Bound(NamedTuple):
+    """A promise of one link; compares by rowtime, then by mark within one origin."""
+
+    rowtime: int
+    origin: int = UNMARKED
+    counter: int = UNMARKED
+
+    def raised(self, other: Bound) -> Bound:
+        """Give the later of two promises of the same link."""
+        return max(self, other)
+
+    def shifted(self, rowtime: int) -> Bound:
+        """Give the same promise of a link whose rows have been moved to ``rowtime``; marks stay."""
+        return Bound(rowtime, self.origin, self.counter)
+
+
+NO_BOUND = Bound(EARLIEST)
+"""What a relation promises before its first row or explicit bound: nothing."""

@@ -1,0 +1,1 @@
+"""One plan, two runners: ``live`` makes a flow of it, ``spark`` DataFrames."""

@@ -1,0 +1,1 @@
+"""The live runner: plan -> flow."""

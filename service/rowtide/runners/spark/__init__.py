@@ -1,0 +1,1 @@
+"""The Spark runner: plan -> DataFrames. The only package that imports pyspark."""

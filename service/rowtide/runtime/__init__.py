@@ -1,0 +1,1 @@
+"""The running service: pipeline, commit, recovery, retries, replay."""

@@ -1,0 +1,1 @@
+"""Streaming SQL: text -> plan. Pure: no I/O."""

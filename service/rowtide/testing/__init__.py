@@ -1,0 +1,1 @@
+"""The test kit: scenario runner, virtual time, crash points. Product code."""
