@@ -95,7 +95,7 @@ class Source(Protocol):
         """
 
     def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:
-        """Give, per partition, the first offset with a message timestamp >= ``timestamp_ms``, else its end."""
+        """Give, per partition, the first offset stamped ``timestamp_ms`` or later, else its end."""
 
     def reader(self, positions: Mapping[int, int]) -> Reader:
         """Open a reader at exactly these positions; partitions not named are not read."""
