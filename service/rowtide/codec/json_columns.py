@@ -1,0 +1,181 @@
+"""JSON values of one field to a column, many at a time.
+
+A builder takes what msgspec decoded for one field and gives the column and the
+rows that it is not sure of ("doubtful"): those are worked off by
+``json_values``, one by one. A row's fate depends on its own value only, so
+which way it went can never be told from the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowtide.codec.json_values import MAX_FLOAT32, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rowtide.rows.column import Column, Mask
+from rowtide.rows.types import INTEGER_BYTES, Kind, Type
+
+Builder = Callable[[list[Any], Mask | None], tuple[Column, Mask | None]]
+"""Takes a field's values (None: null) and which are not null (None: all of them); gives the column
+and the doubtful rows (None: no row)."""
+
+_SURE_BELOW = float(1 << 45)
+"""Scaled numbers below this have an error below 2**-7, so rounding them is sure unless close to a half."""
+_HALF_MARGIN = 1 / 64
+_PLAIN_TIMESTAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-](0\d|1[0-4]):[0-5]\d)?$"
+"""ISO 8601 as Arrow and ``datetime`` both read it; other spellings are read one by one."""
+
+
+def wire_type(kind: Type) -> Any:
+    """Give what msgspec is to accept for a column of ``kind``: never more than ``json_values`` does."""
+    if kind.is_integer:
+        bits = 8 * INTEGER_BYTES[kind.kind] - 1
+        return Annotated[int, msgspec.Meta(ge=-(1 << bits), le=(1 << bits) - 1)]
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return bool
+        case Kind.DOUBLE | Kind.REAL:
+            return float
+        case Kind.DECIMAL:
+            return float | str
+        case Kind.TIMESTAMP:
+            return int | str
+        case _:
+            return str
+
+
+def builder(kind: Type) -> Builder:
+    """Give the builder of columns of ``kind``."""
+    if kind.is_text:
+        return _text(kind)
+    match kind.kind:
+        case Kind.DECIMAL if kind.dtype != np.dtype(object):
+            return _decimal(kind)
+        case Kind.TIMESTAMP:
+            return _timestamp(kind)
+        case Kind.REAL:
+            return _real(kind)
+        case Kind.DECIMAL | Kind.DATE | Kind.TIME | Kind.BINARY | Kind.VARBINARY:
+            return _one_by_one(kind)
+        case _:
+            return _numbers(kind)
+
+
+def _filled(values: list[Any], valid: Mask | None, filler: object) -> list[Any]:
+    """Put ``filler`` where a value is null."""
+    return values if valid is None else [filler if value is None else value for value in values]
+
+
+def _some(doubtful: Mask) -> Mask | None:
+    return doubtful if doubtful.any() else None
+
+
+def _numbers(kind: Type) -> Builder:
+    def build(values: list[Any], valid: Mask | None) -> tuple[Column, Mask | None]:
+        return Column(kind, np.array(_filled(values, valid, 0), dtype=kind.dtype), valid), None
+
+    return build
+
+
+def _real(kind: Type) -> Builder:
+    def build(values: list[Any], valid: Mask | None) -> tuple[Column, Mask | None]:
+        wide = np.array(_filled(values, valid, 0.0), dtype=np.float64)
+        doubtful = np.abs(wide) > MAX_FLOAT32
+        wide[doubtful] = 0.0
+        return Column(kind, wide.astype(np.float32), valid), _some(doubtful)
+
+    return build
+
+
+def _text(kind: Type) -> Builder:
+    def build(values: list[Any], valid: Mask | None) -> tuple[Column, Mask | None]:
+        array = pa.array(values, type=pa.string())
+        doubtful = np.zeros(len(values), dtype=np.bool_)
+        held = array.buffers()[2]
+        if held is not None and not np.frombuffer(held, dtype=np.uint8).all():
+            doubtful |= np.asarray(pc.fill_null(pc.match_substring(array, "\0"), False))
+        if kind.precision is not None:
+            doubtful |= np.asarray(pc.fill_null(pc.greater(pc.utf8_length(array), kind.precision), False))
+        return Column(kind, array, valid), _some(doubtful)
+
+    return build
+
+
+def _decimal(kind: Type) -> Builder:
+    factor = 10.0**kind.scale
+    limit = 10.0 ** (kind.precision or 0)
+    whole_digits = (kind.precision or 0) - kind.scale
+    fraction = rf"(\.\d{{1,{kind.scale}}})?" if kind.scale else ""
+    plain = rf"^-?\d{{1,{whole_digits}}}{fraction}$" if whole_digits else rf"^-?0{fraction}$"
+
+    def build(values: list[Any], valid: Mask | None) -> tuple[Column, Mask | None]:
+        types = set(map(type, values)) - {type(None)}
+        if types == {str}:
+            return of_text(values, valid)
+        if str in types:
+            return _doubtful(kind, len(values), valid)
+        scaled = np.array(_filled(values, valid, 0.0), dtype=np.float64) * factor
+        whole = np.rint(scaled)
+        doubtful = (np.abs(scaled) >= _SURE_BELOW) | (np.abs(whole) >= limit)
+        doubtful |= np.abs(np.abs(scaled - whole) - 0.5) < _HALF_MARGIN
+        whole[doubtful] = 0.0
+        return Column(kind, whole.astype(np.int64), valid), _some(doubtful)
+
+    def of_text(values: list[Any], valid: Mask | None) -> tuple[Column, Mask | None]:
+        array = pa.array(values, type=pa.string())
+        doubtful = ~np.asarray(pc.fill_null(pc.match_substring_regex(array, plain), True))
+        if doubtful.any() or valid is not None:
+            skipped = doubtful if valid is None else doubtful | ~valid
+            array = pc.if_else(pa.array(skipped), "0", array)
+        wide = pc.cast(array, pa.decimal128(38, kind.scale))
+        # Little-endian 128 bits; 18 digits and their sign are in the low 64.
+        stored = np.frombuffer(wide.buffers()[1], dtype=np.int64)[: 2 * len(wide) : 2].copy()
+        return Column(kind, stored, valid), _some(doubtful)
+
+    return build
+
+
+def _timestamp(kind: Type) -> Builder:
+    def build(values: list[Any], valid: Mask | None) -> tuple[Column, Mask | None]:
+        types = set(map(type, values)) - {type(None)}
+        if types == {str}:
+            return of_text(values, valid)
+        if str in types:
+            return _doubtful(kind, len(values), valid)
+        try:
+            stored = np.array(_filled(values, valid, 0), dtype=np.int64)
+        except OverflowError:
+            return _doubtful(kind, len(values), valid)
+        return Column(kind, stored, valid), _some((stored < MIN_TIMESTAMP_MS) | (stored > MAX_TIMESTAMP_MS))
+
+    def of_text(values: list[Any], valid: Mask | None) -> tuple[Column, Mask | None]:
+        array = pa.array(values, type=pa.string())
+        plain = np.asarray(pc.fill_null(pc.match_substring_regex(array, _PLAIN_TIMESTAMP), True))
+        for target in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
+            try:
+                micros = pc.fill_null(pc.cast(pc.cast(array, target), pa.int64()), 0)
+            except pa.ArrowInvalid:
+                continue
+            stored = np.asarray(micros) // 1000
+            unsure = ~plain | (stored < MIN_TIMESTAMP_MS) | (stored > MAX_TIMESTAMP_MS)
+            return Column(kind, stored, valid), _some(unsure)
+        return _doubtful(kind, len(values), valid)
+
+    return build
+
+
+def _doubtful(kind: Type, count: int, valid: Mask | None) -> tuple[Column, Mask | None]:
+    """Leave every value that is not null to ``json_values``."""
+    return Column.nulls(kind, count), np.ones(count, np.bool_) if valid is None else valid
+
+
+def _one_by_one(kind: Type) -> Builder:
+    def build(values: list[Any], valid: Mask | None) -> tuple[Column, Mask | None]:
+        return _doubtful(kind, len(values), valid)
+
+    return build

@@ -1,0 +1,245 @@
+"""One JSON value to one SQL value: the rules, row by row (sql-decisions 23).
+
+This is the reference: ``json_columns`` does the same for whole columns where it
+is sure of the answer, and leaves the rest to the functions here.
+
+* No conversion between text and number, except text to DECIMAL.
+* A number without a fractional part fits an integer column however it is
+  spelled (``1``, ``1.0``, ``1e0``). What is out of the column's range is TYPE:
+  OVERFLOW is kept for arithmetic.
+* A DECIMAL takes more digits behind the point than it has by rounding half away
+  from zero, as CAST does; too many before the point is TYPE.
+* Text longer than the column is TYPE, unless only blanks are cut. Text with a
+  NUL character is TYPE: no database keeps it.
+* TIMESTAMP is text as ISO 8601 (without zone: UTC; finer than a millisecond:
+  cut) or an integer of milliseconds; DATE and TIME are text as ISO 8601.
+* BINARY is text in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+
+from rowtide.errors import Reason, RejectedRowError
+from rowtide.rows.types import INTEGER_BYTES, MAX_DECIMAL_PRECISION, Kind, Type
+
+MIN_TIMESTAMP_MS = -62_135_596_800_000
+"""0001-01-01: what is earlier no database and no ``datetime`` holds."""
+MAX_TIMESTAMP_MS = 253_402_300_799_999
+"""9999-12-31 23:59:59.999."""
+MAX_FLOAT32 = float.fromhex("0x1.fffffep+127")
+
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DECIMAL_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_TIMESTAMP_TEXT = re.compile(r"[0-9W-]+([Tt ][0-9:.,]+([Zz]|[+-][0-9:]+)?)?", re.ASCII)
+_ROUNDING = Context(prec=2 * MAX_DECIMAL_PRECISION + 4, rounding=ROUND_HALF_UP)
+
+FromJson = Callable[[object], object]
+"""Takes a JSON value (numbers with a point or exponent as Decimal), gives one in row form."""
+
+
+class _NotOfTypeError(Exception):
+    """The value is no value of the column's type; the argument says why, where the type does not."""
+
+
+def converter(kind: Type) -> FromJson | None:
+    """Give the function that converts JSON values to ``kind``; None where JSON cannot carry it.
+
+    The function raises RejectedRowError (TYPE). It is not called for null.
+    """
+    convert = _converter(kind)
+    if convert is None:
+        return None
+
+    def checked(value: object) -> object:
+        try:
+            return convert(value)
+        except _NotOfTypeError as error:
+            detail = f": {error}" if error.args else ""
+            raise RejectedRowError(Reason.TYPE, f"{_shown(value)} is no {kind}{detail}") from None
+
+    return checked
+
+
+def _converter(kind: Type) -> FromJson | None:
+    if kind.is_integer:
+        return _integer(INTEGER_BYTES[kind.kind])
+    if kind.is_text:
+        return _text(kind.precision)
+    if kind.is_binary:
+        return _binary(kind.precision)
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return _boolean
+        case Kind.DOUBLE:
+            return _floating(None)
+        case Kind.REAL:
+            return _floating(MAX_FLOAT32)
+        case Kind.DECIMAL:
+            return _decimal(kind.precision or MAX_DECIMAL_PRECISION, kind.scale)
+        case Kind.DATE:
+            return _date
+        case Kind.TIME:
+            return _time
+        case Kind.TIMESTAMP:
+            return _timestamp
+        case _:
+            return None
+
+
+def _shown(value: object) -> str:
+    """Give a JSON value as a message shows it: short, and never more than its kind for what is nested."""
+    match value:
+        case str():
+            return f'text "{value[:40]}{"..." if len(value) > 40 else ""}"'
+        case bool():
+            return "true" if value else "false"
+        case int() | Decimal():
+            digits = str(value)
+            return f"number {digits[:40]}{'...' if len(digits) > 40 else ''}"
+        case list():
+            return "an array"
+        case _:
+            return "an object"
+
+
+def _boolean(value: object) -> object:
+    if not isinstance(value, bool):
+        raise _NotOfTypeError
+    return value
+
+
+def _integer(width: int) -> FromJson:
+    low, high = -(1 << (8 * width - 1)), (1 << (8 * width - 1)) - 1
+
+    def convert(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int | Decimal):
+            raise _NotOfTypeError
+        if not low <= value <= high:
+            raise _NotOfTypeError(f"it holds {low} to {high}")
+        if isinstance(value, Decimal) and value != value.to_integral_value():
+            raise _NotOfTypeError("it has a fractional part")
+        return int(value)
+
+    return convert
+
+
+def _floating(limit: float | None) -> FromJson:
+    def convert(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int | Decimal):
+            raise _NotOfTypeError
+        try:
+            number = float(value)
+        except OverflowError:
+            raise _NotOfTypeError("it is out of range") from None
+        # Decimals out of range come as infinity, integers as OverflowError.
+        if number - number != 0.0 or (limit is not None and abs(number) > limit):
+            raise _NotOfTypeError("it is out of range")
+        return number
+
+    return convert
+
+
+def _decimal(precision: int, scale: int) -> FromJson:
+    unit = Decimal(1).scaleb(-scale)
+    limit = Decimal(10) ** (precision - scale)
+
+    def convert(value: object) -> object:
+        if isinstance(value, str):
+            if _DECIMAL_TEXT.fullmatch(value) is None:
+                raise _NotOfTypeError
+            try:
+                number = Decimal(value)
+            except InvalidOperation:
+                raise _NotOfTypeError("it is out of range") from None
+        elif isinstance(value, bool) or not isinstance(value, int | Decimal):
+            raise _NotOfTypeError
+        else:
+            number = Decimal(value)
+        if abs(number) >= limit:
+            raise _NotOfTypeError("it has too many digits before the point")
+        rounded = number.quantize(unit, context=_ROUNDING)
+        if abs(rounded) >= limit:
+            raise _NotOfTypeError("it has too many digits before the point")
+        return rounded if rounded else unit * 0
+
+    return convert
+
+
+def _text(length: int | None) -> FromJson:
+    def convert(value: object) -> object:
+        if not isinstance(value, str):
+            raise _NotOfTypeError
+        if "\0" in value:
+            raise _NotOfTypeError("it has a NUL character")
+        if length is not None and len(value) > length:
+            if value[length:].strip(" "):
+                raise _NotOfTypeError(f"it has {len(value)} characters")
+            return value[:length]
+        return value
+
+    return convert
+
+
+def _binary(length: int | None) -> FromJson:
+    def convert(value: object) -> object:
+        if not isinstance(value, str):
+            raise _NotOfTypeError
+        try:
+            raw = base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            raise _NotOfTypeError("it is not base64") from None
+        if length is not None and len(raw) > length:
+            raise _NotOfTypeError(f"it has {len(raw)} bytes")
+        return raw
+
+    return convert
+
+
+def _date(value: object) -> object:
+    if not isinstance(value, str):
+        raise _NotOfTypeError
+    try:
+        return date.fromisoformat(value).toordinal() - _EPOCH_ORDINAL
+    except ValueError:
+        raise _NotOfTypeError from None
+
+
+def _time(value: object) -> object:
+    if not isinstance(value, str):
+        raise _NotOfTypeError
+    try:
+        parsed = time.fromisoformat(value)
+    except ValueError:
+        raise _NotOfTypeError from None
+    if parsed.tzinfo is not None:
+        raise _NotOfTypeError("a time of day has no zone")
+    seconds = (parsed.hour * 60 + parsed.minute) * 60 + parsed.second
+    return seconds * 1000 + parsed.microsecond // 1000
+
+
+def _timestamp(value: object) -> object:
+    if isinstance(value, str):
+        if _TIMESTAMP_TEXT.fullmatch(value) is None:
+            raise _NotOfTypeError
+        try:
+            parsed = datetime.fromisoformat(value)
+        except ValueError:
+            raise _NotOfTypeError from None
+        if parsed.tzinfo is None:
+            parsed = parsed.replace(tzinfo=UTC)
+        lapse = parsed - _EPOCH
+        number = (lapse.days * 86_400 + lapse.seconds) * 1000 + lapse.microseconds // 1000
+    elif isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    else:
+        raise _NotOfTypeError
+    if not MIN_TIMESTAMP_MS <= number <= MAX_TIMESTAMP_MS:
+        raise _NotOfTypeError("it is not within the years 1 to 9999")
+    return number
