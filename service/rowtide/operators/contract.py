@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -109,6 +109,20 @@ class Output:
     faults: Sequence[Fault] = field(default=())
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the flow an operator stands.
+
+    ``origin`` signs the rows that it makes itself. ``merged``: its input is one merged stream, not
+    one partition. ``port_origins`` (for a merge): the origins whose rows can reach each port, in
+    the order in which rows of one rowtime come there.
+    """
+
+    origin: int
+    merged: bool = True
+    port_origins: tuple[tuple[int, ...], ...] = ()
+
+
 class Operator(Protocol):
     """One step of the dataflow. Ports are numbered like the inputs of its plan node."""
 
@@ -129,3 +143,14 @@ class Operator(Protocol):
 
     def restore(self, state: State) -> None:
         """Take over what ``snapshot`` of an operator of the same node gave; called before any step."""
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    """An operator that can take several ports' rows before it gives any: it works less and gives the same."""
+
+    def offer(self, port: int, tray: Tray | None, bound: Bound) -> None:
+        """Take rows and a bound without giving anything yet."""
+
+    def release(self) -> Output:
+        """Give what can leave after all that was offered."""

@@ -1,29 +1,58 @@
-"""Which operator a plan node has: compiled, or as its row-at-a-time reference.
+"""Which operator a plan node has.
 
 An operator is registered by one line in ``OPERATORS``; the contract suite
 (tests/contract/operators) then runs it, and fails if it has no cases for it.
+The operators' modules are imported when the first operator is made, so that
+planning costs nothing of theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Protocol, cast
 
-from rowtide.operators.contract import Operator, State
+from rowtide.operators.contract import Operator, Place, State
+from rowtide.plan import nodes
+from rowtide.plan.nodes import Node
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """How to make a node's operator, its reference, and one snapshot out of those of its parts.
+class OperatorType(Protocol):
+    """An operator class."""
 
-    ``compiled`` and ``reference`` take the node and its origin: the number by which the operator
-    signs rows that it makes itself.
+    def __call__(self, node: Node, place: Place) -> Operator:
+        """Make the operator of ``node``."""
+
+    def merge(self, states: Sequence[State]) -> State:
+        """Make one state out of those of operators that each had a part of the keys."""
+
+
+OPERATORS: dict[type, str] = {
+    nodes.Filter: "filter:FilterOperator",
+    nodes.Project: "project:ProjectOperator",
+    nodes.Promote: "promote:PromoteOperator",
+    nodes.Sort: "sort:SortOperator",
+    nodes.Merge: "merge:MergeOperator",
+    nodes.GroupByPeriod: "group_by_period:GroupByPeriodOperator",
+    nodes.KeyedTable: "keyed_table:KeyedTableOperator",
+    nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",
+}
+"""Node type to ``module:class`` below this package."""
+
+
+@cache
+def operator_type(node_type: type) -> OperatorType:
+    """Give the operator class of a node type.
+
+    Raises:
+      KeyError: if none is registered.
     """
-
-    compiled: Callable[[Any, int], Operator]
-    reference: Callable[[Any, int], Operator]
-    merge: Callable[[Sequence[State]], State]
+    module, name = OPERATORS[node_type].split(":")
+    return cast("OperatorType", getattr(import_module(f"rowtide.operators.{module}"), name))
 
 
-OPERATORS: dict[type, Registration] = {}
+def make(node: Node, place: Place) -> Operator:
+    """Make the operator of a plan node."""
+    node_type: type = type(node)
+    return operator_type(node_type)(node, place)

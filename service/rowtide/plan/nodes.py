@@ -18,6 +18,7 @@ from enum import Enum
 from rowtide.expr.tree import AggregateCall, Expr
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
+from rowtide.rowtime.period import Period
 
 PartitionKey = tuple[tuple[int, ...], ...]
 
@@ -174,41 +175,6 @@ class Merge:
     def row_type(self) -> RowType:
         """That of the first source."""
         return self.sources[0].row_type
-
-
-class PeriodEdge(Enum):
-    """Which way a row's rowtime is rounded to find its period."""
-
-    FLOOR = "FLOOR"
-    CEIL = "CEIL"
-    EXACT = "EXACT"
-    """GROUP BY ROWTIME: every rowtime is a period of its own."""
-
-
-class CalendarUnit(Enum):
-    """Units that FLOOR and CEIL round to; the first four have a fixed length."""
-
-    SECOND = "SECOND"
-    MINUTE = "MINUTE"
-    HOUR = "HOUR"
-    DAY = "DAY"
-    WEEK = "WEEK"
-    MONTH = "MONTH"
-    QUARTER = "QUARTER"
-    YEAR = "YEAR"
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """The periods of a group: a calendar unit, or ``step_ms`` aligned to the epoch plus an offset.
-
-    FLOOR and STEP periods are half-open [start, end); CEIL (start, end].
-    """
-
-    edge: PeriodEdge
-    unit: CalendarUnit | None = None
-    step_ms: int | None = None
-    offset_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

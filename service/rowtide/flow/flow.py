@@ -1,0 +1,306 @@
+"""The dataflow as a pure step function: rows and bounds in, rows and faults out.
+
+``insert`` and ``bound`` only note what came; ``drain`` works everything off.
+What comes out depends on what went in for each partition and on nothing else:
+not on how it was cut into trays, nor on how partitions were interleaved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from rowtide.errors import BoundRegressionError
+from rowtide.flow.program import PARTITION_BITS, Program, Step
+from rowtide.operators.contract import Account, Fault, Gathering, Operator, Output, State
+from rowtide.operators.registry import make
+from rowtide.plan.nodes import Node, Sort, TableSource
+from rowtide.rows.rowop import Opcode, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import RowType
+from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
+
+ENTRANCES = "entrances"
+"""The key of a snapshot under which the bounds of the sources are kept."""
+
+
+@dataclass(slots=True)
+class Emitted:
+    """What one ``drain`` gave: trays by output name, in order, and the faults of all relations."""
+
+    outputs: dict[str, list[Tray]]
+    faults: list[Fault] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountView:
+    """The account of one relation, with what it holds now; see law 4."""
+
+    account: Account
+    held: int
+
+
+class _Entrance:
+    """Where rows of one partition of a source, or of an engine table, come in."""
+
+    def __init__(self) -> None:
+        self.pending: list[tuple[Tray | None, Bound]] = []
+        self.bound = NO_BOUND
+
+
+class Flow:
+    """The operators of a plan, wired up; owned by one thread.
+
+    Args:
+      outputs: what is wanted, by name, such as the nodes of the pumps.
+      partitions: the partitions of each source relation, known from the start: one from which
+        neither row nor bound has come holds the stream back. A relation not named has partition 0.
+    """
+
+    def __init__(self, outputs: Mapping[str, Node], partitions: Mapping[str, Sequence[int]]) -> None:
+        self._program = Program(outputs, partitions)
+        self._operators: list[Operator | None] = [
+            None if step.is_source else make(step.node, step.place) for step in self._program.steps
+        ]
+        self._given: list[Bound] = [NO_BOUND] * len(self._operators)
+        self._entrances = {at: _Entrance() for at in self._program.entrances.values()}
+        self._promised: dict[tuple[str, int], int] = {}
+        self._row_types = {name: node.row_type for name, node in outputs.items()}
+        for at, entrance in self._entrances.items():
+            node = self._program.steps[at].node
+            if isinstance(node, TableSource):
+                entrance.pending.append(_initial(node, self._program.steps[at]))
+
+    def origin(self, relation: str, partition: int) -> int:
+        """Give what rows of this source partition carry as origin.
+
+        Raises:
+          KeyError: if the flow has no such entrance.
+        """
+        return self._program.steps[self._program.entrances[relation, partition]].place.origin
+
+    def source_of(self, origin: int) -> tuple[str, int] | None:
+        """Give the source relation and partition of an origin; None where an operator made the row."""
+        partition = origin & ((1 << PARTITION_BITS) - 1)
+        for (relation, number), at in self._program.entrances.items():
+            if number == partition and self._program.steps[at].place.origin == origin:
+                return relation, number
+        return None
+
+    def reads(self, relation: str) -> bool:
+        """Tell whether the flow has entrances for this source relation."""
+        return any(name == relation for name, _ in self._program.entrances)
+
+    def row_type(self, relation: str) -> RowType:
+        """Give the row type of an output or of a source relation."""
+        if relation in self._row_types:
+            return self._row_types[relation]
+        at = next(at for (name, _), at in self._program.entrances.items() if name == relation)
+        return self._program.steps[at].node.row_type
+
+    def insert(self, relation: str, partition: int, tray: Tray) -> None:
+        """Let rows in, in log order; they are worked off by the next ``drain``."""
+        entrance = self._entrances[self._program.entrances[relation, partition]]
+        entrance.pending.append((tray, entrance.bound))
+
+    def bound(self, relation: str, partition: int, bound: Bound) -> None:
+        """Set an explicit rowtime bound of a source's partition, or of a relation that judges lateness.
+
+        Raises:
+          BoundRegressionError: an earlier explicit bound promised more; nothing has changed.
+          KeyError: no such relation or partition.
+        """
+        held = self._promised.get((relation, partition), EARLIEST)
+        if bound.rowtime < held:
+            raise BoundRegressionError(relation, partition, held=held, offered=bound.rowtime)
+        at = self._program.entrances.get((relation, partition))
+        if at is None:
+            at = next(
+                position
+                for position, step in self._program.sorts()
+                if step.node.relation == relation and step.partition in (None, partition)
+            )
+            self._entrances.setdefault(at, _Entrance())
+        self._promised[relation, partition] = bound.rowtime
+        entrance = self._entrances[at]
+        entrance.bound = entrance.bound.raised(bound)
+        entrance.pending.append((None, entrance.bound))
+
+    def drain(self) -> Emitted:
+        """Work off everything that has come in, as far as the bounds allow."""
+        emitted = Emitted({name: [] for name in self._program.outputs})
+        wanted: dict[int, list[list[Tray]]] = {}
+        for name, at in self._program.outputs.items():
+            wanted.setdefault(at, []).append(emitted.outputs[name])
+        inboxes: dict[int, list[tuple[int, Tray | None, Bound]]] = {}
+        for at, step in enumerate(self._program.steps):
+            arrived = inboxes.pop(at, [])
+            entrance = self._entrances.get(at)
+            if entrance is not None and entrance.pending:
+                arrived += [(0, tray, bound) for tray, bound in entrance.pending]
+                entrance.pending = []
+            if not arrived:
+                continue
+            for output in self._work(at, arrived):
+                self._given[at] = output.bound
+                emitted.faults += output.faults
+                if output.tray is not None:
+                    for trays in wanted.get(at, ()):
+                        trays.append(output.tray)
+                for target, port in step.targets:
+                    inboxes.setdefault(target, []).append((port, output.tray, output.bound))
+        emitted.faults = _once(emitted.faults)
+        return emitted
+
+    def accounts(self) -> dict[str, AccountView]:
+        """Give, for each relation, the account of its operators and what they hold."""
+        found: dict[str, AccountView] = {}
+        for step, operator in zip(self._program.steps, self._operators, strict=True):
+            if operator is not None:
+                before = found.get(step.node.relation, AccountView(Account(), 0))
+                before.account.add(operator.account)
+                found[step.node.relation] = AccountView(before.account, before.held + operator.held())
+        return found
+
+    def check(self) -> None:
+        """Check that every row is accounted for (law 4).
+
+        Raises:
+          FaultError: naming the relation and its numbers.
+        """
+        for step, operator in zip(self._program.steps, self._operators, strict=True):
+            if operator is not None:
+                operator.account.check(step.node.relation, operator.held())
+
+    def bounds(self) -> dict[tuple[str, int], int]:
+        """Give the rowtime bound of each source partition as its first readers know it (ms)."""
+        return {
+            place: min(self._judged(at), default=self._given[at].rowtime)
+            for place, at in self._program.entrances.items()
+        }
+
+    def table(self, relation: str) -> Tray:
+        """Give the present contents of an engine table.
+
+        Raises:
+          KeyError: if the flow has no such table.
+        """
+        from rowtide.operators.keyed_table import KeyedTableOperator
+
+        for step, operator in zip(self._program.steps, self._operators, strict=True):
+            if step.node.relation == relation and isinstance(operator, KeyedTableOperator):
+                return operator.contents()
+        raise KeyError(relation)
+
+    def snapshot(self) -> dict[str, State]:
+        """Give everything that the flow remembers; everything that came in must have been drained."""
+        state = {
+            step.key: operator.snapshot()
+            for step, operator in zip(self._program.steps, self._operators, strict=True)
+            if operator is not None
+        }
+        steps = self._program.steps
+        state[ENTRANCES] = {
+            "bounds": _bounds_table({steps[at].key: each.bound for at, each in self._entrances.items()}),
+            "given": _bounds_table({step.key: self._given[at] for at, step in enumerate(steps)}),
+            "promised": pa.table(
+                {
+                    "relation": pa.array([relation for relation, _ in self._promised], type=pa.string()),
+                    "partition": pa.array([partition for _, partition in self._promised], type=pa.int32()),
+                    "bound": pa.array(list(self._promised.values()), type=pa.int64()),
+                }
+            ),
+        }
+        return state
+
+    def restore(self, snapshot: Mapping[str, State]) -> None:
+        """Take over the snapshot of a flow of the same outputs and partitions; called before any row."""
+        for at, (step, operator) in enumerate(zip(self._program.steps, self._operators, strict=True)):
+            if operator is not None:
+                operator.restore(snapshot[step.key])
+            elif at in self._entrances:
+                self._entrances[at].pending = []
+        keys = {step.key: at for at, step in enumerate(self._program.steps)}
+        for key, bound in _bounds_of(snapshot[ENTRANCES]["bounds"]):
+            self._entrances.setdefault(keys[key], _Entrance()).bound = bound
+        for key, bound in _bounds_of(snapshot[ENTRANCES]["given"]):
+            self._given[keys[key]] = bound
+        for row in snapshot[ENTRANCES]["promised"].to_pylist():
+            self._promised[row["relation"], row["partition"]] = row["bound"]
+
+    def _work(self, at: int, arrived: Sequence[tuple[int, Tray | None, Bound]]) -> list[Output]:
+        operator = self._operators[at]
+        if operator is None:
+            return [Output(tray, bound) for _, tray, bound in arrived]
+        if isinstance(operator, Gathering):
+            for port, tray, bound in arrived:
+                operator.offer(port, tray, bound)
+            return [operator.release()]
+        return [operator.step(port, tray, bound) for port, tray, bound in arrived]
+
+    def _judged(self, at: int) -> list[int]:
+        """Give the bounds that the first sorts behind step ``at`` have given."""
+        found = []
+        for target, _ in self._program.steps[at].targets:
+            if isinstance(self._program.steps[target].node, Sort):
+                found.append(self._given[target].rowtime)
+            elif self._program.steps[target].partition is not None:
+                found += self._judged(target)
+        return found
+
+
+def in_input_order(faults: Sequence[Fault]) -> list[Fault]:
+    """Give faults in the order of their input rows within each origin (sql-decisions 22).
+
+    Which origin comes when stays as it was. Called on all faults of one commit, so that the order
+    does not depend on how the rows were cut into trays.
+    """
+    by_origin: dict[int, list[Fault]] = {}
+    for fault in faults:
+        by_origin.setdefault(fault.origin, []).append(fault)
+    turns = {origin: iter(sorted(held, key=_counter)) for origin, held in by_origin.items()}
+    return [next(turns[fault.origin]) for fault in faults]
+
+
+def _counter(fault: Fault) -> int:
+    return fault.counter
+
+
+def _once(faults: list[Fault]) -> list[Fault]:
+    """Leave out what a second copy of the same partition's chain found wrong again."""
+    if len(faults) < 2:
+        return faults
+    return list(
+        {
+            (fault.relation, fault.origin, fault.counter, fault.reason, fault.row): fault for fault in faults
+        }.values()
+    )
+
+
+def _initial(node: TableSource, step: Step) -> tuple[Tray | None, Bound]:
+    """Give the rows of a table's INSERT statements: they are there from the first rowtime on."""
+    tray = Tray.from_rows(
+        node.row_type,
+        [
+            TimedRow(EARLIEST, step.place.origin, counter, Opcode.INSERT, row)
+            for counter, row in enumerate(node.rows)
+        ],
+    )
+    return tray if node.rows else None, Bound(LATEST) if node.loaded_once else NO_BOUND
+
+
+def _bounds_table(bounds: Mapping[str, Bound]) -> pa.Table:
+    return pa.table(
+        {
+            "step": pa.array(list(bounds), type=pa.string()),
+            "rowtime": pa.array([bound.rowtime for bound in bounds.values()], type=pa.int64()),
+            "origin": pa.array([bound.origin for bound in bounds.values()], type=pa.int32()),
+            "counter": pa.array([bound.counter for bound in bounds.values()], type=pa.int64()),
+        }
+    )
+
+
+def _bounds_of(table: pa.Table) -> Iterator[tuple[str, Bound]]:
+    return ((row["step"], Bound(row["rowtime"], row["origin"], row["counter"])) for row in table.to_pylist())

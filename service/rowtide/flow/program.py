@@ -1,0 +1,137 @@
+"""A plan as a dataflow: which operators there are, once for each partition where order is not needed yet.
+
+Nodes are shared by value: whatever reads the same view reads the same steps.
+Steps are numbered from the inputs on, in an order that depends on the plan
+alone, so that origins and snapshot keys mean the same after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rowtide.errors import FaultError
+from rowtide.operators.contract import Place
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    Filter,
+    GroupByPeriod,
+    KeyedTable,
+    Merge,
+    Node,
+    Project,
+    Promote,
+    Sort,
+    Source,
+    TableSource,
+)
+
+PARTITION_BITS = 16
+"""An origin is the number of its step and, below it, its partition."""
+
+Port = tuple[int, int]
+"""A step by its position in the program, and the number of one of its ports."""
+
+
+def origin_of(ordinal: int, partition: int = 0) -> int:
+    """Give the origin of rows that step ``ordinal`` makes or, for a source, lets in at ``partition``."""
+    return ordinal << PARTITION_BITS | partition
+
+
+@dataclass(slots=True)
+class Step:
+    """One operator of the flow, or one entrance of a source.
+
+    ``key`` names it in snapshots; ``targets`` are the ports that its output goes to, in the order
+    of the program; ``origins`` are those whose rows can leave it, in their order at one rowtime.
+    """
+
+    key: str
+    node: Node
+    ordinal: int
+    partition: int | None
+    place: Place
+    origins: tuple[int, ...]
+    targets: list[Port] = field(default_factory=list)
+
+    @property
+    def is_source(self) -> bool:
+        """Tell whether rows enter here."""
+        return isinstance(self.node, Source | TableSource)
+
+
+class Program:
+    """The steps of a flow in the order of the data, and where each output comes from.
+
+    ``outputs`` maps a name to the position of the step that gives it (of the Source's partitions:
+    of each). ``entrances`` maps a source relation and partition to its step.
+    """
+
+    def __init__(self, outputs: Mapping[str, Node], partitions: Mapping[str, Sequence[int]]) -> None:
+        self.steps: list[Step] = []
+        self.entrances: dict[tuple[str, int], int] = {}
+        self._partitions = partitions
+        self._positions: dict[Node, list[int]] = {}
+        self.outputs = {name: self._add(node)[0] for name, node in outputs.items()}
+
+    def sorts(self) -> Iterator[tuple[int, Step]]:
+        """Give the steps that judge lateness: explicit bounds are put there."""
+        return ((at, step) for at, step in enumerate(self.steps) if isinstance(step.node, Sort))
+
+    def _add(self, node: Node) -> list[int]:
+        """Give the positions of the steps of ``node``: several where it runs for each partition."""
+        if node in self._positions:
+            return self._positions[node]
+        inputs = [self._add(each) for each in node.inputs]
+        ordinal = len(self._positions)
+        match node:
+            case Source(relation=relation):
+                found = [self._enter(node, ordinal, each) for each in self._partitions.get(relation, (0,))]
+            case TableSource():
+                found = [self._enter(node, ordinal, 0)]
+            case Merge():
+                found = [self._put(node, ordinal, None, [at for each in inputs for at in each])]
+            case Filter() | Project() | Promote() | Sort():
+                found = [self._put(node, ordinal, self.steps[at].partition, [at]) for at in inputs[0]]
+            case GroupByPeriod() | KeyedTable() | AsOfJoin():
+                found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
+        self._positions[node] = found
+        return found
+
+    def _enter(self, node: Source | TableSource, ordinal: int, partition: int) -> int:
+        origin = origin_of(ordinal, partition)
+        key = f"{ordinal} {node.relation} source/{partition}"
+        # An engine table has one entrance: nothing has to be merged behind it.
+        where = partition if isinstance(node, Source) else None
+        self.steps.append(Step(key, node, ordinal, where, Place(origin), (origin,)))
+        self.entrances[node.relation, partition] = len(self.steps) - 1
+        return len(self.steps) - 1
+
+    def _put(self, node: Node, ordinal: int, partition: int | None, inputs: Sequence[int]) -> int:
+        merged = partition is None
+        own = origin_of(ordinal)
+        port_origins = tuple(self.steps[at].origins for at in inputs)
+        match node:
+            case GroupByPeriod():
+                origins: tuple[int, ...] = (own,)
+            case Sort() if merged:
+                origins = (own,)
+            case AsOfJoin():
+                origins = port_origins[1]
+            case _:
+                origins = tuple(dict.fromkeys(origin for each in port_origins for origin in each))
+        key = f"{ordinal} {node.relation} {type(node).__name__}"
+        if partition is not None:
+            key += f"/{partition}"
+        self.steps.append(Step(key, node, ordinal, partition, Place(own, merged, port_origins), origins))
+        position = len(self.steps) - 1
+        for port, at in enumerate(inputs):
+            self.steps[at].targets.append((position, port))
+        return position
+
+    def _single(self, node: Node, inputs: Sequence[int]) -> int:
+        (first, *others) = inputs
+        if others or self.steps[first].partition is not None:
+            kind = type(node).__name__
+            raise FaultError(f'{kind} of "{node.relation}" reads partitions that are not merged')
+        return first

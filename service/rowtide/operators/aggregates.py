@@ -1,0 +1,412 @@
+"""Accumulators: what a group remembers for each of its aggregates.
+
+An accumulator holds arrays with one place a group and is fed whole trays: for
+each row its group, its value and whether to use it. Which accumulator an
+aggregate has is decided from its name and types, when the plan is made; types
+without a kernel take ``Objects``, in plain Python.
+
+Results: SUM of TINYINT to BIGINT is BIGINT, of DECIMAL(p, s) DECIMAL(38, s), of
+floats DOUBLE; AVG of exact types is DECIMAL(38, max(6, s)), of floats DOUBLE
+(sql-decisions 21). A sum that overflows is found out before anything is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rowtide.expr.tree import AggregateCall
+from rowtide.rows.column import Column, Mask
+from rowtide.rows.types import FAST_DECIMAL_PRECISION, Kind, Type
+
+Groups = NDArray[np.int64]
+
+
+class Accumulator(Protocol):
+    """The state of one aggregate, for all groups."""
+
+    def reserve(self, groups: int) -> None:
+        """Make room for ``groups`` groups; new places are those of an empty group."""
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        """Tell whether these rows can be added without an overflow; changes nothing."""
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """Add rows that fit, in order. ``use`` is False where the value is NULL or not wanted."""
+
+    def results(self, count: int) -> Column:
+        """Give the results of the first ``count`` groups."""
+
+    def drop(self, count: int) -> None:
+        """Forget the first ``count`` groups; the others move down."""
+
+    def state(self, count: int) -> pa.Table:
+        """Give the state of the first ``count`` groups, a row each."""
+
+    def load(self, table: pa.Table) -> None:
+        """Take over what ``state`` gave."""
+
+
+def make_accumulator(call: AggregateCall) -> Accumulator:
+    """Choose the accumulator of an aggregate; its FILTER is the operator's.
+
+    Raises:
+      KeyError: if there is no such aggregate.
+    """
+    accumulator = _plain_accumulator(call)
+    if call.distinct and call.argument is not None and call.function not in ("MIN", "MAX"):
+        return Distinct(accumulator)
+    return accumulator
+
+
+def _plain_accumulator(call: AggregateCall) -> Accumulator:
+    kind = None if call.argument is None else call.argument.type
+    match call.function:
+        case "COUNT":
+            return Count()
+        case "SUM" if kind is not None and kind.is_integer:
+            return CheckedSum(call.type)
+        case "SUM" | "AVG" if kind is not None and kind.is_float:
+            return FloatSum(call.type, average=call.function == "AVG")
+        case "SUM" | "AVG" if kind is not None and _has_wide_kernel(kind):
+            return WideSum(call.type, kind.scale, average=call.function == "AVG")
+        case "MIN" | "MAX" if kind is not None and kind.dtype != object:
+            return Extreme(call.type, greatest=call.function == "MAX")
+        case "SUM" | "AVG" | "MIN" | "MAX" if kind is not None:
+            return Objects(call.function, call.type, kind)
+    raise KeyError(call.function)
+
+
+def has_kernel(call: AggregateCall) -> bool:
+    """Tell whether an aggregate runs compiled; EXPLAIN shows it."""
+    return not isinstance(make_accumulator(call), Objects | Distinct)
+
+
+def _has_wide_kernel(kind: Type) -> bool:
+    return kind.is_integer or (kind.kind is Kind.DECIMAL and (kind.precision or 38) <= FAST_DECIMAL_PRECISION)
+
+
+class _Arrays:
+    """Parallel arrays with one place a group: what all compiled accumulators share."""
+
+    def __init__(self, **parts: Any) -> None:
+        self.parts: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype=kind) for name, kind in parts.items()}
+
+    def reserve(self, groups: int) -> None:
+        for name, array in self.parts.items():
+            if groups > len(array):
+                larger = np.zeros(max(groups, 2 * len(array)), dtype=array.dtype)
+                larger[: len(array)] = array
+                self.parts[name] = larger
+
+    def drop(self, count: int) -> None:
+        for name, array in self.parts.items():
+            rest = np.zeros_like(array)
+            rest[: len(array) - count] = array[count:]
+            self.parts[name] = rest
+
+    def state(self, count: int) -> pa.Table:
+        return pa.table({name: array[:count] for name, array in self.parts.items()})
+
+    def load(self, table: pa.Table) -> None:
+        for name, array in self.parts.items():
+            self.parts[name] = table.column(name).to_numpy().astype(array.dtype)
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        return True
+
+
+def _values(column: Column | None) -> NDArray[Any]:
+    if column is None:
+        raise ValueError("this aggregate has an argument")
+    if column.type.is_float:
+        return np.asarray(column.values, dtype=np.float64)
+    return np.asarray(column.values, dtype=np.int64)
+
+
+def _or_null(kind: Type, values: NDArray[Any], seen: Mask) -> Column:
+    return Column(kind, values.astype(kind.dtype, copy=True), None if seen.all() else seen.copy())
+
+
+class Count(_Arrays):
+    """COUNT: the rows to use."""
+
+    def __init__(self) -> None:
+        super().__init__(count=np.int64)
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        from rowtide.operators.kernels.groups import count_rows
+
+        count_rows(groups, use, self.parts["count"])
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        return Column(Type(Kind.BIGINT), self.parts["count"][:count].copy())
+
+
+class CheckedSum(_Arrays):
+    """SUM of integers, BIGINT."""
+
+    def __init__(self, kind: Type) -> None:
+        super().__init__(count=np.int64, total=np.int64)
+        self._type = kind
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        """See the protocol."""
+        from rowtide.operators.kernels.groups import sum_checked
+
+        return bool(sum_checked(groups, _values(column), use, self.parts["total"].copy()))
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        from rowtide.operators.kernels.groups import count_rows, sum_checked
+
+        sum_checked(groups, _values(column), use, self.parts["total"])
+        count_rows(groups, use, self.parts["count"])
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        return _or_null(self._type, self.parts["total"][:count], self.parts["count"][:count] > 0)
+
+
+class FloatSum(_Arrays):
+    """SUM and AVG of REAL and DOUBLE, in double, added in row order."""
+
+    def __init__(self, kind: Type, *, average: bool) -> None:
+        super().__init__(count=np.int64, total=np.float64)
+        self._type = kind
+        self._average = average
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        """See the protocol."""
+        from rowtide.operators.kernels.groups import sum_floats
+
+        return bool(sum_floats(groups, _values(column), use, self.parts["total"].copy()))
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        from rowtide.operators.kernels.groups import count_rows, sum_floats
+
+        sum_floats(groups, _values(column), use, self.parts["total"])
+        count_rows(groups, use, self.parts["count"])
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        rows, total = self.parts["count"][:count], self.parts["total"][:count]
+        if self._average:
+            total = total / np.maximum(rows, 1)
+        return _or_null(self._type, total, rows > 0)
+
+
+class WideSum(_Arrays):
+    """SUM of narrow DECIMAL and AVG of exact types: a sum of up to 2**31 rows that cannot overflow."""
+
+    def __init__(self, kind: Type, scale: int, *, average: bool) -> None:
+        super().__init__(count=np.int64, high=np.int64, low=np.int64)
+        self._type = kind
+        self._scale = scale
+        self._average = average
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        from rowtide.operators.kernels.groups import count_rows, sum_wide
+
+        sum_wide(groups, _values(column), use, self.parts["high"], self.parts["low"])
+        count_rows(groups, use, self.parts["count"])
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        rows = self.parts["count"][:count]
+        totals = zip(self.parts["high"][:count].tolist(), self.parts["low"][:count].tolist(), strict=True)
+        found = np.zeros(count, dtype=object)
+        factor = 10 ** (self._type.scale - self._scale)
+        for group, ((high, low), number) in enumerate(zip(totals, rows.tolist(), strict=True)):
+            total = ((high << 32) + low) * factor
+            found[group] = round_half_away(total, number) if self._average and number else total
+        return _or_null(self._type, found, rows > 0)
+
+
+class Extreme(_Arrays):
+    """MIN and MAX of fixed-width types."""
+
+    def __init__(self, kind: Type, *, greatest: bool) -> None:
+        super().__init__(best=np.float64 if kind.is_float else np.int64, seen=np.bool_)
+        self._type = kind
+        self._greatest = greatest
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        from rowtide.operators.kernels.groups import greatest, least
+
+        keep = greatest if self._greatest else least
+        keep(groups, _values(column), use, self.parts["best"], self.parts["seen"])
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        return _or_null(self._type, self.parts["best"][:count], self.parts["seen"][:count])
+
+
+class Objects:
+    """SUM, AVG, MIN and MAX of types without a kernel (wide DECIMAL, text, binary), row by row."""
+
+    def __init__(self, function: str, kind: Type, argument: Type) -> None:
+        self._function = function
+        self._type = kind
+        self._argument = argument
+        self._held: list[Any] = []
+        self._counts: list[int] = []
+
+    def reserve(self, groups: int) -> None:
+        """See the protocol."""
+        missing = groups - len(self._held)
+        if missing > 0:
+            self._held.extend([None] * missing)
+            self._counts.extend([0] * missing)
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        """See the protocol."""
+        if self._function != "SUM":
+            return True
+        trial = dict[int, int]()
+        limit = 10**38
+        for group, value in self._rows(groups, column, use):
+            total = trial.get(group, self._held[group] or 0) + value
+            if abs(total) >= limit:
+                return False
+            trial[group] = total
+        return True
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        held, counts = self._held, self._counts
+        for group, value in self._rows(groups, column, use):
+            before = held[group]
+            counts[group] += 1
+            if before is None:
+                held[group] = value
+            elif self._function == "MIN":
+                held[group] = min(before, value)
+            elif self._function == "MAX":
+                held[group] = max(before, value)
+            else:
+                held[group] = before + value
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        held = self._held[:count]
+        if self._function == "AVG":
+            factor = 10 ** (self._type.scale - self._argument.scale)
+            held = [
+                None if total is None else round_half_away(total * factor, number)
+                for total, number in zip(held, self._counts, strict=False)
+            ]
+        if self._type.is_variable_width:
+            return Column.from_values(self._type, held)
+        seen = np.array([value is not None for value in held], dtype=np.bool_)
+        found = np.zeros(count, dtype=object)
+        for group, value in enumerate(held):
+            found[group] = 0 if value is None else value
+        return Column(self._type, found, None if seen.all() else seen)
+
+    def drop(self, count: int) -> None:
+        """See the protocol."""
+        del self._held[:count]
+        del self._counts[:count]
+
+    def state(self, count: int) -> pa.Table:
+        """See the protocol; unscaled decimals may have more than 38 digits, so they go as text."""
+        held: Sequence[Any] = self._held[:count]
+        if not self._type.is_variable_width:
+            held = [None if value is None else str(value) for value in held]
+            kind = pa.string()
+        else:
+            kind = pa.string() if self._type.is_text else pa.binary()
+        return pa.table({"held": pa.array(held, type=kind), "count": self._counts[:count]})
+
+    def load(self, table: pa.Table) -> None:
+        """See the protocol."""
+        held = table.column("held").to_pylist()
+        if not self._type.is_variable_width:
+            held = [None if value is None else int(value) for value in held]
+        self._held = held
+        self._counts = table.column("count").to_pylist()
+
+    def _rows(self, groups: Groups, column: Column | None, use: Mask) -> list[tuple[int, Any]]:
+        if column is None:
+            raise ValueError("this aggregate has an argument")
+        where = np.flatnonzero(use)
+        taken = column.take(where).values
+        values = taken.to_pylist() if self._argument.is_variable_width else taken.tolist()
+        return list(zip(groups[where].tolist(), values, strict=True))
+
+
+class Distinct:
+    """Feeds another accumulator with the first row of each distinct value, row by row."""
+
+    def __init__(self, inner: Accumulator) -> None:
+        self._inner = inner
+        self._values: list[set[object]] = []
+
+    def reserve(self, groups: int) -> None:
+        """See the protocol."""
+        self._values.extend(set() for _ in range(groups - len(self._values)))
+        self._inner.reserve(groups)
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        """See the protocol."""
+        return self._inner.fits(groups, column, self._fresh(groups, column, use)[0])
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        fresh, found = self._fresh(groups, column, use)
+        for group, value in found:
+            self._values[group].add(value)
+        self._inner.add(groups, column, fresh)
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        return self._inner.results(count)
+
+    def drop(self, count: int) -> None:
+        """See the protocol."""
+        del self._values[:count]
+        self._inner.drop(count)
+
+    def state(self, count: int) -> pa.Table:
+        """See the protocol; the values go in a list a group, sorted so that equal states are equal."""
+        values = pa.array([sorted(held) for held in self._values[:count]])  # type: ignore[type-var]
+        return self._inner.state(count).append_column("$distinct", values)
+
+    def load(self, table: pa.Table) -> None:
+        """See the protocol."""
+        self._values = [set(held) for held in table.column("$distinct").to_pylist()]
+        self._inner.load(table.drop_columns(["$distinct"]))
+
+    def _fresh(
+        self, groups: Groups, column: Column | None, use: Mask
+    ) -> tuple[Mask, set[tuple[int, object]]]:
+        """Give the rows that bring a value for the first time, and those values with their groups."""
+        if column is None:
+            raise ValueError("DISTINCT has an argument")
+        where = np.flatnonzero(use)
+        fresh = np.zeros(len(use), dtype=np.bool_)
+        found: set[tuple[int, object]] = set()
+        rows = zip(where.tolist(), groups[where].tolist(), column.take(where).to_list(), strict=True)
+        for row, group, value in rows:
+            if value not in self._values[group] and (group, value) not in found:
+                found.add((group, value))
+                fresh[row] = True
+        return fresh, found
+
+
+def round_half_away(dividend: int, divisor: int) -> int:
+    """Divide exactly and round half away from zero; ``divisor`` is positive."""
+    quotient, rest = divmod(abs(dividend), divisor)
+    if 2 * rest >= divisor:
+        quotient += 1
+    return quotient if dividend >= 0 else -quotient

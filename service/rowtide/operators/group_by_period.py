@@ -1,0 +1,288 @@
+"""Groups by a period of the rowtime and further keys; a row a group when its period closes.
+
+Rows come in rowtime order, so all open groups are of one period, and groups
+are numbered in the order of their first rows: what closes is always a prefix,
+already in the order in which it has to come out (sql-decisions 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from rowtide.errors import Reason
+from rowtide.expr.tree import Expr, FieldRef
+from rowtide.operators.aggregates import Accumulator, make_accumulator
+from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.keys import KeyCoder, power_of_two
+from rowtide.plan.nodes import GroupByPeriod
+from rowtide.rows.column import Column, Mask
+from rowtide.rows.rowop import Opcode
+from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
+from rowtide.rows.types import TIMESTAMP
+from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
+from rowtide.rowtime.period import PeriodEdge, period_end, period_value
+
+PERIOD = "$period"
+ROWS = "$rows"
+FORGET_INTERNED_OVER = 1 << 16
+"""Interned key values are forgotten at a closing once there are more of them than this."""
+
+
+class GroupByPeriodOperator:
+    """Streaming aggregation with final emission."""
+
+    def __init__(self, node: GroupByPeriod, place: Place) -> None:
+        self.account = Account()
+        self._node = node
+        self._origin = place.origin
+        self._key_fields = [node.input.row_type[index] for index in node.keys]
+        self._calls = node.aggregates
+        self._strict = node.period.edge is not PeriodEdge.FLOOR
+        self._bound = NO_BOUND
+        self._given = 0
+        self._reset([make_accumulator(call) for call in self._calls])
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """See the contract; port 0, rows in rowtime order."""
+        faults: list[Fault] = []
+        if tray is not None and len(tray):
+            self._take(tray, faults)
+        self._bound = self._bound.raised(bound)
+        return Output(self._close(), self._bound_out(), faults)
+
+    def held(self) -> int:
+        """Count the rows in open groups."""
+        return int(self._rows[: self._count].sum())
+
+    def snapshot(self) -> State:
+        """See the contract; ``groups`` has a row a group, in order of the first rows."""
+        count = self._count
+        keys = self._coder.decode(self._codes[:count, 1:])
+        state = {
+            "account": self.account.to_arrow(),
+            "clock": pa.table({"bound": [self._bound.rowtime], "given": [self._given]}),
+            "groups": pa.table(
+                {
+                    PERIOD: self._codes[:count, 0],
+                    ROWS: self._rows[:count],
+                    ROWTIME: self._first[:count, 0],
+                    ORIGIN: self._first[:count, 1],
+                    COUNTER: self._first[:count, 2],
+                    **{f"key {index}": column.to_arrow() for index, column in enumerate(keys)},
+                }
+            ),
+        }
+        for index, accumulator in enumerate(self._accumulators):
+            state[f"aggregate {index}"] = accumulator.state(count)
+        return state
+
+    def restore(self, state: State) -> None:
+        """See the contract."""
+        self.account = Account.from_arrow(state["account"])
+        clock = state["clock"].to_pylist()[0]
+        self._bound, self._given = Bound(clock["bound"]), clock["given"]
+        groups = state["groups"]
+        count = len(groups)
+        self._reset([make_accumulator(call) for call in self._calls], count)
+        self._count = count
+        self._codes[:count, 0] = groups.column(PERIOD).to_numpy()
+        self._rows[:count] = groups.column(ROWS).to_numpy()
+        for index, name in enumerate((ROWTIME, ORIGIN, COUNTER)):
+            self._first[:count, index] = groups.column(name).to_numpy()
+        keys = [
+            Column.from_arrow(field.type, groups.column(f"key {index}"))
+            for index, field in enumerate(self._key_fields)
+        ]
+        self._coder.encode(keys, self._codes[:count, 1:])
+        self._index()
+        for index, accumulator in enumerate(self._accumulators):
+            accumulator.load(state[f"aggregate {index}"])
+
+    @staticmethod
+    def merge(states: Sequence[State]) -> State:
+        """See the contract: groups of all parts, in the order of their first rows."""
+        groups = pa.concat_tables([state["groups"] for state in states])
+        order = pa.compute.sort_indices(
+            groups, sort_keys=[(name, "ascending") for name in (PERIOD, ROWTIME, ORIGIN, COUNTER)]
+        )
+        clocks = [state["clock"].to_pylist()[0] for state in states]
+        merged: dict[str, pa.Table] = {
+            "account": pa.concat_tables([state["account"] for state in states]),
+            "clock": pa.table(
+                {
+                    "bound": [max(clock["bound"] for clock in clocks)],
+                    "given": [sum(clock["given"] for clock in clocks)],
+                }
+            ),
+            "groups": groups.take(order),
+        }
+        for name in states[0]:
+            if name.startswith("aggregate "):
+                merged[name] = pa.concat_tables([state[name] for state in states]).take(order)
+        return merged
+
+    def _reset(self, accumulators: Sequence[Accumulator], groups: int = 0) -> None:
+        """Begin without groups, with room for ``groups``."""
+        self._coder = KeyCoder([field.type for field in self._key_fields])
+        self._accumulators = list(accumulators)
+        self._count = 0
+        width = 1 + self._coder.width
+        self._slots = np.full(power_of_two(2 * groups), -1, dtype=np.int32)
+        self._codes = np.zeros((groups, width), dtype=np.int64)
+        self._rows = np.zeros(groups, dtype=np.int64)
+        self._first = np.zeros((groups, 3), dtype=np.int64)
+
+    def _reserve(self, rows: int) -> None:
+        """Make room for as many new groups as there are rows."""
+        needed = self._count + rows
+        if needed > len(self._rows):
+            room = max(needed, 2 * len(self._rows))
+            for name in ("_codes", "_rows", "_first"):
+                array = getattr(self, name)
+                larger = np.zeros((room, *array.shape[1:]), dtype=np.int64)
+                larger[: self._count] = array[: self._count]
+                setattr(self, name, larger)
+        if power_of_two(2 * needed) > len(self._slots):
+            self._slots = np.full(power_of_two(2 * needed), -1, dtype=np.int32)
+            self._index()
+
+    def _index(self) -> None:
+        from rowtide.operators.kernels.groups import enter
+
+        enter(self._codes, self._count, self._slots)
+
+    def _take(self, tray: Tray, faults: list[Fault]) -> None:
+        """Add the rows of a tray to their groups; a row that overflows an aggregate becomes a fault."""
+        from rowtide.operators.kernels.groups import assign, count_rows
+
+        self.account.rows_in += len(tray)
+        codes = np.empty((len(tray), 1 + self._coder.width), dtype=np.int64)
+        codes[:, 0] = period_value(self._node.period, tray.rowtime)
+        self._coder.encode([tray.columns[index] for index in self._node.keys], codes[:, 1:])
+        self._reserve(len(tray))
+        groups = np.empty(len(tray), dtype=np.int64)
+        firsts = np.empty(self._count + len(tray), dtype=np.int64)
+        before = self._count
+        self._count = assign(codes, self._slots, self._codes, before, groups, firsts)
+        begun = firsts[before : self._count]
+        self._first[before : self._count, 0] = tray.rowtime[begun]
+        self._first[before : self._count, 1] = tray.origin[begun]
+        self._first[before : self._count, 2] = tray.counter[begun]
+        inputs = []
+        for call, accumulator in zip(self._calls, self._accumulators, strict=True):
+            accumulator.reserve(self._count)
+            inputs.append(_input(call.argument, call.condition, tray))
+        use = np.ones(len(tray), dtype=np.bool_)
+        for row in self._add(groups, inputs, 0, len(tray)):
+            use[row] = False
+            faults.append(self._overflow(tray, row))
+        self.account.rejected += len(tray) - int(np.count_nonzero(use))
+        count_rows(groups, use, self._rows)
+
+    def _add(
+        self, groups: NDArray[np.int64], inputs: Sequence[tuple[Column | None, Mask]], start: int, stop: int
+    ) -> list[int]:
+        """Add the rows from ``start`` to ``stop``, in order, leaving out those that do not fit: gives these.
+
+        Halves what does not fit, so a tray with few such rows costs little more than one without.
+        """
+        part = [
+            (None if column is None else column.slice(start, stop), use[start:stop]) for column, use in inputs
+        ]
+        mine = groups[start:stop]
+        if all(
+            accumulator.fits(mine, column, use)
+            for accumulator, (column, use) in zip(self._accumulators, part, strict=True)
+        ):
+            for accumulator, (column, use) in zip(self._accumulators, part, strict=True):
+                accumulator.add(mine, column, use)
+            return []
+        if stop - start == 1:
+            return [start]
+        middle = (start + stop) // 2
+        return self._add(groups, inputs, start, middle) + self._add(groups, inputs, middle, stop)
+
+    def _overflow(self, tray: Tray, row: int) -> Fault:
+        (timed,) = tray.slice(row, row + 1).rows()
+        return Fault(
+            self._node.relation,
+            Reason.OVERFLOW,
+            "an aggregate leaves the range of its type",
+            timed.rowtime,
+            timed.origin,
+            timed.counter,
+            timed.row,
+        )
+
+    def _closing(self) -> int:
+        """Count the groups whose period the bound has closed: a prefix."""
+        ends = period_end(self._node.period, self._codes[: self._count, 0])
+        return int(np.searchsorted(ends, self._bound.rowtime, side="left" if self._strict else "right"))
+
+    def _close(self) -> Tray | None:
+        """Give the rows of the closed groups, and forget them."""
+        count = self._closing() if self._count else 0
+        if not count:
+            return None
+        periods = self._codes[:count, 0].copy()
+        columns = [
+            Column(TIMESTAMP, periods),
+            *self._coder.decode(self._codes[:count, 1:]),
+            *(accumulator.results(count) for accumulator in self._accumulators),
+        ]
+        out = Tray(
+            self._node.row_type,
+            tuple(columns),
+            period_end(self._node.period, periods),
+            np.full(count, self._origin, dtype=np.int32),
+            np.arange(self._given, self._given + count, dtype=np.int64),
+            np.full(count, Opcode.INSERT, dtype=np.int8),
+        )
+        self._given += count
+        self.account.rows_out += count
+        self.account.done += int(self._rows[:count].sum())
+        self._forget(count)
+        return out
+
+    def _forget(self, count: int) -> None:
+        """Drop the first ``count`` groups; keys that only they had are let go in time."""
+        rest = self._count - count
+        keys = self._coder.decode(self._codes[count : self._count, 1:])
+        for name in ("_codes", "_rows", "_first"):
+            array = getattr(self, name)
+            array[:rest] = array[count : self._count]
+            array[rest : self._count] = 0
+        self._count = rest
+        for accumulator in self._accumulators:
+            accumulator.drop(count)
+        if self._coder.interned > max(FORGET_INTERNED_OVER, 4 * rest):
+            self._coder = KeyCoder(self._coder.types)
+            self._coder.encode(keys, self._codes[:rest, 1:])
+        self._slots[:] = -1
+        self._index()
+
+    def _bound_out(self) -> Bound:
+        """Give the end of the period that the bound is in: nothing closes later at an earlier rowtime."""
+        if self._bound.rowtime == EARLIEST:
+            return NO_BOUND
+        at = np.array([self._bound.rowtime], dtype=np.int64)
+        return Bound(int(period_end(self._node.period, period_value(self._node.period, at))[0]))
+
+
+def _input(argument: Expr | None, condition: Expr | None, tray: Tray) -> tuple[Column | None, Mask]:
+    """Give an aggregate's argument column and the rows that it uses."""
+    column = None
+    use = np.ones(len(tray), dtype=np.bool_)
+    if isinstance(argument, FieldRef):
+        column = tray.columns[argument.index]
+        if column.valid is not None:
+            use = column.valid
+    if isinstance(condition, FieldRef):
+        flags = tray.columns[condition.index]
+        use = use & np.asarray(flags.values, dtype=np.bool_) & flags.valid_mask()
+    return column, use

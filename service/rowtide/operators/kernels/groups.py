@@ -1,0 +1,141 @@
+"""Finding each row's group, and accumulating over groups.
+
+Groups are numbered in the order of their first row. A group's key is a row of
+int64 codes (``operators.keys``); its period is part of the key.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+MIX = np.uint64(0x9E3779B97F4A7C15)
+SHIFT = np.uint64(29)
+
+
+@njit(cache=True, nogil=True)
+def _place(keys: Int64s, row: int, mask: int) -> int:
+    value = np.uint64(0)
+    for index in range(keys.shape[1]):
+        value = (value ^ np.uint64(keys[row, index])) * MIX
+        value ^= value >> SHIFT
+    return int(np.int64(value >> np.uint64(8)) & mask)
+
+
+@njit(cache=True, nogil=True)
+def assign(
+    keys: Int64s, slots: Int32s, group_keys: Int64s, count: int, groups: Int64s, firsts: Int64s
+) -> int:
+    """Write each row's group into ``groups`` and give the new number of groups.
+
+    ``keys`` is (rows, width). ``slots`` has a power of two places, -1 where empty, and room for all.
+    ``group_keys`` is (capacity, width). ``firsts[g]`` becomes the row that began the new group g.
+    """
+    mask = len(slots) - 1
+    width = keys.shape[1]
+    for row in range(keys.shape[0]):
+        place = _place(keys, row, mask)
+        while True:
+            group = slots[place]
+            if group < 0:
+                slots[place] = count
+                for index in range(width):
+                    group_keys[count, index] = keys[row, index]
+                firsts[count] = row
+                groups[row] = count
+                count += 1
+                break
+            same = True
+            for index in range(width):
+                if group_keys[group, index] != keys[row, index]:
+                    same = False
+                    break
+            if same:
+                groups[row] = group
+                break
+            place = (place + 1) & mask
+    return count
+
+
+@njit(cache=True, nogil=True)
+def enter(keys: Int64s, count: int, slots: Int32s) -> None:
+    """Enter the first ``count`` distinct ``keys`` into ``slots``, which are all empty."""
+    mask = len(slots) - 1
+    for row in range(count):
+        place = _place(keys, row, mask)
+        while slots[place] >= 0:
+            place = (place + 1) & mask
+        slots[place] = row
+
+
+@njit(cache=True, nogil=True)
+def count_rows(groups: Int64s, use: Mask, total: Int64s) -> None:
+    """Count the rows to use in each group."""
+    for row in range(len(groups)):
+        if use[row]:
+            total[groups[row]] += 1
+
+
+@njit(cache=True, nogil=True)
+def sum_checked(groups: Int64s, values: Int64s, use: Mask, total: Int64s) -> bool:
+    """Add up int64; give False, with ``total`` spoilt, if a sum leaves int64."""
+    for row in range(len(groups)):
+        if use[row]:
+            group = groups[row]
+            before = total[group]
+            value = values[row]
+            after = before + value
+            if ((before ^ after) & (value ^ after)) < 0:
+                return False
+            total[group] = after
+    return True
+
+
+@njit(cache=True, nogil=True)
+def sum_floats(groups: Int64s, values: Floats, use: Mask, total: Floats) -> bool:
+    """Add up doubles in row order; give False, with ``total`` spoilt, if a sum leaves double."""
+    finite = True
+    for row in range(len(groups)):
+        if use[row]:
+            group = groups[row]
+            total[group] += values[row]
+            finite &= np.isfinite(total[group])
+    return finite
+
+
+@njit(cache=True, nogil=True)
+def sum_wide(groups: Int64s, values: Int64s, use: Mask, high: Int64s, low: Int64s) -> None:
+    """Add up int64 without a limit: the sum is high * 2**32 + low (for up to 2**31 rows a group)."""
+    for row in range(len(groups)):
+        if use[row]:
+            group = groups[row]
+            high[group] += values[row] >> 32
+            low[group] += values[row] & 0xFFFFFFFF
+
+
+@njit(cache=True, nogil=True)
+def least(groups: Int64s, values: Int64s, use: Mask, best: Int64s, seen: Mask) -> None:
+    """Keep the least value of each group; works on int64 and on double arrays alike."""
+    for row in range(len(groups)):
+        if use[row]:
+            group = groups[row]
+            if not seen[group] or values[row] < best[group]:
+                best[group] = values[row]
+                seen[group] = True
+
+
+@njit(cache=True, nogil=True)
+def greatest(groups: Int64s, values: Int64s, use: Mask, best: Int64s, seen: Mask) -> None:
+    """Keep the greatest value of each group; works on int64 and on double arrays alike."""
+    for row in range(len(groups)):
+        if use[row]:
+            group = groups[row]
+            if not seen[group] or values[row] > best[group]:
+                best[group] = values[row]
+                seen[group] = True

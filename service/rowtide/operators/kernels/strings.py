@@ -1,0 +1,99 @@
+"""Interning of variable-width values: bytes to dense int64 codes, by open addressing.
+
+The table's arrays are owned by ``operators.keys.TextTable``, which makes room
+before each call: a kernel never allocates and never fails.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+FNV_OFFSET = np.uint64(14695981039346656037)
+FNV_PRIME = np.uint64(1099511628211)
+MIX = np.uint64(0x9E3779B97F4A7C15)
+SHIFT = np.uint64(32)
+
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
+Hashes = NDArray[np.uint64]
+
+
+@njit(cache=True, nogil=True)
+def intern(
+    offsets: Int32s,
+    data: Bytes,
+    slots: Int32s,
+    hashes: Hashes,
+    starts: Int64s,
+    pool: Bytes,
+    count: int,
+    codes: Int64s,
+) -> int:
+    """Write the code of each value into ``codes`` and give the new number of distinct values.
+
+    ``offsets`` (n + 1) and ``data`` are the Arrow buffers of the values. ``slots`` has a power of
+    two places, -1 where empty, at least twice as many as there will be distinct values; value
+    ``i`` stands in ``pool[starts[i]:starts[i + 1]]`` and has hash ``hashes[i]``.
+    """
+    mask = len(slots) - 1
+    for row in range(len(offsets) - 1):
+        begin = offsets[row]
+        length = offsets[row + 1] - begin
+        value = FNV_OFFSET
+        for index in range(length):
+            value = (value ^ np.uint64(data[begin + index])) * FNV_PRIME
+        value = (value ^ (value >> SHIFT)) * MIX
+        place = np.int64(value >> SHIFT) & mask
+        while True:
+            code = slots[place]
+            if code < 0:
+                slots[place] = count
+                hashes[count] = value
+                start = starts[count]
+                for index in range(length):
+                    pool[start + index] = data[begin + index]
+                starts[count + 1] = start + length
+                codes[row] = count
+                count += 1
+                break
+            if hashes[code] == value:
+                start = starts[code]
+                if starts[code + 1] - start == length:
+                    same = True
+                    for index in range(length):
+                        if pool[start + index] != data[begin + index]:
+                            same = False
+                            break
+                    if same:
+                        codes[row] = code
+                        break
+            place = (place + 1) & mask
+    return count
+
+
+@njit(cache=True, nogil=True)
+def rehash(slots: Int32s, hashes: Hashes, count: int) -> None:
+    """Enter the first ``count`` values into ``slots``, which are all empty."""
+    mask = len(slots) - 1
+    for code in range(count):
+        place = np.int64(hashes[code] >> SHIFT) & mask
+        while slots[place] >= 0:
+            place = (place + 1) & mask
+        slots[place] = code
+
+
+@njit(cache=True, nogil=True)
+def gather(codes: Int64s, starts: Int64s, pool: Bytes, offsets: Int32s, data: Bytes) -> None:
+    """Write the values of ``codes`` as Arrow buffers into ``offsets`` (n + 1) and ``data``."""
+    end = 0
+    offsets[0] = 0
+    for row in range(len(codes)):
+        start = starts[codes[row]]
+        length = starts[codes[row] + 1] - start
+        for index in range(length):
+            data[end + index] = pool[start + index]
+        end += length
+        offsets[row + 1] = end

@@ -1,0 +1,113 @@
+"""An engine table: rowops in, its changelog out (sql-decisions 20)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from rowtide.errors import Reason
+from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.plan.nodes import KeyedTable
+from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import Bound
+
+
+class KeyedTableOperator:
+    """Rows by primary key, or as a multiset where there is none; plain Python, row by row.
+
+    What comes out has the place in consistent time of the rowop that caused it.
+    """
+
+    def __init__(self, node: KeyedTable, _place: Place) -> None:
+        self.account = Account()
+        self._node = node
+        self._key = node.key
+        self._rows: dict[Row, TimedRow] = {}
+        self._copies: dict[Row, int] = {}
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """See the contract; port 0, rows in rowtime order."""
+        if tray is None or not len(tray):
+            return Output(None, bound)
+        faults: list[Fault] = []
+        out: list[TimedRow] = []
+        for timed in tray.rows():
+            if self._key:
+                self._change_by_key(timed, out, faults)
+            else:
+                self._change_multiset(timed, out)
+        self.account.rows_in += len(tray)
+        self.account.rejected += len(faults)
+        self.account.done += len(tray) - len(faults)
+        self.account.rows_out += len(out)
+        return Output(Tray.from_rows(self._node.row_type, out) if out else None, bound, faults)
+
+    def held(self) -> int:
+        """Nothing waits: a rowop is applied when it comes."""
+        return 0
+
+    def contents(self) -> Tray:
+        """Give the rows that the table has now."""
+        if self._key:
+            return Tray.from_rows(self._node.row_type, self._rows.values())
+        return Tray.from_rows(
+            self._node.row_type,
+            (self._rows[row] for row, copies in self._copies.items() for _ in range(copies)),
+        )
+
+    def snapshot(self) -> State:
+        """See the contract; ``rows`` has a row for each row of the table."""
+        return {"account": self.account.to_arrow(), "rows": self.contents().to_arrow()}
+
+    def restore(self, state: State) -> None:
+        """See the contract."""
+        self.account = Account.from_arrow(state["account"])
+        for timed in Tray.from_arrow(self._node.row_type, state["rows"]).rows():
+            self._put(timed)
+
+    @staticmethod
+    def merge(states: Sequence[State]) -> State:
+        """See the contract."""
+        return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+
+    def _put(self, timed: TimedRow) -> None:
+        if self._key:
+            self._rows[tuple(timed.row[index] for index in self._key)] = timed
+        else:
+            self._rows[timed.row] = timed
+            self._copies[timed.row] = self._copies.get(timed.row, 0) + 1
+
+    def _change_by_key(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
+        key = tuple(timed.row[index] for index in self._key)
+        if None in key:
+            name = self._node.row_type[self._key[key.index(None)]].name
+            faults.append(
+                Fault(
+                    self._node.relation,
+                    Reason.NULL_KEY,
+                    f'column "{name}" of the primary key is NULL',
+                    timed.rowtime,
+                    timed.origin,
+                    timed.counter,
+                    timed.row,
+                )
+            )
+            return
+        old = self._rows.pop(key, None)
+        if old is not None:
+            out.append(timed._replace(opcode=Opcode.DELETE, row=old.row))
+        if timed.opcode == Opcode.INSERT:
+            self._rows[key] = timed
+            out.append(timed)
+
+    def _change_multiset(self, timed: TimedRow, out: list[TimedRow]) -> None:
+        if timed.opcode == Opcode.INSERT:
+            self._put(timed)
+            out.append(timed)
+        elif self._copies.get(timed.row, 0):
+            self._copies[timed.row] -= 1
+            if not self._copies[timed.row]:
+                del self._copies[timed.row], self._rows[timed.row]
+            out.append(timed)

@@ -1,0 +1,182 @@
+"""Keys as integers: columns to int64 codes and back.
+
+Equal values have equal codes for as long as the coder lives; codes say nothing
+about order. A fixed-width value is its own code; variable-width values are
+interned. The last code of a key is a bit mask of its NULLs, so that NULL is a
+value of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from rowtide.rows.column import Column
+from rowtide.rows.types import Type
+
+FIRST_SLOTS = 1 << 10
+FIRST_BYTES = 1 << 14
+
+
+def power_of_two(least: int) -> int:
+    """Give the least power of two that is at least ``least`` and ``FIRST_SLOTS``."""
+    return max(FIRST_SLOTS, 1 << max(0, (least - 1).bit_length()))
+
+
+class TextTable:
+    """Distinct variable-width values with dense codes, in order of first appearance."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._slots = np.full(FIRST_SLOTS, -1, dtype=np.int32)
+        self._hashes = np.zeros(FIRST_SLOTS, dtype=np.uint64)
+        self._starts = np.zeros(FIRST_SLOTS + 1, dtype=np.int64)
+        self._pool = np.zeros(FIRST_BYTES, dtype=np.uint8)
+
+    def intern(self, array: pa.Array) -> NDArray[np.int64]:
+        """Give the code of each value; those of NULLs mean nothing."""
+        from rowtide.operators.kernels import strings
+
+        offsets, data = _buffers(array)
+        self._reserve(len(array), int(offsets[-1] - offsets[0]) if len(offsets) else 0)
+        codes = np.empty(len(array), dtype=np.int64)
+        self.count = strings.intern(
+            offsets, data, self._slots, self._hashes, self._starts, self._pool, self.count, codes
+        )
+        return codes
+
+    def values(self, codes: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
+        """Give the values of ``codes`` as an Arrow array of ``kind`` (string or binary)."""
+        from rowtide.operators.kernels import strings
+
+        lengths = self._starts[codes + 1] - self._starts[codes]
+        offsets = np.empty(len(codes) + 1, dtype=np.int32)
+        data = np.empty(int(lengths.sum()), dtype=np.uint8)
+        strings.gather(codes, self._starts, self._pool, offsets, data)
+        return pa.Array.from_buffers(kind, len(codes), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+    def _reserve(self, values: int, size: int) -> None:
+        """Make room for ``values`` more values of together ``size`` bytes."""
+        from rowtide.operators.kernels import strings
+
+        needed = power_of_two(2 * (self.count + values))
+        if needed > len(self._slots):
+            self._slots = np.full(needed, -1, dtype=np.int32)
+            self._hashes = _grown(self._hashes, needed)
+            self._starts = _grown(self._starts, needed + 1)
+            strings.rehash(self._slots, self._hashes, self.count)
+        used = int(self._starts[self.count])
+        if used + size > len(self._pool):
+            self._pool = _grown(self._pool, power_of_two(used + size))
+
+
+class KeyCoder:
+    """Codes of the keys of one operator: fields of fixed types, in order."""
+
+    def __init__(self, types: Sequence[Type]) -> None:
+        self.types = tuple(types)
+        self._tables = [TextTable() if kind.is_variable_width else None for kind in types]
+        self._objects: list[_ObjectTable | None] = [
+            _ObjectTable() if kind.dtype == object and not kind.is_variable_width else None for kind in types
+        ]
+
+    @property
+    def width(self) -> int:
+        """How many int64 a key has."""
+        return len(self.types) + 1
+
+    @property
+    def interned(self) -> int:
+        """How many distinct values are held for interned fields, the most of any field."""
+        return max((table.count for table in self._tables if table is not None), default=0)
+
+    def encode(self, columns: Sequence[Column], out: NDArray[np.int64]) -> None:
+        """Write the codes of the rows of ``columns`` into ``out`` (rows, width)."""
+        nulls = out[:, len(self.types)]
+        nulls[:] = 0
+        for index, (column, table, objects) in enumerate(
+            zip(columns, self._tables, self._objects, strict=True)
+        ):
+            if table is not None:
+                codes = table.intern(column.values)
+            elif objects is not None:
+                codes = objects.intern(column.values)
+            elif column.type.is_float:
+                codes = (column.values.astype(np.float64) + 0.0).view(np.int64)
+            else:
+                codes = column.values
+            if column.valid is None:
+                out[:, index] = codes
+            else:
+                out[:, index] = np.where(column.valid, codes, 0)
+                nulls |= np.where(column.valid, 0, np.int64(1) << index)
+
+    def decode(self, codes: NDArray[np.int64]) -> list[Column]:
+        """Give the columns of the keys in ``codes`` (rows, width)."""
+        nulls = codes[:, len(self.types)]
+        columns = []
+        for index, (kind, table, objects) in enumerate(
+            zip(self.types, self._tables, self._objects, strict=True)
+        ):
+            valid = None
+            if nulls.any():
+                valid = (nulls >> index) & 1 == 0
+                if valid.all():
+                    valid = None
+            mine = np.ascontiguousarray(codes[:, index])
+            if table is not None:
+                array = table.values(mine, pa.string() if kind.is_text else pa.binary())
+                if valid is not None:
+                    array = pa.compute.if_else(pa.array(valid), array, pa.scalar(None, array.type))
+                columns.append(Column(kind, array, valid))
+            elif objects is not None:
+                columns.append(Column(kind, objects.values(mine), valid))
+            elif kind.is_float:
+                columns.append(Column(kind, mine.view(np.float64).astype(kind.dtype), valid))
+            else:
+                columns.append(Column(kind, mine.astype(kind.dtype), valid))
+        return columns
+
+
+class _ObjectTable:
+    """Distinct Python values with dense codes: for wide decimals, which have no kernel."""
+
+    def __init__(self) -> None:
+        self._codes: dict[object, int] = {}
+        self._values: list[object] = []
+
+    def intern(self, values: NDArray[np.object_]) -> NDArray[np.int64]:
+        codes = np.empty(len(values), dtype=np.int64)
+        for row, value in enumerate(values):
+            code = self._codes.setdefault(value, len(self._values))
+            if code == len(self._values):
+                self._values.append(value)
+            codes[row] = code
+        return codes
+
+    def values(self, codes: NDArray[np.int64]) -> NDArray[np.object_]:
+        found = np.empty(len(codes), dtype=object)
+        for row, code in enumerate(codes.tolist()):
+            found[row] = self._values[code] if code < len(self._values) else 0
+        return found
+
+
+def _buffers(array: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Give the offsets (n + 1) and bytes of an Arrow string or binary array, without copying."""
+    _, offsets, data = array.buffers()
+    if offsets is None:
+        return np.zeros(len(array) + 1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
+    found = np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+    content = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
+    return found, content
+
+
+def _grown(array: NDArray[Any], length: int) -> NDArray[Any]:
+    larger = np.zeros(max(length, len(array)), dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger

@@ -1,0 +1,175 @@
+"""t-sort: judge lateness and release rows in time order (sql-decisions 9, 10; vectors 6.2).
+
+Rows that wait lie in sorted runs, each more than twice as long as the next, so
+that small trays do not sort what large ones have already sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rowtide.errors import Reason
+from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.plan.nodes import Sort
+from rowtide.rows.rowop import TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import EARLIEST, UNMARKED, Bound
+
+
+class SortOperator:
+    """The t-sort of one partition, or of a merged stream.
+
+    On a merged stream rows of equal rowtime keep the order in which they
+    arrived, which their old tie-break does not tell: there the operator signs
+    the rows anew.
+    """
+
+    def __init__(self, node: Sort, place: Place) -> None:
+        self.account = Account()
+        self._node = node
+        self._within = node.within_ms
+        self._signs = place.origin if place.merged else UNMARKED
+        self._highest = EARLIEST
+        self._explicit = EARLIEST
+        self._last = (UNMARKED, UNMARKED)
+        self._runs: list[Tray] = []
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """See the contract; port 0. ``bound`` is an explicit one."""
+        faults: list[Fault] = []
+        if tray is not None and len(tray):
+            kept = self._judge(tray, faults)
+            if len(kept):
+                self._hold(kept)
+        self._explicit = max(self._explicit, bound.rowtime)
+        limit = max(self._floor(), self._explicit)
+        released = self._release(limit)
+        if released is not None:
+            self.account.done += len(released)
+            self.account.rows_out += len(released)
+        return Output(released, Bound(limit, *self._last), faults)
+
+    def held(self) -> int:
+        """Count the rows that wait for their time."""
+        return sum(map(len, self._runs))
+
+    def snapshot(self) -> State:
+        """See the contract."""
+        runs = self._runs or [Tray.empty(self._node.row_type)]
+        clock = {
+            "highest": self._highest,
+            "explicit": self._explicit,
+            "origin": self._last[0],
+            "counter": self._last[1],
+        }
+        return {
+            "account": self.account.to_arrow(),
+            "clock": pa.table({name: [value] for name, value in clock.items()}),
+            "rows": _in_order(runs).to_arrow(),
+        }
+
+    def restore(self, state: State) -> None:
+        """See the contract."""
+        self.account = Account.from_arrow(state["account"])
+        clock = state["clock"].to_pylist()[0]
+        self._highest, self._explicit = clock["highest"], clock["explicit"]
+        self._last = (clock["origin"], clock["counter"])
+        rows = Tray.from_arrow(self._node.row_type, state["rows"])
+        self._runs = [rows] if len(rows) else []
+
+    @staticmethod
+    def merge(states: Sequence[State]) -> State:
+        """See the contract: a t-sort has no parts."""
+        (state,) = states
+        return state
+
+    def _floor(self) -> int:
+        """Give the least rowtime that the rows seen so far leave acceptable."""
+        return max(self._highest, EARLIEST + self._within) - self._within
+
+    def _judge(self, tray: Tray, faults: list[Fault]) -> Tray:
+        """Give the rows that are not late, and move the clock; late ones become faults."""
+        rowtime = tray.rowtime
+        self.account.rows_in += len(tray)
+        seen = np.maximum.accumulate(rowtime)
+        before = np.empty_like(seen)
+        before[0] = self._highest
+        np.maximum(seen[:-1], self._highest, out=before[1:])
+        accepted = np.maximum(np.maximum(before, EARLIEST + self._within) - self._within, self._explicit)
+        late = rowtime < accepted
+        kept = tray
+        if late.any():
+            self._tell(tray, late, accepted, faults)
+            kept = tray.where(~late)
+        # A late row lies below the highest time, so it never is the maximum.
+        self._highest = max(self._highest, int(seen[-1]) if len(kept) else EARLIEST)
+        if self._signs != UNMARKED:
+            first = self._last[1] + 1
+            counter = np.arange(first, first + len(kept), dtype=np.int64)
+            kept = Tray(
+                kept.row_type,
+                kept.columns,
+                kept.rowtime,
+                np.full(len(kept), self._signs, dtype=np.int32),
+                counter,
+                kept.opcode,
+            )
+            self._last = (self._signs, self._last[1] + len(kept))
+        elif len(kept):
+            self._last = (int(kept.origin[-1]), int(kept.counter[-1]))
+        return kept
+
+    def _tell(
+        self, tray: Tray, late: NDArray[np.bool_], accepted: NDArray[np.int64], faults: list[Fault]
+    ) -> None:
+        where = np.flatnonzero(late)
+        self.account.late += len(where)
+        rows: list[TimedRow] = list(tray.take(where).rows())
+        for row, least in zip(rows, accepted[where].tolist(), strict=True):
+            faults.append(
+                Fault(
+                    self._node.relation,
+                    Reason.LATE,
+                    f"{least - row.rowtime} ms behind the rowtime bound",
+                    row.rowtime,
+                    row.origin,
+                    row.counter,
+                    row.row,
+                    least,
+                )
+            )
+
+    def _hold(self, tray: Tray) -> None:
+        """Add rows, in order of arrival, to the runs."""
+        if self._within:
+            order = np.argsort(tray.rowtime, kind="stable")
+            tray = tray.take(order)
+        self._runs.append(tray)
+        while len(self._runs) > 1 and 2 * len(self._runs[-1]) >= len(self._runs[-2]):
+            younger = self._runs.pop()
+            self._runs[-1] = _in_order([self._runs[-1], younger])
+
+    def _release(self, limit: int) -> Tray | None:
+        """Take out the rows with rowtime <= limit, in order."""
+        leaving = []
+        staying = []
+        for run in self._runs:
+            cut = int(np.searchsorted(run.rowtime, limit, side="right"))
+            if cut:
+                leaving.append(run.slice(0, cut))
+            if cut < len(run):
+                staying.append(run.slice(cut, len(run)))
+        self._runs = staying
+        return _in_order(leaving) if leaving else None
+
+
+def _in_order(runs: Sequence[Tray]) -> Tray:
+    """Put sorted runs, the oldest first, into one; equal rowtimes keep the order of the runs."""
+    if len(runs) == 1:
+        return runs[0]
+    together = Tray.concat(runs)
+    return together.take(np.argsort(together.rowtime, kind="stable"))

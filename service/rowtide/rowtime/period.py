@@ -1,0 +1,120 @@
+"""Periods of rowtime: which one a rowtime is in, and where it ends (sql-decisions 1 to 3).
+
+FLOOR and STEP periods are half-open [start, end) and named by their start;
+CEIL periods are (start, end] and named by their end; EXACT ones hold one
+millisecond and are named by it. STEP is aligned to 1970-01-01 00:00:00 UTC plus
+an offset, the units to the calendar; weeks begin on Monday.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rowtimes = NDArray[np.int64]
+
+DAY_MS = 86_400_000
+WEEK_OFFSET_MS = 4 * DAY_MS
+"""The epoch was a Thursday: the first Monday is four days later."""
+
+
+class PeriodEdge(Enum):
+    """Which way a rowtime is rounded to name its period."""
+
+    FLOOR = "FLOOR"
+    CEIL = "CEIL"
+    EXACT = "EXACT"
+    """GROUP BY ROWTIME: every rowtime is a period of its own."""
+
+
+class CalendarUnit(Enum):
+    """Units that FLOOR and CEIL round to; those up to WEEK have a fixed length."""
+
+    SECOND = "SECOND"
+    MINUTE = "MINUTE"
+    HOUR = "HOUR"
+    DAY = "DAY"
+    WEEK = "WEEK"
+    MONTH = "MONTH"
+    QUARTER = "QUARTER"
+    YEAR = "YEAR"
+
+
+_FIXED_MS = {
+    CalendarUnit.SECOND: 1_000,
+    CalendarUnit.MINUTE: 60_000,
+    CalendarUnit.HOUR: 3_600_000,
+    CalendarUnit.DAY: DAY_MS,
+    CalendarUnit.WEEK: 7 * DAY_MS,
+}
+_MONTHS = {CalendarUnit.MONTH: 1, CalendarUnit.QUARTER: 3, CalendarUnit.YEAR: 12}
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A calendar unit, or ``step_ms`` aligned to the epoch plus ``offset_ms``."""
+
+    edge: PeriodEdge
+    unit: CalendarUnit | None = None
+    step_ms: int | None = None
+    offset_ms: int = 0
+
+
+def floor_to(rowtime: Rowtimes, period: Period) -> Rowtimes:
+    """Give the latest edge of the period's grid that is not after each rowtime."""
+    months = _MONTHS.get(period.unit) if period.unit is not None else None
+    if months is not None:
+        month = rowtime.astype("datetime64[ms]").astype("datetime64[M]").astype(np.int64)
+        return _month_start(month - np.mod(month, months))
+    length, offset = _grid(period)
+    return rowtime - np.mod(rowtime - offset, length)
+
+
+def ceil_to(rowtime: Rowtimes, period: Period) -> Rowtimes:
+    """Give the earliest edge of the period's grid that is not before each rowtime."""
+    start = floor_to(rowtime, period)
+    return np.where(start == rowtime, start, _next_edge(start, period))
+
+
+def period_value(period: Period, rowtime: Rowtimes) -> Rowtimes:
+    """Give the name of the period that each rowtime (ms) is in."""
+    match period.edge:
+        case PeriodEdge.FLOOR:
+            return floor_to(rowtime, period)
+        case PeriodEdge.CEIL:
+            return ceil_to(rowtime, period)
+        case PeriodEdge.EXACT:
+            return rowtime
+
+
+def period_end(period: Period, value: Rowtimes) -> Rowtimes:
+    """Give the end of each named period: the rowtime that its group has."""
+    if period.edge is PeriodEdge.FLOOR:
+        return _next_edge(value, period)
+    return value
+
+
+def _grid(period: Period) -> tuple[int, int]:
+    """Give length and offset (ms) of a grid of fixed length."""
+    if period.unit is not None:
+        return _FIXED_MS[period.unit], WEEK_OFFSET_MS if period.unit is CalendarUnit.WEEK else 0
+    if period.step_ms is None or period.step_ms <= 0:
+        raise ValueError("a period has a unit or a positive step")
+    return period.step_ms, period.offset_ms
+
+
+def _next_edge(edge: Rowtimes, period: Period) -> Rowtimes:
+    """Give the edge that follows each edge of the grid."""
+    months = _MONTHS.get(period.unit) if period.unit is not None else None
+    if months is not None:
+        month = edge.astype("datetime64[ms]").astype("datetime64[M]").astype(np.int64)
+        return _month_start(month + months)
+    return edge + _grid(period)[0]
+
+
+def _month_start(month: Rowtimes) -> Rowtimes:
+    """Give the first millisecond of months counted from January 1970."""
+    return month.astype("datetime64[M]").astype("datetime64[ms]").astype(np.int64)
