@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A loaded machine must not fail a property: no deadlines, and the same examples in every run.
@@ -16,3 +17,8 @@ settings.register_profile(
 )
 settings.register_profile("long", parent=settings.get_profile("fast"), derandomize=False, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let ``pytest --rewrite`` write golden files anew; a person reads the difference."""
+    parser.addoption("--rewrite", action="store_true", help="write golden files from what comes out now")

@@ -1,0 +1,55 @@
+"""What can go wrong in the engine, by what its catcher will do (see ``rowtide.errors``)."""
+
+from __future__ import annotations
+
+from rowtide.errors import FaultError, Reason, RejectedRowError, StatementError
+
+
+class ModelError(StatementError):
+    """The model is put together wrongly or asked for something it does not have; nothing has changed."""
+
+
+class FieldValueError(RejectedRowError):
+    """A value does not fit the type of its field; no row was made.
+
+    ``field`` and ``value`` say which; ``type_name`` is the type as the engine prints it.
+    """
+
+    def __init__(self, field: str, type_name: str, value: object) -> None:
+        super().__init__(Reason.TYPE, f'field "{field}" of type {type_name} cannot hold {value!r}')
+        self.field = field
+        self.type_name = type_name
+        self.value = value
+
+
+class TableError(FaultError):
+    """A table was used in a way that it must not be; the table is as it was before the call."""
+
+    def __init__(self, table: str, message: str) -> None:
+        super().__init__(f'table "{table}": {message}')
+        self.table = table
+
+
+class BrokenTableError(TableError):
+    """An error stopped this table half-way through a change: it can be read but no longer changed."""
+
+
+class RecursionFault(FaultError):
+    """A label was reached again while it was still executing, or labels nested too deep."""
+
+
+class ExecutionError(FaultError):
+    """An error inside a label: the cause, and the stack of labels that led to it.
+
+    ``__cause__`` is what was raised; ``label`` is the name of the label that raised it; ``stack`` holds
+    one line for each label that was executing, innermost first. Rowops queued in the frames that were
+    unwound are gone; rowops on the outermost frame stay (engine decision 11).
+    """
+
+    def __init__(self, label: str, cause: BaseException) -> None:
+        super().__init__(f'label "{label}": {cause}')
+        self.label = label
+        self.stack: list[str] = []
+
+    def __str__(self) -> str:
+        return "\n".join([self.message, *(f"  {line}" for line in self.stack)])

@@ -1,0 +1,1 @@
+"""Who runs what, when: labels, rowops, trays, frames, loops and traces."""

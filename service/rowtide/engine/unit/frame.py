@@ -1,0 +1,35 @@
+"""Frames: the queues of rowops that a unit has still to run, one for each nested call."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from rowtide.engine.unit.rowop import Rowop
+
+
+class Frame:
+    """The rowops queued at one level of nesting. A closed frame takes no more of them."""
+
+    __slots__ = ("is_open", "queue")
+
+    def __init__(self) -> None:
+        self.queue: deque[Rowop] = deque()
+        self.is_open = True
+
+
+class FrameMark:
+    """Remembers a frame, so that a loop can queue its next turn there.
+
+    Unset at first, and again as soon as the marked frame is closed.
+    """
+
+    __slots__ = ("_frame", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._frame: Frame | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Tell whether the marked frame is still there."""
+        return self._frame is not None and self._frame.is_open

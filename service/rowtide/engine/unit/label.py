@@ -1,0 +1,157 @@
+"""Labels: where rowops go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rowtide.engine.errors import ModelError
+from rowtide.engine.row_type import Row, RowType
+from rowtide.engine.unit.rowop import DELETE, INSERT, Rowop
+from rowtide.engine.values import Value
+from rowtide.rows.rowop import Opcode
+
+if TYPE_CHECKING:
+    from rowtide.engine.unit.unit import Unit
+
+Handler = Callable[[Rowop], None]
+"""Works off one rowop; what it sends on is worked off before the sending call returns."""
+
+
+class Label:
+    """A typed place in one unit that rowops are sent to.
+
+    A label without a handler only passes rowops on to the labels chained to it. Labels are made by
+    ``Unit.label``, ``Unit.handler`` and ``Label.then``.
+    """
+
+    __slots__ = ("_followers", "_handler", "_on_clear", "_running", "_unit", "name", "row_type")
+
+    def __init__(
+        self,
+        unit: Unit,
+        name: str,
+        row_type: RowType,
+        handler: Handler | None = None,
+        on_clear: Callable[[], None] | None = None,
+    ) -> None:
+        self._unit: Unit | None = unit
+        self.name = name
+        self.row_type = row_type
+        self._handler = handler
+        self._on_clear = on_clear
+        self._followers: list[Label] = []
+        self._running = 0
+
+    @property
+    def unit(self) -> Unit:
+        """The unit that runs this label.
+
+        Raises:
+          ModelError: if the label has been cleared.
+        """
+        if self._unit is None:
+            raise ModelError(f'label "{self.name}" has been cleared')
+        return self._unit
+
+    @property
+    def is_cleared(self) -> bool:
+        """Tell whether the label has been cleared: it can never be used again."""
+        return self._unit is None
+
+    @property
+    def handler(self) -> Handler | None:
+        """The function that works off rowops, if any."""
+        return self._handler
+
+    @property
+    def followers(self) -> tuple[Label, ...]:
+        """The labels chained directly to this one, in the order in which they run."""
+        return tuple(self._followers)
+
+    def row(self, *values: Value, **named: Value) -> Row:
+        """Make a row of this label's row type; see ``RowType.row``."""
+        return self.row_type.row(*values, **named)
+
+    def rowop(self, opcode: Opcode, row: Row) -> Rowop:
+        """Make a rowop for this label without sending it; ``row`` may be of any matching type."""
+        if row.__class__ is not self.row_type.row_class:
+            row = self.row_type.adopt(row)
+        return Rowop(self, opcode, row)
+
+    def adopt(self, rowop: Rowop) -> Rowop:
+        """Make a rowop for this label with the opcode and row of another."""
+        return self.rowop(rowop.opcode, rowop.row)
+
+    def insert(self, row: Row) -> None:
+        """Send an INSERT of ``row`` here and return when everything that follows from it is done."""
+        self.unit.call(self.rowop(INSERT, row))
+
+    def delete(self, row: Row) -> None:
+        """Send a DELETE of ``row`` here and return when everything that follows from it is done."""
+        self.unit.call(self.rowop(DELETE, row))
+
+    def send(self, opcode: Opcode, row: Row) -> None:
+        """Send ``row`` here under any opcode and return when everything that follows from it is done."""
+        self.unit.call(self.rowop(opcode, row))
+
+    def forward(self, rowop: Rowop) -> None:
+        """Send the opcode and row of a rowop that was made for another label here."""
+        self.unit.call(self.rowop(rowop.opcode, rowop.row))
+
+    def chain(self, follower: Label) -> Label:
+        """Send every rowop on to ``follower`` after the followers that are here already; give it back.
+
+        Raises:
+          ModelError: if the row types differ, the labels are of two units, it follows already,
+            or this label would follow itself; nothing has changed.
+        """
+        here = f'label "{follower.name}" cannot be chained to label "{self.name}"'
+        if follower.unit is not self.unit:
+            raise ModelError(f"{here}: they are of two units")
+        if follower.row_type != self.row_type:
+            theirs, ours = follower.row_type.render(None), self.row_type.render(None)
+            raise ModelError(f"{here}: it takes {theirs}, not {ours}")
+        if follower in self._followers:
+            raise ModelError(f"{here} twice")
+        if follower.leads_to(self):
+            raise ModelError(f"{here}: it would follow itself")
+        self._followers.append(follower)
+        return follower
+
+    def then(self, handler: Handler, name: str | None = None) -> Label:
+        """Make a label of the same row type and chain it here; may be used as a decorator.
+
+        Its name is that of the function unless ``name`` says otherwise.
+        """
+        return self.chain(self.unit.label(name or handler.__name__, self.row_type, handler))
+
+    def unchain_all(self) -> None:
+        """Take away all labels that are chained to this one."""
+        self._followers.clear()
+
+    def leads_to(self, other: Label) -> bool:
+        """Tell whether ``other`` is this label or follows it through any chain."""
+        return self is other or any(follower.leads_to(other) for follower in self._followers)
+
+    def clear(self) -> None:
+        """Run the label's ``on_clear``, then drop everything it refers to; it can never be used again.
+
+        The labels chained to it are only unchained. Clearing twice changes nothing.
+        """
+        if self._unit is None:
+            return
+        self._unit = None
+        try:
+            if self._on_clear is not None:
+                self._on_clear()
+        finally:
+            self._on_clear = None
+            self._handler = self._refuse
+            self._followers.clear()
+
+    def _refuse(self, rowop: Rowop) -> None:
+        raise ModelError(f'label "{self.name}" has been cleared, it cannot take {rowop}')
+
+    def __repr__(self) -> str:
+        return f'<Label "{self.name}">'

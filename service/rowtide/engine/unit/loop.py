@@ -1,0 +1,49 @@
+"""Topological loops: a body that runs again and again without nesting deeper.
+
+``begin`` starts the loop, and a call of it returns after the last turn. Each
+turn runs ``turn``; the body asks for another one with ``again``.
+"""
+
+from __future__ import annotations
+
+from rowtide.engine.row_type import Row, RowType
+from rowtide.engine.unit.frame import FrameMark
+from rowtide.engine.unit.label import Handler, Label
+from rowtide.engine.unit.rowop import Rowop
+from rowtide.engine.unit.unit import Unit
+from rowtide.rows.rowop import Opcode
+
+
+class Loop:
+    """The head of a loop: where it begins, where each turn goes, and the mark between the turns."""
+
+    def __init__(
+        self, unit: Unit, name: str, row_type: RowType, turn_name: str, handler: Handler | None
+    ) -> None:
+        self.mark = FrameMark(f"{name}.mark")
+
+        def turn(rowop: Rowop) -> None:
+            unit.set_mark(self.mark)
+            if handler is not None:
+                handler(rowop)
+
+        self.turn = unit.label(f"{name}.{turn_name}", row_type, turn)
+        # The mark stands on the frame outside, which outlives a turn only if someone calls the turn:
+        # that is what ``begin`` is for.
+        self.begin = unit.label(f"{name}.begin", row_type, self.turn.forward)
+
+    def again(self, opcode: Opcode, row: Row) -> None:
+        """Ask for another turn with ``row`` when the present one is done."""
+        self.turn.unit.loop_at(self.mark, self.turn.rowop(opcode, row))
+
+
+def make_loop(unit: Unit, name: str, row_type: RowType, handler: Handler) -> Loop:
+    """Make a loop whose turns run ``handler``; its labels are ``name.begin`` and ``name.next``."""
+    return Loop(unit, name, row_type, "next", handler)
+
+
+def make_loop_around(name: str, body: Label) -> Loop:
+    """Make a loop whose turns run the label ``body``; its labels are ``name.begin`` and ``name.wrapnext``."""
+    loop = Loop(body.unit, name, body.row_type, "wrapnext", None)
+    loop.turn.chain(body)
+    return loop

@@ -1,0 +1,253 @@
+"""The unit: runs labels, one rowop at a time, each worked off before the next.
+
+Pending rowops stand in a stack of frames, each a first-in-first-out queue. The
+outermost frame is always there. A call pushes a frame, runs the label's
+handler, runs what the handler forked into that frame, then the chained labels
+in the same frame, depth first, and pops the frame.
+
+All scheduling rules stand here and nowhere else. They are those of release 1.0
+of the original (engine decision 1): a forked rowop runs in a frame of its own
+on top of the one it waited in, and a mark remembers the frame outside that of
+the label which sets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+
+from rowtide.engine.errors import ExecutionError, ModelError, RecursionFault
+from rowtide.engine.row_type import RowType
+from rowtide.engine.unit.frame import Frame, FrameMark
+from rowtide.engine.unit.label import Handler, Label
+from rowtide.engine.unit.rowop import Rowop, Tray
+from rowtide.engine.unit.trace import Moment, TraceEvent, Tracer
+
+STACK_LIMIT = 100
+"""Frames a unit may nest: one takes up to eight Python frames, of which Python allows a thousand."""
+
+NO_FIELDS = RowType()
+
+
+class Unit:
+    """Labels that work together in one thread.
+
+    ``recursion_limit`` is how often one label may be executing at the same time: 1 forbids recursion.
+    ``stack_limit`` is how deep calls may nest.
+    """
+
+    def __init__(self, name: str, *, recursion_limit: int = 1, stack_limit: int = STACK_LIMIT) -> None:
+        self.name = name
+        self.recursion_limit = recursion_limit
+        self.stack_limit = stack_limit
+        self.tracer: Tracer | None = None
+        self._labels: list[Label] = []
+        self._outermost = Frame()
+        # A frame is only made when something is queued in it or marks it; None stands for an empty one.
+        self._frames: list[Frame | None] = [self._outermost]
+
+    def label(
+        self,
+        name: str,
+        row_type: RowType,
+        handler: Handler | None = None,
+        on_clear: Callable[[], None] | None = None,
+    ) -> Label:
+        """Make a label; without a handler it only passes rowops on to those chained to it."""
+        made = Label(self, name, row_type, handler, on_clear)
+        self._labels.append(made)
+        return made
+
+    def handler(self, row_type: RowType) -> Callable[[Handler], Label]:
+        """Decorate a function to make it a label of its own name."""
+        return lambda handler: self.label(handler.__name__, row_type, handler)
+
+    def clearing_label(self, name: str, on_clear: Callable[[], None]) -> Label:
+        """Make a label that takes no data and only exists to run ``on_clear`` when the unit is cleared."""
+        made = self.label(name, NO_FIELDS, None, on_clear)
+        made._handler = made._refuse
+        return made
+
+    def call(self, *items: Rowop | Tray) -> None:
+        """Run rowops now, each with everything that follows from it; a tray runs in a frame of its own.
+
+        Raises:
+          ExecutionError: if a label raised; what had already been done stays done.
+        """
+        for item in items:
+            if item.__class__ is Rowop:
+                self._call(item)
+            else:
+                self._call_tray(item)  # type: ignore[arg-type]
+
+    def fork(self, *items: Rowop | Tray) -> None:
+        """Queue rowops to run after the handler that is running now, before its caller goes on."""
+        frame = self._frames[-1]
+        if frame is None:
+            frame = self._frames[-1] = Frame()
+        self._enqueue(frame, items)
+
+    def schedule(self, *items: Rowop | Tray) -> None:
+        """Queue rowops at the end of the outermost frame, to run when it is drained."""
+        self._enqueue(self._outermost, items)
+
+    def set_mark(self, mark: FrameMark) -> None:
+        """Let ``mark`` remember the frame outside that of the label that is running now."""
+        frames = self._frames
+        if len(frames) < 2:
+            mark._frame = None
+            return
+        frame = frames[-2]
+        if frame is None:
+            frame = frames[-2] = Frame()
+        mark._frame = frame
+
+    def loop_at(self, mark: FrameMark, *items: Rowop | Tray) -> None:
+        """Queue rowops in the marked frame, or like ``schedule`` if the mark is no longer set."""
+        frame = mark._frame
+        self._enqueue(frame if frame is not None and frame.is_open else self._outermost, items)
+
+    def drain(self) -> None:
+        """Run all rowops of the innermost frame (outside of any call: the outermost one).
+
+        Raises:
+          ExecutionError: if a label raised; what was still queued in the frame is dropped.
+        """
+        frame = self._frames[-1]
+        if frame is not None:
+            self._drain(frame)
+
+    def run_next(self) -> bool:
+        """Run one rowop of the innermost frame; give False if there is none."""
+        frame = self._frames[-1]
+        if frame is None or not frame.queue:
+            return False
+        self._call(frame.queue.popleft())
+        return True
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether no rowop is queued anywhere."""
+        return all(frame is None or not frame.queue for frame in self._frames)
+
+    @property
+    def stack_depth(self) -> int:
+        """How many frames there are: 1 when nothing runs, at least 2 inside a handler."""
+        return len(self._frames)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """All labels of this unit in the order in which they were made."""
+        return tuple(self._labels)
+
+    def clear(self) -> None:
+        """Clear every label, so that nothing refers to anything any more; the unit is done with."""
+        for label in self._labels:
+            label.clear()
+        self._labels.clear()
+        self._outermost.queue.clear()
+
+    def __enter__(self) -> Unit:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
+
+    def _enqueue(self, frame: Frame, items: tuple[Rowop | Tray, ...]) -> None:
+        for item in items:
+            for rowop in (item,) if isinstance(item, Rowop) else item:
+                self._own(rowop)
+                frame.queue.append(rowop)
+
+    def _own(self, rowop: Rowop) -> None:
+        if rowop.label._unit is not self:
+            if rowop.label.is_cleared:
+                rowop.label._refuse(rowop)
+            raise ModelError(
+                f'label "{rowop.label.name}" is of unit "{rowop.label.unit.name}", not of unit "{self.name}"'
+            )
+
+    def _drain(self, frame: Frame) -> None:
+        queue = frame.queue
+        try:
+            while queue:
+                self._call(queue.popleft())
+        except BaseException:
+            queue.clear()
+            raise
+
+    def _call(self, rowop: Rowop) -> None:
+        frames = self._frames
+        label = rowop.label
+        if label._unit is not self:
+            self._own(rowop)
+        if len(frames) > self.stack_limit:
+            raise RecursionFault(
+                f'label "{label.name}" cannot be called: '
+                f'unit "{self.name}" allows {self.stack_limit} nested calls'
+            )
+        frames.append(None)
+        try:
+            self._execute(label, rowop, None)
+        finally:
+            frame = frames.pop()
+            if frame is not None:
+                frame.is_open = False
+
+    def _call_tray(self, tray: Tray) -> None:
+        frame = Frame()
+        self._enqueue(frame, (tray,))
+        self._frames.append(frame)
+        try:
+            self._drain(frame)
+        finally:
+            self._frames.pop()
+            frame.is_open = False
+
+    def _execute(self, label: Label, rowop: Rowop, source: Label | None) -> None:
+        if label._running >= self.recursion_limit:
+            raise RecursionFault(
+                f'label "{label.name}" was reached again while it was executing: {rowop}',
+                hint="Use schedule or a loop instead of calling back.",
+            )
+        label._running += 1
+        try:
+            if self.tracer is not None:
+                self._execute_traced(self.tracer, label, rowop, source)
+                return
+            handler = label._handler
+            if handler is not None:
+                handler(rowop)
+            frame = self._frames[-1]
+            if frame is not None and frame.queue:
+                self._drain(frame)
+            for follower in label._followers:
+                self._execute(follower, rowop, label)
+        except ExecutionError as error:
+            error.stack.append(_stack_line(label, rowop, source))
+            raise
+        except Exception as error:
+            explained = ExecutionError(label.name, error)
+            explained.stack.append(_stack_line(label, rowop, source))
+            raise explained from error
+        finally:
+            label._running -= 1
+
+    def _execute_traced(self, tracer: Tracer, label: Label, rowop: Rowop, source: Label | None) -> None:
+        tracer(TraceEvent(self, label, source, rowop, Moment.BEFORE))
+        if label._handler is not None:
+            label._handler(rowop)
+        tracer(TraceEvent(self, label, source, rowop, Moment.DRAIN))
+        self.drain()
+        if label._followers:
+            tracer(TraceEvent(self, label, source, rowop, Moment.BEFORE_CHAINED))
+            for follower in label._followers:
+                self._execute(follower, rowop, label)
+        tracer(TraceEvent(self, label, source, rowop, Moment.AFTER))
+
+
+def _stack_line(label: Label, rowop: Rowop, source: Label | None) -> str:
+    how = f'chained from "{source.name}"' if source is not None else "called"
+    return f'label "{label.name}", {how}, with {rowop}'

@@ -1,0 +1,195 @@
+"""Field types of the engine: how a value is checked, read from text and printed.
+
+A field type is a SQL type of ``rows.types`` or an array of a fixed-width one.
+The names of the Triceps guide stand for the SQL types that hold the same
+values: uint8 is BINARY(1), int32 INTEGER, int64 BIGINT, float64 DOUBLE, string
+VARCHAR and uint8[] VARBINARY. NULL is None in every type. A NaN is always the
+one object ``math.nan``, so that as a key it meets itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from rowtide.engine.errors import ModelError
+from rowtide.rows.types import INTEGER_BYTES, Kind, Type
+
+Value = Any
+Check = Callable[[Value], Value]
+"""Gives the value as the row stores it; raises TypeError or ValueError where the type cannot hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array of fixed-width elements; a row holds it as a tuple, and an empty one as NULL."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"{type_name(self.element)}[]"
+
+
+FieldType = Type | Array
+
+_NAMED: dict[str, Type] = {
+    "uint8": Type(Kind.BINARY, 1),
+    "uint8[]": Type(Kind.VARBINARY),
+    "int32": Type(Kind.INTEGER),
+    "int64": Type(Kind.BIGINT),
+    "float64": Type(Kind.DOUBLE),
+    "string": Type(Kind.VARCHAR),
+}
+_NAMES = {kind: name for name, kind in _NAMED.items()}
+
+
+def field_type(described: str | FieldType) -> FieldType:
+    """Give the field type that a name such as ``int32`` or ``float64[]`` describes.
+
+    Raises:
+      ModelError: if there is no such type, or the elements have no fixed width.
+    """
+    if not isinstance(described, str):
+        return described
+    if described in _NAMED:
+        return _NAMED[described]
+    element = _NAMED.get(described.removesuffix("[]"))
+    if element is None:
+        raise ModelError(
+            f'type "{described}" does not exist', hint=f"The types are {', '.join(_NAMED)} and their arrays."
+        )
+    if element.is_variable_width and element.precision is None:
+        raise ModelError(f'type "{described}" does not exist: only fixed-width types have arrays')
+    return Array(element)
+
+
+def type_name(kind: FieldType) -> str:
+    """Give the name of a field type as the engine prints it."""
+    return str(kind) if isinstance(kind, Array) else _NAMES.get(kind, str(kind))
+
+
+def is_text(kind: FieldType) -> bool:
+    """Tell whether values compare as text or bytes: string, uint8 and uint8[]."""
+    return not isinstance(kind, Array) and kind.is_variable_width
+
+
+def is_array(kind: FieldType) -> bool:
+    """Tell whether a row holds a tuple of values; uint8[] is one value, of bytes."""
+    return isinstance(kind, Array)
+
+
+def _integer_check(kind: Type) -> Check:
+    limit = 1 << (8 * INTEGER_BYTES[kind.kind] - 1)
+
+    def check(value: Value) -> Value:
+        if value.__class__ is not int:
+            raise TypeError
+        if not -limit <= value < limit:
+            raise ValueError
+        return value
+
+    return check
+
+
+def _float(value: Value) -> Value:
+    if value.__class__ is float:
+        return math.nan if math.isnan(value) else value
+    if value.__class__ is int:
+        return float(value)
+    raise TypeError
+
+
+def _instance_check(wanted: type, length: int | None) -> Check:
+    def check(value: Value) -> Value:
+        if not isinstance(value, wanted):
+            raise TypeError
+        if length is not None and len(value) > length:  # type: ignore[arg-type]
+            raise ValueError
+        return value
+
+    return check
+
+
+def _plain_integer(value: Value) -> Value:
+    if value.__class__ is not int:
+        raise TypeError
+    return value
+
+
+def check_of(kind: FieldType) -> Check:
+    """Give the function that checks a non-NULL value of a field type and brings it into stored form."""
+    if isinstance(kind, Array):
+        element = check_of(kind.element)
+        zero: Value = b"\0" if kind.element.is_binary else 0.0 if kind.element.is_float else 0
+
+        def check(value: Value) -> Value:
+            if not isinstance(value, (list, tuple)):
+                raise TypeError
+            # An element is never NULL, an empty array always is: so has it the guide.
+            return tuple(zero if one is None else element(one) for one in value) or None
+
+        return check
+    if kind.is_integer:
+        return _integer_check(kind)
+    if kind.is_float:
+        return _float
+    if kind.is_text:
+        return _instance_check(str, kind.precision)
+    if kind.is_binary:
+        return _instance_check(bytes, kind.precision)
+    if kind.kind is Kind.BOOLEAN:
+        return _instance_check(bool, None)
+    if kind.kind is Kind.DECIMAL:
+        return _instance_check(Decimal, None)
+    return _plain_integer
+
+
+def parse_of(kind: FieldType) -> Check:
+    """Give the function that reads a non-empty text as a value of a field type; raises ValueError."""
+    if isinstance(kind, Array):
+        raise ModelError(f"type {kind} cannot be read from text")
+    check = check_of(kind)
+    if kind.is_text:
+        return check
+    if kind.is_binary:
+        return lambda text: check(text.encode())
+    if kind.is_float:
+        return lambda text: check(float(text))
+    if kind.kind is Kind.DECIMAL:
+
+        def parse_decimal(text: Value) -> Value:
+            try:
+                return Decimal(text)
+            except InvalidOperation as error:
+                raise ValueError(text) from error
+
+        return parse_decimal
+    if kind.kind is Kind.BOOLEAN:
+
+        def parse_boolean(text: Value) -> Value:
+            return {"true": True, "false": False}[text.lower()]
+
+        return parse_boolean
+    return lambda text: check(int(text))
+
+
+def format_value(value: Value) -> str:
+    """Give a value as the engine prints it: numbers with up to 15 significant digits, text as it is."""
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def quote(value: Value) -> str:
+    """Give a value in double quotes, backslashes and quotes escaped; arrays in brackets."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(quote, value))}]"
+    escaped = format_value(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

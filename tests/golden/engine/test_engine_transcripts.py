@@ -1,0 +1,42 @@
+"""Every worked example of the Triceps guide that prints something, replayed.
+
+A transcript names its model in the first line; a line that starts with ``> `` is fed to the model
+(``engine_models_*.py``), and the lines after it are what the model prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from engine_models_scheduling import SCHEDULING_MODELS
+
+HERE = Path(__file__).parent
+TRANSCRIPTS = sorted(HERE.glob("*.txt"))
+MODELS = {**SCHEDULING_MODELS}
+
+
+def replay(written: list[str]) -> Iterator[str]:
+    model = MODELS[written[0].removeprefix("model: ")]()
+    yield written[0]
+    for line in written[1:]:
+        if line.startswith("#"):
+            yield line
+        elif line.startswith("> "):
+            yield line
+            yield from model.feed(line.removeprefix("> "))
+
+
+@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_the_model_prints_what_the_guide_prints(transcript: Path, request: pytest.FixtureRequest) -> None:
+    written = transcript.read_text().splitlines()
+    replayed = list(replay(written))
+    if request.config.getoption("--rewrite"):
+        transcript.write_text("\n".join(replayed) + "\n")
+    assert replayed == written
+
+
+def test_every_model_has_a_transcript() -> None:
+    used = {path.read_text().splitlines()[0].removeprefix("model: ") for path in TRANSCRIPTS}
+    assert used == set(MODELS)
