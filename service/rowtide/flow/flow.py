@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from rowtide.errors import BoundRegressionError
+from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.program import PARTITION_BITS, Program, Step
-from rowtide.operators.contract import Account, Fault, Gathering, Operator, Output, State
-from rowtide.operators.registry import make
+from rowtide.operators.contract import Account, Fault, Operator, State
 from rowtide.plan.nodes import Node, Sort, TableSource
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
@@ -46,7 +46,7 @@ class _Entrance:
     """Where rows of one partition of a source, or of an engine table, come in."""
 
     def __init__(self) -> None:
-        self.pending: list[tuple[Tray | None, Bound]] = []
+        self.pending: list[Arrival] = []
         self.bound = NO_BOUND
 
 
@@ -61,10 +61,7 @@ class Flow:
 
     def __init__(self, outputs: Mapping[str, Node], partitions: Mapping[str, Sequence[int]]) -> None:
         self._program = Program(outputs, partitions)
-        self._operators: list[Operator | None] = [
-            None if step.is_source else make(step.node, step.place) for step in self._program.steps
-        ]
-        self._given: list[Bound] = [NO_BOUND] * len(self._operators)
+        self._circuit = Circuit(self._program)
         self._entrances = {at: _Entrance() for at in self._program.entrances.values()}
         self._promised: dict[tuple[str, int], int] = {}
         self._row_types = {name: node.row_type for name, node in outputs.items()}
@@ -103,7 +100,7 @@ class Flow:
     def insert(self, relation: str, partition: int, tray: Tray) -> None:
         """Let rows in, in log order; they are worked off by the next ``drain``."""
         entrance = self._entrances[self._program.entrances[relation, partition]]
-        entrance.pending.append((tray, entrance.bound))
+        entrance.pending.append((0, tray, entrance.bound))
 
     def bound(self, relation: str, partition: int, bound: Bound) -> None:
         """Set an explicit rowtime bound of a source's partition, or of a relation that judges lateness.
@@ -126,42 +123,26 @@ class Flow:
         self._promised[relation, partition] = bound.rowtime
         entrance = self._entrances[at]
         entrance.bound = entrance.bound.raised(bound)
-        entrance.pending.append((None, entrance.bound))
+        entrance.pending.append((0, None, entrance.bound))
 
     def drain(self) -> Emitted:
         """Work off everything that has come in, as far as the bounds allow."""
-        emitted = Emitted({name: [] for name in self._program.outputs})
-        wanted: dict[int, list[list[Tray]]] = {}
-        for name, at in self._program.outputs.items():
-            wanted.setdefault(at, []).append(emitted.outputs[name])
-        inboxes: dict[int, list[tuple[int, Tray | None, Bound]]] = {}
-        for at, step in enumerate(self._program.steps):
-            arrived = inboxes.pop(at, [])
-            entrance = self._entrances.get(at)
-            if entrance is not None and entrance.pending:
-                arrived += [(0, tray, bound) for tray, bound in entrance.pending]
+        arrivals: dict[int, list[Arrival]] = {}
+        for at, entrance in self._entrances.items():
+            if entrance.pending:
+                arrivals[at] = entrance.pending
                 entrance.pending = []
-            if not arrived:
-                continue
-            for output in self._work(at, arrived):
-                self._given[at] = output.bound
-                emitted.faults += output.faults
-                if output.tray is not None:
-                    for trays in wanted.get(at, ()):
-                        trays.append(output.tray)
-                for target, port in step.targets:
-                    inboxes.setdefault(target, []).append((port, output.tray, output.bound))
-        emitted.faults = _once(emitted.faults)
-        return emitted
+        passed = self._circuit.push(arrivals)
+        outputs = {name: passed.given.get(at, []) for name, at in self._program.outputs.items()}
+        return Emitted(outputs, _once(passed.faults))
 
     def accounts(self) -> dict[str, AccountView]:
         """Give, for each relation, the account of its operators and what they hold."""
         found: dict[str, AccountView] = {}
-        for step, operator in zip(self._program.steps, self._operators, strict=True):
-            if operator is not None:
-                before = found.get(step.node.relation, AccountView(Account(), 0))
-                before.account.add(operator.account)
-                found[step.node.relation] = AccountView(before.account, before.held + operator.held())
+        for step, operator in self._steps():
+            before = found.get(step.node.relation, AccountView(Account(), 0))
+            before.account.add(operator.account)
+            found[step.node.relation] = AccountView(before.account, before.held + operator.held())
         return found
 
     def check(self) -> None:
@@ -170,14 +151,13 @@ class Flow:
         Raises:
           FaultError: naming the relation and its numbers.
         """
-        for step, operator in zip(self._program.steps, self._operators, strict=True):
-            if operator is not None:
-                operator.account.check(step.node.relation, operator.held())
+        for step, operator in self._steps():
+            operator.account.check(step.node.relation, operator.held())
 
     def bounds(self) -> dict[tuple[str, int], int]:
         """Give the rowtime bound of each source partition as its first readers know it (ms)."""
         return {
-            place: min(self._judged(at), default=self._given[at].rowtime)
+            place: min(self._judged(at), default=self._circuit.bounds[at].rowtime)
             for place, at in self._program.entrances.items()
         }
 
@@ -189,22 +169,18 @@ class Flow:
         """
         from rowtide.operators.keyed_table import KeyedTableOperator
 
-        for step, operator in zip(self._program.steps, self._operators, strict=True):
+        for step, operator in self._steps():
             if step.node.relation == relation and isinstance(operator, KeyedTableOperator):
                 return operator.contents()
         raise KeyError(relation)
 
     def snapshot(self) -> dict[str, State]:
         """Give everything that the flow remembers; everything that came in must have been drained."""
-        state = {
-            step.key: operator.snapshot()
-            for step, operator in zip(self._program.steps, self._operators, strict=True)
-            if operator is not None
-        }
+        state = {step.key: operator.snapshot() for step, operator in self._steps()}
         steps = self._program.steps
         state[ENTRANCES] = {
             "bounds": _bounds_table({steps[at].key: each.bound for at, each in self._entrances.items()}),
-            "given": _bounds_table({step.key: self._given[at] for at, step in enumerate(steps)}),
+            "given": _bounds_table({steps[at].key: bound for at, bound in self._circuit.bounds.items()}),
             "promised": pa.table(
                 {
                     "relation": pa.array([relation for relation, _ in self._promised], type=pa.string()),
@@ -217,35 +193,30 @@ class Flow:
 
     def restore(self, snapshot: Mapping[str, State]) -> None:
         """Take over the snapshot of a flow of the same outputs and partitions; called before any row."""
-        for at, (step, operator) in enumerate(zip(self._program.steps, self._operators, strict=True)):
-            if operator is not None:
-                operator.restore(snapshot[step.key])
-            elif at in self._entrances:
-                self._entrances[at].pending = []
+        for step, operator in self._steps():
+            operator.restore(snapshot[step.key])
+        for entrance in self._entrances.values():
+            entrance.pending = []
         keys = {step.key: at for at, step in enumerate(self._program.steps)}
         for key, bound in _bounds_of(snapshot[ENTRANCES]["bounds"]):
             self._entrances.setdefault(keys[key], _Entrance()).bound = bound
         for key, bound in _bounds_of(snapshot[ENTRANCES]["given"]):
-            self._given[keys[key]] = bound
+            self._circuit.bounds[keys[key]] = bound
         for row in snapshot[ENTRANCES]["promised"].to_pylist():
             self._promised[row["relation"], row["partition"]] = row["bound"]
 
-    def _work(self, at: int, arrived: Sequence[tuple[int, Tray | None, Bound]]) -> list[Output]:
-        operator = self._operators[at]
-        if operator is None:
-            return [Output(tray, bound) for _, tray, bound in arrived]
-        if isinstance(operator, Gathering):
-            for port, tray, bound in arrived:
-                operator.offer(port, tray, bound)
-            return [operator.release()]
-        return [operator.step(port, tray, bound) for port, tray, bound in arrived]
+    def _steps(self) -> Iterator[tuple[Step, Operator]]:
+        """Give the steps that have an operator, in the order of the program."""
+        for at, operator in self._circuit.operators.items():
+            if operator is not None:
+                yield self._program.steps[at], operator
 
     def _judged(self, at: int) -> list[int]:
         """Give the bounds that the first sorts behind step ``at`` have given."""
         found = []
         for target, _ in self._program.steps[at].targets:
             if isinstance(self._program.steps[target].node, Sort):
-                found.append(self._given[target].rowtime)
+                found.append(self._circuit.bounds[target].rowtime)
             elif self._program.steps[target].partition is not None:
                 found += self._judged(target)
         return found
@@ -279,7 +250,7 @@ def _once(faults: list[Fault]) -> list[Fault]:
     )
 
 
-def _initial(node: TableSource, step: Step) -> tuple[Tray | None, Bound]:
+def _initial(node: TableSource, step: Step) -> Arrival:
     """Give the rows of a table's INSERT statements: they are there from the first rowtime on."""
     tray = Tray.from_rows(
         node.row_type,
@@ -288,7 +259,7 @@ def _initial(node: TableSource, step: Step) -> tuple[Tray | None, Bound]:
             for counter, row in enumerate(node.rows)
         ],
     )
-    return tray if node.rows else None, Bound(LATEST) if node.loaded_once else NO_BOUND
+    return 0, tray if node.rows else None, Bound(LATEST) if node.loaded_once else NO_BOUND
 
 
 def _bounds_table(bounds: Mapping[str, Bound]) -> pa.Table:

@@ -1,0 +1,80 @@
+"""Some steps of a program, wired: trays and bounds pushed in at ports, followed until they leave.
+
+The live flow is a circuit of all steps. Spark runs circuits of some, and takes
+what leaves them to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rowtide.flow.program import Port, Program
+from rowtide.operators.contract import Fault, Gathering, Operator, Output
+from rowtide.operators.registry import make
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import NO_BOUND, Bound
+
+Arrival = tuple[int, Tray | None, Bound]
+"""What comes to a step: the port, rows, and the bound that follows them."""
+
+
+@dataclass(slots=True)
+class Passed:
+    """What one push gave, in order.
+
+    ``given`` are the trays of each step that gave any, ``leaving`` what went to ports outside.
+    """
+
+    given: dict[int, list[Tray]] = field(default_factory=dict)
+    leaving: list[tuple[Port, Tray | None, Bound]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+
+class Circuit:
+    """The operators of the steps at ``positions`` of a program (all, if not given).
+
+    ``operators`` has None for sources, which only let rows in. ``bounds`` is what each step has
+    promised last.
+    """
+
+    def __init__(self, program: Program, positions: Collection[int] | None = None) -> None:
+        self.program = program
+        self._positions = sorted(range(len(program.steps)) if positions is None else positions)
+        self._inside = frozenset(self._positions)
+        self.operators: dict[int, Operator | None] = {
+            at: None if program.steps[at].is_source else make(program.steps[at].node, program.steps[at].place)
+            for at in self._positions
+        }
+        self.bounds: dict[int, Bound] = dict.fromkeys(self._positions, NO_BOUND)
+
+    def push(self, arrivals: Mapping[int, Sequence[Arrival]]) -> Passed:
+        """Work off what arrives at steps inside, in the order of the program."""
+        passed = Passed()
+        inboxes: dict[int, list[Arrival]] = {at: list(arrived) for at, arrived in arrivals.items()}
+        for at in self._positions:
+            arrived = inboxes.pop(at, None)
+            if not arrived:
+                continue
+            for output in self._work(at, arrived):
+                self.bounds[at] = output.bound
+                passed.faults += output.faults
+                if output.tray is not None:
+                    passed.given.setdefault(at, []).append(output.tray)
+                for target in self.program.steps[at].targets:
+                    position, port = target
+                    if position in self._inside:
+                        inboxes.setdefault(position, []).append((port, output.tray, output.bound))
+                    else:
+                        passed.leaving.append((target, output.tray, output.bound))
+        return passed
+
+    def _work(self, at: int, arrived: Sequence[Arrival]) -> list[Output]:
+        operator = self.operators[at]
+        if operator is None:
+            return [Output(tray, bound) for _, tray, bound in arrived]
+        if isinstance(operator, Gathering):
+            for port, tray, bound in arrived:
+                operator.offer(port, tray, bound)
+            return [operator.release()]
+        return [operator.step(port, tray, bound) for port, tray, bound in arrived]
