@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowtide.codec.json_values import MAX_FLOAT32, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rowtide.codec.json_values import MAX_FLOAT32
 from rowtide.rows.column import Column, Mask
-from rowtide.rows.types import INTEGER_BYTES, Kind, Type
+from rowtide.rows.types import INTEGER_BYTES, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind, Type
 
 Builder = Callable[[list[Any], Mask | None], tuple[Column, Mask | None]]
 """Takes a field's values (None: null) and which are not null (None: all of them); gives the column

@@ -26,12 +26,15 @@ from datetime import UTC, date, datetime, time
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 from rowtide.errors import Reason, RejectedRowError
-from rowtide.rows.types import INTEGER_BYTES, MAX_DECIMAL_PRECISION, Kind, Type
+from rowtide.rows.types import (
+    INTEGER_BYTES,
+    MAX_DECIMAL_PRECISION,
+    MAX_TIMESTAMP_MS,
+    MIN_TIMESTAMP_MS,
+    Kind,
+    Type,
+)
 
-MIN_TIMESTAMP_MS = -62_135_596_800_000
-"""0001-01-01: what is earlier no database and no ``datetime`` holds."""
-MAX_TIMESTAMP_MS = 253_402_300_799_999
-"""9999-12-31 23:59:59.999."""
 MAX_FLOAT32 = float.fromhex("0x1.fffffep+127")
 
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()

@@ -32,6 +32,11 @@ MAX_DECIMAL_PRECISION = 38
 FAST_DECIMAL_PRECISION = 18
 """The most digits that an int64 holds whatever they are; wider decimals take the slow path."""
 
+MIN_TIMESTAMP_MS = -62_135_596_800_000
+"""0001-01-01 00:00:00: what is earlier no database and no ``datetime`` holds."""
+MAX_TIMESTAMP_MS = 253_402_300_799_999
+"""9999-12-31 23:59:59.999."""
+
 
 class Kind(Enum):
     """The SQL type names."""

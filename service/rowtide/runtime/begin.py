@@ -1,0 +1,78 @@
+"""Where a pipeline begins that has committed nothing yet: ``run --from``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+
+from rowtide.errors import StatementError
+from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rowtide_connectors.api import Source
+
+
+class Edge(Enum):
+    """Beginnings that are no time."""
+
+    WATERMARK = "watermark"
+    """Where the last commit stands; nothing committed: earliest."""
+    EARLIEST = "earliest"
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The first message stamped ``timestamp_ms`` or later, in each partition."""
+
+    timestamp_ms: int
+
+
+Begin = Edge | At
+
+
+def parse_begin(text: str) -> Begin:
+    """Read ``watermark``, ``earliest`` or a time.
+
+    Raises:
+      StatementError: it is none of these.
+    """
+    for edge in Edge:
+        if text.lower() == edge.value:
+            return edge
+    return At(parse_time(text))
+
+
+def parse_time(text: str) -> int:
+    """Read an ISO 8601 time (without zone: UTC) or whole milliseconds since the epoch; give ms.
+
+    Raises:
+      StatementError: it is neither.
+    """
+    digits = text[1:] if text[:1] == "-" else text
+    if digits.isascii() and digits.isdigit() and len(digits) > 8:
+        given = int(text)
+    else:
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise StatementError(
+                f'"{text}" is no time',
+                hint='Times are UTC, such as "2026-01-31 12:00:00", or milliseconds since 1970.',
+            ) from None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        given = int(moment.timestamp() * 1000)
+    if not MIN_TIMESTAMP_MS <= given <= MAX_TIMESTAMP_MS:
+        raise StatementError(f'"{text}" is not within the years 1 to 9999')
+    return given
+
+
+def first_offsets(source: Source, begin: Begin) -> Mapping[int, int]:
+    """Give, for each partition of a topic, the offset to begin at.
+
+    Raises:
+      UnavailableError, GoneError.
+    """
+    if isinstance(begin, At):
+        return source.offsets_at(begin.timestamp_ms)
+    return {partition: held.earliest for partition, held in source.ranges().items()}

@@ -1,0 +1,145 @@
+"""One transaction a commit (law 5): output rows, error rows, positions, bounds, snapshot, fence.
+
+A connection that breaks within the commit leaves open whether it happened: the
+committer then reads the number of commits from the ledger, and repeats the same
+writes only if theirs is not among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rowtide.errors import FaultError, SupersededError
+from rowtide.runtime.crashpoints import CrashPoints
+from rowtide.runtime.deadletters import ErrorRow, Place, RecentMessages, error_rows
+from rowtide.runtime.ledger import Ledger, Record, Standing
+from rowtide.runtime.retry import Retry
+from rowtide.runtime.work import Cut
+from rowtide_connectors.api import Database, Source
+from rowtide_connectors.errors import UnavailableError
+
+
+class Committer:
+    """Commits the cuts of one process, under the epoch that it has claimed.
+
+    Args:
+      database: where output and ledger are.
+      ledger: the checkpoint in that database.
+      record: what claiming the epoch gave.
+      sources: the sources by foreign stream, to fetch raw bytes from.
+      retry: repeats what fails because the database is down.
+      fetching: repeats what fails because a broker is down.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        ledger: Ledger,
+        record: Record,
+        sources: Mapping[str, Source],
+        source_of: Callable[[int], Place | None],
+        retry: Retry,
+        fetching: Retry,
+        crash_points: CrashPoints,
+    ) -> None:
+        self._database = database
+        self._ledger = ledger
+        self._epoch = record.epoch
+        self._commits = record.commits
+        self._sources = sources
+        self._topics = {relation: source.topic for relation, source in sources.items()}
+        self._source_of = source_of
+        self._retry = retry
+        self._fetching = fetching
+        self._crash_points = crash_points
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the commits are made under."""
+        return self._epoch
+
+    @property
+    def commits(self) -> int:
+        """How many commits the pipeline has, as far as this process knows."""
+        return self._commits
+
+    def commit(self, cut: Cut, recent: RecentMessages) -> Sequence[ErrorRow]:
+        """Commit ``cut``, for as long as it takes; give its error rows.
+
+        Raises:
+          SupersededError: another process took the pipeline; nothing of the cut was committed.
+          TransientError: the database is down and waiting is not wanted.
+          StoppedError: the service was told to stop while the database was down.
+        """
+        self._crash_points.reach("commit.before_fetch")
+        errors = error_rows(
+            cut.faults,
+            source_of=self._source_of,
+            topics=self._topics,
+            recent=recent,
+            fetch=self._fetch,
+        )
+        uncertain = False
+
+        def attempt() -> None:
+            nonlocal uncertain
+            if uncertain and self._has_happened():
+                return
+            try:
+                self._write(cut, errors)
+            except UnavailableError:
+                uncertain = True
+                raise
+
+        self._retry.call(attempt)
+        self._commits += 1
+        self._crash_points.reach("commit.after_settled")
+        return errors
+
+    def commit_start(self, standings: Sequence[Standing]) -> None:
+        """Commit where a new pipeline begins.
+
+        Raises:
+          As ``commit``.
+        """
+        self.commit(Cut((), (), tuple(standings), None, 0), RecentMessages())
+
+    def _write(self, cut: Cut, errors: Sequence[ErrorRow]) -> None:
+        reach = self._crash_points.reach
+        reach("commit.before_begin")
+        with self._database.begin() as transaction:
+            reach("commit.after_begin")
+            self._ledger.fence(transaction, epoch=self._epoch, commits=self._commits)
+            reach("commit.after_fence")
+            for writes in cut.writes:
+                writes.apply(transaction)
+            reach("commit.after_tables")
+            if errors:
+                self._ledger.write_errors(transaction, self._epoch, errors)
+            reach("commit.after_errors")
+            self._ledger.write_standings(transaction, self._epoch, cut.standings)
+            reach("commit.after_positions")
+            if cut.snapshot is not None:
+                self._ledger.write_snapshot(transaction, self._epoch, cut.snapshot)
+            reach("commit.after_snapshot")
+        reach("commit.after_commit")
+
+    def _has_happened(self) -> bool:
+        """Tell whether the commit that was in doubt is in the database."""
+        record = self._ledger.read()
+        if record is None:
+            raise FaultError("the checkpoint is gone from the database")
+        if record.epoch != self._epoch:
+            raise SupersededError(
+                f"another process took the pipeline: epoch {record.epoch}, ours {self._epoch}"
+            )
+        if record.commits not in (self._commits, self._commits + 1):
+            raise FaultError(
+                f"the checkpoint counts {record.commits} commits, {self._commits} or one more were expected"
+            )
+        return record.commits == self._commits + 1
+
+    def _fetch(self, place: Place, offsets: Sequence[int]) -> Mapping[int, bytes | None]:
+        relation, partition = place
+        return self._fetching.call(lambda: self._sources[relation].fetch(partition, offsets))

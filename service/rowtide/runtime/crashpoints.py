@@ -1,0 +1,99 @@
+"""Crash points: named places around every I/O step, where a test can make the process die.
+
+The runtime calls ``reach`` before and after each step that leaves the process.
+In production nothing is armed and the call returns at once. A simulation arms
+one point and gets ``SimulatedCrash``; a test of a child process sets
+``ROWTIDE_CRASH_AT=name[:n]``, and the process ends as by SIGKILL when it
+reaches that point for the n-th time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+POINTS = (
+    "start.before_epoch",
+    "start.after_epoch",
+    "start.before_positions",
+    "start.after_positions",
+    "recovery.before_snapshot",
+    "recovery.after_snapshot",
+    "recovery.before_replay",
+    "recovery.within_replay",
+    "recovery.after_replay",
+    "intake.before_poll",
+    "intake.after_poll",
+    "intake.after_decode",
+    "flow.before_drain",
+    "flow.after_drain",
+    "commit.before_fetch",
+    "commit.before_begin",
+    "commit.after_begin",
+    "commit.after_fence",
+    "commit.after_tables",
+    "commit.after_errors",
+    "commit.after_positions",
+    "commit.after_snapshot",
+    "commit.after_commit",
+    "commit.after_settled",
+    "stop.before_close",
+)
+"""Every crash point, in the order in which a start, a commit and a stop reach them."""
+
+CRASH_AT = "ROWTIDE_CRASH_AT"
+"""Environment variable that arms one point of a child process, as ``name`` or ``name:count``."""
+
+_KILLED = 137
+"""The exit code of a process that was killed with SIGKILL, as a shell shows it."""
+
+
+class CrashPoints(Protocol):
+    """What the runtime tells that it is about to do, or has done, a step."""
+
+    def reach(self, point: str) -> None:
+        """Pass a point of ``POINTS``; may not return."""
+
+
+class NoCrash:
+    """Production: nothing is armed."""
+
+    def reach(self, point: str) -> None:
+        """Go on."""
+
+
+class SimulatedCrash(BaseException):
+    """The process "died" here; no handler of errors may stop it, so it is no Exception."""
+
+
+class CrashAt:
+    """Dies when ``point`` is reached for the ``count``-th time; ``die`` raises or ends the process."""
+
+    def __init__(self, point: str, count: int, die: Callable[[str], None]) -> None:
+        if point not in POINTS:
+            raise ValueError(f'crash point "{point}" does not exist')
+        self._point = point
+        self._left = count
+        self._die = die
+
+    def reach(self, point: str) -> None:
+        """Die here, if it is the armed point and its time has come."""
+        if point == self._point:
+            self._left -= 1
+            if self._left == 0:
+                self._die(point)
+
+
+def crash_points_from_environment() -> CrashPoints:
+    """Give what the environment arms: nothing, in production."""
+    armed = os.environ.get(CRASH_AT)
+    if not armed:
+        return NoCrash()
+    point, _, count = armed.partition(":")
+    return CrashAt(point, int(count or "1"), lambda _: os._exit(_KILLED))
+
+
+def raise_crash(point: str) -> None:
+    """Die as a simulation does it."""
+    raise SimulatedCrash(point)

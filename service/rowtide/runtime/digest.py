@@ -1,0 +1,80 @@
+"""Digests of a plan: what a checkpoint belongs to (sql-decisions 25).
+
+One digest for each pump, foreign stream and foreign table, over everything that
+decides which rows come out: the nodes with their expressions, the topic and
+format of a stream, the columns and key of a table. Where a server is reached
+(its address, user, password) decides nothing and is left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from enum import Enum
+
+from rowtide.plan.nodes import Node
+from rowtide.plan.plan import Plan
+
+DIGEST_VERSION = 1
+"""Changes when operators are changed so that old state no longer fits."""
+
+
+def plan_digests(plan: Plan) -> dict[str, str]:
+    """Give the digests of a plan by name, such as ``pump "P"``."""
+    memo: dict[int, str] = {}
+    # Node identity is enough as a memo's key while ``plan`` holds the nodes.
+    digests = {f'pump "{pump.name}"': _digest((pump.target, _node(pump.node, memo))) for pump in plan.pumps}
+    for stream in plan.foreign_streams:
+        options = tuple(sorted((name, value) for name, value in stream.options if "." not in name))
+        digests[f'foreign stream "{stream.name}"'] = _digest((_canonical(stream.row_type), options))
+    for table in plan.foreign_tables:
+        digests[f'foreign table "{table.name}"'] = _digest((_canonical(table.row_type), table.key))
+    return digests
+
+
+def dumped(digests: Mapping[str, str]) -> str:
+    """Give digests as the one text that a checkpoint keeps."""
+    return json.dumps({"version": DIGEST_VERSION, "digests": dict(digests)}, sort_keys=True)
+
+
+def differences(kept: str, digests: Mapping[str, str]) -> list[str]:
+    """Say what differs between the digests that a checkpoint keeps and those of a plan; empty: nothing."""
+    held = json.loads(kept)
+    if held["version"] != DIGEST_VERSION:
+        return [f"the checkpoint was written by another version ({held['version']}, not {DIGEST_VERSION})"]
+    before: dict[str, str] = held["digests"]
+    found = [f"{name} is new" for name in digests if name not in before]
+    found += [f"{name} is gone" for name in before if name not in digests]
+    found += [f"{name} has changed" for name in digests if before.get(name, digests[name]) != digests[name]]
+    return sorted(found)
+
+
+def _node(node: Node, memo: dict[int, str]) -> str:
+    """Digest a node over its inputs' digests: a view that is read twice is digested once."""
+    if id(node) not in memo:
+        inputs = {id(each) for each in node.inputs}
+        own = [
+            (field.name, _canonical(value))
+            for field in dataclasses.fields(node)
+            if id(value := getattr(node, field.name)) not in inputs and field.name != "sources"
+        ]
+        memo[id(node)] = _digest((type(node).__name__, own, [_node(each, memo) for each in node.inputs]))
+    return memo[id(node)]
+
+
+def _canonical(value: object) -> object:
+    """Give a value of the plan as nested lists whose repr is the same in every process."""
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [_canonical(getattr(value, each.name)) for each in dataclasses.fields(value) if each.compare]
+        return [type(value).__name__, *fields]
+    if isinstance(value, tuple | list):
+        return [_canonical(each) for each in value]
+    return repr(value)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]

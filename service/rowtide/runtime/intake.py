@@ -1,0 +1,231 @@
+"""From a topic to the flow: messages are read, decoded and handed over, partition by partition.
+
+An ``Intake`` belongs to one foreign stream and to one thread, and gives what a
+poll brought as deliveries. ``DirectInbox`` polls in the caller's thread, for
+tests and simulations; ``runtime.inbox`` has one thread a stream.
+
+A message becomes a row of its partition (rowtime: the message's timestamp;
+counter: its offset), an explicit bound, or a fault; none is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rowtide.codec.contract import Decoder
+from rowtide.errors import Reason
+from rowtide.operators.contract import Fault
+from rowtide.plan.plan import ForeignStream
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import Bound
+from rowtide.runtime.crashpoints import CrashPoints
+from rowtide_connectors.api import Messages, Reader, Source
+
+BOUND_HEADER = "rowtide.bound"
+STRICT_HEADER = "rowtide.strict"
+"""Headers of a bound record (sql-decisions 12): ms UTC as ASCII integer; 1 for a strict bound."""
+
+POLL_MESSAGES = 10_000
+"""Messages of one poll at most: trays of about this size are best under load."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplicitBound:
+    """A bound record: what it promises, and where it stands in the log."""
+
+    bound: Bound
+    offset: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delivery:
+    """What one poll brought from one partition, ready for the flow.
+
+    ``parts`` are trays and explicit bounds in log order. ``messages`` is what they were made from,
+    for the raw bytes of error rows. After it the partition stands at ``next_offset``.
+    """
+
+    relation: str
+    partition: int
+    parts: tuple[Tray | ExplicitBound, ...]
+    faults: tuple[Fault, ...]
+    messages: Messages
+    raw_bytes: int
+
+    @property
+    def next_offset(self) -> int:
+        """The position behind this delivery."""
+        return self.messages.next_offset
+
+    def __len__(self) -> int:
+        return len(self.messages.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """How messages of one foreign stream become rows."""
+
+    stream: ForeignStream
+    source: Source
+    decoder: Decoder
+    origins: Mapping[int, int]
+    """What rows of each partition carry as origin."""
+
+    @property
+    def relation(self) -> str:
+        """The foreign stream's name."""
+        return self.stream.name
+
+    def deliver(self, messages: Messages) -> Delivery:
+        """Decode messages of one partition."""
+        relation, partition = self.relation, messages.partition
+        origin = self.origins[partition]
+        marks = _bound_records(relation, origin, messages)
+        decoded = self.decoder.decode(messages.values)
+        faults = [mark for mark in marks.values() if isinstance(mark, Fault)]
+        faults += [
+            Fault(
+                relation,
+                fault.reason,
+                fault.message,
+                int(messages.timestamps[fault.index]),
+                origin,
+                int(messages.offsets[fault.index]),
+            )
+            for fault in decoded.faults
+            if fault.index not in marks
+        ]
+        faults.sort(key=lambda fault: fault.counter)
+        accepted = decoded.accepted
+        tray = Tray.from_columns(
+            self.stream.row_type,
+            decoded.columns,
+            messages.timestamps[accepted],
+            origin,
+            messages.offsets[accepted],
+        )
+        bounds = {index: mark for index, mark in marks.items() if isinstance(mark, ExplicitBound)}
+        raw_bytes = sum(len(value) for value in messages.values if value is not None)
+        parts = _in_log_order(tray, accepted, bounds)
+        return Delivery(relation, partition, parts, tuple(faults), messages, raw_bytes)
+
+
+@dataclass(slots=True)
+class Intake:
+    """Reads one foreign stream from ``positions`` on; owned by one thread."""
+
+    channel: Channel
+    positions: dict[int, int]
+    crash_points: CrashPoints
+    _reader: Reader | None = None
+    _paused: frozenset[int] = field(default_factory=frozenset)
+
+    def poll(self, timeout_s: float, paused: frozenset[int] = frozenset()) -> list[Delivery]:
+        """Give what has arrived, waiting up to ``timeout_s`` for the first message.
+
+        ``paused`` are the partitions not to be read for now. After an error the next call begins
+        where the last delivery ended.
+
+        Raises:
+          UnavailableError, GoneError: as ``Reader.poll``.
+        """
+        self.crash_points.reach("intake.before_poll")
+        try:
+            if self._reader is None:
+                self._reader = self.channel.source.reader(self.positions)
+                self._paused = frozenset()
+            if paused != self._paused:
+                self._reader.pause(sorted(paused - self._paused))
+                self._reader.resume(sorted(self._paused - paused))
+                self._paused = paused
+            polled = self._reader.poll(POLL_MESSAGES, timeout_s)
+        except BaseException:
+            self.close()
+            raise
+        self.crash_points.reach("intake.after_poll")
+        deliveries = []
+        for messages in polled:
+            deliveries.append(self.channel.deliver(messages))
+            self.positions[messages.partition] = messages.next_offset
+        self.crash_points.reach("intake.after_decode")
+        return deliveries
+
+    def close(self) -> None:
+        """Close the reader; a later poll opens another one."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+
+def cut(delivery: Delivery, channel: Channel, offset: int) -> Delivery | None:
+    """Give the part of a delivery before ``offset``; None where nothing is."""
+    messages = delivery.messages
+    if messages.next_offset <= offset:
+        return delivery
+    count = int(np.searchsorted(messages.offsets, offset))
+    if count == 0:
+        return None
+    head = Messages(
+        topic=messages.topic,
+        partition=messages.partition,
+        offsets=messages.offsets[:count],
+        timestamps=messages.timestamps[:count],
+        keys=messages.keys[:count],
+        values=messages.values[:count],
+        next_offset=offset,
+        headers=None if messages.headers is None else messages.headers[:count],
+    )
+    return channel.deliver(head)
+
+
+def _bound_records(relation: str, origin: int, messages: Messages) -> dict[int, ExplicitBound | Fault]:
+    """Find the bound records by position: explicit bounds, or faults where they are malformed."""
+    if messages.headers is None:
+        return {}
+    found: dict[int, ExplicitBound | Fault] = {}
+    for index, headers in enumerate(messages.headers):
+        if messages.values[index] is not None or not headers:
+            continue
+        given = dict(headers)
+        if BOUND_HEADER not in given:
+            continue
+        timestamp, offset = int(messages.timestamps[index]), int(messages.offsets[index])
+        try:
+            found[index] = ExplicitBound(_bound_of(given), offset, timestamp)
+        except ValueError as error:
+            message = f"the bound record is malformed: {error}"
+            found[index] = Fault(relation, Reason.BOUND, message, timestamp, origin, offset)
+    return found
+
+
+def _bound_of(headers: Mapping[str, bytes]) -> Bound:
+    """Read the bound of a bound record's headers; a ValueError says what is wrong with them."""
+    text = headers[BOUND_HEADER]
+    digits = text[1:] if text[:1] == b"-" else text
+    if not digits.isdigit() or len(digits) > 18:
+        raise ValueError(f"header {BOUND_HEADER} is no integer of milliseconds")
+    strict = headers.get(STRICT_HEADER, b"0")
+    if strict not in (b"0", b"1"):
+        raise ValueError(f"header {STRICT_HEADER} is neither 0 nor 1")
+    return Bound(int(text) + int(strict))
+
+
+def _in_log_order(
+    tray: Tray, accepted: np.ndarray[tuple[int], np.dtype[np.int64]], bounds: Mapping[int, ExplicitBound]
+) -> tuple[Tray | ExplicitBound, ...]:
+    """Cut a tray where bound records stand between its rows."""
+    parts: list[Tray | ExplicitBound] = []
+    start = 0
+    for index in sorted(bounds):
+        stop = int(np.searchsorted(accepted, index))
+        if stop > start:
+            parts.append(tray.slice(start, stop))
+        parts.append(bounds[index])
+        start = stop
+    if len(tray) > start:
+        parts.append(tray.slice(start, len(tray)) if start else tray)
+    return tuple(parts)

@@ -1,0 +1,110 @@
+"""What the runtime asks of a checkpoint: the one record of where a pipeline stands.
+
+Everything is kept in the database that the output goes to, and written in the
+transaction of the output (law 5). The runtime's own memory of it may be wrong
+after a connection broke within a commit: then it reads the ledger again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from rowtide.operators.contract import State
+from rowtide.runtime.deadletters import ErrorRow
+from rowtide_connectors.api import Transaction
+
+Place = tuple[str, int]
+"""A partition: foreign stream and number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a partition stands: next offset to read, rowtime bound (ms; None: no bound yet).
+
+    ``start_offset`` is where the pipeline began with it: a recovery without a snapshot reads from there.
+    """
+
+    relation: str
+    topic: str
+    partition: int
+    next_offset: int
+    start_offset: int
+    bound: int | None
+
+    @property
+    def place(self) -> Place:
+        """The partition."""
+        return self.relation, self.partition
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the ledger has of a pipeline.
+
+    ``commits`` counts the commits that there ever were: it tells a process whether a commit whose
+    reply was lost has happened. ``digest`` is that of the plan; ``holder`` says who has the epoch.
+    """
+
+    epoch: int
+    holder: str
+    commits: int
+    digest: str
+    standings: tuple[Standing, ...]
+    committed_at_ms: int | None
+
+    def positions(self) -> dict[Place, int]:
+        """Give the next offset of each partition."""
+        return {standing.place: standing.next_offset for standing in self.standings}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSnapshot:
+    """A stored snapshot: the positions at which it was taken, and the state of the flow there."""
+
+    positions: Mapping[Place, int]
+    state: Mapping[str, State]
+
+
+class Ledger(Protocol):
+    """The checkpoint of one pipeline in one database.
+
+    Methods without a transaction open their own, and raise UnavailableError when the database is down.
+    """
+
+    def read(self) -> Record | None:
+        """Give what is recorded; None for a pipeline that never started. Changes nothing.
+
+        Raises:
+          StatementError: the tables were written by a newer program.
+        """
+
+    def claim(self, digest: str, holder: str) -> Record:
+        """Take the next epoch; creates the tables and the record where there are none.
+
+        ``holder`` says who we are (host and process), for the one that we supersede. ``digest`` is
+        kept only where there is no record yet.
+        """
+
+    def fence(self, transaction: Transaction, *, epoch: int, commits: int) -> None:
+        """Move the record from ``commits`` to ``commits + 1`` under ``epoch``, or fail.
+
+        Called first in every commit: it locks the record.
+
+        Raises:
+          SupersededError: another epoch holds the pipeline; the message says who.
+          FaultError: the epoch is ours but the number of commits is another one.
+        """
+
+    def write_standings(self, transaction: Transaction, epoch: int, standings: Sequence[Standing]) -> None:
+        """Record where partitions stand; those not given stay."""
+
+    def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
+        """Append rows to the error stream's table."""
+
+    def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> None:
+        """Keep a snapshot; older ones but the last few are dropped."""
+
+    def newest_snapshot(self) -> KeptSnapshot | None:
+        """Give the newest snapshot that this version can read; None where there is none."""

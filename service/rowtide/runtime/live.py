@@ -1,0 +1,168 @@
+"""The running pipeline: deliveries in, commits out, one thread.
+
+Each turn takes what has arrived, works it off, and commits when a commit is
+due. A commit is a barrier: everything before its positions has been worked off
+as far as its bounds allow. Told to stop, the loop commits what it has worked
+off and returns.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from rowtide.clock import Clock
+from rowtide.runtime.backpressure import Backpressure
+from rowtide.runtime.commit import Committer
+from rowtide.runtime.crashpoints import CrashPoints
+from rowtide.runtime.inbox import Inbox
+from rowtide.runtime.intake import Delivery
+from rowtide.runtime.ledger import Place
+from rowtide.runtime.work import Cut, Work
+
+MAX_GATHERED_ROWS = 500_000
+"""Output rows that bring a commit forward: bounds the memory that waits for it."""
+TURN_MESSAGES = 50_000
+"""Messages of one turn at most, so that commits come on time and stop is obeyed soon."""
+_TAKE_S = 0.1
+"""Longest wait for messages, so that the loop looks often enough at the clock and whether to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When to commit and when to snapshot; None: never for that reason."""
+
+    commit_interval_ms: int
+    commit_max_rows: int
+    snapshot_rows: int | None
+    snapshot_interval_s: float | None
+
+
+class Observer(Protocol):
+    """What is told of the loop's progress: metrics, status pages, tests. It may not raise."""
+
+    def entered(self, delivery: Delivery) -> None:
+        """Take note that a delivery was let into the flow."""
+
+    def committed(self, work: Work, cut: Cut, seconds: float) -> None:
+        """Take note of a commit that took ``seconds``."""
+
+
+class Unobserved:
+    """Nobody looks."""
+
+    def entered(self, delivery: Delivery) -> None:
+        """Go on."""
+
+    def committed(self, work: Work, cut: Cut, seconds: float) -> None:
+        """Go on."""
+
+
+class Live:
+    """The loop over one pipeline that stands at its committed positions.
+
+    Args:
+      work: the flow, recovered.
+      inbox: gives deliveries from the work's positions on.
+      stopping: tells whether to stop: looked at between turns.
+    """
+
+    def __init__(
+        self,
+        *,
+        work: Work,
+        inbox: Inbox,
+        committer: Committer,
+        pace: Pace,
+        clock: Clock,
+        stopping: Callable[[], bool],
+        crash_points: CrashPoints,
+        backpressure: Backpressure,
+        observer: Observer,
+    ) -> None:
+        self._work = work
+        self._inbox = inbox
+        self._committer = committer
+        self._pace = pace
+        self._clock = clock
+        self._stopping = stopping
+        self._crash_points = crash_points
+        self._backpressure = backpressure
+        self._observer = observer
+        self._waiting: deque[Delivery] = deque()
+        now = clock.monotonic()
+        self._last_commit = self._last_snapshot = now
+        self._since_snapshot = 0
+
+    def run(self, until: Mapping[Place, int] | None = None) -> None:
+        """Go on until told to stop, or until every partition has reached its offset in ``until``.
+
+        Raises:
+          SupersededError, FaultError, TransientError, StoppedError, GoneError.
+        """
+        while not self._stopping() and not self._reached(until):
+            self.turn()
+        if self._work.has_moved:
+            self.commit()
+
+    def turn(self) -> None:
+        """Take and work off what has arrived; commit if it is time."""
+        if not self._waiting:
+            self._waiting.extend(self._inbox.take(self._patience()))
+        messages = 0
+        while self._waiting and messages < TURN_MESSAGES:
+            delivery = self._waiting.popleft()
+            messages += len(delivery)
+            self._work.enter(delivery)
+            self._observer.entered(delivery)
+        if self._work.has_moved:
+            self._crash_points.reach("flow.before_drain")
+            self._work.drain()
+            self._crash_points.reach("flow.after_drain")
+        self._backpressure.balance(self._work, self._inbox)
+        if self._is_commit_due():
+            self.commit()
+
+    def commit(self) -> None:
+        """Commit everything worked off so far."""
+        began = self._clock.monotonic()
+        cut = self._work.cut(with_snapshot=self._is_snapshot_due(began))
+        self._committer.commit(cut, self._work.recent)
+        self._work.recent.forget()
+        now = self._clock.monotonic()
+        self._last_commit = now
+        self._since_snapshot += cut.messages
+        if cut.snapshot is not None:
+            self._last_snapshot = now
+            self._since_snapshot = 0
+        self._observer.committed(self._work, cut, now - began)
+
+    def _reached(self, until: Mapping[Place, int] | None) -> bool:
+        if until is None or self._waiting:
+            return False
+        return all(self._work.positions[place] >= offset for place, offset in until.items())
+
+    def _patience(self) -> float:
+        """Give how long to wait for messages: no longer than until the next commit is due."""
+        if not self._work.has_moved:
+            return _TAKE_S
+        due = self._last_commit + self._pace.commit_interval_ms / 1000
+        return min(max(due - self._clock.monotonic(), 0.0), _TAKE_S)
+
+    def _is_commit_due(self) -> bool:
+        if not self._work.has_moved:
+            return False
+        return (
+            self._work.messages >= self._pace.commit_max_rows
+            or self._work.gathered >= MAX_GATHERED_ROWS
+            or self._clock.monotonic() - self._last_commit >= self._pace.commit_interval_ms / 1000
+        )
+
+    def _is_snapshot_due(self, now: float) -> bool:
+        rows, interval = self._pace.snapshot_rows, self._pace.snapshot_interval_s
+        since = self._since_snapshot + self._work.messages
+        if rows is not None and since >= rows:
+            return True
+        return interval is not None and since > 0 and now - self._last_snapshot >= interval

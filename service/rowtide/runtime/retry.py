@@ -1,0 +1,114 @@
+"""Waiting for a dependency that is down: back off, say so once a minute, lose nothing.
+
+Only ``UnavailableError`` of a connector is waited for. With ``wait`` False
+(``--no-wait``) it becomes a ``TransientError``, which ends the command with
+exit code 3.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+
+from rowtide.clock import Clock
+from rowtide.errors import TransientError
+from rowtide_connectors.errors import UnavailableError
+
+Result = TypeVar("Result")
+
+FIRST_DELAY_S = 0.1
+LONGEST_DELAY_S = 10.0
+"""Long enough not to hammer a server that comes up, short enough to go on soon after it is back."""
+SAY_AGAIN_S = 60.0
+"""How often a wait is reported: once when it begins, then once a minute."""
+_NAP_S = 0.2
+"""Longest sleep without looking whether to stop, so that SIGTERM is obeyed well within 10 seconds."""
+
+_log = structlog.get_logger("rowtide")
+
+
+class StoppedError(Exception):
+    """The service was told to stop while it waited; nothing was lost, the step was not done."""
+
+
+class Retry:
+    """Repeats steps against one dependency until they go through.
+
+    Args:
+      dependency: what is named to the user, such as ``broker of "orders"``.
+      clock: gives time and sleeps; virtual in tests.
+      rng: spreads the delays, so that many services do not come back at one moment.
+      stopping: tells whether the service was told to stop.
+      wait: False raises TransientError at the first failure.
+      waiting: is told the dependency and True again and again while it is down, and False when it is back.
+    """
+
+    def __init__(
+        self,
+        dependency: str,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        stopping: Callable[[], bool],
+        wait: bool,
+        waiting: Callable[[str, bool], None] = lambda _dependency, _is_down: None,
+    ) -> None:
+        self._dependency = dependency
+        self._clock = clock
+        self._rng = rng
+        self._stopping = stopping
+        self._wait = wait
+        self._waiting = waiting
+
+    def call(self, step: Callable[[], Result]) -> Result:
+        """Give what ``step`` gives, as soon as it goes through.
+
+        Raises:
+          TransientError: it did not go through and waiting is not wanted.
+          StoppedError: the service was told to stop meanwhile.
+        """
+        delay = FIRST_DELAY_S
+        began = said = None
+        failures = 0
+        while True:
+            try:
+                result = step()
+            except UnavailableError as error:
+                if not self._wait:
+                    raise TransientError(
+                        f"{self._dependency} is down: {error.message}", hint=error.hint
+                    ) from error
+                failures += 1
+                now = self._clock.monotonic()
+                began = now if began is None else began
+                if said is None or now - said >= SAY_AGAIN_S:
+                    said = now
+                    _log.warning(
+                        "dependency_down",
+                        dependency=self._dependency,
+                        reason=error.message,
+                        hint=error.hint,
+                        waiting_s=round(now - began, 1),
+                        failures=failures,
+                    )
+                self._sleep(delay * (0.5 + self._rng.random() / 2))
+                delay = min(delay * 2, LONGEST_DELAY_S)
+                continue
+            if began is not None:
+                self._waiting(self._dependency, False)
+                down_s = round(self._clock.monotonic() - began, 1)
+                _log.info("dependency_back", dependency=self._dependency, down_s=down_s, failures=failures)
+            return result
+
+    def _sleep(self, seconds: float) -> None:
+        until = self._clock.monotonic() + seconds
+        while (left := until - self._clock.monotonic()) > 0:
+            if self._stopping():
+                raise StoppedError(self._dependency)
+            self._waiting(self._dependency, True)
+            self._clock.sleep(min(left, _NAP_S))
+        if self._stopping():
+            raise StoppedError(self._dependency)

@@ -1,0 +1,331 @@
+"""One pipeline as a service: start (claim, recover), run, stop.
+
+A start that is refused (another plan, ``--from`` over committed positions, an
+aged-out log) changes nothing and leaves a running process alone: the epoch is
+taken only after everything that can be looked at has been looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import structlog
+
+from rowtide.clock import Clock
+from rowtide.codec.registry import decoder_for
+from rowtide.errors import StatementError
+from rowtide.flow.flow import Flow
+from rowtide.plan.plan import ForeignStream, Plan
+from rowtide.runtime.backpressure import MAX_HELD_ROWS, Backpressure
+from rowtide.runtime.begin import At, Begin, Edge, first_offsets
+from rowtide.runtime.commit import Committer
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash
+from rowtide.runtime.digest import differences, dumped, plan_digests
+from rowtide.runtime.inbox import DirectInbox, Inbox, ThreadedInbox
+from rowtide.runtime.intake import Channel, Intake
+from rowtide.runtime.ledger import Ledger, Place, Record, Standing
+from rowtide.runtime.live import Live, Observer, Pace, Unobserved
+from rowtide.runtime.output import target_table
+from rowtide.runtime.recovery import begin_of_replay, check_ranges, replay, usable
+from rowtide.runtime.retry import Retry
+from rowtide.runtime.status import StatusBoard
+from rowtide.runtime.work import Cut, Work
+from rowtide_connectors.api import Database, OffsetRange, Source
+
+Result = TypeVar("Result")
+
+_log = structlog.get_logger("rowtide")
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What a pipeline runs on: its parts outside the process, and time.
+
+    ``sources`` has the source of each foreign stream that a pump reads. ``wait`` False: a dependency
+    that is down ends the service. ``threads`` False reads in the main thread, for simulations.
+    """
+
+    name: str
+    plan: Plan
+    sources: Mapping[str, Source]
+    database: Database
+    ledger: Ledger
+    clock: Clock
+    pace: Pace
+    stopping: Callable[[], bool]
+    rng: random.Random = field(default_factory=random.Random)
+    wait: bool = True
+    threads: bool = True
+    crash_points: CrashPoints = field(default_factory=NoCrash)
+    observer: Observer = field(default_factory=Unobserved)
+    max_held_rows: int = MAX_HELD_ROWS
+
+
+class Service:
+    """One process's run of a pipeline."""
+
+    def __init__(self, equipment: Equipment) -> None:
+        self._equipment = equipment
+        self._streams = {
+            stream.name: stream
+            for stream in equipment.plan.foreign_streams
+            if stream.name in equipment.sources
+        }
+        self.board = StatusBoard(equipment.name, equipment.clock)
+        self._database_retry = self._retry("database", beats=True)
+        self._broker_retry = self._retry("broker", beats=True)
+
+    def run(self, begin: Begin = Edge.WATERMARK, *, until_end: bool = False) -> None:
+        """Start, then go on until told to stop or, with ``until_end``, to the ends that there are now.
+
+        Raises:
+          StatementError: the start is refused; nothing has changed.
+          SupersededError: another process took the pipeline.
+          TransientError: a dependency is down and waiting is not wanted.
+          StoppedError: told to stop while a dependency was down; nothing uncommitted was kept.
+          FaultError: an invariant broke.
+        """
+        equipment = self._equipment
+        record, ranges = self._start(begin)
+        work, committer = self._recover(record, ranges)
+        if equipment.stopping():
+            return
+        self.board.enter("running")
+        inbox = self._open_inbox(work.positions, self._channels(work.flow))
+        live = Live(
+            work=work,
+            inbox=inbox,
+            committer=committer,
+            pace=equipment.pace,
+            clock=equipment.clock,
+            stopping=self._is_stopping,
+            crash_points=equipment.crash_points,
+            backpressure=Backpressure(equipment.plan.pumps, equipment.clock, equipment.max_held_rows),
+            observer=_Watching(self.board, equipment.observer),
+        )
+        ends = {
+            (relation, partition): held.end
+            for relation, partitions in ranges.items()
+            for partition, held in partitions.items()
+        }
+        self.board.looked_up(ends)
+        _log.info("running", pipeline=equipment.name, epoch=record.epoch, commits=record.commits)
+        try:
+            live.run(ends if until_end else None)
+            self.board.enter("stopping")
+        finally:
+            equipment.crash_points.reach("stop.before_close")
+            inbox.close()
+        _log.info("stopped", pipeline=equipment.name, epoch=record.epoch, commits=committer.commits)
+
+    def _start(self, begin: Begin) -> tuple[Record, Mapping[str, Mapping[int, OffsetRange]]]:
+        """Look at everything, refuse what must be refused, take the epoch; give the record and ranges."""
+        equipment = self._equipment
+        digests = plan_digests(equipment.plan)
+        record = self._database_retry.call(equipment.ledger.read)
+        if record is not None and record.standings:
+            refuse_another_plan(equipment.name, record, digests)
+            refuse_begin(equipment.name, begin)
+        ranges = {
+            relation: self._broker_retry.call(source.ranges)
+            for relation, source in sorted(equipment.sources.items())
+        }
+        if record is not None and record.standings:
+            self._check_log(record, ranges)
+        tables = [target_table(table) for table in equipment.plan.foreign_tables]
+        self._database_retry.call(lambda: equipment.database.prepare(tables))
+        equipment.crash_points.reach("start.before_epoch")
+        holder = f"{socket.gethostname()} process {os.getpid()}"
+        record = self._database_retry.call(lambda: equipment.ledger.claim(dumped(digests), holder))
+        equipment.crash_points.reach("start.after_epoch")
+        self.board.claimed(record.epoch)
+        if not record.standings:
+            record = self._record_start(record, begin)
+        self.board.committed(record.standings, by_us=False)
+        return record, ranges
+
+    def _record_start(self, record: Record, begin: Begin) -> Record:
+        """Commit where a pipeline begins that has committed nothing."""
+        equipment = self._equipment
+        standings = [
+            Standing(relation, source.topic, partition, offset, offset, None)
+            for relation, source in sorted(equipment.sources.items())
+            for partition, offset in sorted(self._broker_retry.call(_first_offsets_of(source, begin)).items())
+        ]
+        equipment.crash_points.reach("start.before_positions")
+        self._committer(record, lambda _: None).commit_start(standings)
+        equipment.crash_points.reach("start.after_positions")
+        said = f"{begin.timestamp_ms} ms" if isinstance(begin, At) else begin.value
+        _log.info("begins", pipeline=equipment.name, begin=said, partitions=len(standings))
+        return Record(
+            record.epoch,
+            record.holder,
+            record.commits + 1,
+            record.digest,
+            tuple(standings),
+            equipment.clock.now_ms(),
+        )
+
+    def _check_log(self, record: Record, ranges: Mapping[str, Mapping[int, OffsetRange]]) -> None:
+        """Refuse a start for which the log no longer holds what is needed."""
+        snapshot = usable(self._database_retry.call(self._equipment.ledger.newest_snapshot), record)
+        check_ranges(record, begin_of_replay(record, snapshot), ranges)
+
+    def _recover(
+        self, record: Record, ranges: Mapping[str, Mapping[int, OffsetRange]]
+    ) -> tuple[Work, Committer]:
+        """Bring a new flow to the committed positions."""
+        equipment = self._equipment
+        self.board.enter("recovering")
+        partitions = {relation: sorted(held) for relation, held in ranges.items()}
+        flow = Flow({pump.name: pump.node for pump in equipment.plan.pumps}, partitions)
+        work = Work(
+            flow,
+            equipment.plan.pumps,
+            {table.name: table for table in equipment.plan.foreign_tables},
+            record.standings,
+        )
+        equipment.crash_points.reach("recovery.before_snapshot")
+        snapshot = usable(self._database_retry.call(equipment.ledger.newest_snapshot), record)
+        if snapshot is not None:
+            flow.restore(snapshot.state)
+        equipment.crash_points.reach("recovery.after_snapshot")
+        begin = begin_of_replay(record, snapshot)
+        check_ranges(record, begin, ranges)
+        equipment.crash_points.reach("recovery.before_replay")
+        channels = self._channels(flow)
+        began = equipment.clock.monotonic()
+        messages = replay(
+            work,
+            begin,
+            record.positions(),
+            channels=channels,
+            open_inbox=lambda positions: self._open_inbox(positions, channels),
+            crash_points=equipment.crash_points,
+            stopping=self._is_stopping,
+        )
+        equipment.crash_points.reach("recovery.after_replay")
+        _log.info(
+            "recovered",
+            pipeline=equipment.name,
+            snapshot=snapshot is not None,
+            replayed_messages=messages,
+            held_rows=work.held(),
+            seconds=round(equipment.clock.monotonic() - began, 3),
+        )
+        return work, self._committer(record, flow.source_of)
+
+    def _committer(self, record: Record, source_of: Callable[[int], Place | None]) -> Committer:
+        return Committer(
+            database=self._equipment.database,
+            ledger=self._equipment.ledger,
+            record=record,
+            sources=self._equipment.sources,
+            source_of=source_of,
+            retry=self._database_retry,
+            fetching=self._broker_retry,
+            crash_points=self._equipment.crash_points,
+        )
+
+    def _channels(self, flow: Flow) -> dict[str, Channel]:
+        return {
+            name: channel(stream, self._equipment.sources[name], flow)
+            for name, stream in self._streams.items()
+        }
+
+    def _open_inbox(self, positions: Mapping[Place, int], channels: Mapping[str, Channel]) -> Inbox:
+        equipment = self._equipment
+        intakes = []
+        for relation, each in sorted(channels.items()):
+            own = {partition: offset for (name, partition), offset in positions.items() if name == relation}
+            if own:
+                retry = self._retry(f'broker of "{relation}"', beats=not equipment.threads)
+                intakes.append((Intake(each, own, equipment.crash_points), retry))
+        if equipment.threads:
+            return ThreadedInbox(intakes)
+        return DirectInbox(intakes, equipment.clock)
+
+    def _retry(self, dependency: str, *, beats: bool) -> Retry:
+        equipment = self._equipment
+        return Retry(
+            dependency,
+            clock=equipment.clock,
+            rng=random.Random(equipment.rng.random()),
+            stopping=equipment.stopping,
+            wait=equipment.wait,
+            waiting=self._note_waiting if beats else self.board.waiting,
+        )
+
+    def _note_waiting(self, dependency: str, is_down: bool) -> None:
+        """Note a wait of the main loop: it comes round while it waits."""
+        self.board.waiting(dependency, is_down)
+        self.board.beat()
+
+    def _is_stopping(self) -> bool:
+        self.board.beat()
+        return self._equipment.stopping()
+
+
+class _Watching:
+    """Keeps the status board up to date, and tells the next observer."""
+
+    def __init__(self, board: StatusBoard, observer: Observer) -> None:
+        self._board = board
+        self._next = observer
+        self.entered = observer.entered
+
+    def committed(self, work: Work, cut: Cut, seconds: float) -> None:
+        """See ``Observer``."""
+        self._board.committed(cut.standings, by_us=True)
+        self._next.committed(work, cut, seconds)
+
+
+def channel(stream: ForeignStream, source: Source, flow: Flow) -> Channel:
+    """Give how messages of a foreign stream become rows of a flow.
+
+    Raises:
+      StatementError: the stream's format does not exist or cannot carry its types.
+    """
+    decoder = decoder_for(dict(stream.options).get("format", "JSON"), stream.name, stream.row_type)
+    origins = {
+        partition: flow.origin(stream.name, partition)
+        for relation, partition in flow.bounds()
+        if relation == stream.name
+    }
+    return Channel(stream, source, decoder, origins)
+
+
+def refuse_another_plan(name: str, record: Record, digests: Mapping[str, str]) -> None:
+    """Refuse to run another plan over an existing checkpoint (sql-decisions 25).
+
+    Raises:
+      StatementError: naming what changed.
+    """
+    if changes := differences(record.digest, digests):
+        raise StatementError(
+            f'pipeline "{name}" has committed positions under another plan: {"; ".join(changes)}',
+            hint="Its state would not fit. Take back the change, or run the changed file under another name "
+            "(pipeline.name) into tables of its own.",
+        )
+
+
+def refuse_begin(name: str, begin: Begin) -> None:
+    """Refuse ``--from`` where positions are committed.
+
+    Raises:
+      StatementError: it is anything but ``watermark``.
+    """
+    if begin is not Edge.WATERMARK:
+        raise StatementError(
+            f'pipeline "{name}" has committed positions: it can only go on from its watermark',
+            hint="Leave --from out.",
+        )
+
+
+def _first_offsets_of(source: Source, begin: Begin) -> Callable[[], Mapping[int, int]]:
+    return lambda: first_offsets(source, begin)

@@ -1,0 +1,226 @@
+"""What has been worked off since the last commit: the flow with everything that hangs on it.
+
+Owned by one thread. Deliveries enter, the flow drains, output rows and faults
+gather; ``cut`` takes all of it as one commit. During recovery and ``--compare``
+the same rows go the same way and what comes out is treated otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rowtide.errors import BoundRegressionError, FaultError, Reason
+from rowtide.flow.flow import Flow
+from rowtide.operators.contract import Fault
+from rowtide.plan.plan import ForeignTable, Pump
+from rowtide.rowtime.bound import EARLIEST
+from rowtide.runtime.deadletters import RecentMessages
+from rowtide.runtime.intake import Delivery, ExplicitBound
+from rowtide.runtime.ledger import KeptSnapshot, Place, Standing
+from rowtide.runtime.output import TableOutput, Writes
+
+
+@dataclass(slots=True)
+class IntakeAccount:
+    """Where the messages of one foreign stream went, before the flow (law 4)."""
+
+    messages: int = 0
+    rows: int = 0
+    bounds: int = 0
+    rejected: int = 0
+
+    def check(self, relation: str) -> None:
+        """Check that every message became a row, a bound or an error row.
+
+        Raises:
+          FaultError: naming the stream and its numbers.
+        """
+        if self.messages != self.rows + self.bounds + self.rejected:
+            raise FaultError(
+                f'messages of "{relation}" are not accounted for: {self.messages} in, {self.rows} rows, '
+                f"{self.bounds} bounds, {self.rejected} rejected"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One commit's worth: what became final since the last one, and the positions it came from."""
+
+    writes: tuple[Writes, ...]
+    faults: tuple[Fault, ...]
+    standings: tuple[Standing, ...]
+    snapshot: KeptSnapshot | None
+    messages: int
+
+
+class Work:
+    """A flow between its sources and its tables.
+
+    Args:
+      flow: the flow of the pumps, by pump name.
+      pumps: the pumps, in order; those into one table write to it in this order.
+      tables: the foreign tables by name.
+      standings: where each partition stands as recorded; recovery moves the flow there.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        pumps: Sequence[Pump],
+        tables: Mapping[str, ForeignTable],
+        standings: Sequence[Standing],
+    ) -> None:
+        self.flow = flow
+        self.recent = RecentMessages()
+        self.outputs = {
+            name: TableOutput(table)
+            for name, table in tables.items()
+            if any(pump.target == name for pump in pumps)
+        }
+        self.accounts: dict[str, IntakeAccount] = {}
+        self.messages = 0
+        self._targets = {pump.name: pump.target for pump in pumps}
+        self._standings = {standing.place: standing for standing in standings}
+        self._positions = {standing.place: standing.next_offset for standing in standings}
+        self._moved: set[Place] = set()
+        self._faults: list[Fault] = []
+
+    @property
+    def positions(self) -> Mapping[Place, int]:
+        """The next offset of each partition, behind everything that has entered."""
+        return self._positions
+
+    @property
+    def has_moved(self) -> bool:
+        """Tell whether there is anything to commit."""
+        return bool(self._moved)
+
+    @property
+    def gathered(self) -> int:
+        """Count the output and error rows that wait for the commit."""
+        return sum(map(len, self.outputs.values())) + len(self._faults)
+
+    def held(self) -> int:
+        """Count the rows that the flow holds."""
+        return sum(view.held for view in self.flow.accounts().values())
+
+    def place_at(self, positions: Mapping[Place, int]) -> None:
+        """Say where the partitions stand before anything has entered: where recovery begins."""
+        self._positions = dict(positions)
+
+    def enter(self, delivery: Delivery) -> None:
+        """Let a delivery into the flow; ``drain`` works it off.
+
+        Raises:
+          FaultError: the delivery is not the partition's next.
+        """
+        place = (delivery.relation, delivery.partition)
+        offsets = delivery.messages.offsets
+        if len(offsets) and int(offsets[0]) < self._positions[place]:
+            raise FaultError(
+                f'partition {delivery.partition} of "{delivery.relation}" gave offset {offsets[0]} again: '
+                f"it stands at {self._positions[place]}"
+            )
+        account = self.accounts.setdefault(delivery.relation, IntakeAccount())
+        faults = list(delivery.faults)
+        for part in delivery.parts:
+            if isinstance(part, ExplicitBound):
+                fault = self._promise(place, part)
+                if fault is None:
+                    account.bounds += 1
+                else:
+                    faults.append(fault)
+            else:
+                self.flow.insert(delivery.relation, delivery.partition, part)
+                account.rows += len(part)
+        account.rejected += len(faults)
+        account.messages += len(delivery)
+        self.messages += len(delivery)
+        self._faults += faults
+        self.recent.add(delivery.relation, delivery.messages)
+        self._positions[place] = delivery.next_offset
+        self._moved.add(place)
+
+    def drain(self) -> None:
+        """Work off what has entered; output rows and faults gather."""
+        emitted = self.flow.drain()
+        self._faults += emitted.faults
+        for pump, trays in emitted.outputs.items():
+            if trays:
+                self._faults += self.outputs[self._targets[pump]].add(trays)
+
+    def drop(self) -> None:
+        """Drop what has gathered: it was committed before (recovery), or is not wanted."""
+        for output in self.outputs.values():
+            output.take()
+        self._faults = []
+        self._moved.clear()
+        self.messages = 0
+        self.recent.forget()
+
+    def check(self) -> None:
+        """Check law 4 everywhere.
+
+        Raises:
+          FaultError: a row or message is not accounted for.
+        """
+        self.flow.check()
+        for relation, account in self.accounts.items():
+            account.check(relation)
+        for name, output in self.outputs.items():
+            output.account.check(name, 0)
+
+    def standings(self) -> tuple[Standing, ...]:
+        """Give where every partition stands, with its bound as known now."""
+        bounds = self.flow.bounds()
+        return tuple(
+            Standing(
+                held.relation,
+                held.topic,
+                held.partition,
+                self._positions[place],
+                held.start_offset,
+                None if (bound := bounds.get(place, EARLIEST)) == EARLIEST else bound,
+            )
+            for place, held in self._standings.items()
+        )
+
+    def cut(self, *, with_snapshot: bool) -> Cut:
+        """Take everything since the last cut as one commit; everything must have been drained.
+
+        Raises:
+          FaultError: law 4 does not hold.
+        """
+        self.check()
+        standings = self.standings()
+        moved = tuple(
+            standing for standing in standings if standing.place in self._moved or self._differs(standing)
+        )
+        taken = (output.take() for output in self.outputs.values())
+        result = Cut(
+            writes=tuple(writes for writes in taken if writes is not None),
+            faults=tuple(self._faults),
+            standings=moved,
+            snapshot=KeptSnapshot(dict(self._positions), self.flow.snapshot()) if with_snapshot else None,
+            messages=self.messages,
+        )
+        self._standings.update((standing.place, standing) for standing in moved)
+        self._faults = []
+        self._moved.clear()
+        self.messages = 0
+        return result
+
+    def _differs(self, standing: Standing) -> bool:
+        return self._standings[standing.place] != standing
+
+    def _promise(self, place: Place, mark: ExplicitBound) -> Fault | None:
+        relation, partition = place
+        try:
+            self.flow.bound(relation, partition, mark.bound)
+        except BoundRegressionError as error:
+            origin = self.flow.origin(relation, partition)
+            return Fault(
+                relation, Reason.BOUND, error.message, mark.timestamp, origin, mark.offset, bound=error.held
+            )
+        return None

@@ -1,0 +1,366 @@
+"""Parts for tests of the runtime: a broker, a database and a ledger in memory that fail when told to.
+
+They keep to the protocols of ``rowtide_connectors.api`` and ``rowtide.runtime.ledger``, and nothing
+in them is lost or done twice unless a test says so.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from rowtide.errors import FaultError, SupersededError
+from rowtide.expr.tree import AggregateCall, FieldRef
+from rowtide.operators.contract import State
+from rowtide.plan.nodes import (
+    GroupByPeriod,
+    KeyedTable,
+    Merge,
+    Sort,
+    Source,
+)
+from rowtide.plan.plan import ForeignStream, ForeignTable, Plan, Pump, Server
+from rowtide.rows.types import BIGINT, TIMESTAMP, VARCHAR, Field, RowType
+from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
+from rowtide.runtime.crashpoints import NoCrash
+from rowtide.runtime.deadletters import ErrorRow
+from rowtide.runtime.ledger import KeptSnapshot, Record, Standing
+from rowtide.runtime.live import Pace
+from rowtide.runtime.service import Equipment
+from rowtide_connectors.api import Messages, OffsetRange, TargetTable
+from rowtide_connectors.errors import GoneError, UnavailableError
+
+
+class VirtualClock:
+    """Time that passes only while somebody sleeps, and a little with each look at it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000 + int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+@dataclass
+class Message:
+    timestamp: int
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]] | None = None
+
+
+class Topic:
+    """A topic in memory. ``rng`` decides how much a poll gives, and in which order of partitions."""
+
+    def __init__(self, name: str, partitions: int, rng: random.Random | None = None) -> None:
+        self.topic = name
+        self.logs: list[list[Message]] = [[] for _ in range(partitions)]
+        self.earliest = [0] * partitions
+        self.rng = rng
+        self.fetched: list[tuple[int, tuple[int, ...]]] = []
+        self.before: Callable[[str], None] = lambda _step: None
+        """Called before each step with its name; a test makes it raise."""
+
+    def add(self, partition: int, timestamp: int, value: bytes | None, **headers: bytes) -> int:
+        named = [(name.replace("_", "."), value) for name, value in headers.items()] or None
+        self.logs[partition].append(Message(timestamp, value, named))
+        return len(self.logs[partition]) - 1
+
+    def ranges(self) -> Mapping[int, OffsetRange]:
+        self.before("ranges")
+        return {p: OffsetRange(self.earliest[p], len(log)) for p, log in enumerate(self.logs)}
+
+    def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:
+        return {
+            p: next((o for o, m in enumerate(log) if m.timestamp >= timestamp_ms), len(log))
+            for p, log in enumerate(self.logs)
+        }
+
+    def reader(self, positions: Mapping[int, int]) -> TopicReader:
+        return TopicReader(self, dict(positions))
+
+    def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, bytes | None]:
+        self.before("fetch")
+        self.fetched.append((partition, tuple(offsets)))
+        return {o: self.logs[partition][o].value for o in offsets if o >= self.earliest[partition]}
+
+
+class TopicReader:
+    def __init__(self, topic: Topic, positions: dict[int, int]) -> None:
+        self._topic = topic
+        self._positions = positions
+        self._paused: set[int] = set()
+
+    def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
+        self._topic.before("poll")
+        rng = self._topic.rng
+        found = []
+        partitions = [p for p in self._positions if p not in self._paused]
+        if rng is not None:
+            rng.shuffle(partitions)
+        for partition in partitions:
+            start = self._positions[partition]
+            if start < self._topic.earliest[partition]:
+                raise GoneError(f"offset {start} of partition {partition} is gone")
+            count = max_messages if rng is None else rng.randrange(0, 40)
+            got = self._topic.logs[partition][start : start + count]
+            if not got:
+                continue
+            self._positions[partition] = start + len(got)
+            found.append(
+                Messages(
+                    topic=self._topic.topic,
+                    partition=partition,
+                    offsets=np.arange(start, start + len(got), dtype=np.int64),
+                    timestamps=np.array([m.timestamp for m in got], dtype=np.int64),
+                    keys=[None] * len(got),
+                    values=[m.value for m in got],
+                    next_offset=start + len(got),
+                    headers=[m.headers for m in got] if any(m.headers for m in got) else None,
+                )
+            )
+        return found
+
+    def pause(self, partitions: Iterable[int]) -> None:
+        self._paused.update(partitions)
+
+    def resume(self, partitions: Iterable[int]) -> None:
+        self._paused.difference_update(partitions)
+
+    def close(self) -> None:
+        self._positions = {}
+
+
+@dataclass
+class Contents:
+    """What a database holds: committed, or as a transaction sees it."""
+
+    tables: dict[str, dict[object, tuple[object, ...]]] = field(default_factory=dict)
+    appended: dict[str, list[tuple[object, ...]]] = field(default_factory=dict)
+    record: Record | None = None
+    errors: list[ErrorRow] = field(default_factory=list)
+    snapshots: list[bytes] = field(default_factory=list)
+
+    def copied(self) -> Contents:
+        return Contents(
+            {name: dict(rows) for name, rows in self.tables.items()},
+            {name: list(rows) for name, rows in self.appended.items()},
+            self.record,
+            list(self.errors),
+            list(self.snapshots),
+        )
+
+
+class MemoryTransaction:
+    def __init__(self, contents: Contents) -> None:
+        self.connection = contents
+
+    def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
+        rows = self.connection.tables.setdefault(table.name, {})
+        keys = list(zip(*(columns[name] for name in table.key), strict=True))
+        assert len(set(keys)) == len(keys)
+        rows.update(zip(keys, zip(*columns.values(), strict=True), strict=True))
+
+    def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
+        rows = self.connection.tables.setdefault(table.name, {})
+        for key in zip(*(keys[name] for name in table.key), strict=True):
+            rows.pop(key, None)
+
+    def append(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
+        self.connection.appended.setdefault(table.name, []).extend(zip(*columns.values(), strict=True))
+
+
+class MemoryDatabase:
+    """``before`` is called before the steps begin, commit and committed; a test makes it raise."""
+
+    def __init__(self) -> None:
+        self.contents = Contents()
+        self.prepared: list[str] = []
+        self.before: Callable[[str], None] = lambda _step: None
+
+    @contextmanager
+    def begin(self) -> Iterator[MemoryTransaction]:
+        self.before("begin")
+        staged = self.contents.copied()
+        yield MemoryTransaction(staged)
+        self.before("commit")
+        self.contents = staged
+        self.before("committed")
+
+    def prepare(self, tables: Sequence[TargetTable]) -> None:
+        self.before("prepare")
+        self.prepared = [table.name for table in tables]
+
+    def close(self) -> None:
+        pass
+
+
+class MemoryLedger:
+    def __init__(self, database: MemoryDatabase) -> None:
+        self._database = database
+
+    def read(self) -> Record | None:
+        self._database.before("read")
+        return self._database.contents.record
+
+    def claim(self, digest: str, holder: str) -> Record:
+        with self._database.begin() as transaction:
+            contents: Contents = transaction.connection
+            record = contents.record or Record(0, "", 0, digest, (), None)
+            contents.record = replace(record, epoch=record.epoch + 1, holder=holder)
+        return contents.record
+
+    def fence(self, transaction: Any, *, epoch: int, commits: int) -> None:
+        record = transaction.connection.record
+        if record.epoch != epoch:
+            raise SupersededError(f"epoch {record.epoch} is held by {record.holder}")
+        if record.commits != commits:
+            raise FaultError(f"{record.commits} commits, {commits} were expected")
+        transaction.connection.record = replace(record, commits=commits + 1)
+
+    def write_standings(self, transaction: Any, epoch: int, standings: Sequence[Standing]) -> None:
+        record = transaction.connection.record
+        held = {each.place: each for each in record.standings}
+        for each in standings:
+            before = held.get(each.place)
+            assert before is None or before.next_offset <= each.next_offset, "a position went back"
+            held[each.place] = each
+        transaction.connection.record = replace(record, standings=tuple(held[p] for p in sorted(held)))
+
+    def write_errors(self, transaction: Any, epoch: int, rows: Sequence[ErrorRow]) -> None:
+        transaction.connection.errors.extend(rows)
+
+    def write_snapshot(self, transaction: Any, epoch: int, snapshot: KeptSnapshot) -> None:
+        transaction.connection.snapshots.append(
+            pickle.dumps((dict(snapshot.positions), dict(snapshot.state)))
+        )
+
+    def newest_snapshot(self) -> KeptSnapshot | None:
+        if not self._database.contents.snapshots:
+            return None
+        positions, state = pickle.loads(self._database.contents.snapshots[-1])
+        state_of: Mapping[str, State] = state
+        return KeptSnapshot(positions, state_of)
+
+
+READINGS = RowType((Field("SENSOR", VARCHAR), Field("AMOUNT", BIGINT)))
+MINUTES = RowType(
+    (Field("MINUTE", TIMESTAMP), Field("SENSOR", VARCHAR), Field("N", BIGINT), Field("S", BIGINT))
+)
+WITHIN_MS = 2_000
+
+
+def readings_plan(within_ms: int = WITHIN_MS) -> Plan:
+    """Readings, t-sorted and merged, into: minutes (a group), latest (an engine table), log (every row)."""
+    source = Source("READINGS", READINGS, foreign=True)
+    merged = Merge("READINGS", (Sort("READINGS", source, within_ms),))
+    minutes = GroupByPeriod(
+        "MINUTES_OF",
+        merged,
+        Period(PeriodEdge.FLOOR, CalendarUnit.MINUTE),
+        (0,),
+        (AggregateCall("COUNT", None, BIGINT), AggregateCall("SUM", FieldRef(1, BIGINT), BIGINT)),
+        RowType(
+            (Field("MINUTE", TIMESTAMP), Field("SENSOR", VARCHAR), Field("N", BIGINT), Field("S", BIGINT))
+        ),
+    )
+    latest = KeyedTable("LATEST_OF", merged, (0,))
+    options = (("topic", "readings"), ("format", "JSON"))
+    return Plan(
+        servers=(Server("K", "MEMORY", ()), Server("D", "RDBMS", ())),
+        foreign_streams=(ForeignStream("READINGS", READINGS, "K", options),),
+        foreign_tables=(
+            ForeignTable("MINUTES", minutes.row_type, (0, 1), "D", ()),
+            ForeignTable("LATEST", READINGS, (0,), "D", ()),
+            ForeignTable("LOG", READINGS, (), "D", ()),
+        ),
+        relations=(),
+        pumps=(
+            Pump("P_MINUTES", "MINUTES", minutes, 0),
+            Pump("P_LATEST", "LATEST", latest),
+            Pump("P_LOG", "LOG", merged),
+        ),
+    )
+
+
+def fill(topic: Topic, rng: random.Random, messages: int = 400) -> None:
+    """Add readings of about three minutes: ties, rows out of order, late ones, bad ones, bound records."""
+    clock = [60_000] * len(topic.logs)
+    for number in range(messages):
+        partition = rng.randrange(len(topic.logs))
+        clock[partition] += rng.choice((0, 0, 0, 500, 1_500))
+        timestamp = clock[partition] - rng.choice((0, 0, 0, 0, 1_000, 2_500))
+        draw = rng.random()
+        if draw < 0.02:
+            topic.add(partition, timestamp, b"{broken")
+        elif draw < 0.03:
+            topic.add(partition, timestamp, None)
+        elif draw < 0.04:
+            topic.add(partition, timestamp, None, rowtide_bound=str(timestamp - 3_000).encode())
+        elif draw < 0.05:
+            topic.add(partition, timestamp, b'{"sensor":null,"amount":1}')
+        else:
+            topic.add(partition, timestamp, b'{"sensor":"s%d","amount":%d}' % (rng.randrange(5), number))
+
+
+@dataclass
+class World:
+    """What outlives a process: the topic and the database."""
+
+    topic: Topic
+    database: MemoryDatabase = field(default_factory=MemoryDatabase)
+    plan: Plan = field(default_factory=readings_plan)
+    clock: VirtualClock = field(default_factory=VirtualClock)
+
+    def equipment(self, **changes: Any) -> Equipment:
+        given: dict[str, Any] = {
+            "name": "readings",
+            "plan": self.plan,
+            "sources": {"READINGS": self.topic},
+            "database": self.database,
+            "ledger": MemoryLedger(self.database),
+            "clock": self.clock,
+            "pace": Pace(100, 60, None, None),
+            "stopping": lambda: False,
+            "rng": random.Random(7),
+            "threads": False,
+            "crash_points": NoCrash(),
+        }
+        return Equipment(**(given | changes))
+
+    def state(self) -> tuple[object, ...]:
+        """Give everything a user can see: tables, errors in order of their messages, positions."""
+        held = copy.deepcopy(self.database.contents)
+        assert held.record is not None
+        errors = sorted(held.errors, key=repr)
+        return (
+            {name: dict(sorted(rows.items(), key=repr)) for name, rows in held.tables.items()},
+            held.appended,
+            errors,
+            held.record.standings,
+        )
+
+
+def down(failures: int, step: str) -> Callable[[str], None]:
+    """Make ``step`` fail for the first ``failures`` times."""
+    left = failures
+
+    def before(name: str) -> None:
+        nonlocal left
+        if name == step and left:
+            left -= 1
+            raise UnavailableError(f"{step} is refused", hint="Start it.")
+
+    return before
