@@ -7,6 +7,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["real.kafka", "real.postgres"]
+
 # A loaded machine must not fail a property: no deadlines, and the same examples in every run.
 settings.register_profile(
     "fast",

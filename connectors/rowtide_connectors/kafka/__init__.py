@@ -1,1 +1,7 @@
-"""The kafka connector."""
+"""Kafka topics as sources, through librdkafka."""
+
+from __future__ import annotations
+
+from rowtide_connectors.kafka.connector import KafkaConnector
+
+CONNECTOR = KafkaConnector()

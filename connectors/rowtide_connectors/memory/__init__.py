@@ -1,1 +1,10 @@
-"""The memory connector."""
+"""A broker inside the process: for tests, demos and embedding."""
+
+from __future__ import annotations
+
+from rowtide_connectors.memory.broker import MemoryBroker, memory_broker
+from rowtide_connectors.memory.connector import MemoryConnector
+
+__all__ = ["CONNECTOR", "MemoryBroker", "memory_broker"]
+
+CONNECTOR = MemoryConnector()

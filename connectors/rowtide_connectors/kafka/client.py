@@ -1,0 +1,90 @@
+"""confluent_kafka's consumers and errors, wrapped once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import confluent_kafka as ck
+
+from rowtide_connectors.errors import ConnectorError, GoneError, OptionError, UnavailableError
+
+# librdkafka writes to standard error unless it is given a logger; what matters comes as errors.
+_LOG = logging.getLogger("rowtide_connectors.kafka")
+
+_GONE = frozenset({ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_TOPIC})
+_OUT_OF_RANGE = frozenset({ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE})
+
+AGED_OUT_HINT = (
+    "Kafka deletes by the records' own timestamps: a topic of old event times needs retention.ms=-1. "
+    "If the topic was deleted and made anew, its offsets began again."
+)
+
+
+def open_consumer(
+    config: Mapping[str, object], on_error: Callable[[ck.KafkaError], None] | None = None
+) -> ck.Consumer:
+    """Open a consumer; no connection is made yet. ``on_error`` is called from within its calls.
+
+    Raises:
+      OptionError: librdkafka does not take the configuration.
+    """
+    try:
+        # Without a callback of ours librdkafka hands client errors out as messages.
+        return ck.Consumer(dict(config) | {"error_cb": on_error or _ignore}, logger=_LOG)
+    except (ck.KafkaException, TypeError, ValueError) as error:
+        cause = error.args[0] if error.args else error
+        text = cause.str() if isinstance(cause, ck.KafkaError) else str(cause)
+        raise OptionError(f"librdkafka refuses its configuration: {text}") from error
+
+
+def _ignore(_: ck.KafkaError) -> None:
+    """Do nothing: the call that meets the error raises it as well."""
+
+
+def translated(error: ck.KafkaError, what: str) -> ConnectorError:
+    """Give our error, by consequence, for one of librdkafka's about ``what``."""
+    if error.code() in _GONE:
+        return GoneError(f"{what} does not exist", hint="Create it, or correct the option.")
+    if error.code() in _OUT_OF_RANGE:
+        return GoneError(f"{what}: the position is not in the log ({error.str()})", hint=AGED_OUT_HINT)
+    return UnavailableError(f"{what} cannot be read: {error.str()}")
+
+
+def place(message: ck.Message) -> tuple[int, int]:
+    """Give the partition and offset of a message or notice, which those of a topic always have."""
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    return partition, offset
+
+
+@contextmanager
+def kafka_errors(what: str) -> Iterator[None]:
+    """Translate what librdkafka raises in this block; ``what`` names the thing asked."""
+    try:
+        yield
+    except ck.KafkaException as error:
+        raise translated(error.args[0], what) from error
+
+
+def cluster_line(config: Mapping[str, object], timeout_s: float) -> str:
+    """Ask a cluster who it is; give one line.
+
+    Raises:
+      OptionError, UnavailableError.
+    """
+    troubles: list[str] = []
+    consumer = open_consumer(config, lambda error: troubles.append(error.str()))
+    servers = config["bootstrap.servers"]
+    try:
+        with kafka_errors(f'Kafka at "{servers}"'):
+            metadata = consumer.list_topics(timeout=timeout_s)
+    except UnavailableError as error:
+        # Why a connection fails is told to the callback only.
+        consumer.poll(0)
+        raise UnavailableError("; ".join([error.message, *troubles[:2]])) from error
+    finally:
+        consumer.close()
+    return f'Kafka at "{servers}": {len(metadata.brokers)} broker(s), {len(metadata.topics)} topic(s)'

@@ -1,0 +1,125 @@
+"""The Kafka connector: its options, and what becomes of them in librdkafka's configuration.
+
+confluent_kafka is imported only when something is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rowtide_connectors.api import Database, Option, Source
+from rowtide_connectors.errors import OptionError
+from rowtide_connectors.options import Options, read_options
+
+OWNER = 'connector "kafka"'
+
+OURS = frozenset(
+    {
+        "bootstrap.servers",
+        "metadata.broker.list",
+        "group.id",
+        "client.id",
+        "auto.offset.reset",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.partition.eof",
+        "isolation.level",
+    }
+)
+"""What exactly-once rests on, or has an option of ours: not to be set under librdkafka's name."""
+
+BUFFER_KBYTES = 65536
+"""What librdkafka may hold per reader before it stops fetching: a second of work at 500,000 messages/s."""
+
+OPTIONS = (
+    Option(
+        "bootstrap_servers",
+        str,
+        "brokers to begin with, as host:port, separated by commas",
+        "server",
+        required=True,
+    ),
+    Option("client_id", str, "what the broker's logs call this client", "server", default="rowtide"),
+    Option(
+        "group_id", str, "group under whose name the client reads; it never joins it", "server", "rowtide"
+    ),
+    Option("timeout_s", float, "seconds that a question to the broker may take", "server", default=10.0),
+    Option(
+        "buffer_kbytes",
+        int,
+        "KiB of messages that the client may hold before they are read",
+        "server",
+        default=BUFFER_KBYTES,
+    ),
+    Option("topic", str, "the topic to read", "stream", required=True),
+)
+
+
+class KafkaConnector:
+    """Reads topics; positions are the caller's, group offsets are never used."""
+
+    name = "kafka"
+    description = "Apache Kafka topics as foreign streams"
+    options = OPTIONS
+
+    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> Source:
+        """Give the source of a topic; nothing is connected before its first use."""
+        from rowtide_connectors.kafka.source import KafkaSource
+
+        options = read_server(server)
+        topic = read_options(OWNER, OPTIONS, "stream", stream).get("topic", str)
+        return KafkaSource(topic, client_config(options), timeout_s=options.get("timeout_s", float))
+
+    def database(self, server: Mapping[str, str]) -> Database:  # noqa: ARG002  (the protocol's signature)
+        """Refuse: Kafka is no database."""
+        raise OptionError(
+            'server of wrapper "kafka" is no database', hint="Foreign tables need a server of wrapper RDBMS."
+        )
+
+    def check(self, server: Mapping[str, str]) -> str:
+        """Ask the cluster for its brokers; give one line of what answered."""
+        from rowtide_connectors.kafka.client import cluster_line
+
+        options = read_server(server)
+        return cluster_line(client_config(options), options.get("timeout_s", float))
+
+
+def read_server(server: Mapping[str, str]) -> Options:
+    """Read a server's options; names with a dot are librdkafka's own.
+
+    Raises:
+      OptionError: also for a librdkafka option that Rowtide sets itself.
+    """
+    for name in server:
+        if name in OURS:
+            underscored = name.replace(".", "_")
+            own = [option.name for option in OPTIONS if option.name == underscored]
+            raise OptionError(
+                f'option "{name}" of {OWNER} cannot be set under this name',
+                hint=f'Use "{own[0]}".' if own else "Rowtide sets it: exactly-once rests on it.",
+            )
+    return read_options(OWNER, OPTIONS, "server", server, is_client_option=lambda name: "." in name)
+
+
+def client_config(options: Options) -> dict[str, object]:
+    """Give librdkafka's configuration for reading as we read: assigned, committed only, holes seen."""
+    return {
+        # Under load the client must not stand still for the default of a whole second when its
+        # buffer was full: this alone is a factor of four in messages/s.
+        "fetch.queue.backoff.ms": 5,
+        # New data ends the wait at once; but a partition that is resumed waits for the others' to end.
+        "fetch.wait.max.ms": 100,
+        # A broker that is coming back should be found within a second.
+        "reconnect.backoff.max.ms": 1000,
+        "queued.max.messages.kbytes": options.get("buffer_kbytes", int),
+        **options.client,
+        "bootstrap.servers": options.get("bootstrap_servers", str),
+        "client.id": options.get("client_id", str),
+        "group.id": options.get("group_id", str),
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        # A position that is gone must be told, never be replaced by another one.
+        "auto.offset.reset": "error",
+    }

@@ -1,0 +1,135 @@
+"""A topic as a source: its ranges, positions by time, readers, and single messages for error rows."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import confluent_kafka as ck
+
+from rowtide_connectors.api import OffsetRange, Reader
+from rowtide_connectors.errors import GoneError, UnavailableError
+from rowtide_connectors.kafka.client import kafka_errors, open_consumer, place, translated
+from rowtide_connectors.kafka.reader import KafkaReader
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""Kafka's own "timestamps" in a question for offsets."""
+
+FETCH_BUFFER = {
+    "queued.max.messages.kbytes": 1024,
+    "fetch.message.max.bytes": 262_144,
+    "fetch.wait.max.ms": 10,
+}
+"""For single messages: what is read ahead is thrown away, so read little ahead, and never wait for more."""
+
+FETCH_AHEAD = 1000
+"""Messages between two wanted ones that are rather read than skipped by a new request."""
+
+
+class KafkaSource:
+    """One topic. ``config`` is librdkafka's. Not for use by several threads at once."""
+
+    def __init__(self, topic: str, config: Mapping[str, object], *, timeout_s: float) -> None:
+        self.topic = topic
+        self._config = config
+        self._timeout_s = timeout_s
+        self._asking: ck.Consumer | None = None
+
+    def ranges(self) -> Mapping[int, OffsetRange]:
+        """Give each partition's range. Its end is that of committed transactions."""
+        partitions = self._partitions()
+        earliest, end = self._offsets(partitions, EARLIEST), self._offsets(partitions, LATEST)
+        return {partition: OffsetRange(earliest[partition], end[partition]) for partition in partitions}
+
+    def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:
+        """Give, per partition, the first offset stamped ``timestamp_ms`` or later, else its end."""
+        partitions = self._partitions()
+        end = self._offsets(partitions, LATEST)
+        # Kafka has no negative timestamps: they mean the ends of the log.
+        found = self._offsets(partitions, max(0, timestamp_ms))
+        return {p: found[p] if found[p] >= 0 else end[p] for p in partitions}
+
+    def reader(self, positions: Mapping[int, int]) -> Reader:
+        """Open a reader at exactly these positions; it fetches at once."""
+        return KafkaReader(self.topic, self._config, positions, timeout_s=self._timeout_s)
+
+    def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, bytes | None]:
+        """Give the raw values at these offsets; one that is no longer there is left out.
+
+        Raises:
+          UnavailableError: the broker did not give them within the time-out.
+        """
+        found: dict[int, bytes | None] = {}
+        wanted = sorted(set(offsets))
+        if not wanted:
+            return found
+        consumer = open_consumer(dict(self._config) | FETCH_BUFFER)
+        try:
+            with kafka_errors(f'topic "{self.topic}"'):
+                self._fetch_into(found, consumer, partition, wanted)
+        finally:
+            consumer.close()
+        return found
+
+    def _fetch_into(
+        self, found: dict[int, bytes | None], consumer: ck.Consumer, partition: int, wanted: list[int]
+    ) -> None:
+        left = deque(wanted)
+        position: int | None = None
+        deadline = time.monotonic() + self._timeout_s
+        while left:
+            if position is None or left[0] > position + FETCH_AHEAD:
+                position = left[0]
+                consumer.assign([ck.TopicPartition(self.topic, partition, position)])
+            message = consumer.poll(max(0.0, deadline - time.monotonic()))
+            if message is None:
+                raise UnavailableError(
+                    f'topic "{self.topic}" partition {partition} did not give offset {left[0]} '
+                    f"within {self._timeout_s:g} s"
+                )
+            deadline = time.monotonic() + self._timeout_s
+            error = message.error()
+            if error is None:
+                position = place(message)[1] + 1
+                while left and left[0] < position:
+                    offset = left.popleft()
+                    if offset == position - 1:
+                        found[offset] = message.value()
+            elif error.code() == ck.KafkaError._PARTITION_EOF:
+                return
+            elif isinstance(translated(error, ""), GoneError):
+                # This one has aged out or lies beyond the end; a later one may still be there.
+                left.popleft()
+                position = None
+            else:
+                raise ck.KafkaException(error)
+
+    def close(self) -> None:
+        """Give the connection for questions back; readers are closed by their owners."""
+        if self._asking is not None:
+            self._asking.close()
+            self._asking = None
+
+    def _consumer(self) -> ck.Consumer:
+        if self._asking is None:
+            self._asking = open_consumer(self._config)
+        return self._asking
+
+    def _partitions(self) -> list[int]:
+        with kafka_errors(f'topic "{self.topic}"'):
+            metadata = self._consumer().list_topics(self.topic, self._timeout_s).topics[self.topic]
+            if metadata.error is not None:
+                raise ck.KafkaException(metadata.error)
+        return sorted(metadata.partitions)
+
+    def _offsets(self, partitions: Sequence[int], timestamp: int) -> Mapping[int, int]:
+        asked = [ck.TopicPartition(self.topic, partition, timestamp) for partition in partitions]
+        with kafka_errors(f'topic "{self.topic}"'):
+            told = self._consumer().offsets_for_times(asked, self._timeout_s)
+            for answer in told:
+                if answer.error is not None:
+                    raise ck.KafkaException(answer.error)
+        return {answer.partition: answer.offset for answer in told}

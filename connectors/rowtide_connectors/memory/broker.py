@@ -1,0 +1,159 @@
+"""Topics in memory that behave as Kafka's do: offsets with holes, ageing out, an end that readers see.
+
+Thread-safe. Nothing is bounded here but by ``truncate``: what is produced stays,
+as in a topic that is kept for ever.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rowtide_connectors.errors import GoneError, UnavailableError
+
+Header = tuple[str, bytes]
+
+
+@dataclass(slots=True)
+class Partition:
+    """One partition's log; the columns are parallel and ``offsets`` ascend."""
+
+    earliest: int = 0
+    end: int = 0
+    offsets: list[int] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    headers: list[Sequence[Header] | None] = field(default_factory=list)
+
+
+class MemoryBroker:
+    """Named topics; producers call it directly, readers come through ``MemorySource``."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, dict[int, Partition]] = {}
+        self._down = False
+        self.changed = threading.Condition(threading.RLock())
+        """Notified on every change; hold it to look at partitions."""
+
+    def topics(self) -> tuple[str, ...]:
+        """Give the topics' names, sorted."""
+        with self.changed:
+            return tuple(sorted(self._topics))
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Make a topic.
+
+        Raises:
+          ValueError: it is there already.
+        """
+        with self.changed:
+            if name in self._topics:
+                raise ValueError(f'topic "{name}" exists already')
+            self._topics[name] = {number: Partition() for number in range(partitions)}
+
+    def ensure_topic(self, name: str, partitions: int) -> None:
+        """Make a topic if it does not exist; one that does keeps its partitions."""
+        with self.changed:
+            if name not in self._topics:
+                self.create_topic(name, partitions)
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Let a topic have ``total`` partitions; it never loses one."""
+        with self.changed:
+            held = self.topic(name)
+            for number in range(len(held), total):
+                held[number] = Partition()
+            self.changed.notify_all()
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all that is in it."""
+        with self.changed:
+            self.topic(name)
+            del self._topics[name]
+            self.changed.notify_all()
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[bytes | None],
+        *,
+        timestamps: Sequence[int],
+        partition: int = 0,
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Sequence[Header] | None] | None = None,
+    ) -> None:
+        """Append messages; ``timestamps`` are ms since the epoch, one a value."""
+        with self.changed:
+            held = self._partition(topic, partition)
+            given = list(values)
+            for name, column in (("timestamps", timestamps), ("keys", keys), ("headers", headers)):
+                if column is not None and len(column) != len(given):
+                    raise ValueError(f"{len(given)} values, but {len(column)} {name}")
+            held.offsets.extend(range(held.end, held.end + len(given)))
+            held.timestamps.extend(timestamps)
+            held.keys.extend(keys or [None] * len(given))
+            held.values.extend(given)
+            held.headers.extend(headers or [None] * len(given))
+            held.end += len(given)
+            self.changed.notify_all()
+
+    def hole(self, topic: str, count: int = 1, *, partition: int = 0) -> None:
+        """Use up offsets without messages, as a transaction's control record does."""
+        with self.changed:
+            self._partition(topic, partition).end += count
+            self.changed.notify_all()
+
+    def truncate(self, topic: str, before: int, *, partition: int = 0) -> None:
+        """Let the messages below offset ``before`` age out."""
+        with self.changed:
+            held = self._partition(topic, partition)
+            held.earliest = max(held.earliest, min(before, held.end))
+            cut = bisect_left(held.offsets, held.earliest)
+            for column in (held.offsets, held.timestamps, held.keys, held.values, held.headers):
+                del column[:cut]
+            self.changed.notify_all()
+
+    def set_down(self, down: bool = True) -> None:
+        """Refuse readers from now on, or serve them again; producers are not refused."""
+        with self.changed:
+            self._down = down
+            self.changed.notify_all()
+
+    def topic(self, name: str) -> dict[int, Partition]:
+        """Give a topic's partitions; the caller holds ``changed``.
+
+        Raises:
+          GoneError: there is no such topic.
+        """
+        if name not in self._topics:
+            raise GoneError(f'topic "{name}" does not exist', hint="Create it, or correct the option.")
+        return self._topics[name]
+
+    def serve(self, name: str) -> dict[int, Partition]:
+        """Give a topic's partitions to a reader; the caller holds ``changed``.
+
+        Raises:
+          UnavailableError, GoneError.
+        """
+        if self._down:
+            raise UnavailableError(f'topic "{name}" cannot be read: the broker is down')
+        return self.topic(name)
+
+    def _partition(self, topic: str, partition: int) -> Partition:
+        partitions = self.topic(topic)
+        if partition not in partitions:
+            raise GoneError(f'topic "{topic}" has no partition {partition}')
+        return partitions[partition]
+
+
+_brokers: dict[str, MemoryBroker] = {}
+_brokers_lock = threading.Lock()
+
+
+def memory_broker(name: str = "default") -> MemoryBroker:
+    """Give the process's broker of this name, made when first asked for."""
+    with _brokers_lock:
+        return _brokers.setdefault(name, MemoryBroker())

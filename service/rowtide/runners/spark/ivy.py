@@ -1,0 +1,134 @@
+"""Jars by Maven coordinates, through the Ivy that PySpark ships; Maven itself is not needed.
+
+Ivy's own settings look into the local Maven cache first and fail where that
+holds a POM without its jar, so ours have no local resolver. This module does
+not import pyspark and can be used before any JVM is up.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from rowtide.errors import StatementError, TransientError
+
+MIN_JAVA = 17
+"""The oldest Java that Spark 4 and Kafka 4 run on."""
+
+FETCH_TIMEOUT_S = 600
+"""One fetch takes 8 to 45 s; a slow mirror gets ten minutes before we give up."""
+
+_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="central"/>
+  <caches defaultCacheDir="{cache}"/>
+  <resolvers>
+    <ibiblio name="central" m2compatible="true" usepoms="true"{root}/>
+  </resolvers>
+</ivysettings>
+"""
+
+JAVA_HINT = (
+    f"Install Java {MIN_JAVA} or 21, on Debian: apt-get install openjdk-{MIN_JAVA}-jre-headless; "
+    "or set JAVA_HOME to one that is there."
+)
+
+
+def cache_directory() -> Path:
+    """Give where jars and tools are kept: $ROWTIDE_CACHE, else ``rowtide`` in the user's cache directory."""
+    if chosen := os.environ.get("ROWTIDE_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rowtide"
+
+
+def java() -> str:
+    """Give the path of a ``java`` that is new enough.
+
+    Raises:
+      StatementError: if there is none, or it is too old; the hint says how to get one.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if found is None:
+        raise StatementError(f"java {MIN_JAVA} or newer is missing", hint=JAVA_HINT)
+    told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    if version is None or int(version[1]) < MIN_JAVA:
+        shown = version[1] if version else "of an unknown version"
+        raise StatementError(f'java at "{found}" is {shown}, {MIN_JAVA} is needed', hint=JAVA_HINT)
+    return found
+
+
+def write_settings(directory: Path) -> Path:
+    """Write Ivy settings without the local Maven resolver into ``directory``; give the file's path.
+
+    ROWTIDE_MAVEN_MIRROR, if set, is the address of the repository to use instead of Maven Central.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    mirror = os.environ.get("ROWTIDE_MAVEN_MIRROR")
+    root = f' root="{mirror.rstrip("/")}/"' if mirror else ""
+    path = directory / "ivysettings.xml"
+    # Several processes may do this at once: each renames a whole file into place.
+    draft = directory / f"ivysettings.{os.getpid()}.xml"
+    draft.write_text(_SETTINGS.format(cache=directory / "cache", root=root), encoding="utf-8")
+    return draft.replace(path)
+
+
+def fetch(organisation: str, name: str, version: str) -> Path:
+    """Give a directory with the jar of these coordinates and all that it needs; fetched once.
+
+    Raises:
+      StatementError: Java or PySpark is missing.
+      TransientError: the repository could not be reached, or lacks something.
+    """
+    target = cache_directory() / "jars" / f"{name}-{version}"
+    if target.is_dir():
+        return target
+    ivy = cache_directory() / "ivy"
+    settings = write_settings(ivy)
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    command: Sequence[str] = (
+        *(java(), "-jar", str(_ivy_jar()), "-settings", str(settings)),
+        *("-dependency", organisation, name, version),
+        *("-retrieve", f"{draft}/[artifact]-[revision].[ext]"),
+        *("-types", "jar", "bundle", "-confs", "default"),
+    )
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
+        if done.returncode != 0 or not draft.is_dir():
+            problems = [line.strip() for line in done.stdout.splitlines() if "::" in line or "ERROR" in line]
+            raise TransientError(
+                f'jars of "{organisation}:{name}:{version}" cannot be fetched: '
+                + "; ".join(problems[-5:] or [done.stderr.strip()[-500:]]),
+                hint="Is Maven Central to be reached? ROWTIDE_MAVEN_MIRROR names another repository.",
+            )
+        try:
+            draft.rename(target)
+        except OSError:
+            # Another process was faster; its directory is as good as ours.
+            if not target.is_dir():
+                raise
+    except subprocess.TimeoutExpired as error:
+        raise TransientError(
+            f'jars of "{organisation}:{name}:{version}" did not come within {FETCH_TIMEOUT_S} s'
+        ) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return target
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise StatementError(
+            'package "pyspark" is missing', hint='Install it with: pip install "rowtide[spark]"'
+        )
+    found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+    if not found:
+        raise StatementError(f'pyspark at "{Path(spec.origin).parent}" has no Ivy jar')
+    return found[-1]

