@@ -1,0 +1,215 @@
+"""The metrics of one service process, on a registry of their own.
+
+A metric is declared where it is made, in ``Metrics.__init__``, and nowhere
+else: docs/reference/metrics.md and its test read the declarations back. Names
+follow Prometheus: base units (seconds, bytes) last, counters end in ``_total``,
+points in time are ``_timestamp_seconds``. Rowtimes are seconds here, as every
+time in Prometheus is, and milliseconds everywhere else in Rowtide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.process_collector import ProcessCollector
+
+SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""A commit of positions alone takes about 1 ms, one of 1,000 rows about 10; 30 s is a stuck database."""
+
+ROWS_BUCKETS = (0.0, 1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0)
+"""Trays are best at about 10,000 rows; a commit folds many of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a metric is: ``kind`` is counter, gauge or histogram."""
+
+    name: str
+    kind: str
+    unit: str
+    meaning: str
+    labels: tuple[str, ...]
+
+
+class Metrics:
+    """Every metric of a service. Thread-safe; two of them share nothing."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._declared: list[Declaration] = []
+        # CPU, memory and open files of the process, under prometheus_client's own names.
+        ProcessCollector(registry=self.registry)
+
+        self.up = self._gauge(
+            "rowtide_up", "boolean", "1 while the pipeline works off rows, 0 while it does not."
+        )
+        self.pipeline = self._gauge(
+            "rowtide_pipeline_info",
+            "constant 1",
+            "The pipeline by name, the digest of its plan and the program's version.",
+            "pipeline",
+            "digest",
+            "version",
+        )
+        self.phase = self._gauge(
+            "rowtide_phase",
+            "boolean",
+            "1 for the phase that the pipeline is in: starting, recovering, running, waiting or stopping.",
+            "phase",
+        )
+        self.epoch = self._gauge(
+            "rowtide_epoch", "number", "The fencing epoch that this process commits under."
+        )
+
+        self.messages_read = self._counter(
+            "rowtide_messages_read_total",
+            "messages",
+            "Messages read from a partition, those read again after a start included.",
+            "topic",
+            "partition",
+        )
+        self.message_bytes_read = self._counter(
+            "rowtide_message_bytes_read_total",
+            "bytes",
+            "Bytes of the values of the messages read.",
+            "topic",
+            "partition",
+        )
+        self.position = self._gauge(
+            "rowtide_position",
+            "offset",
+            "The committed position of a partition: the next offset to read.",
+            "topic",
+            "partition",
+        )
+        self.end_offset = self._gauge(
+            "rowtide_end_offset",
+            "offset",
+            "The end of a partition when it was last looked up: one past its last offset.",
+            "topic",
+            "partition",
+        )
+        self.lag = self._gauge(
+            "rowtide_lag_offsets",
+            "offsets",
+            "End offset less committed position. An upper limit of the messages behind: offsets have holes.",
+            "topic",
+            "partition",
+        )
+        self.partition_bound = self._gauge(
+            "rowtide_partition_bound_timestamp_seconds",
+            "seconds since the Unix epoch",
+            "The rowtime bound of one partition of a relation; the least one holds the relation back.",
+            "relation",
+            "topic",
+            "partition",
+        )
+        self.bound = self._gauge(
+            "rowtide_bound_timestamp_seconds",
+            "seconds since the Unix epoch",
+            "The rowtime bound of a relation: no earlier row follows.",
+            "relation",
+        )
+
+        self.rows_in = self._counter(
+            "rowtide_rows_in_total", "rows", "Rows that went into a relation.", "relation"
+        )
+        self.rows_done = self._counter(
+            "rowtide_rows_done_total",
+            "rows",
+            "Rows in for which no more output can come, or that are applied to a table.",
+            "relation",
+        )
+        self.rows_filtered = self._counter(
+            "rowtide_rows_filtered_total", "rows", "Rows in that a WHERE did not let pass.", "relation"
+        )
+        self.rows_late = self._counter(
+            "rowtide_rows_late_total",
+            "rows",
+            "Rows in that came behind the bound; each is an error row.",
+            "relation",
+        )
+        self.rows_rejected = self._counter(
+            "rowtide_rows_rejected_total",
+            "rows",
+            "Rows in that could not be worked off; each is an error row with its reason.",
+            "relation",
+        )
+        self.rows_held = self._gauge(
+            "rowtide_rows_held",
+            "rows",
+            "Rows in for which output may still come: t-sorts, merges, open windows, pending joins.",
+            "relation",
+        )
+        self.rows_out = self._counter(
+            "rowtide_rows_out_total", "rows", "Rows that came out of a relation.", "relation"
+        )
+        self.error_rows = self._counter(
+            "rowtide_error_rows_total",
+            "rows",
+            "Error rows by kind (LATE, REJECTED) and by the first word of their reason.",
+            "kind",
+            "reason",
+        )
+        self.tray_rows = self._histogram(
+            "rowtide_tray_rows", "rows", "Rows of a tray as it entered the flow.", ROWS_BUCKETS
+        )
+
+        self.commits = self._counter("rowtide_commits_total", "commits", "Commits that went through.")
+        self.commit_seconds = self._histogram(
+            "rowtide_commit_duration_seconds",
+            "seconds",
+            "How long a commit took, from its barrier to the database's answer.",
+            SECONDS_BUCKETS,
+        )
+        self.commit_rows = self._histogram(
+            "rowtide_commit_rows", "rows", "Rows written by a commit, folded by key.", ROWS_BUCKETS
+        )
+        self.last_commit = self._gauge(
+            "rowtide_last_commit_timestamp_seconds",
+            "seconds since the Unix epoch",
+            "When the last commit went through.",
+        )
+        self.retries = self._counter(
+            "rowtide_retries_total",
+            "attempts",
+            "Steps repeated because a dependency (source, database) was down or slow.",
+            "dependency",
+        )
+
+        self.snapshots = self._counter(
+            "rowtide_snapshots_total", "snapshots", "Snapshots of operator state stored."
+        )
+        self.snapshot_bytes = self._gauge(
+            "rowtide_snapshot_size_bytes", "bytes", "Size of the newest snapshot as it is stored."
+        )
+        self.snapshot_seconds = self._histogram(
+            "rowtide_snapshot_duration_seconds", "seconds", "How long a snapshot took.", SECONDS_BUCKETS
+        )
+        self.recovery_seconds = self._gauge(
+            "rowtide_recovery_duration_seconds",
+            "seconds",
+            "How long the last start took from the newest snapshot to the committed positions.",
+        )
+
+    @property
+    def declared(self) -> Sequence[Declaration]:
+        """Give every declaration, in the order of the documentation."""
+        return tuple(self._declared)
+
+    def _declare(self, kind: str, name: str, unit: str, meaning: str, labels: tuple[str, ...]) -> None:
+        self._declared.append(Declaration(name, kind, unit, meaning, labels))
+
+    def _counter(self, name: str, unit: str, meaning: str, *labels: str) -> Counter:
+        self._declare("counter", name, unit, meaning, labels)
+        return Counter(name, meaning, labels, registry=self.registry)
+
+    def _gauge(self, name: str, unit: str, meaning: str, *labels: str) -> Gauge:
+        self._declare("gauge", name, unit, meaning, labels)
+        return Gauge(name, meaning, labels, registry=self.registry)
+
+    def _histogram(self, name: str, unit: str, meaning: str, buckets: Sequence[float]) -> Histogram:
+        self._declare("histogram", name, unit, meaning, ())
+        return Histogram(name, meaning, registry=self.registry, buckets=buckets)

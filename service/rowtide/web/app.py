@@ -1,0 +1,104 @@
+"""The service's pages: ``/`` status, ``/healthz`` alive, ``/readyz`` ready, ``/metrics``.
+
+Alive and ready are two questions. A process whose database is down is alive (a
+restart would not help) and not ready; one whose loop hangs is not alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from rowtide.clock import Clock
+from rowtide.metrics import Metrics
+from rowtide.web.status import PipelineStatus, Status
+
+BEAT_LIMIT_S = 60.0
+"""Longer than any single step of the loop that is still well: the longest is a commit that waits for
+a database's lock or connection time-out, commonly 30 s."""
+
+
+def build_app(
+    status: Status, metrics: Metrics, clock: Clock, *, version: str, beat_limit_s: float = BEAT_LIMIT_S
+) -> Starlette:
+    """Give the ASGI application; ``clock`` must be the one that the pipeline beats by."""
+    answers = _Answers(status, metrics, clock, version, beat_limit_s)
+    routes = [
+        Route("/", answers.root),
+        Route("/healthz", answers.healthz),
+        Route("/readyz", answers.readyz),
+        Route("/metrics", answers.metrics_text),
+    ]
+    return Starlette(routes=routes)
+
+
+class _Answers:
+    """The handlers. All are quick and never wait, so they run on the server's own loop."""
+
+    def __init__(
+        self, status: Status, metrics: Metrics, clock: Clock, version: str, beat_limit_s: float
+    ) -> None:
+        self._status = status
+        self._metrics = metrics
+        self._clock = clock
+        self._version = version
+        self._beat_limit_s = beat_limit_s
+
+    async def root(self, _request: Request) -> Response:
+        """Say what runs here and where it stands."""
+        now = self._status.status()
+        return JSONResponse(
+            {
+                "name": "rowtide",
+                "version": self._version,
+                "pipeline": now.pipeline,
+                "phase": now.phase,
+                "since_ms": now.since_ms,
+                "waits_for": now.waits_for,
+                "epoch": now.epoch,
+                "last_commit_ms": now.last_commit_ms,
+                "positions": _positions(now),
+            }
+        )
+
+    async def healthz(self, _request: Request) -> Response:
+        """Answer 200 while the main loop beats, else 503 with how long it has not."""
+        silent_s = self._clock.monotonic() - self._status.status().beat
+        if silent_s > self._beat_limit_s:
+            reason = f"the main loop has not come round for {silent_s:.0f} s"
+            return JSONResponse({"status": "hanging", "reason": reason}, status_code=503)
+        return JSONResponse({"status": "alive"})
+
+    async def readyz(self, _request: Request) -> Response:
+        """Answer 200 when recovered and connected, else 503 with what is still awaited."""
+        now = self._status.status()
+        if now.phase == "running":
+            return JSONResponse({"status": "ready"})
+        reason = now.waits_for if now.waits_for is not None else f"the pipeline is {now.phase}"
+        return JSONResponse(
+            {"status": now.phase, "reason": reason, "since_ms": now.since_ms}, status_code=503
+        )
+
+    async def metrics_text(self, request: Request) -> Response:
+        """Give every metric in the format that the scraper asks for."""
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(self._metrics.registry), headers={"content-type": content_type})
+
+
+def _positions(now: PipelineStatus) -> Sequence[dict[str, str | int | None]]:
+    return [
+        {
+            "relation": at.relation,
+            "topic": at.topic,
+            "partition": at.partition,
+            "next_offset": at.next_offset,
+            "end_offset": at.end_offset,
+            "bound": at.bound,
+        }
+        for at in now.positions
+    ]

@@ -1,0 +1,115 @@
+"""The HTTP server: uvicorn in a thread of its own, beside the pipeline's main loop.
+
+The socket is bound before the thread starts, so a port that is taken is told to
+the user at once, and a start that returned is one that answers.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import threading
+
+import uvicorn
+from starlette.applications import Starlette
+
+from rowtide.errors import FaultError, StatementError
+
+STOP_LIMIT_S = 3
+"""What open requests get to finish: a SIGTERM has 10 s in all, most of it for the last commit."""
+
+START_LIMIT_S = 10.0
+"""uvicorn answers within milliseconds of its start; this only ends a wait that would never end."""
+
+START_STEP_S = 0.01
+
+
+def parse_listen(listen: str) -> tuple[str, int]:
+    """Split ``host:port``; an IPv6 host stands in brackets, an empty one means every interface.
+
+    Raises:
+      StatementError: if it is neither; says what is allowed.
+    """
+    host, colon, port = listen.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if (
+        not colon
+        or not port.isascii()
+        or not port.isdigit()
+        or int(port) > 65535
+        or (":" in host) != bracketed
+    ):
+        raise StatementError(
+            f'address "{listen}" is not a host and port',
+            hint="Write host:port, the port being 0 to 65535: 127.0.0.1:8080, 0.0.0.0:8080, [::1]:8080.",
+        )
+    return host.strip("[]"), int(port)
+
+
+class WebServer:
+    """Serves ``app`` at ``listen`` from ``start`` to ``stop``; each is called once, in this order."""
+
+    def __init__(self, app: Starlette, listen: str) -> None:
+        self._listen = listen
+        self._host, self._port = parse_listen(listen)
+        # The pipeline logs for itself; uvicorn must neither configure logging nor write access lines.
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=STOP_LIMIT_S,
+        )
+        self._server = uvicorn.Server(config)
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Give where the server answers, with the real port where port 0 was asked for."""
+        if self._socket is None:
+            raise FaultError("the web server has not been started")
+        host, port = self._socket.getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def start(self) -> None:
+        """Bind, and serve from a daemon thread; returns when requests are answered.
+
+        Raises:
+          StatementError: if the address cannot be bound; nothing is left open.
+        """
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        try:
+            self._socket = socket.create_server((self._host, self._port), family=family, backlog=128)
+        except OSError as error:
+            raise _cannot_listen(self._listen, error) from error
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="rowtide-web", daemon=True
+        )
+        self._thread.start()
+        waited_s = 0.0
+        while not self._server.started:
+            if waited_s > START_LIMIT_S or not self._thread.is_alive():
+                self.stop()
+                raise FaultError(f'the web server at "{self._listen}" did not start')
+            self._thread.join(START_STEP_S)
+            waited_s += START_STEP_S
+
+    def stop(self) -> None:
+        """Refuse new requests, let open ones finish for ``STOP_LIMIT_S``, and give the port back."""
+        if self._thread is None or self._socket is None:
+            return
+        self._server.should_exit = True
+        self._thread.join(STOP_LIMIT_S + 1)
+        self._socket.close()
+
+
+def _cannot_listen(listen: str, error: OSError) -> StatementError:
+    """Say why an address cannot be bound and what to do."""
+    hint = "Set service.listen to an address of this machine."
+    if error.errno == errno.EADDRINUSE:
+        hint = "Another program listens there. Stop it, or set service.listen to another port."
+    elif error.errno == errno.EACCES:
+        hint = "Ports below 1024 need a privilege. Set service.listen to a higher port."
+    return StatementError(f'cannot listen at "{listen}": {(error.strerror or str(error)).lower()}', hint=hint)

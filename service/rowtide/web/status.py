@@ -1,0 +1,88 @@
+"""What the web asks of a running pipeline.
+
+Structural types only: the runtime stands below the web and imports nothing from
+here. Its own frozen values fit by having these attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+Phase = Literal["starting", "recovering", "running", "waiting", "stopping"]
+"""starting: connecting; recovering: replaying up to the committed positions; running: recovered, every
+dependency there; waiting: a dependency is down; stopping: finishing the commit."""
+
+
+class PositionStatus(Protocol):
+    """Where one partition of one relation stands."""
+
+    @property
+    def relation(self) -> str:
+        """Give the relation's catalog name."""
+
+    @property
+    def topic(self) -> str:
+        """Give the topic."""
+
+    @property
+    def partition(self) -> int:
+        """Give the partition."""
+
+    @property
+    def next_offset(self) -> int:
+        """Give the committed position: the next offset to read."""
+
+    @property
+    def end_offset(self) -> int | None:
+        """Give the partition's end when it was last looked up; None before."""
+
+    @property
+    def bound(self) -> int | None:
+        """Give the partition's rowtime bound, ms; None before its first row."""
+
+
+class PipelineStatus(Protocol):
+    """A snapshot of a pipeline: consistent in itself, never changed after it was given."""
+
+    @property
+    def pipeline(self) -> str:
+        """Give the pipeline's name."""
+
+    @property
+    def phase(self) -> Phase:
+        """Give what the pipeline is doing."""
+
+    @property
+    def since_ms(self) -> int:
+        """Give when it began to, ms since the Unix epoch."""
+
+    @property
+    def waits_for(self) -> str | None:
+        """Give what a waiting pipeline waits for, in words, such as ``broker localhost:9092``."""
+
+    @property
+    def epoch(self) -> int | None:
+        """Give the fencing epoch; None before the checkpoint has answered."""
+
+    @property
+    def last_commit_ms(self) -> int | None:
+        """Give when this process last committed, ms since the Unix epoch; None before."""
+
+    @property
+    def positions(self) -> Sequence[PositionStatus]:
+        """Give the committed positions, by relation, topic and partition."""
+
+    @property
+    def beat(self) -> float:
+        """Give when the main loop last came round, in seconds of the process's monotonic clock.
+
+        The loop comes round also while it waits, so an old beat means that it hangs.
+        """
+
+
+class Status(Protocol):
+    """A running pipeline, seen from another thread."""
+
+    def status(self) -> PipelineStatus:
+        """Give a snapshot at once: never waits for the main loop, never raises."""

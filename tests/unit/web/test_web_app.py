@@ -1,0 +1,142 @@
+"""What the service answers at each phase of its life."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import httpx
+import pytest
+
+from rowtide.metrics import Metrics
+from rowtide.web import PositionStatus, build_app
+from rowtide.web.status import Phase
+
+
+@dataclass(frozen=True)
+class AtPartition:
+    relation: str = "ORDERS"
+    topic: str = "orders"
+    partition: int = 0
+    next_offset: int = 42
+    end_offset: int | None = 50
+    bound: int | None = 1_000
+
+
+@dataclass(frozen=True)
+class Now:
+    pipeline: str = "orders_per_minute"
+    phase: Phase = "running"
+    since_ms: int = 5_000
+    waits_for: str | None = None
+    epoch: int | None = 3
+    last_commit_ms: int | None = 9_000
+    positions: Sequence[PositionStatus] = (AtPartition(),)
+    beat: float = 100.0
+
+
+class Pipeline:
+    def __init__(self) -> None:
+        self.now = Now()
+
+    def status(self) -> Now:
+        return self.now
+
+
+class StoppedClock:
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def now_ms(self) -> int:
+        return 10_000
+
+    def monotonic(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+class Served:
+    """An app with the pipeline, clock and metrics behind it in reach."""
+
+    def __init__(self) -> None:
+        self.pipeline, self.clock, self.metrics = Pipeline(), StoppedClock(), Metrics()
+        self.app = build_app(self.pipeline, self.metrics, self.clock, version="1.2.3", beat_limit_s=30)
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return asyncio.run(self.ask("GET", path, headers))
+
+    async def ask(self, method: str, path: str, headers: Mapping[str, str]) -> httpx.Response:
+        transport = httpx.ASGITransport(self.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://rowtide") as client:
+            return await client.request(method, path, headers=headers)
+
+
+@pytest.fixture
+def served() -> Served:
+    return Served()
+
+
+def test_a_pipeline_whose_loop_hangs_is_not_alive_and_says_for_how_long(served: Served) -> None:
+    served.clock.sleep(30)
+    assert served.get("/healthz").status_code == 200
+    served.clock.sleep(1)
+    answer = served.get("/healthz")
+    assert answer.status_code == 503
+    assert answer.json()["reason"] == "the main loop has not come round for 31 s"
+
+
+@pytest.mark.parametrize("phase", ["starting", "recovering", "stopping"])
+def test_a_pipeline_is_ready_only_while_it_runs(served: Served, phase: Phase) -> None:
+    assert served.get("/readyz").status_code == 200
+    served.pipeline.now = replace(served.pipeline.now, phase=phase)
+    answer = served.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json() == {"status": phase, "reason": f"the pipeline is {phase}", "since_ms": 5_000}
+
+
+def test_a_pipeline_whose_broker_is_down_is_alive_and_not_ready_and_names_it(served: Served) -> None:
+    served.pipeline.now = replace(served.pipeline.now, phase="waiting", waits_for="broker kafka:9092")
+    assert served.get("/healthz").status_code == 200
+    answer = served.get("/readyz")
+    assert (answer.status_code, answer.json()["reason"]) == (503, "broker kafka:9092")
+
+
+def test_the_root_says_what_runs_here_and_where_it_stands(served: Served) -> None:
+    assert served.get("/").json() == {
+        "name": "rowtide",
+        "version": "1.2.3",
+        "pipeline": "orders_per_minute",
+        "phase": "running",
+        "since_ms": 5_000,
+        "waits_for": None,
+        "epoch": 3,
+        "last_commit_ms": 9_000,
+        "positions": [
+            {
+                "relation": "ORDERS",
+                "topic": "orders",
+                "partition": 0,
+                "next_offset": 42,
+                "end_offset": 50,
+                "bound": 1_000,
+            }
+        ],
+    }
+
+
+def test_metrics_are_served_in_the_format_that_is_asked_for(served: Served) -> None:
+    served.metrics.commits.inc(7)
+    plain = served.get("/metrics")
+    assert plain.headers["content-type"].startswith("text/plain")
+    assert "rowtide_commits_total 7.0" in plain.text
+    open_metrics = served.get("/metrics", accept="application/openmetrics-text")
+    assert open_metrics.headers["content-type"].startswith("application/openmetrics-text")
+    assert open_metrics.text.endswith("# EOF\n")
+
+
+def test_nothing_can_be_written(served: Served) -> None:
+    for path in ("/", "/healthz", "/readyz", "/metrics"):
+        assert asyncio.run(served.ask("POST", path, {})).status_code == 405
