@@ -7,7 +7,7 @@ not on how it was cut into trays, nor on how partitions were interleaved.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -68,7 +68,7 @@ class Flow:
         for at, entrance in self._entrances.items():
             node = self._program.steps[at].node
             if isinstance(node, TableSource):
-                entrance.pending.append(_initial(node, self._program.steps[at]))
+                entrance.pending.append(initial(node, self._program.steps[at]))
 
     def origin(self, relation: str, partition: int) -> int:
         """Give what rows of this source partition carry as origin.
@@ -205,6 +205,20 @@ class Flow:
         for row in snapshot[ENTRANCES]["promised"].to_pylist():
             self._promised[row["relation"], row["partition"]] = row["bound"]
 
+    def take_over(self, circuits: Iterable[Circuit], promised: Mapping[tuple[str, int], Bound]) -> None:
+        """Become a flow that has read what these circuits, parts of the same program, have read.
+
+        ``promised`` are the explicit bounds of the sources' partitions. Called before any row.
+        """
+        for circuit in circuits:
+            self._circuit.operators.update(circuit.operators)
+            self._circuit.bounds.update(circuit.bounds)
+        for entrance in self._entrances.values():
+            entrance.pending = []
+        for (relation, partition), bound in promised.items():
+            self._promised[relation, partition] = bound.rowtime
+            self._entrances[self._program.entrances[relation, partition]].bound = bound
+
     def _steps(self) -> Iterator[tuple[Step, Operator]]:
         """Give the steps that have an operator, in the order of the program."""
         for at, operator in self._circuit.operators.items():
@@ -250,7 +264,7 @@ def _once(faults: list[Fault]) -> list[Fault]:
     )
 
 
-def _initial(node: TableSource, step: Step) -> Arrival:
+def initial(node: TableSource, step: Step) -> Arrival:
     """Give the rows of a table's INSERT statements: they are there from the first rowtime on."""
     tray = Tray.from_rows(
         node.row_type,

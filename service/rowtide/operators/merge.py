@@ -8,7 +8,7 @@ in which order, depends on rows and bounds only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rowtide.operators.contract import Account, Output, Place, State
 from rowtide.plan.nodes import Merge
 from rowtide.rows.tray import Tray
-from rowtide.rowtime.bound import NO_BOUND, UNMARKED, Bound
+from rowtide.rowtime.bound import LATEST, NO_BOUND, UNMARKED, Bound
 
 Threshold = tuple[int, int, int, int]
 BEFORE_ALL = -1
@@ -64,6 +64,20 @@ class MergeOperator:
             self.account.done += len(leaving)
             self.account.rows_out += len(leaving)
         return Output(leaving, self._bounds[least])
+
+    def limits(self) -> list[Threshold]:
+        """Give, for each port, the place before which its rows leave: (rowtime, rank, counter, port)."""
+        thresholds = [self._threshold(port) for port in range(len(self._bounds))]
+        everything = (LATEST, 0, 0, 0)
+        return [
+            min((limit for other, limit in enumerate(thresholds) if other != port), default=everything)
+            for port in range(len(thresholds))
+        ]
+
+    @property
+    def ranks(self) -> Mapping[int, int]:
+        """The rank of each origin that can come here."""
+        return self._ranks
 
     def held(self) -> int:
         """Count the rows that wait for another port."""

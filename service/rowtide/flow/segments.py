@@ -1,0 +1,91 @@
+"""A program cut where rows have to be brought together: the stages of a parallel run.
+
+A segment begins at one entry (the entrances of a source, or an operator that
+looks at more than one row) and goes on through all row-wise steps behind it.
+What leaves it goes to the entries of later segments, or to outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rowtide.flow.program import Port, Program
+from rowtide.plan.nodes import ROW_WISE, Merge, PartitionKey, Source, TableSource, partition_key
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One stage.
+
+    ``entries`` are the positions where rows come in: the entrances of one source's partitions, or
+    one step. ``steps`` are all its positions. ``exits`` are the ports outside that it feeds, with
+    the step inside that feeds each; ``outputs`` the steps inside whose rows are wanted, by name.
+    ``keys`` splits its input, port by port; None: it must not be split.
+    """
+
+    entries: tuple[int, ...]
+    steps: tuple[int, ...]
+    exits: tuple[tuple[int, Port], ...]
+    outputs: tuple[tuple[str, int], ...]
+    keys: PartitionKey | None
+
+    @property
+    def feeders(self) -> tuple[int, ...]:
+        """The steps inside whose rows leave the segment, to exits or to outputs."""
+        return tuple(sorted({at for at, _ in self.exits} | {at for _, at in self.outputs}))
+
+    def reads_source(self, program: Program) -> bool:
+        """Tell whether rows of a source come in here."""
+        return isinstance(program.steps[self.entries[0]].node, Source)
+
+    def is_merge(self, program: Program) -> bool:
+        """Tell whether the entry is a merge: rows only wait there, so it needs no shuffle."""
+        return isinstance(program.steps[self.entries[0]].node, Merge)
+
+
+def segments(program: Program) -> list[Segment]:
+    """Cut a program into segments, in the order of the data."""
+    home: dict[int, int] = {}
+    members: list[list[int]] = []
+    entries: list[list[int]] = []
+    of_source: dict[str, int] = {}
+    fed_by: dict[int, list[int]] = {}
+    for at, step in enumerate(program.steps):
+        for position, _ in step.targets:
+            fed_by.setdefault(position, []).append(at)
+    for at, step in enumerate(program.steps):
+        feeders = fed_by.get(at, [])
+        if isinstance(step.node, Source):
+            number = of_source.setdefault(step.node.relation, len(members))
+            if number == len(members):
+                members.append([])
+                entries.append([])
+            entries[number].append(at)
+        elif step.partition is not None or isinstance(step.node, ROW_WISE):
+            number = home[feeders[0]]
+        else:
+            number = len(members)
+            members.append([])
+            entries.append([at])
+        home[at] = number
+        members[number].append(at)
+    return [
+        Segment(
+            tuple(entries[number]),
+            tuple(inside),
+            tuple(
+                (at, target)
+                for at in inside
+                for target in program.steps[at].targets
+                if home[target[0]] != number
+            ),
+            tuple((name, at) for name, at in program.outputs.items() if home[at] == number),
+            _keys(program, entries[number][0]),
+        )
+        for number, inside in enumerate(members)
+    ]
+
+
+def _keys(program: Program, entry: int) -> PartitionKey | None:
+    node = program.steps[entry].node
+    return None if isinstance(node, Source | TableSource) else partition_key(node)

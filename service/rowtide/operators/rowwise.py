@@ -1,0 +1,61 @@
+"""What the row-wise operators share: they remember nothing but their account."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from rowtide.expr.columnar import RowErrors
+from rowtide.operators.contract import Account, Fault, State
+from rowtide.rows.tray import Tray
+
+
+class RowWise:
+    """Account and snapshot of an operator that holds no rows."""
+
+    def __init__(self, relation: str) -> None:
+        self.account = Account()
+        self._relation = relation
+
+    def held(self) -> int:
+        """Nothing waits here."""
+        return 0
+
+    def snapshot(self) -> State:
+        """See the contract."""
+        return {"account": self.account.to_arrow()}
+
+    def restore(self, state: State) -> None:
+        """See the contract."""
+        self.account = Account.from_arrow(state["account"])
+
+    @staticmethod
+    def merge(states: Sequence[State]) -> State:
+        """See the contract."""
+        return {"account": pa.concat_tables([state["account"] for state in states])}
+
+    def _count(self, came: int, left: int, rejected: int) -> None:
+        """Account for a tray: what neither left nor was rejected was filtered."""
+        self.account.rows_in += came
+        self.account.rejected += rejected
+        self.account.filtered += came - left - rejected
+        self.account.done += left
+        self.account.rows_out += left
+
+    def _faults(self, tray: Tray, errors: RowErrors | None) -> list[Fault]:
+        """Make the faults of the rows for which an expression failed."""
+        if errors is None:
+            return []
+        return [
+            Fault(
+                self._relation,
+                error.reason,
+                error.message,
+                timed.rowtime,
+                timed.origin,
+                timed.counter,
+                timed.row,
+            )
+            for error, timed in zip(errors, tray.take(errors.rows).rows(), strict=True)
+        ]

@@ -1,0 +1,291 @@
+"""A program on DataFrames: segment after segment, each written once, read by those behind it.
+
+The driver keeps a shadow of the live circuit. After each segment it takes over
+the states that the tasks reported and lets the bounds follow, as the live
+service would; so in the end the shadow is what a live service would remember
+that had read just these messages, and the rows never pass through the driver.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from rowtide.errors import FaultError
+from rowtide.flow.circuit import Arrival, Circuit
+from rowtide.flow.flow import Flow, initial
+from rowtide.flow.program import Port
+from rowtide.flow.segments import Segment, segments
+from rowtide.operators.contract import Fault, State
+from rowtide.operators.merge import MergeOperator
+from rowtide.operators.registry import operator_type
+from rowtide.plan.nodes import PartitionKey, TableSource
+from rowtide.rows.column import arrow_type
+from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
+from rowtide.rows.types import RowType
+from rowtide.rowtime.bound import NO_BOUND, Bound
+from rowtide.runners.spark.stage import (
+    PORT,
+    REPORT,
+    REPORT_STEP,
+    SEQ,
+    STEP,
+    TIMES,
+    Definition,
+    Intake,
+    Report,
+    Stage,
+    entry_row_types,
+    field_name,
+    stage_schema,
+    tray_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class SparkRun:
+    """One run of a program over messages that are already chosen.
+
+    Args:
+      session: the Spark session.
+      definition: outputs and partitions, as the live flow has them.
+      staging: a folder (any file system that Spark writes to) for what the stages give.
+      intake: makes rows of messages; pickled to the workers.
+    """
+
+    def __init__(self, session: SparkSession, definition: Definition, staging: str, intake: Intake) -> None:
+        self._session = session
+        self._definition = definition
+        self._staging = staging
+        self._intake = intake
+        self._program = definition.program()
+        self._segments = segments(self._program)
+        self._home = {at: number for number, each in enumerate(self._segments) for at in each.steps}
+        self._given: dict[int, DataFrame] = {}
+        self._circuits = {
+            number: Circuit(self._program, each.steps) for number, each in enumerate(self._segments)
+        }
+        self._reached: dict[Port, Bound] = {}
+        self._promised: dict[tuple[str, int], Bound] = {}
+        self.faults: list[Fault] = []
+
+    def read(self, messages: Mapping[str, DataFrame]) -> None:
+        """Run every segment; ``messages`` gives each source relation's chosen messages.
+
+        A frame of messages has the columns topic, partition, offset, timestamp (ms), key, value and
+        headers.
+        """
+        for number, segment in enumerate(self._segments):
+            if segment.reads_source(self._program):
+                self._run_source(number, segment, messages)
+            elif segment.is_merge(self._program):
+                self._run_merge(number, segment)
+            else:
+                self._run_operator(number, segment)
+
+    def output(self, name: str) -> DataFrame:
+        """Give the rows of an output: its fields by name, the time columns, ``$seq``."""
+        at = self._program.outputs[name]
+        return self._rows_of(at).select(
+            *(name for name, _ in TIMES),
+            SEQ,
+            *(
+                self._column(field_name(at, index)).alias(field.name)
+                for index, field in enumerate(self._program.steps[at].node.row_type)
+            ),
+        )
+
+    def flow(self) -> Flow:
+        """Give the live flow that has read just these messages."""
+        flow = Flow(self._definition.outputs, self._definition.partitions)
+        flow.take_over(self._circuits.values(), self._promised)
+        return flow
+
+    def _run_source(self, number: int, segment: Segment, messages: Mapping[str, DataFrame]) -> None:
+        relation = self._program.steps[segment.entries[0]].node.relation
+        stage, intake = Stage(self._definition, number, {}), self._intake
+        frame = messages[relation].repartition("partition").sortWithinPartitions("partition", "offset")
+        self._write(number, segment, frame, lambda batches: stage.run_source(intake, batches))
+        arrivals = {at: [(0, None, self._entrance_bound(at))] for at in segment.entries}
+        self._settle(number, arrivals)
+
+    def _run_operator(self, number: int, segment: Segment) -> None:
+        (entry,) = segment.entries
+        row_types = entry_row_types(self._program, entry)
+        bounds = {port: self._reached[entry, port] for port in range(len(row_types))}
+        node = self._program.steps[entry].node
+        if isinstance(node, TableSource):
+            _, tray, bound = initial(node, self._program.steps[entry])
+            bounds = {0: bound}
+            frame = self._session.createDataFrame(_initial_rows(tray or Tray.empty(node.row_type)))
+        else:
+            frame = self._brought_together(entry, row_types, segment.keys)
+        stage = Stage(self._definition, number, bounds)
+        self._write(number, segment, frame, stage.run)
+        self._settle(number, {entry: [(port, None, bound) for port, bound in bounds.items()]})
+
+    def _run_merge(self, number: int, segment: Segment) -> None:
+        """Let through what the final bounds allow; the rest is what the merge remembers."""
+        (entry,) = segment.entries
+        circuit = self._circuits[number]
+        merge = cast("MergeOperator", circuit.operators[entry])
+        feeders = self._feeders(entry)
+        for port in feeders:
+            merge.offer(port, None, self._reached[entry, port])
+        limits = merge.limits()
+        row_type = self._program.steps[entry].node.row_type
+        parts = []
+        for port, at in feeders.items():
+            rows = self._port_rows(at, port, 0, [row_type])
+            leaves = self._before(limits[port], merge.ranks, port)
+            parts.append(rows.where(leaves))
+            held = rows.where(~leaves).orderBy(*self._order(merge.ranks)).toArrow()
+            if len(held):
+                merge.offer(port, tray_of(held, row_type, 0), self._reached[entry, port])
+        frame = reduce(lambda left, right: left.unionByName(right), parts)
+        stage = Stage(self._definition, number, {0: self._reached[entry, 0]})
+        self._write(number, segment, frame, stage.run)
+        released = frame.count()
+        merge.account.rows_in += released
+        merge.account.done += released
+        merge.account.rows_out += released
+        self._settle(number, {entry: [(port, None, self._reached[entry, port]) for port in feeders]})
+
+    def _write(
+        self,
+        number: int,
+        segment: Segment,
+        frame: DataFrame,
+        work: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]],
+    ) -> None:
+        """Run a stage, keep what it gives, and take over what its tasks report."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        path = f"{self._staging}/segment-{number}"
+        schema = from_arrow_schema(stage_schema(self._program, segment))
+        frame.mapInArrow(work, schema).write.mode("overwrite").parquet(path)
+        given = self._session.read.schema(schema).parquet(path)
+        self._given[number] = given
+        reports = given.where(self._column(STEP) == REPORT_STEP).select(REPORT).collect()
+        states: dict[int, list[State]] = {}
+        for row in reports:
+            report: Report = pickle.loads(row[REPORT])
+            self.faults += report.faults
+            for at, bound in report.promised.items():
+                step = self._program.steps[at]
+                self._promised[step.node.relation, step.partition or 0] = bound
+            for at, state in report.states.items():
+                states.setdefault(at, []).append(state)
+        for at, parts in states.items():
+            operator = self._circuits[number].operators[at]
+            if operator is not None:
+                operator.restore(operator_type(type(self._program.steps[at].node)).merge(parts))
+
+    def _settle(self, number: int, arrivals: Mapping[int, Sequence[Arrival]]) -> None:
+        """Let the final bounds follow through a segment whose states have been taken over."""
+        passed = self._circuits[number].push(arrivals)
+        if passed.given or passed.faults:
+            raise FaultError(f"segment {number} gave rows after its tasks had worked everything off")
+        for port, _, bound in passed.leaving:
+            self._reached[port] = bound
+
+    def _brought_together(
+        self, entry: int, row_types: Sequence[RowType], keys: PartitionKey | None
+    ) -> DataFrame:
+        """Give an entry's rows of all ports, those of one key in one task, in order of time."""
+        feeders = self._feeders(entry)
+        parts = []
+        for port, at in feeders.items():
+            rows = self._port_rows(at, port, port, row_types)
+            for index, field in enumerate(keys[port] if keys else ()):
+                column = self._column(field_name(port, field))
+                # Adding zero makes one of the two zeros of floating point.
+                zero = 0.0 if row_types[port][field].type.is_float else None
+                rows = rows.withColumn(f"$key{index}", column if zero is None else column + zero)
+            parts.append(rows)
+        frame = reduce(lambda left, right: left.unionByName(right), parts)
+        names = [name for name in frame.columns if name.startswith("$key")]
+        frame = frame.repartition(*(self._column(name) for name in names)) if names else frame.repartition(1)
+        origins = tuple(
+            dict.fromkeys(origin for at in feeders.values() for origin in self._program.steps[at].origins)
+        )
+        ranks = {origin: rank for rank, origin in enumerate(origins)}
+        return frame.sortWithinPartitions(*self._order(ranks)).drop(*names)
+
+    def _port_rows(self, at: int, port: int, prefix: int, row_types: Sequence[RowType]) -> DataFrame:
+        """Give the rows of step ``at`` as those of a port: fields of the other ports are NULL."""
+        from pyspark.sql import functions
+        from pyspark.sql.pandas.types import from_arrow_type
+
+        columns = [functions.lit(port).cast("int").alias(PORT)]
+        columns += [self._column(name) for name, _ in TIMES]
+        columns.append(self._column(SEQ))
+        for number, row_type in enumerate(row_types):
+            for index, field in enumerate(row_type):
+                name = field_name(number, index)
+                if number == prefix:
+                    columns.append(self._column(field_name(at, index)).alias(name))
+                else:
+                    kind = from_arrow_type(arrow_type(field.type))
+                    columns.append(functions.lit(None).cast(kind).alias(name))
+        return self._rows_of(at).select(*columns)
+
+    def _rows_of(self, at: int) -> DataFrame:
+        return self._given[self._home[at]].where(self._column(STEP) == at)
+
+    def _feeders(self, entry: int) -> dict[int, int]:
+        """Give the step that feeds each port of an entry."""
+        return {
+            port: at
+            for at, step in enumerate(self._program.steps)
+            for position, port in step.targets
+            if position == entry
+        }
+
+    def _entrance_bound(self, at: int) -> Bound:
+        step = self._program.steps[at]
+        return self._promised.get((step.node.relation, step.partition or 0), NO_BOUND)
+
+    def _order(self, ranks: Mapping[int, int]) -> list[SparkColumn]:
+        return [self._column(ROWTIME), self._rank(ranks), self._column(COUNTER), self._column(SEQ)]
+
+    def _rank(self, ranks: Mapping[int, int]) -> SparkColumn:
+        from pyspark.sql import functions
+
+        if len(ranks) == 1:
+            return functions.lit(0)
+        pairs = [functions.lit(each) for pair in ranks.items() for each in pair]
+        return functions.create_map(*pairs)[self._column(ORIGIN)]
+
+    def _before(self, limit: tuple[int, int, int, int], ranks: Mapping[int, int], port: int) -> SparkColumn:
+        """Give the condition that a row's place in consistent time comes before ``limit``."""
+        rowtime, rank, counter = self._column(ROWTIME), self._rank(ranks), self._column(COUNTER)
+        ends = counter < limit[2]
+        if port < limit[3]:
+            ends = ends | (counter == limit[2])
+        return (rowtime < limit[0]) | (
+            (rowtime == limit[0]) & ((rank < limit[1]) | ((rank == limit[1]) & ends))
+        )
+
+    @staticmethod
+    def _column(name: str) -> SparkColumn:
+        from pyspark.sql import functions
+
+        return functions.col(f"`{name}`")
+
+
+def _initial_rows(tray: Tray) -> pa.Table:
+    """Give the rows of a table's INSERT statements as a stage's input."""
+    columns: dict[str, Any] = {PORT: pa.array([0] * len(tray), type=pa.int32())}
+    times = (tray.rowtime, tray.origin, tray.counter, tray.opcode)
+    columns |= {name: pa.array(values) for (name, _), values in zip(TIMES, times, strict=True)}
+    columns[SEQ] = pa.array(range(len(tray)), type=pa.int64())
+    columns |= {field_name(0, index): column.to_arrow() for index, column in enumerate(tray.columns)}
+    return pa.table(columns)

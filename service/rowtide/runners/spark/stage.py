@@ -1,0 +1,242 @@
+"""What runs inside a Spark task: one segment of the program over Arrow batches.
+
+A task gets its rows in order, runs the segment's operators over them, then lets
+the final bounds follow, and gives the rows that leave, the state that remains
+and the faults. Rows of all feeding steps share one schema: ``$step`` says which
+step gave a row, and its fields are named by step and number. A row with
+``$step`` -1 carries a report in ``$report`` instead.
+
+Imported by workers; never imports pyspark.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from rowtide.flow.circuit import Arrival, Circuit
+from rowtide.flow.program import Program
+from rowtide.flow.segments import Segment, segments
+from rowtide.operators.contract import Fault, State
+from rowtide.plan.nodes import Merge, Node
+from rowtide.rows.column import Column, arrow_type
+from rowtide.rows.tray import COUNTER, OPCODE, ORIGIN, ROWTIME, Tray
+from rowtide.rows.types import RowType
+from rowtide.rowtime.bound import NO_BOUND, Bound
+
+STEP, REPORT, PORT, SEQ = "$step", "$report", "$port", "$seq"
+"""``$seq`` numbers the rows of one task: it keeps the order of rows that one row has caused."""
+REPORT_STEP = -1
+TIMES = ((ROWTIME, pa.int64()), (ORIGIN, pa.int32()), (COUNTER, pa.int64()), (OPCODE, pa.int8()))
+
+Intake = Callable[[str, pa.RecordBatch, Mapping[int, int]], Iterable[tuple[int, "Tray | Bound | Fault"]]]
+"""Makes rows of a source's messages: from the relation, a batch of messages of the source (sorted by
+partition and offset) and the origins of its partitions, gives trays, explicit bounds and faults
+with their partition, in log order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What every task of a backfill knows: enough to build the program as the live service does."""
+
+    outputs: Mapping[str, Node]
+    partitions: Mapping[str, Sequence[int]]
+
+    def program(self) -> Program:
+        """Build the program."""
+        return Program(self.outputs, self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a task leaves behind besides rows, by position of the step: states, and explicit bounds."""
+
+    states: Mapping[int, State]
+    promised: Mapping[int, Bound]
+    faults: Sequence[Fault]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The work of one segment: ``bounds`` are the final ones of the ports of its entry."""
+
+    definition: Definition
+    number: int
+    bounds: Mapping[int, Bound]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Work off one task's rows, in time order; each has its port in ``$port``."""
+        program = self.definition.program()
+        segment = segments(program)[self.number]
+        (entry,) = segment.entries
+        work = _Work(program, segment)
+        if segment.is_merge(program):
+            work.let_through(entry)
+        row_types = entry_row_types(program, entry)
+        for batch in batches:
+            yield from work.push({entry: _arrivals(batch, row_types)})
+        yield from work.push({entry: [(port, None, bound) for port, bound in self.bounds.items()]})
+        yield work.report()
+
+    def run_source(self, intake: Intake, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Work off one task's messages of a source, sorted by partition and offset."""
+        program = self.definition.program()
+        segment = segments(program)[self.number]
+        work = _Work(program, segment)
+        relation = program.steps[segment.entries[0]].node.relation
+        entries = {program.steps[at].partition or 0: at for at in segment.entries}
+        origins = {number: program.steps[at].place.origin for number, at in entries.items()}
+        for batch in batches:
+            for partition, part in intake(relation, batch, origins):
+                at = entries[partition]
+                if isinstance(part, Fault):
+                    work.faults.append(part)
+                elif isinstance(part, Tray):
+                    yield from work.push({at: [(0, part, work.promised.get(at, NO_BOUND))]})
+                else:
+                    work.promise(at, part)
+                    yield from work.push({at: [(0, None, work.promised[at])]})
+        yield work.report()
+
+
+class _Work:
+    """A circuit of one segment, and what it has given so far."""
+
+    def __init__(self, program: Program, segment: Segment) -> None:
+        self.faults: list[Fault] = []
+        self.promised: dict[int, Bound] = {}
+        self._given = 0
+        self._program = program
+        self._segment = segment
+        self._circuit = Circuit(program, segment.steps)
+        self._touched: set[int] = set()
+        self._schema = stage_schema(program, segment)
+
+    def let_through(self, entry: int) -> None:
+        """Make the entry pass rows on as they come: what a merge holds back was taken out before."""
+        self._circuit.operators[entry] = None
+
+    def promise(self, entry: int, bound: Bound) -> None:
+        """Take an explicit bound; one that goes back becomes a fault of the intake before."""
+        self.promised[entry] = self.promised.get(entry, NO_BOUND).raised(bound)
+
+    def _touch(self, entry: int) -> None:
+        """Note that rows of this entry were seen: only its steps are reported."""
+        if entry not in self._touched:
+            self._touched |= _behind(self._program, entry, frozenset(self._segment.steps))
+
+    def push(self, arrivals: Mapping[int, Sequence[Arrival]]) -> Iterator[pa.RecordBatch]:
+        """Push into the circuit and give the rows that leave."""
+        for at in arrivals:
+            self._touch(at)
+        passed = self._circuit.push(arrivals)
+        self.faults += passed.faults
+        for at in self._segment.feeders:
+            for tray in passed.given.get(at, ()):
+                yield _batch(self._schema, at, tray, self._given)
+                self._given += len(tray)
+
+    def report(self) -> pa.RecordBatch:
+        """Give the state and the faults as the last row."""
+        states = {
+            at: operator.snapshot()
+            for at, operator in self._circuit.operators.items()
+            if operator is not None and at in self._touched
+        }
+        content = pickle.dumps(Report(states, self.promised, self.faults))
+        arrays = [
+            pa.array(
+                [REPORT_STEP if field.name == STEP else content if field.name == REPORT else None], field.type
+            )
+            for field in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def stage_schema(program: Program, segment: Segment) -> pa.Schema:
+    """Give the schema of what a stage gives."""
+    fields = [pa.field(STEP, pa.int32())]
+    fields += [pa.field(name, kind) for name, kind in TIMES]
+    fields.append(pa.field(SEQ, pa.int64()))
+    for at in segment.feeders:
+        fields += [
+            pa.field(field_name(at, index), arrow_type(field.type))
+            for index, field in enumerate(program.steps[at].node.row_type)
+        ]
+    fields.append(pa.field(REPORT, pa.binary()))
+    return pa.schema(fields)
+
+
+def field_name(step: int, index: int) -> str:
+    """Name field ``index`` of the rows that step ``step`` gives."""
+    return f"f{step}_{index}"
+
+
+def entry_row_types(program: Program, entry: int) -> list[RowType]:
+    """Give the row type of each port of an entry; a source has one port."""
+    node = program.steps[entry].node
+    if isinstance(node, Merge):
+        return [node.row_type]
+    return [each.row_type for each in node.inputs] or [node.row_type]
+
+
+def tray_of(batch: pa.RecordBatch | pa.Table, row_type: RowType, prefix: int) -> Tray:
+    """Read the rows of one step, or port, out of a batch that has no others."""
+    columns = tuple(
+        Column.from_arrow(field.type, batch.column(field_name(prefix, index)))
+        for index, field in enumerate(row_type)
+    )
+    times = (np.asarray(batch.column(name)) for name, _ in TIMES)
+    return Tray(row_type, columns, *times)
+
+
+def _arrivals(batch: pa.RecordBatch, row_types: Sequence[RowType]) -> list[Arrival]:
+    """Cut a batch in time order into what each port gets; every port has come as far as the batch."""
+    ports = np.asarray(batch.column(PORT))
+    rowtimes = np.asarray(batch.column(ROWTIME))
+    if not len(ports):
+        return []
+    reached = Bound(int(rowtimes[-1]))
+    arrivals: list[Arrival] = []
+    for port, row_type in enumerate(row_types):
+        mine = np.flatnonzero(ports == port)
+        tray = None
+        if len(mine):
+            part = batch if len(mine) == len(ports) else batch.take(pa.array(mine))
+            tray = tray_of(part, row_type, port)
+        arrivals.append((port, tray, reached))
+    return arrivals
+
+
+def _batch(schema: pa.Schema, at: int, tray: Tray, first: int) -> pa.RecordBatch:
+    count = len(tray)
+    mine = {field_name(at, index): column for index, column in enumerate(tray.columns)}
+    times = dict(
+        zip((name for name, _ in TIMES), (tray.rowtime, tray.origin, tray.counter, tray.opcode), strict=True)
+    )
+    arrays = []
+    for field in schema:
+        if field.name == STEP:
+            arrays.append(pa.array(np.full(count, at, dtype=np.int32)))
+        elif field.name == SEQ:
+            arrays.append(pa.array(np.arange(first, first + count, dtype=np.int64)))
+        elif field.name in times:
+            arrays.append(pa.array(times[field.name]))
+        elif field.name in mine:
+            arrays.append(mine[field.name].to_arrow())
+        else:
+            arrays.append(pa.nulls(count, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _behind(program: Program, entry: int, inside: frozenset[int]) -> set[int]:
+    """Give the steps of a segment that rows of ``entry`` can reach."""
+    found = {entry}
+    for position, _ in program.steps[entry].targets:
+        if position in inside and position not in found:
+            found |= _behind(program, position, inside)
+    return found
