@@ -70,7 +70,7 @@ class KafkaConnector:
         topic = read_options(OWNER, OPTIONS, "stream", stream).get("topic", str)
         return KafkaSource(topic, client_config(options), timeout_s=options.get("timeout_s", float))
 
-    def database(self, server: Mapping[str, str]) -> Database:  # noqa: ARG002  (the protocol's signature)
+    def database(self, server: Mapping[str, str]) -> Database:
         """Refuse: Kafka is no database."""
         raise OptionError(
             'server of wrapper "kafka" is no database', hint="Foreign tables need a server of wrapper RDBMS."

@@ -43,7 +43,7 @@ class MemoryConnector:
         broker.ensure_topic(topic, partitions)
         return MemorySource(broker, topic)
 
-    def database(self, server: Mapping[str, str]) -> Database:  # noqa: ARG002  (the protocol's signature)
+    def database(self, server: Mapping[str, str]) -> Database:
         """Refuse: the broker is no database."""
         raise OptionError(
             'server of wrapper "memory" is no database',

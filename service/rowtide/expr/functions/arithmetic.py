@@ -200,6 +200,11 @@ def _same_type(name: str) -> Callable[[tuple[Type, ...]], Type]:
     return resolve
 
 
+def _sign_type(types: tuple[Type, ...]) -> Type:
+    _same_type("SIGN")(types)
+    return INTEGER
+
+
 def _to_double(name: str, count: int = 1) -> Callable[[tuple[Type, ...]], Type]:
     def resolve(types: tuple[Type, ...]) -> Type:
         if len(types) == count and all(kind.is_numeric for kind in types):
@@ -277,7 +282,8 @@ def _fast_sum(sign: int) -> Columnar:
     def columnar(args: Sequence[Column], of: Type) -> tuple[Values, Mask | None] | None:
         left, right = args
         if of.kind is Kind.DOUBLE and not _wide(args):
-            return _finite(as_float(left) + sign * as_float(right))
+            with np.errstate(all="ignore"):
+                return _finite(as_float(left) + sign * as_float(right))
         plain_moment = of.kind is Kind.TIMESTAMP and all(
             arg.type.kind in (Kind.TIMESTAMP, Kind.INTERVAL_DAY) for arg in args
         )
@@ -303,7 +309,8 @@ def _fast_sum(sign: int) -> Columnar:
 
 def _fast_multiply(args: Sequence[Column], of: Type) -> tuple[Values, Mask | None] | None:
     if of.kind is Kind.DOUBLE and not _wide(args):
-        return _finite(as_float(args[0]) * as_float(args[1]))
+        with np.errstate(all="ignore"):
+            return _finite(as_float(args[0]) * as_float(args[1]))
     if not of.is_integer:
         return None
     a, b = (arg.values.astype(np.int64) for arg in args)
@@ -360,11 +367,10 @@ FUNCTIONS = (
     Function("/", lambda types: _product_type(types, "/"), _divide, _fast_divide),
     Function("%", lambda types: _product_type(types, "%"), _modulo, _fast_modulo),
     Function("MOD", lambda types: _product_type(types, "%"), _modulo, _fast_modulo),
-    Function("NEGATE", _same_type("-"), lambda args, types, of: checked(-args[0], of)),
     Function("ABS", _same_type("ABS"), lambda args, types, of: checked(abs(args[0]), of)),
     Function(
         "SIGN",
-        lambda types: INTEGER if _same_type("SIGN")(types) else INTEGER,
+        _sign_type,
         lambda args, types, of: (args[0] > 0) - (args[0] < 0),
     ),
     Function("SQRT", _to_double("SQRT"), _real("SQRT", math.sqrt)),

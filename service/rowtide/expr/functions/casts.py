@@ -166,7 +166,7 @@ def _fast_cast(args: Sequence[Column], of: Type) -> tuple[Values, Mask | None] |
     source = column.type
     if source == of or (of.is_variable_width and of.kind is source.kind and of.precision is None):
         return column.values, None
-    if source.dtype == object or of.dtype == object:
+    if np.dtype(object) in (source.dtype, of.dtype):
         return None
     if of.kind is Kind.DOUBLE and source.is_numeric:
         return as_float(column), None

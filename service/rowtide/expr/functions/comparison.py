@@ -64,7 +64,7 @@ def _fast(name: str, compare: Callable[[Any, Any], Any]) -> Columnar:
         if a.is_variable_width:
             found = pa.compute.call_function(function, [left.values, right.values]).fill_null(False)
             return found.to_numpy(zero_copy_only=False), None
-        if a.dtype == object or b.dtype == object:
+        if np.dtype(object) in (a.dtype, b.dtype):
             return None
         if a.is_float or b.is_float:
             return compare(as_float(left), as_float(right)), None

@@ -47,5 +47,5 @@ FUNCTIONS = (
     ),
     Function("IS NULL", _one, _lazily, lazy=True),
     Function("CASE", _case_type, _lazily, lazy=True),
-    Function("COALESCE", lambda types: common_type(types), _lazily, lazy=True),
+    Function("COALESCE", common_type, _lazily, lazy=True),
 )

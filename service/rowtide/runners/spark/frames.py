@@ -186,7 +186,8 @@ class SparkRun:
         for at, parts in states.items():
             operator = self._circuits[number].operators[at]
             if operator is not None:
-                operator.restore(operator_type(type(self._program.steps[at].node)).merge(parts))
+                kind: type = type(self._program.steps[at].node)
+                operator.restore(operator_type(kind).merge(parts))
 
     def _settle(self, number: int, arrivals: Mapping[int, Sequence[Arrival]]) -> None:
         """Let the final bounds follow through a segment whose states have been taken over."""
