@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import typer
 
+from rowtide.cli import doctor
+
 app = typer.Typer(name="rowtide", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.callback()
 def root() -> None:
     """Streaming SQL from Kafka into a relational database, exactly once, live and on Spark."""
+
+
+app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)

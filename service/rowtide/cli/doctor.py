@@ -1,0 +1,186 @@
+"""``rowtide doctor``: what this machine has and lacks, and what to do about it.
+
+A finding is *needed* when nothing runs without it, and else says what it is
+for. Only what is needed and missing makes the answer no.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: rowtide doctor --json"
+
+DOCKER_TIMEOUT_S = 5
+"""A Docker engine answers at once; a client without one may try for long."""
+
+SPARK_JARS = ("spark-sql-kafka-0-10_2.13", "spark-avro_2.13")
+"""Spark's connectors for Kafka and Avro; their version is PySpark's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked for: what was found, or else what to do. ``purpose`` says what wants it."""
+
+    name: str
+    needed: bool
+    ok: bool
+    found: str
+    purpose: str
+    advice: str | None = None
+
+    def line(self) -> str:
+        """Give the finding as a line of the terminal, its advice below it."""
+        mark = "ok" if self.ok else ("MISSING" if self.needed else "missing")
+        text = f"{mark:<8} {self.name:<12} {self.found}"
+        if not self.ok:
+            text += f" (for {self.purpose})"
+            if self.advice is not None:
+                text += f"\n{'':<21} {self.advice}"
+        return text
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Write the findings as JSON.")] = False,
+) -> None:
+    """Say what this machine has and lacks, and what to do.
+
+    Exit code 0: everything that is needed is here. 1: something needed is missing.
+    """
+    findings = list(examine())
+    healthy = all(finding.ok for finding in findings if finding.needed)
+    if as_json:
+        shown = [asdict(each) | {"advice": None if each.ok else each.advice} for each in findings]
+        typer.echo(json.dumps({"ok": healthy, "findings": shown}, indent=2))
+    else:
+        for finding in findings:
+            typer.echo(finding.line())
+    raise typer.Exit(0 if healthy else 1)
+
+
+def examine() -> Iterator[Finding]:
+    """Look for everything, the needed first."""
+    yield _python()
+    yield _packages()
+    yield _java()
+    yield from _spark()
+    yield _docker()
+
+
+def _python() -> Finding:
+    import platform
+    import sys
+
+    return Finding(
+        "python",
+        needed=True,
+        ok=sys.version_info >= (3, 11),
+        found=f"{platform.python_version()} at {sys.executable}",
+        purpose="everything",
+        advice="Install Python 3.11 or newer.",
+    )
+
+
+def _packages() -> Finding:
+    """Look for every package that the installed distribution says it needs."""
+    import re
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    try:
+        wanted = requires("rowtide") or []
+        installed = f"rowtide {version('rowtide')}"
+    except PackageNotFoundError:
+        wanted, installed = [], "rowtide from a checkout, not installed"
+    missing = []
+    for requirement in wanted:
+        name, _, marker = requirement.partition(";")
+        if "extra" in marker:
+            continue
+        package = re.split(r"[\s\[<>=!~(]", name.strip(), maxsplit=1)[0]
+        try:
+            version(package)
+        except PackageNotFoundError:
+            missing.append(package)
+    return Finding(
+        "packages",
+        needed=True,
+        ok=not missing,
+        found=f"without {', '.join(missing)}" if missing else installed,
+        purpose="everything",
+        advice="In a clone of the repository, run: bash .ci/setup run",
+    )
+
+
+def _java() -> Finding:
+    from rowtide.errors import StatementError
+    from rowtide.runners.spark.ivy import java
+
+    purpose = "rowtide backfill, and tests on real Kafka"
+    try:
+        return Finding("java", needed=False, ok=True, found=java(), purpose=purpose)
+    except StatementError as error:
+        return Finding(
+            "java", needed=False, ok=False, found=error.message, purpose=purpose, advice=error.hint
+        )
+
+
+def _spark() -> Iterator[Finding]:
+    """Look for PySpark and, where it is, for its connectors' jars."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from rowtide.runners.spark.ivy import cache_directory
+
+    try:
+        spark = version("pyspark")
+    except PackageNotFoundError:
+        yield Finding(
+            "pyspark",
+            needed=False,
+            ok=False,
+            found="not installed",
+            purpose="rowtide backfill",
+            advice='Install it with: pip install "rowtide[spark]"',
+        )
+        return
+    yield Finding("pyspark", needed=False, ok=True, found=spark, purpose="rowtide backfill")
+    jars = cache_directory() / "jars"
+    absent = [name for name in SPARK_JARS if not (jars / f"{name}-{spark}").is_dir()]
+    yield Finding(
+        "spark jars",
+        needed=False,
+        ok=not absent,
+        found=f"{', '.join(absent)} not fetched yet" if absent else f"fetched into {jars}",
+        purpose="rowtide backfill",
+        advice="The first backfill fetches them from Maven Central, or from ROWTIDE_MAVEN_MIRROR.",
+    )
+
+
+def _docker() -> Finding:
+    import subprocess
+
+    try:
+        asked = subprocess.run(
+            ["docker", "version", "--format", "{{.Server.Version}}"],
+            capture_output=True,
+            text=True,
+            timeout=DOCKER_TIMEOUT_S,
+            check=False,
+        )
+        found = asked.stdout.strip() if asked.returncode == 0 else "no engine answers"
+        ok = asked.returncode == 0
+    except FileNotFoundError:
+        ok, found = False, "not installed"
+    except subprocess.TimeoutExpired:
+        ok, found = False, f"no engine answered within {DOCKER_TIMEOUT_S} s"
+    return Finding(
+        "docker",
+        needed=False,
+        ok=ok,
+        found=found,
+        purpose="docker/compose.yaml",
+        advice="Install and start Docker; the service itself does not need it.",
+    )

@@ -1,0 +1,56 @@
+"""``rowtide doctor`` says what is missing, what for, and what to do; only what is needed makes it say no."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rowtide.cli.main import app
+
+
+@pytest.fixture
+def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No Java, no Docker, nothing fetched."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("ROWTIDE_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_machine_without_java_and_docker_can_run_a_pipeline_and_is_told_what_it_cannot(
+    bare_machine: None,
+) -> None:
+    told = CliRunner().invoke(app, ["doctor"])
+    assert told.exit_code == 0
+    lines = told.output.splitlines()
+    assert [line.split()[0] for line in lines if "python " in line] == ["ok"]
+    java = next(number for number, line in enumerate(lines) if line.startswith("missing  java"))
+    assert "for rowtide backfill" in lines[java]
+    assert "apt-get install openjdk-17-jre-headless" in lines[java + 1]
+    assert any(line.startswith("missing  docker") and "not installed" in line for line in lines)
+
+
+def test_a_missing_package_makes_the_answer_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ["typer>=0.12", "no-such-package>=1", 'an-extra; extra == "dev"']
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _name: wanted)
+    present = importlib.metadata.version
+    monkeypatch.setattr(
+        importlib.metadata, "version", lambda name: "0.1.0" if name == "rowtide" else present(name)
+    )
+    told = CliRunner().invoke(app, ["doctor"])
+    assert told.exit_code == 1
+    assert "MISSING  packages     without no-such-package (for everything)" in told.output
+
+
+def test_json_says_the_same_as_the_text(bare_machine: None) -> None:
+    answer = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).output)
+    text = CliRunner().invoke(app, ["doctor"]).output
+    assert answer["ok"] is True
+    assert answer["findings"]
+    for finding in answer["findings"]:
+        assert f"{finding['name']:<12} {finding['found']}" in text
+        assert (finding["advice"] is None) == finding["ok"]
+        assert finding["ok"] or finding["advice"] in text
