@@ -143,7 +143,7 @@ class SparkRun:
         row_type = self._program.steps[entry].node.row_type
         parts = []
         for port, at in feeders.items():
-            rows = self._port_rows(at, port, 0, [row_type])
+            rows = self._port_rows(at, 0, [row_type])
             leaves = self._before(limits[port], merge.ranks, port)
             parts.append(rows.where(leaves))
             held = rows.where(~leaves).orderBy(*self._order(merge.ranks)).toArrow()
@@ -204,7 +204,7 @@ class SparkRun:
         feeders = self._feeders(entry)
         parts = []
         for port, at in feeders.items():
-            rows = self._port_rows(at, port, port, row_types)
+            rows = self._port_rows(at, port, row_types)
             for index, field in enumerate(keys[port] if keys else ()):
                 column = self._column(field_name(port, field))
                 # Adding zero makes one of the two zeros of floating point.
@@ -220,7 +220,7 @@ class SparkRun:
         ranks = {origin: rank for rank, origin in enumerate(origins)}
         return frame.sortWithinPartitions(*self._order(ranks)).drop(*names)
 
-    def _port_rows(self, at: int, port: int, prefix: int, row_types: Sequence[RowType]) -> DataFrame:
+    def _port_rows(self, at: int, port: int, row_types: Sequence[RowType]) -> DataFrame:
         """Give the rows of step ``at`` as those of a port: fields of the other ports are NULL."""
         from pyspark.sql import functions
         from pyspark.sql.pandas.types import from_arrow_type
@@ -231,7 +231,7 @@ class SparkRun:
         for number, row_type in enumerate(row_types):
             for index, field in enumerate(row_type):
                 name = field_name(number, index)
-                if number == prefix:
+                if number == port:
                     columns.append(self._column(field_name(at, index)).alias(name))
                 else:
                     kind = from_arrow_type(arrow_type(field.type))
@@ -255,7 +255,8 @@ class SparkRun:
         return self._promised.get((step.node.relation, step.partition or 0), NO_BOUND)
 
     def _order(self, ranks: Mapping[int, int]) -> list[SparkColumn]:
-        return [self._column(ROWTIME), self._rank(ranks), self._column(COUNTER), self._column(SEQ)]
+        rank = [self._rank(ranks)] if len(ranks) > 1 else []
+        return [self._column(ROWTIME), *rank, self._column(COUNTER), self._column(SEQ)]
 
     def _rank(self, ranks: Mapping[int, int]) -> SparkColumn:
         from pyspark.sql import functions

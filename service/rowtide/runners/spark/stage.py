@@ -78,7 +78,7 @@ class Stage:
             work.let_through(entry)
         row_types = entry_row_types(program, entry)
         for batch in batches:
-            yield from work.push({entry: _arrivals(batch, row_types)})
+            yield from work.push({entry: _arrivals(batch, row_types, self.bounds)})
         yield from work.push({entry: [(port, None, bound) for port, bound in self.bounds.items()]})
         yield work.report()
 
@@ -194,13 +194,18 @@ def tray_of(batch: pa.RecordBatch | pa.Table, row_type: RowType, prefix: int) ->
     return Tray(row_type, columns, *times)
 
 
-def _arrivals(batch: pa.RecordBatch, row_types: Sequence[RowType]) -> list[Arrival]:
-    """Cut a batch in time order into what each port gets; every port has come as far as the batch."""
+def _arrivals(
+    batch: pa.RecordBatch, row_types: Sequence[RowType], final: Mapping[int, Bound]
+) -> list[Arrival]:
+    """Cut a batch in time order into what each port gets.
+
+    Every port has come as far as the batch, but not further than it will ever come.
+    """
     ports = np.asarray(batch.column(PORT))
     rowtimes = np.asarray(batch.column(ROWTIME))
     if not len(ports):
         return []
-    reached = Bound(int(rowtimes[-1]))
+    reached = int(rowtimes[-1])
     arrivals: list[Arrival] = []
     for port, row_type in enumerate(row_types):
         mine = np.flatnonzero(ports == port)
@@ -208,7 +213,7 @@ def _arrivals(batch: pa.RecordBatch, row_types: Sequence[RowType]) -> list[Arriv
         if len(mine):
             part = batch if len(mine) == len(ports) else batch.take(pa.array(mine))
             tray = tray_of(part, row_type, port)
-        arrivals.append((port, tray, reached))
+        arrivals.append((port, tray, Bound(min(reached, final[port].rowtime))))
     return arrivals
 
 
