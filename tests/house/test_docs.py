@@ -1,0 +1,117 @@
+"""The documentation is true: links lead somewhere, generated pages are current, the code map is complete."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from house.machine import ROOT
+from rowtide.cli.main import app
+from rowtide.cli.reference import command_page, commands
+
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("helm/**/*.md")])
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"^( *)```.*?^\1```$", flags=re.MULTILINE | re.DOTALL)
+PACKAGES = ("service/rowtide", "connectors/rowtide_connectors")
+
+
+def anchors(page: Path) -> set[str]:
+    """Give the anchors that a page's headings make."""
+    headings = re.findall(r"^#+ (.+)$", CODE.sub("", page.read_text()), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    dead = []
+    for link in LINK.findall(CODE.sub("", page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            dead.append(link)
+    assert dead == []
+
+
+def test_the_reference_of_the_command_line_is_current() -> None:
+    page = ROOT / "docs/reference/command-line.md"
+    assert page.read_text() == command_page(app), (
+        "python -m rowtide.cli.reference > docs/reference/command-line.md"
+    )
+
+
+@pytest.mark.parametrize("typed", [path for path, _ in commands(app)])
+def test_every_command_has_help_with_an_example_of_itself(typed: str) -> None:
+    told = CliRunner().invoke(app, [*typed.split()[1:], "--help"], env={"COLUMNS": "200"})
+    assert told.exit_code == 0
+    assert f"Example: {typed}" in told.output
+
+
+def test_help_loads_nothing_heavy() -> None:
+    program = (
+        "import sys\nfrom rowtide.cli.main import app\n"
+        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": f"{ROOT / 'service'}:{ROOT / 'connectors'}"},
+    )
+    loaded = set(done.stderr.split())
+    assert "rowtide.cli.main" in loaded
+    heavy = "numba numpy pyarrow pandas pyspark confluent_kafka sqlalchemy uvicorn starlette sqlglot fastavro"
+    assert loaded.isdisjoint(heavy.split())
+
+
+def test_the_code_map_names_every_package_and_nothing_else() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    block = next(
+        block for block in re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL) if PACKAGES[0] in block
+    )
+    named: set[str] = set()
+    above: list[str] = []
+    for line in block.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        above = [*above[:depth], line.split()[0].rstrip("/")]
+        named.add("/".join(above))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+    packages = {
+        str(init.parent.relative_to(ROOT)) for top in PACKAGES for init in (ROOT / top).rglob("__init__.py")
+    }
+    assert packages - named == set()
+
+
+def test_every_folder_of_modules_is_a_package_and_so_is_installed() -> None:
+    folders = {module.parent for top in PACKAGES for module in (ROOT / top).rglob("*.py")}
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_a_module_of_more_than_600_lines_says_why() -> None:
+    unexplained = []
+    for top in (*PACKAGES, "tests", "docker"):
+        for module in (ROOT / top).rglob("*.py"):
+            text = module.read_text()
+            if text.count("\n") > 600 and "600 lines" not in text[:3000]:
+                unexplained.append(str(module.relative_to(ROOT)))
+    assert unexplained == []
+
+
+def test_every_place_that_names_the_version_names_the_same() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    chart = yaml.safe_load((ROOT / "helm/rowtide/Chart.yaml").read_text())
+    compose = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())
+    images = {service["image"] for service in compose["services"].values() if "build" in service}
+    assert chart["appVersion"] == version
+    assert images == {f"rowtide:{version}", f"rowtide-spark:{version}"}
+    assert f"## {version} " in (ROOT / "CHANGELOG.md").read_text()
