@@ -1,0 +1,60 @@
+"""What feeds streams and engine tables: pumps and INSERT statements take the place of bare sources.
+
+A stream that pumps feed is the merge of their rows, in the order in which the
+pumps were made; a stream or table that something outside also inserts into has
+that as its last producer (sql-decisions 14, 15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from rowtide.plan.nodes import Merge, Node, Source, TableSource
+from rowtide.plan.walk import rewrite
+from rowtide.rows.rowop import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What comes into one stream or engine table.
+
+    ``pumps`` are what pumps write there, not connected yet; ``rows`` those of INSERT statements;
+    ``outside``: something that is not in the plan, such as a scenario's step, inserts too.
+    """
+
+    pumps: tuple[Node, ...] = ()
+    rows: tuple[Row, ...] = ()
+    outside: bool = False
+
+
+class Connector:
+    """Puts feeds in the place of sources. Feeds must not form a circle."""
+
+    def __init__(self, feeds: Mapping[str, Feed]) -> None:
+        self._feeds = feeds
+        self._connected: dict[str, Node] = {}
+
+    def connect(self, node: Node) -> Node:
+        """Give ``node`` with every source replaced by what feeds it."""
+        return rewrite(node, self._fed)
+
+    def _fed(self, node: Node) -> Node:
+        if not isinstance(node, Source | TableSource) or node.relation not in self._feeds:
+            return node
+        if node.relation not in self._connected:
+            self._connected[node.relation] = self._entrance(node, self._feeds[node.relation])
+        return self._connected[node.relation]
+
+    def _entrance(self, node: Source | TableSource, feed: Feed) -> Node:
+        pumped = [self.connect(pump) for pump in feed.pumps]
+        if isinstance(node, TableSource):
+            if not pumped:
+                return replace(node, rows=feed.rows, loaded_once=bool(feed.rows) and not feed.outside)
+            if feed.rows or feed.outside:
+                pumped.append(replace(node, rows=feed.rows, loaded_once=not feed.outside))
+        elif not pumped:
+            return node
+        elif feed.outside:
+            pumped.append(node)
+        return pumped[0] if len(pumped) == 1 else Merge(node.relation, tuple(pumped))

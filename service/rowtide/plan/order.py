@@ -1,0 +1,144 @@
+"""Where order is first needed: the judges and merges of a plan (sql-decisions 9, 10, 11, 14).
+
+The planner builds chains that begin with a bare Source, with a Promote where a
+SELECT promotes and a Sort where one sorts by time. Here every such chain gets
+what makes a relation of it whose rows come in rowtime order:
+
+| chain over a Source                  | becomes                                             |
+|--------------------------------------|-----------------------------------------------------|
+| row-wise nodes                       | row-wise(Merge(Sort 0(Source)))                     |
+| promotion or t-sort, foreign stream  | Merge(Sort within(Promote(row-wise(Source))))       |
+| promotion or t-sort, stream          | Merge(Sort within(Promote(row-wise(Sort 0(Source))))) |
+| promotion to a monotonic expression  | Promote(row-wise(Merge(Sort 0(Source))))            |
+
+Over anything that is merged already (a union, a group, another promotion, a
+stream that pumps feed) promotion and t-sort work on the merged stream. No
+filter moves across a promotion or a t-sort.
+
+Invariants, checked by tests/property/plan/test_order.py:
+
+* whatever needs order reads something ordered;
+* on every way from a Source there is a judge, and before it only row-wise nodes;
+* a foreign stream's rows are judged once by each chain, never on message time
+  where they are promoted or t-sorted;
+* the row-wise nodes and their order stay as they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rowtide.expr.tree import Call, Expr, Literal, RowtimeRef
+from rowtide.plan.nodes import (
+    BoundPolicy,
+    Filter,
+    GroupByPeriod,
+    Merge,
+    Node,
+    Project,
+    Promote,
+    Sort,
+    Source,
+    TableSource,
+)
+from rowtide.plan.walk import with_inputs
+from rowtide.rows.types import Kind
+
+
+def place_order(node: Node) -> Node:
+    """Give the plan of ``node`` with judges and merges: its rows come out in rowtime order."""
+    done: dict[int, Node] = {}
+
+    def ordered(each: Node) -> Node:
+        if id(each) not in done:
+            done[id(each)] = place(each)
+        return done[id(each)]
+
+    def place(each: Node) -> Node:
+        match each:
+            case Source(relation=relation):
+                return Merge(relation, (Sort(relation, each, 0),))
+            case TableSource(relation=relation, loaded_once=loaded_once):
+                return each if loaded_once else Sort(relation, each, 0)
+            case Sort(input=Promote() as promote, within_ms=within):
+                return promoted(promote, within)
+            case Promote():
+                return promoted(each, None)
+            case Sort(relation=relation, within_ms=within):
+                chain = _chain_to_source(each.input)
+                if chain is None:
+                    return replace(each, input=ordered(each.input))
+                return Merge(relation, (Sort(relation, _entered(each.input, chain), within),))
+            case _:
+                return with_inputs(each, [ordered(one) for one in each.inputs])
+
+    def promoted(promote: Promote, within: int | None) -> Node:
+        relation = promote.relation
+        chain = _chain_to_source(promote.input)
+        monotonic = is_monotonic(promote.rowtime)
+        if monotonic and within is None:
+            return replace(promote, input=ordered(promote.input), bounds=BoundPolicy.MAP, max_ahead_ms=None)
+        if chain is None:
+            policy = BoundPolicy.MAP if monotonic else BoundPolicy.DROP
+            moved = replace(promote, input=ordered(promote.input), bounds=policy, max_ahead_ms=None)
+            return Sort(relation, moved, within or 0)
+        policy = BoundPolicy.PASS if chain.foreign else BoundPolicy.DROP
+        if monotonic:
+            policy = BoundPolicy.MAP
+        # A shift that the query states is no fault of one message: only what rows say can be in the future.
+        max_ahead = promote.max_ahead_ms if policy is BoundPolicy.PASS else None
+        moved = replace(promote, input=_entered(promote.input, chain), bounds=policy, max_ahead_ms=max_ahead)
+        return Merge(relation, (Sort(relation, moved, within or 0),))
+
+    return ordered(node)
+
+
+def is_monotonic(rowtime: Expr) -> bool:
+    """Tell whether an expression never falls while ROWTIME grows, and reads nothing else.
+
+    Months and years are not added monotonically: 30 and 31 January give the same day of February.
+    """
+    match rowtime:
+        case RowtimeRef():
+            return True
+        case Call(function="+" | "-", args=(left, Literal(value=int(), type=added))):
+            return added.kind is Kind.INTERVAL_DAY and is_monotonic(left)
+        case Call(function="+", args=(Literal(value=int(), type=added), right)):
+            return added.kind is Kind.INTERVAL_DAY and is_monotonic(right)
+        case Call(function="FLOOR_TO" | "CEIL_TO" | "STEP", args=(of, Literal())):
+            return is_monotonic(of)
+        case _:
+            return False
+
+
+def is_ordered(node: Node) -> bool:
+    """Tell whether the rows of ``node`` come in rowtime order: what placing order must bring about."""
+    match node:
+        case Merge() | GroupByPeriod():
+            return True
+        case Sort(input=below):
+            return _chain_to_source(below) is None
+        case Source():
+            return False
+        case TableSource(loaded_once=loaded_once):
+            return loaded_once
+        case Promote(bounds=policy, input=below):
+            return policy is BoundPolicy.MAP and is_ordered(below)
+        case _:
+            return all(is_ordered(each) for each in node.inputs)
+
+
+def _chain_to_source(node: Node) -> Source | None:
+    """Give the Source below ``node`` if there are only filters and projections in between."""
+    while isinstance(node, Filter | Project):
+        node = node.input
+    return node if isinstance(node, Source) else None
+
+
+def _entered(node: Node, source: Source) -> Node:
+    """Put the judge at the entrance of a stream; a foreign stream judges nothing itself."""
+    if source.foreign:
+        return node
+    if isinstance(node, Source):
+        return Sort(node.relation, node, 0)
+    return with_inputs(node, [_entered(node.inputs[0], source)])

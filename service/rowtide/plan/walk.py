@@ -1,0 +1,59 @@
+"""Walking over plans: the same node with other inputs, and rewriting from the inputs up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    Filter,
+    GroupByPeriod,
+    KeyedTable,
+    Merge,
+    Node,
+    Project,
+    Promote,
+    Sort,
+    Source,
+    TableSource,
+)
+
+
+def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
+    """Give ``node`` reading ``inputs``; the node itself if they are the ones it reads."""
+    if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+        return node
+    match node:
+        case Source() | TableSource():
+            return node
+        case Filter() | Project() | Promote() | Sort() | GroupByPeriod() | KeyedTable():
+            return replace(node, input=inputs[0])
+        case Merge():
+            return replace(node, sources=tuple(inputs))
+        case AsOfJoin():
+            return replace(node, table=inputs[0], stream=inputs[1])
+
+
+def rewrite(node: Node, rule: Callable[[Node], Node]) -> Node:
+    """Apply ``rule`` to every node, inputs first; a node that is read twice is rewritten once."""
+    done: dict[int, Node] = {}
+
+    def visit(each: Node) -> Node:
+        if id(each) not in done:
+            done[id(each)] = rule(with_inputs(each, [visit(one) for one in each.inputs]))
+        return done[id(each)]
+
+    return visit(node)
+
+
+def nodes_below(node: Node) -> Iterator[Node]:
+    """Give ``node`` and all that it reads, each object once, readers before what they read."""
+    seen: set[int] = set()
+    pending = [node]
+    while pending:
+        each = pending.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            pending += reversed(each.inputs)

@@ -1,0 +1,66 @@
+"""The aggregates of a grouped query: which names are aggregates, and their result types."""
+
+from __future__ import annotations
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.tree import AggregateCall, FieldRef
+from rowtide.rows.types import (
+    BIGINT,
+    DOUBLE,
+    MAX_DECIMAL_PRECISION,
+    Kind,
+    Type,
+    decimal,
+)
+
+AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "AVG"})
+LATER = frozenset(
+    word
+    for word in """
+    FIRST_VALUE LAST_VALUE NTH_VALUE ANY_VALUE STDDEV STDDEV_POP STDDEV_SAMP VARIANCE VAR_POP VAR_SAMP
+    COVAR_POP COVAR_SAMP CORR EXP_AVG LISTAGG COLLECT APPROX_COUNT_DISTINCT
+    """.split()  # noqa: SIM905 - a table of words reads better than a list of strings
+)
+"""Aggregates that are not there yet."""
+ONLY_OVER = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD", "NTILE"})
+AVG_SCALE = 6
+"""The least digits behind the point that AVG of exact numbers has (sql-decisions 21)."""
+
+
+def result_type(function: str, argument: Type | None, place: Place) -> Type:
+    """Give the type of an aggregate's result (sql-decisions 21).
+
+    Raises:
+      StatementError: the aggregate does not take this type.
+    """
+    if function == "COUNT":
+        return BIGINT
+    if argument is None:
+        raise StatementError(f"{function} takes one argument", place=place)
+    if function in ("MIN", "MAX"):
+        return argument
+    if argument.is_float:
+        return DOUBLE
+    if function == "SUM" and argument.is_integer:
+        return BIGINT
+    if argument.is_integer or argument.kind is Kind.DECIMAL:
+        scale = argument.scale if function == "SUM" else max(AVG_SCALE, argument.scale)
+        return decimal(MAX_DECIMAL_PRECISION, scale)
+    raise StatementError(f"{function} does not take {argument}", place=place)
+
+
+class AggregateList:
+    """The aggregates that one grouped query needs, each once.
+
+    They are the fields from ``first`` on of the group's row, in the order in which they are noted.
+    """
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self.calls: list[AggregateCall] = []
+
+    def reference(self, call: AggregateCall) -> FieldRef:
+        """Give the field of the group's row that holds ``call``, noting it if it is new."""
+        if call not in self.calls:
+            self.calls.append(call)
+        return FieldRef(self._first + self.calls.index(call), call.type)

@@ -1,0 +1,352 @@
+"""What a statement changes in the catalog. Pure: a catalog in, a catalog out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from rowtide.errors import Place, StatementError
+from rowtide.plan.plan import Server
+from rowtide.rows.types import Field, RowType
+from rowtide.sql.literals import interval_text_ms
+from rowtide.sql.objects import (
+    SYSTEM_SCHEMA,
+    Catalog,
+    Definition,
+    Key,
+    Origin,
+    PumpDefinition,
+    StreamDefinition,
+    TableDefinition,
+    ViewDefinition,
+    relation_name,
+)
+from rowtide.sql.scope import ROWTIME
+from rowtide.sql.statements import (
+    AlterPump,
+    ColumnDefinition,
+    CreatePump,
+    CreateRelation,
+    CreateSchema,
+    CreateServer,
+    CreateView,
+    Drop,
+    InsertValues,
+    ObjectKind,
+    OptionItem,
+    SetSchema,
+    Statement,
+)
+from rowtide.sql.suggestions import did_you_mean
+from rowtide.sql.syntax import Name, QualifiedName
+from rowtide.sql.values import inserted_rows
+
+MAX_AHEAD = "max_ahead"
+DEFAULT_MAX_AHEAD = "1 DAY"
+"""How far ahead of its message's timestamp a promoted rowtime may be, unless the stream says so."""
+_ONLY_SOURCES = ("KAFKA",)
+_ONLY_DATABASES = ("RDBMS",)
+
+
+def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
+    """Give the catalog after ``statement``.
+
+    Raises:
+      StatementError: the statement does not fit what is there; with its place.
+    """
+    match statement:
+        case CreateSchema():
+            return _create_schema(catalog, statement)
+        case SetSchema(name=name):
+            return replace(catalog, current=_schema(catalog, name))
+        case CreateServer():
+            return _create_server(catalog, statement)
+        case CreateRelation():
+            return _create_relation(catalog, statement, origin)
+        case CreateView():
+            _no_options(statement.options)
+            view = ViewDefinition(statement.query, statement.columns, catalog.current, origin)
+            _distinct(statement.columns)
+            return _create(catalog, statement.name, statement.replace, view)
+        case CreatePump():
+            _no_options(statement.options)
+            pump = PumpDefinition(
+                statement.query,
+                statement.target,
+                statement.columns,
+                catalog.current,
+                statement.started,
+                origin,
+            )
+            return _create(catalog, statement.name, statement.replace, pump)
+        case InsertValues():
+            return _insert(catalog, statement)
+        case AlterPump(name=name, start=start):
+            key, found = catalog.find(name, "pump")
+            if not isinstance(found, PumpDefinition):
+                raise StatementError(
+                    f'"{relation_name(key)}" is a {found.kind.value}, not a pump', place=name.place
+                )
+            return catalog.define(key, replace(found, started=start, origin=origin))
+        case Drop():
+            return _drop(catalog, statement)
+        case _:
+            raise StatementError("a query defines nothing", place=statement.place)
+
+
+# -------------------------------------------------------------------- schemas
+
+
+def _create_schema(catalog: Catalog, statement: CreateSchema) -> Catalog:
+    name = _single(statement.name, "a schema")
+    if name in catalog.schemas:
+        if not statement.replace:
+            raise StatementError(f'schema "{name}" is there already', place=statement.name.place)
+        return catalog
+    if name == SYSTEM_SCHEMA:
+        raise StatementError(f'schema "{name}" belongs to the system', place=statement.name.place)
+    return replace(catalog, schemas=(*catalog.schemas, name))
+
+
+def _schema(catalog: Catalog, name: QualifiedName) -> str:
+    wanted = _single(name, "a schema")
+    if wanted not in catalog.schemas:
+        raise StatementError(
+            f'schema "{wanted}" does not exist',
+            place=name.place,
+            hint=did_you_mean(wanted, catalog.schemas) or f"CREATE SCHEMA {wanted}; makes it.",
+        )
+    return wanted
+
+
+def _single(name: QualifiedName, what: str) -> str:
+    if len(name.parts) > 1:
+        raise StatementError(f"{what} has one name, without a dot", place=name.place)
+    return name.parts[0].text
+
+
+# -------------------------------------------------------------------- servers
+
+
+def _create_server(catalog: Catalog, statement: CreateServer) -> Catalog:
+    name = _single(statement.name, "a server")
+    if name in catalog.servers and not statement.replace:
+        raise StatementError(
+            f'server "{name}" is there already',
+            place=statement.name.place,
+            hint="CREATE OR REPLACE SERVER replaces it.",
+        )
+    server = Server(name, statement.wrapper.text.upper(), _options(statement.options))
+    return replace(catalog, servers={**catalog.servers, name: server})
+
+
+def _server(catalog: Catalog, statement: CreateRelation) -> Server:
+    """Give the server that a foreign stream or table names, if it can serve it."""
+    assert statement.server is not None
+    name = _single(statement.server, "a server")
+    server = catalog.servers.get(name)
+    place = statement.server.place
+    if server is None:
+        raise StatementError(
+            f'server "{name}" does not exist', place=place, hint=did_you_mean(name, catalog.servers)
+        )
+    wrong = _ONLY_SOURCES if statement.kind is ObjectKind.FOREIGN_TABLE else _ONLY_DATABASES
+    if server.wrapper in wrong:
+        what = "tables" if statement.kind is ObjectKind.FOREIGN_TABLE else "streams"
+        raise StatementError(f'server "{name}" ({server.wrapper}) has no foreign {what}', place=place)
+    if statement.kind is ObjectKind.FOREIGN_TABLE:
+        for key, found in catalog.objects.items():
+            if not isinstance(found, TableDefinition) or found.server is None:
+                continue
+            other = catalog.servers[found.server]
+            if (other.wrapper, other.options) != (server.wrapper, server.options):
+                raise StatementError(
+                    f'foreign table "{relation_name(key)}" is in another database',
+                    place=place,
+                    hint="A pipeline writes to one database, so that one transaction commits everything.",
+                )
+    return server
+
+
+def _options(items: Sequence[OptionItem]) -> tuple[tuple[str, str], ...]:
+    return tuple((item.name, item.value) for item in items)
+
+
+def _no_options(items: Sequence[OptionItem]) -> None:
+    """Refuse the options of views and pumps: the state that they would limit is not there yet."""
+    for item in items:
+        if item.name != "retention":
+            raise StatementError(f'there is no option "{item.name}" here', place=item.place)
+        raise StatementError(
+            'option "retention" is not supported yet',
+            place=item.place,
+            hint="No view or pump keeps unlimited state so far: take the option away.",
+        )
+
+
+# ------------------------------------------------------------------ relations
+
+
+def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin) -> Catalog:
+    row_type, key = _row_type(statement.columns, statement.key)
+    server = None if statement.server is None else _server(catalog, statement).name
+    options = _options(statement.options)
+    definition: Definition
+    if statement.kind in (ObjectKind.STREAM, ObjectKind.FOREIGN_STREAM):
+        if statement.key:
+            raise StatementError("a stream has no PRIMARY KEY", place=statement.key[0].place)
+        max_ahead = None if server is None else _max_ahead_ms(statement.options)
+        definition = StreamDefinition(row_type, origin, server, options, max_ahead)
+    else:
+        definition = TableDefinition(row_type, key, origin, server, options)
+    if server is None and statement.options:
+        item = statement.options[0]
+        raise StatementError(
+            f'option "{item.name}" is for a foreign {statement.kind.value}', place=item.place
+        )
+    return _create(catalog, statement.name, statement.replace, definition)
+
+
+def _row_type(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tuple[RowType, tuple[int, ...]]:
+    """Give the row type of declared columns and where the PRIMARY KEY is."""
+    _distinct([column.name for column in columns])
+    for column in columns:
+        if column.name.text == ROWTIME:
+            raise StatementError("ROWTIME is there in every row and is not declared", place=column.name.place)
+    if not columns:
+        raise StatementError("there is no column", place=key[0].place)
+    names = [column.name.text for column in columns]
+    _distinct(key)
+    for name in key:
+        if name.text not in names:
+            raise StatementError(
+                f'column "{name.text}" of the PRIMARY KEY does not exist',
+                place=name.place,
+                hint=did_you_mean(name.text, names),
+            )
+    in_key = {name.text for name in key}
+    fields = tuple(
+        Field(column.name.text, column.type, column.nullable and column.name.text not in in_key)
+        for column in columns
+    )
+    return RowType(fields), tuple(names.index(name.text) for name in key)
+
+
+def _distinct(names: Iterable[Name]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name.text in seen:
+            raise StatementError(f'column "{name.text}" stands twice', place=name.place)
+        seen.add(name.text)
+
+
+def _max_ahead_ms(options: Sequence[OptionItem]) -> int:
+    for item in options:
+        if item.name == MAX_AHEAD:
+            try:
+                return interval_text_ms(item.value)
+            except ValueError as error:
+                raise StatementError(f'option "{MAX_AHEAD}": {error}', place=item.place) from error
+    return interval_text_ms(DEFAULT_MAX_AHEAD)
+
+
+def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: Definition) -> Catalog:
+    key = catalog.key(name)
+    there = catalog.objects.get(key)
+    shown = relation_name(key)
+    if key[0] == SYSTEM_SCHEMA:
+        raise StatementError(f'schema "{SYSTEM_SCHEMA}" belongs to the system', place=name.place)
+    if there is not None and not replaced:
+        kind = definition.kind.value
+        hint = f"CREATE OR REPLACE {kind.upper()} replaces it." if there.kind is definition.kind else None
+        raise StatementError(f'{there.kind.value} "{shown}" is there already', place=name.place, hint=hint)
+    if there is not None and there.kind is not definition.kind:
+        raise StatementError(
+            f'"{shown}" is a {there.kind.value} and cannot be replaced by a {definition.kind.value}',
+            place=name.place,
+        )
+    return catalog.define(key, definition)
+
+
+def _insert(catalog: Catalog, statement: InsertValues) -> Catalog:
+    key, found = catalog.find(statement.target, "table")
+    shown = relation_name(key)
+    if not isinstance(found, TableDefinition) or found.server is not None:
+        hint = None
+        if found.kind is ObjectKind.STREAM:
+            hint = "Rows of a stream come from its producers, pumps or a scenario."
+        raise StatementError(
+            f'INSERT of values into {found.kind.value} "{shown}" is not supported yet',
+            place=statement.target.place,
+            hint=hint,
+        )
+    rows = inserted_rows(statement, found.row_type, found.key, shown)
+    return catalog.define(key, replace(found, rows=found.rows + rows))
+
+
+# ----------------------------------------------------------------------- drop
+
+
+def _drop(catalog: Catalog, statement: Drop) -> Catalog:
+    name, place = statement.name, statement.name.place
+    if statement.kind is ObjectKind.SCHEMA:
+        return _drop_schema(catalog, statement, _single(name, "a schema"))
+    if statement.kind is ObjectKind.SERVER:
+        server = _single(name, "a server")
+        if server not in catalog.servers:
+            if statement.if_exists:
+                return catalog
+            raise StatementError(
+                f'server "{server}" does not exist',
+                place=place,
+                hint=did_you_mean(server, catalog.servers),
+            )
+        users = [
+            relation_name(key)
+            for key, found in catalog.objects.items()
+            if isinstance(found, StreamDefinition | TableDefinition) and found.server == server
+        ]
+        _refuse_if_used(f'server "{server}"', users, place)
+        return replace(
+            catalog, servers={other: kept for other, kept in catalog.servers.items() if other != server}
+        )
+    if statement.if_exists and catalog.key(name) not in catalog.objects:
+        return catalog
+    key, found = catalog.find(name, statement.kind.value)
+    if found.kind is not statement.kind:
+        raise StatementError(
+            f'"{relation_name(key)}" is a {found.kind.value}, not a {statement.kind.value}', place=place
+        )
+    return catalog.without(key)
+
+
+def _drop_schema(catalog: Catalog, statement: Drop, schema: str) -> Catalog:
+    place = statement.name.place
+    if schema not in catalog.schemas:
+        if statement.if_exists:
+            return catalog
+        raise StatementError(
+            f'schema "{schema}" does not exist', place=place, hint=did_you_mean(schema, catalog.schemas)
+        )
+    users = [relation_name(key) for key in catalog.objects if key[0] == schema]
+    _refuse_if_used(f'schema "{schema}"', users, place)
+    if schema == catalog.current:
+        raise StatementError(f'schema "{schema}" is the one that is set', place=place)
+    return replace(catalog, schemas=tuple(other for other in catalog.schemas if other != schema))
+
+
+def refuse_drop_of_used(catalog: Catalog, key: Key, readers: Iterable[Key], place: Place) -> None:
+    """Refuse to drop what other definitions read or write.
+
+    Raises:
+      StatementError: naming them.
+    """
+    found = catalog.objects[key]
+    users = [relation_name(reader) for reader in readers if reader != key]
+    _refuse_if_used(f'{found.kind.value} "{relation_name(key)}"', users, place)
+
+
+def _refuse_if_used(what: str, users: Sequence[str], place: Place) -> None:
+    if users:
+        shown = ", ".join(f'"{user}"' for user in sorted(users))
+        raise StatementError(f"{what} is used by {shown}", place=place, hint="Drop these first.")

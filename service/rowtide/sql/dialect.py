@@ -1,0 +1,244 @@
+"""The words of our SQL: what the tokens are, and which words cannot be names.
+
+sqlglot cuts the text. The grammar (``expression_grammar``, ``query_grammar``,
+``statement_grammar``) is our own and strict: sqlglot's own reads over a comma
+too many, a missing AND of BETWEEN or a missing parenthesis, and gives most
+nodes no place (docs/decisions/0001).
+
+Invariants, checked by tests/unit/sql/test_dialect.py:
+
+* every token knows its place, counted in lines as ``str.splitlines`` cuts them;
+* unquoted names are folded to upper case, quoted ones stay as they stand;
+* what is no token of ours is refused at its place.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import Tokenizer
+
+from rowtide.errors import Place, StatementError
+
+MAX_STATEMENT_CHARS = 4_000_000
+"""The most text that one call reads: ten times the largest pipeline we can think of."""
+
+
+class TokenKind(Enum):
+    """What a token is."""
+
+    WORD = "word"
+    """A keyword or an unquoted name; ``text`` is folded to upper case."""
+    QUOTED = "quoted name"
+    STRING = "string"
+    NUMBER = "number"
+    SYMBOL = "symbol"
+    END = "end"
+    """Behind the last token of a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token. ``start`` and ``end`` are offsets in the text, ``end`` exclusive."""
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+
+    @property
+    def shown(self) -> str:
+        """The token as a message names it."""
+        match self.kind:
+            case TokenKind.STRING:
+                return f"'{self.text}'"
+            case TokenKind.END:
+                return "the end of the statement"
+            case _:
+                return f'"{self.text}"'
+
+
+class _Tokenizer(Tokenizer):
+    """sqlglot's scanner without keywords: every word is a word, and the grammar knows what it means."""
+
+    SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {
+        "(": TokenType.L_PAREN,
+        ")": TokenType.R_PAREN,
+        ",": TokenType.COMMA,
+        ".": TokenType.DOT,
+        ";": TokenType.SEMICOLON,
+        "*": TokenType.STAR,
+        "+": TokenType.PLUS,
+        "-": TokenType.DASH,
+        "/": TokenType.SLASH,
+        "%": TokenType.MOD,
+        "=": TokenType.EQ,
+        "<": TokenType.LT,
+        ">": TokenType.GT,
+        "'": TokenType.UNKNOWN,
+        '"': TokenType.UNKNOWN,
+    }
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {
+        "||": TokenType.DPIPE,
+        "<>": TokenType.NEQ,
+        "!=": TokenType.NEQ,
+        "<=": TokenType.LTE,
+        ">=": TokenType.GTE,
+    }
+    QUOTES: ClassVar[list[tuple[str, str] | str]] = ["'"]
+    IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"']
+    STRING_ESCAPES: ClassVar[list[str]] = ["'"]
+    COMMENTS: ClassVar[list[str | tuple[str, str]]] = ["--", ("/*", "*/")]
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    COMMAND_PREFIX_TOKENS: ClassVar[set[TokenType]] = set()
+    NUMERIC_LITERALS: ClassVar[dict[str, str]] = {}
+    HINT_START: ClassVar[str] = "\0"
+
+
+_SYMBOLS = frozenset(
+    {
+        TokenType.L_PAREN,
+        TokenType.R_PAREN,
+        TokenType.COMMA,
+        TokenType.DOT,
+        TokenType.SEMICOLON,
+        TokenType.STAR,
+        TokenType.PLUS,
+        TokenType.DASH,
+        TokenType.SLASH,
+        TokenType.MOD,
+        TokenType.EQ,
+        TokenType.LT,
+        TokenType.GT,
+        TokenType.DPIPE,
+        TokenType.NEQ,
+        TokenType.LTE,
+        TokenType.GTE,
+    }
+)
+_WORD = re.compile(r"[^\W\d]\w*\Z")
+_PLAIN = re.compile(r"[\w.'\" ]")
+_NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z")
+
+RESERVED = frozenset(
+    word
+    for word in """
+    ALL AND ANY AS ASC BETWEEN BY CASE CAST CREATE CROSS DELETE DESC DISTINCT DROP ELSE EMIT END ESCAPE
+    EXCEPT EXISTS FALSE FETCH FOR FROM FULL GROUP HAVING IN INNER INSERT INTERSECT INTERVAL INTO IS JOIN
+    LATERAL LEFT LIKE LIMIT MERGE NATURAL NOT NULL OFFSET ON OR ORDER OUTER OVER PARTITION PRIMARY RIGHT
+    SELECT SET SOME STREAM TABLE THEN TRUE UNION UNIQUE UPDATE USING VALUES WHEN WHERE WINDOW WITH WITHIN
+    """.split()  # noqa: SIM905 - a table of words reads better than a list of strings
+)
+"""Words that are a name only in double quotes."""
+
+
+class Places:
+    """Turns offsets of one text into lines and columns."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0]
+        for line in text.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+        self._length = len(text)
+
+    def place(self, start: int, end: int) -> Place:
+        """Give the place of the characters from ``start`` to ``end`` (exclusive), cut at the line's end."""
+        line = bisect_right(self._starts, min(start, self._length)) - 1
+        # An offset behind the last line break of the text belongs to the line before it.
+        if line == len(self._starts) - 1 and line > 0 and start >= self._length:
+            line -= 1
+        begin = self._starts[line]
+        stop = self._starts[line + 1] if line + 1 < len(self._starts) else self._length
+        return Place(line + 1, start - begin + 1, max(1, min(end, stop) - start))
+
+
+def tokenize(text: str) -> tuple[list[Token], Places]:
+    """Cut ``text`` into tokens, comments and blanks left out.
+
+    Raises:
+      StatementError: for a character that no token begins with, an open string
+        or comment, or a malformed number; with its place.
+    """
+    places = Places(text)
+    if len(text) > MAX_STATEMENT_CHARS:
+        raise StatementError(
+            f"the text has {len(text)} characters, {MAX_STATEMENT_CHARS} are allowed", place=Place(1, 1)
+        )
+    try:
+        raw = _Tokenizer().tokenize(text)
+    except SqlglotError as error:
+        start = _open_delimiter(text)
+        raise StatementError(
+            "a string, quoted name or comment that begins here is not closed",
+            place=places.place(start, start + 1),
+        ) from error
+    tokens: list[Token] = []
+    for found in raw:
+        start, end = found.start, found.end + 1
+        made = _token(found.token_type, found.text, start, end, text)
+        if made is None:
+            raise _unknown(text, found.token_type, start, end, places)
+        before = tokens[-1] if tokens and tokens[-1].end == start else None
+        if made.kind is TokenKind.NUMBER and before is not None and before.text == ".":
+            tokens.pop()
+            made = Token(TokenKind.NUMBER, text[before.start : end], before.start, end)
+            before = tokens[-1] if tokens and tokens[-1].end == made.start else None
+        if before is not None and before.kind is TokenKind.NUMBER and made.kind in _NEVER_AFTER_NUMBER:
+            raise _malformed_number(text, before.start, made.end, places)
+        tokens.append(made)
+    return tokens, places
+
+
+_NEVER_AFTER_NUMBER = (TokenKind.WORD, TokenKind.NUMBER, TokenKind.QUOTED)
+
+
+def _token(kind: TokenType, text: str, start: int, end: int, source: str) -> Token | None:
+    """Give our token for one of sqlglot's, or None if it is none of ours."""
+    if kind is TokenType.STRING and source[start] == "'":
+        return Token(TokenKind.STRING, text, start, end)
+    if kind is TokenType.IDENTIFIER:
+        return Token(TokenKind.QUOTED, text, start, end)
+    if kind is TokenType.NUMBER and _NUMBER.match(source[start:end]):
+        return Token(TokenKind.NUMBER, source[start:end], start, end)
+    if kind in _SYMBOLS:
+        return Token(TokenKind.SYMBOL, source[start:end], start, end)
+    if kind is TokenType.VAR and _WORD.match(text):
+        return Token(TokenKind.WORD, text.upper(), start, end)
+    return None
+
+
+def _malformed_number(text: str, start: int, end: int, places: Places) -> StatementError:
+    return StatementError(f'malformed number "{text[start:end]}"', place=places.place(start, end))
+
+
+def _unknown(text: str, kind: TokenType, start: int, end: int, places: Places) -> StatementError:
+    """Give the error for a token that is none of ours, at the first character that is not."""
+    if kind is TokenType.NUMBER:
+        return _malformed_number(text, start, end, places)
+    wrong = next((at for at in range(start, end) if not _PLAIN.match(text[at])), start)
+    return StatementError(f"unexpected character {text[wrong]!r}", place=places.place(wrong, wrong + 1))
+
+
+def _open_delimiter(text: str) -> int:
+    """Find where the string, quoted name or comment begins that the text does not close."""
+    closing = {"'": "'", '"': '"', "/*": "*/"}
+    position = 0
+    while position < len(text):
+        opened = next((mark for mark in closing if text.startswith(mark, position)), None)
+        if text.startswith("--", position):
+            line_end = text.find("\n", position)
+            position = len(text) if line_end < 0 else line_end + 1
+        elif opened is None:
+            position += 1
+        else:
+            closed = text.find(closing[opened], position + len(opened))
+            if closed < 0:
+                return position
+            position = closed + len(closing[opened])
+    return max(0, len(text) - 1)

@@ -1,0 +1,532 @@
+"""The grammar of expressions: tokens -> syntax.
+
+Precedence from loose to tight: OR, AND, NOT, predicates and comparisons
+(which do not chain), ``||`` with + and -, then * / %, then signs.
+"""
+
+from __future__ import annotations
+
+from rowtide.errors import StatementError
+from rowtide.rows.types import (
+    DATE,
+    INTERVAL_DAY,
+    INTERVAL_MONTH,
+    MAX_DECIMAL_PRECISION,
+    TIME,
+    TIMESTAMP,
+    Kind,
+    Type,
+    decimal,
+)
+from rowtide.rowtime.period import CalendarUnit
+from rowtide.sql import literals
+from rowtide.sql.cursor import Cursor
+from rowtide.sql.dialect import Token, TokenKind
+from rowtide.sql.syntax import (
+    Between,
+    Binary,
+    BooleanLiteral,
+    Case,
+    Cast,
+    ColumnRef,
+    Expression,
+    Extract,
+    FunctionCall,
+    InList,
+    IsDistinct,
+    IsTest,
+    Like,
+    Name,
+    NullLiteral,
+    NumberLiteral,
+    Rounded,
+    Stepped,
+    StringLiteral,
+    TypedLiteral,
+    Unary,
+)
+
+_COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
+_EXTRACTED = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "HOUR", "MINUTE", "SECOND", "EPOCH")
+_NILADIC = ("CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP", "LOCALTIME")
+MAX_TEXT_LENGTH = 2**31 - 1
+
+
+class ExpressionGrammar:
+    """Reads expressions and types from a cursor."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+
+    # ---------------------------------------------------------- precedence
+
+    def expression(self) -> Expression:
+        """Read one expression."""
+        self.cursor.enter()
+        first = self.cursor.current
+        left = self._conjunction()
+        while self.cursor.accept("OR"):
+            left = Binary("OR", left, self._conjunction(), self.cursor.span(first))
+        self.cursor.leave()
+        return left
+
+    def _conjunction(self) -> Expression:
+        first = self.cursor.current
+        left = self._negation()
+        while self.cursor.accept("AND"):
+            left = Binary("AND", left, self._negation(), self.cursor.span(first))
+        return left
+
+    def _negation(self) -> Expression:
+        first = self.cursor.current
+        if not self.cursor.accept("NOT"):
+            return self._predicate()
+        self.cursor.enter()
+        operand = self._negation()
+        self.cursor.leave()
+        return Unary("NOT", operand, self.cursor.span(first))
+
+    def _predicate(self) -> Expression:
+        first = self.cursor.current
+        left = self._sum()
+        if self.cursor.is_symbol(*_COMPARISONS):
+            operator = self.cursor.advance().text
+            right = self._sum()
+            left = Binary("<>" if operator == "!=" else operator, left, right, self.cursor.span(first))
+            if self.cursor.is_symbol(*_COMPARISONS):
+                raise self.cursor.fail("comparisons do not chain", hint="Combine two comparisons with AND.")
+        while True:
+            after = self._suffix(left, first)
+            if after is None:
+                return left
+            left = after
+
+    def _suffix(self, left: Expression, first: Token) -> Expression | None:
+        """Read IS, BETWEEN, IN or LIKE behind ``left``; None if none of them follows."""
+        cursor = self.cursor
+        if cursor.accept("IS"):
+            negated = cursor.accept("NOT")
+            if cursor.accept("DISTINCT", "FROM"):
+                return IsDistinct(left, self._sum(), negated, cursor.span(first))
+            test = cursor.one_of("NULL", "TRUE", "FALSE", "UNKNOWN")
+            if test is None:
+                raise cursor.unexpected("NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
+            return IsTest(left, test, negated, cursor.span(first))
+        if cursor.is_word("NOT") and not any(
+            cursor.is_word(word, ahead=1) for word in ("BETWEEN", "IN", "LIKE", "SIMILAR")
+        ):
+            raise cursor.unexpected("a comparison")
+        negated = cursor.accept("NOT")
+        if cursor.accept("BETWEEN"):
+            if cursor.is_word("SYMMETRIC") or cursor.is_word("ASYMMETRIC"):
+                raise cursor.unsupported(f"BETWEEN {cursor.current.text} is")
+            low = self._sum()
+            cursor.expect("AND")
+            return Between(left, low, self._sum(), negated, cursor.span(first))
+        if cursor.accept("IN"):
+            return self._in(left, negated, first)
+        if cursor.accept("LIKE"):
+            pattern = self._sum()
+            escape = self._sum() if cursor.accept("ESCAPE") else None
+            return Like(left, pattern, escape, negated, cursor.span(first))
+        if cursor.is_word("SIMILAR", "TO"):
+            raise cursor.unsupported("SIMILAR TO is")
+        return None
+
+    def _in(self, left: Expression, negated: bool, first: Token) -> Expression:
+        cursor = self.cursor
+        cursor.expect_symbol("(")
+        if cursor.is_word("SELECT"):
+            raise cursor.unsupported("IN with a query is", hint="Join with the query instead.")
+        items = cursor.comma_list(self.expression)
+        cursor.expect_symbol(")")
+        return InList(left, items, negated, cursor.span(first))
+
+    def _sum(self) -> Expression:
+        first = self.cursor.current
+        left = self._product()
+        while self.cursor.is_symbol("+", "-", "||"):
+            operator = self.cursor.advance().text
+            left = Binary(operator, left, self._product(), self.cursor.span(first))
+        return left
+
+    def _product(self) -> Expression:
+        first = self.cursor.current
+        left = self._signed()
+        while self.cursor.is_symbol("*", "/", "%"):
+            operator = self.cursor.advance().text
+            left = Binary(operator, left, self._signed(), self.cursor.span(first))
+        return left
+
+    def _signed(self) -> Expression:
+        first = self.cursor.current
+        if not self.cursor.is_symbol("+", "-"):
+            return self._primary()
+        operator = self.cursor.advance().text
+        self.cursor.enter()
+        operand = self._signed()
+        self.cursor.leave()
+        return Unary(operator, operand, self.cursor.span(first))
+
+    # ------------------------------------------------------------ primaries
+
+    def _primary(self) -> Expression:
+        cursor = self.cursor
+        token = cursor.current
+        if token.kind is TokenKind.NUMBER:
+            return NumberLiteral(cursor.advance().text, cursor.place_of(token))
+        if token.kind is TokenKind.STRING:
+            return StringLiteral(cursor.advance().text, cursor.place_of(token))
+        if cursor.accept_symbol("("):
+            if cursor.is_word("SELECT"):
+                raise cursor.unsupported(
+                    "a query inside of an expression is", hint="Join with the query instead."
+                )
+            inner = self.expression()
+            if cursor.is_symbol(","):
+                raise cursor.unsupported("a row of values in an expression is")
+            cursor.expect_symbol(")")
+            return inner
+        if token.kind is TokenKind.WORD:
+            special = self._word(token)
+            if special is not None:
+                return special
+        if not cursor.is_name():
+            raise cursor.unexpected("an expression")
+        if cursor.ahead(1).kind is TokenKind.SYMBOL and cursor.ahead(1).text == "(":
+            return self._call(token)
+        return self.column()
+
+    def _word(self, token: Token) -> Expression | None:
+        """Read what a keyword begins; None if the word is a name."""
+        cursor = self.cursor
+        following = cursor.ahead(1)
+        match token.text:
+            case "NULL":
+                cursor.advance()
+                return NullLiteral(cursor.place_of(token))
+            case "TRUE" | "FALSE" | "UNKNOWN":
+                cursor.advance()
+                return BooleanLiteral(
+                    None if token.text == "UNKNOWN" else token.text == "TRUE", cursor.place_of(token)
+                )
+            case "CASE":
+                return self._case()
+            case "CAST":
+                return self._cast()
+            case "INTERVAL":
+                return self.interval()
+            case "EXISTS":
+                raise cursor.unsupported("EXISTS is")
+            case "DATE" | "TIME" | "TIMESTAMP" if following.kind is TokenKind.STRING:
+                return self._datetime()
+            case "CURSOR" | "TABLE" if following.text == "(":
+                raise cursor.unsupported(f"{token.text}(...) is")
+        if token.text in _NILADIC and following.text != "(":
+            cursor.advance()
+            return FunctionCall(token.text, (), cursor.place_of(token))
+        return None
+
+    def column(self) -> ColumnRef:
+        """Read the name of a column, with a dot for each qualifier."""
+        cursor = self.cursor
+        first = cursor.current
+        parts = [cursor.name("the name of a column")]
+        while cursor.accept_symbol("."):
+            parts.append(cursor.name("the name of a column"))
+        return ColumnRef(tuple(parts), cursor.span(first))
+
+    def _case(self) -> Case:
+        cursor = self.cursor
+        first = cursor.expect("CASE")
+        operand = None if cursor.is_word("WHEN") else self.expression()
+        branches = []
+        while cursor.accept("WHEN"):
+            condition = self.expression()
+            cursor.expect("THEN")
+            branches.append((condition, self.expression()))
+        if not branches:
+            raise cursor.unexpected('"WHEN"')
+        otherwise = self.expression() if cursor.accept("ELSE") else None
+        cursor.expect("END")
+        return Case(operand, tuple(branches), otherwise, cursor.span(first))
+
+    def _cast(self) -> Cast:
+        cursor = self.cursor
+        first = cursor.expect("CAST")
+        cursor.expect_symbol("(")
+        operand = self.expression()
+        cursor.expect("AS")
+        target = self.type()
+        cursor.expect_symbol(")")
+        return Cast(operand, target, cursor.span(first))
+
+    def _datetime(self) -> TypedLiteral:
+        cursor = self.cursor
+        first = cursor.advance()
+        text = cursor.advance().text
+        try:
+            match first.text:
+                case "DATE":
+                    return TypedLiteral(literals.date_days(text), DATE, cursor.span(first))
+                case "TIME":
+                    return TypedLiteral(literals.time_ms(text), TIME, cursor.span(first))
+                case _:
+                    return TypedLiteral(literals.timestamp_ms(text), TIMESTAMP, cursor.span(first))
+        except ValueError as error:
+            raise StatementError(str(error), place=cursor.span(first)) from error
+
+    def interval(self) -> TypedLiteral:
+        """Read INTERVAL [sign] '..' unit [TO unit]."""
+        cursor = self.cursor
+        first = cursor.expect("INTERVAL")
+        sign = -1 if cursor.accept_symbol("-") else 1
+        if sign > 0:
+            cursor.accept_symbol("+")
+        text = cursor.string("the length of the interval in single quotes")
+        unit = self._interval_unit()
+        to = self._interval_unit() if cursor.accept("TO") else None
+        try:
+            value = sign * literals.interval(text, unit, to)
+        except ValueError as error:
+            raise StatementError(str(error), place=cursor.span(first)) from error
+        of = INTERVAL_DAY if unit in literals.MS else INTERVAL_MONTH
+        return TypedLiteral(value, of, cursor.span(first))
+
+    def _interval_unit(self) -> str:
+        cursor = self.cursor
+        token = cursor.current
+        word = token.text.removesuffix("S") if token.kind is TokenKind.WORD else ""
+        if word not in literals.MS and word not in literals.MONTHS:
+            raise cursor.unexpected("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
+        if word != token.text:
+            raise cursor.fail(f'there is no unit "{token.text}"', hint=f"Write {word}.")
+        cursor.advance()
+        if cursor.accept_symbol("("):
+            # The precision of an interval only limits how it is written.
+            cursor.comma_list(lambda: self._digits("the precision of the interval"))
+            cursor.expect_symbol(")")
+        return word
+
+    # ------------------------------------------------------------ functions
+
+    def _call(self, token: Token) -> Expression:
+        cursor = self.cursor
+        name = cursor.name("the name of a function")
+        cursor.expect_symbol("(")
+        match name.text if token.kind is TokenKind.WORD else "":
+            case "FLOOR" | "CEIL" | "CEILING":
+                return self._floor(token, "FLOOR" if name.text == "FLOOR" else "CEIL")
+            case "STEP":
+                operand = self.expression()
+                cursor.expect("BY")
+                length = self.expression()
+                cursor.expect_symbol(")")
+                return Stepped(operand, length, cursor.span(token))
+            case "EXTRACT":
+                unit = cursor.one_of(*_EXTRACTED)
+                if unit is None:
+                    raise cursor.unexpected("a unit such as YEAR or HOUR")
+                cursor.expect("FROM")
+                operand = self.expression()
+                cursor.expect_symbol(")")
+                return Extract(unit, operand, cursor.span(token))
+            case "TRIM":
+                return self._trim(token)
+            case "POSITION":
+                needle = self._sum()
+                cursor.expect("IN")
+                args: tuple[Expression, ...] = (needle, self.expression())
+                cursor.expect_symbol(")")
+                return FunctionCall("POSITION", args, cursor.span(token))
+            case "SUBSTRING":
+                return self._listed(token, "SUBSTRING", ("FROM", "FOR"))
+            case "OVERLAY":
+                return self._listed(token, "OVERLAY", ("PLACING", "FROM", "FOR"))
+        return self._plain_call(token, name)
+
+    def _plain_call(self, token: Token, name: Name) -> FunctionCall:
+        """Read the arguments of ``name`` and what may follow an aggregate."""
+        cursor = self.cursor
+        star = cursor.accept_symbol("*")
+        distinct = not star and cursor.accept("DISTINCT")
+        if not star and not distinct:
+            cursor.accept("ALL")
+        if cursor.is_word("SELECT") or cursor.is_word("CURSOR"):
+            raise cursor.unsupported("a query as an argument is")
+        args = () if star or cursor.is_symbol(")") else cursor.comma_list(self.expression)
+        if cursor.is_word("ORDER"):
+            raise cursor.unsupported("ORDER BY inside of an aggregate is")
+        cursor.expect_symbol(")")
+        if cursor.is_word("WITHIN", "GROUP"):
+            raise cursor.unsupported("WITHIN GROUP is")
+        condition = None
+        if cursor.is_word("FILTER") and cursor.ahead(1).text == "(":
+            cursor.advance()
+            cursor.expect_symbol("(")
+            cursor.expect("WHERE")
+            condition = self.expression()
+            cursor.expect_symbol(")")
+        if cursor.is_word("IGNORE", "NULLS") or cursor.is_word("RESPECT", "NULLS"):
+            raise cursor.unsupported(f"{cursor.current.text} NULLS is")
+        if cursor.is_word("OVER"):
+            raise cursor.unsupported(
+                "windows (OVER) are",
+                hint="GROUP BY FLOOR(ROWTIME TO MINUTE) gives one row a minute.",
+            )
+        return FunctionCall(name.text, args, cursor.span(token), star, distinct, condition)
+
+    def _floor(self, token: Token, function: str) -> Expression:
+        cursor = self.cursor
+        operand = self.expression()
+        if not cursor.accept("TO"):
+            args = [operand]
+            while cursor.accept_symbol(","):
+                args.append(self.expression())
+            cursor.expect_symbol(")")
+            if cursor.is_word("TO"):
+                raise cursor.fail(
+                    "the unit stands inside of the parentheses",
+                    hint=f"Write {function}(ROWTIME TO {cursor.ahead(1).text}).",
+                )
+            return FunctionCall(function, tuple(args), cursor.span(token))
+        word = cursor.one_of(*(unit.value for unit in CalendarUnit))
+        if word is None:
+            raise cursor.unexpected("SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER or YEAR")
+        cursor.expect_symbol(")")
+        return Rounded(function, operand, CalendarUnit(word), cursor.span(token))
+
+    def _trim(self, token: Token) -> FunctionCall:
+        cursor = self.cursor
+        side = cursor.one_of("BOTH", "LEADING", "TRAILING")
+        characters: Expression = StringLiteral(" ", cursor.place_of(token))
+        if side is not None and cursor.accept("FROM"):
+            text = self.expression()
+        else:
+            text = self.expression()
+            if cursor.accept("FROM"):
+                characters, text = text, self.expression()
+            elif side is not None:
+                raise cursor.unexpected('"FROM"')
+        cursor.expect_symbol(")")
+        name = {"LEADING": "TRIM_LEADING", "TRAILING": "TRIM_TRAILING"}.get(side or "", "TRIM")
+        return FunctionCall(name, (text, characters), cursor.span(token))
+
+    def _listed(self, token: Token, name: str, words: tuple[str, ...]) -> FunctionCall:
+        """Read ``f(x WORD y WORD z)``, where later words may be left out, or plain commas."""
+        cursor = self.cursor
+        args = [self._sum()]
+        if cursor.is_symbol(","):
+            while cursor.accept_symbol(","):
+                args.append(self._sum())
+        else:
+            for word in words:
+                if cursor.accept(word):
+                    args.append(self._sum())
+                elif word != "FOR":
+                    raise cursor.unexpected(f'"{word}"')
+        cursor.expect_symbol(")")
+        return FunctionCall(name, tuple(args), cursor.span(token))
+
+    # ---------------------------------------------------------------- types
+
+    def type(self) -> Type:
+        """Read the name of a type."""
+        cursor = self.cursor
+        token = cursor.current
+        word = token.text if token.kind is TokenKind.WORD else ""
+        plain = _PLAIN_TYPES.get(word)
+        if plain is not None:
+            cursor.advance()
+            if word == "DOUBLE":
+                cursor.accept("PRECISION")
+            if plain in (TIME, TIMESTAMP):
+                self._millisecond_precision(word)
+            return plain
+        match word:
+            case "DECIMAL" | "NUMERIC" | "DEC":
+                cursor.advance()
+                return self._decimal(token)
+            case "VARCHAR" | "VARBINARY":
+                cursor.advance()
+                return Type(Kind[word], self._length())
+            case "CHAR" | "CHARACTER" | "BINARY":
+                cursor.advance()
+                family = "BINARY" if word == "BINARY" else "CHAR"
+                if cursor.accept("VARYING"):
+                    return Type(Kind["VAR" + family], self._length())
+                return Type(Kind[family], self._length() or 1)
+            case "INTERVAL":
+                cursor.advance()
+                unit = self._interval_unit()
+                to = self._interval_unit() if cursor.accept("TO") else unit
+                if (unit in literals.MS) != (to in literals.MS):
+                    raise cursor.fail(f"there are no intervals of {unit} TO {to}", token=token)
+                return INTERVAL_DAY if unit in literals.MS else INTERVAL_MONTH
+        if cursor.is_name():
+            raise cursor.fail(f'there is no type "{token.text}"', hint=f"Types are {_TYPE_NAMES}.")
+        raise cursor.unexpected("a type")
+
+    def _decimal(self, first: Token) -> Type:
+        cursor = self.cursor
+        precision, scale = MAX_DECIMAL_PRECISION, 0
+        if cursor.accept_symbol("("):
+            precision = self._digits("the digits of the DECIMAL")
+            if cursor.accept_symbol(","):
+                scale = self._digits("the digits after the point")
+            cursor.expect_symbol(")")
+        if not 1 <= precision <= MAX_DECIMAL_PRECISION or scale > precision:
+            raise StatementError(
+                f"there is no DECIMAL({precision}, {scale})",
+                place=cursor.span(first),
+                hint=f"It has 1 to {MAX_DECIMAL_PRECISION} digits, and no more of them after the point.",
+            )
+        return decimal(precision, scale)
+
+    def _length(self) -> int | None:
+        """Read ``(n)`` if it follows."""
+        cursor = self.cursor
+        if not cursor.accept_symbol("("):
+            return None
+        token = cursor.current
+        length = self._digits("a length")
+        if not 1 <= length <= MAX_TEXT_LENGTH:
+            raise cursor.fail(f"a length of {length} is not possible", token=token)
+        cursor.expect_symbol(")")
+        return length
+
+    def _millisecond_precision(self, word: str) -> None:
+        """Read ``(3)`` and WITHOUT TIME ZONE if they follow; refuse any other precision and zone."""
+        cursor = self.cursor
+        if cursor.accept_symbol("("):
+            token = cursor.current
+            if self._digits("a precision") != 3:
+                raise cursor.fail(f"{word} has milliseconds, no other precision", token=token)
+            cursor.expect_symbol(")")
+        if cursor.is_word("WITH", "TIME", "ZONE"):
+            raise cursor.unsupported(f"{word} WITH TIME ZONE is", hint="All times are UTC.")
+        cursor.accept("WITHOUT", "TIME", "ZONE")
+
+    def _digits(self, what: str) -> int:
+        token = self.cursor.current
+        if token.kind is not TokenKind.NUMBER or not token.text.isdigit() or len(token.text) > 10:
+            raise self.cursor.unexpected(what)
+        self.cursor.advance()
+        return int(token.text)
+
+
+_PLAIN_TYPES = {
+    "BOOLEAN": Type(Kind.BOOLEAN),
+    "TINYINT": Type(Kind.TINYINT),
+    "SMALLINT": Type(Kind.SMALLINT),
+    "INTEGER": Type(Kind.INTEGER),
+    "INT": Type(Kind.INTEGER),
+    "BIGINT": Type(Kind.BIGINT),
+    "REAL": Type(Kind.REAL),
+    "FLOAT": Type(Kind.DOUBLE),
+    "DOUBLE": Type(Kind.DOUBLE),
+    "DATE": DATE,
+    "TIME": TIME,
+    "TIMESTAMP": TIMESTAMP,
+}
+_TYPE_NAMES = ", ".join(kind.value for kind in Kind if "INTERVAL" not in kind.value) + " and INTERVAL"

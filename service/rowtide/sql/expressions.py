@@ -1,0 +1,539 @@
+"""Expressions: syntax -> the typed tree of ``rowtide.expr``.
+
+What the tree has no function for is written with what it has: BETWEEN as two
+comparisons, IN as several, CASE x WHEN as CASE WHEN, NULLIF as CASE.
+
+An untyped NULL takes the type of what stands beside it; where nothing says
+which, it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.functions import FUNCTIONS, common_type, resolve
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.rows.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    MAX_DECIMAL_PRECISION,
+    VARCHAR,
+    Kind,
+    Type,
+    decimal,
+)
+from rowtide.sql.aggregates import AGGREGATES, LATER, ONLY_OVER, AggregateList, result_type
+from rowtide.sql.scope import Scope
+from rowtide.sql.suggestions import did_you_mean
+from rowtide.sql.syntax import (
+    Between,
+    Binary,
+    BooleanLiteral,
+    Case,
+    Cast,
+    ColumnRef,
+    Expression,
+    Extract,
+    FunctionCall,
+    InList,
+    IsDistinct,
+    IsTest,
+    Like,
+    NullLiteral,
+    NumberLiteral,
+    Rounded,
+    Stepped,
+    StringLiteral,
+    TypedLiteral,
+    Unary,
+)
+
+UNTYPED_NULL = Literal(None, Type(Kind.VARCHAR, -1))
+"""NULL of which nothing has said the type yet; never in a finished tree."""
+
+_CLOCKS = ("CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIME")
+
+
+class ExpressionPlanner:
+    """Resolves and types expressions over the rows of one scope.
+
+    ``clause`` names where the expression stands, for the message that refuses an aggregate there.
+    """
+
+    def __init__(self, scope: Scope, clause: str) -> None:
+        self._scope = scope
+        self._clause = clause
+
+    def plan(self, syntax: Expression) -> Expr:
+        """Give the typed tree of ``syntax``; an untyped NULL is refused.
+
+        Raises:
+          StatementError: a name or function does not exist, or types do not fit; with its place.
+        """
+        typed = self._plan(syntax)
+        if typed == UNTYPED_NULL:
+            raise StatementError(
+                "NULL has no type here", place=syntax.place, hint="Write CAST(NULL AS type)."
+            )
+        return typed
+
+    def plan_as(self, syntax: Expression, wanted: Type) -> Expr:
+        """Give the typed tree of ``syntax``; an untyped NULL is one of type ``wanted``."""
+        typed = self._plan(syntax)
+        return Literal(None, wanted) if typed == UNTYPED_NULL else typed
+
+    def condition(self, syntax: Expression) -> Expr:
+        """Give the typed tree of a condition.
+
+        Raises:
+          StatementError: it is not BOOLEAN.
+        """
+        typed = self.plan_as(syntax, BOOLEAN)
+        if typed.type.kind is not Kind.BOOLEAN:
+            raise StatementError(f"a condition is BOOLEAN, this is {typed.type}", place=syntax.place)
+        return typed
+
+    # ---------------------------------------------------------------- nodes
+
+    def _plan(self, syntax: Expression) -> Expr:
+        match syntax:
+            case ColumnRef():
+                return self._column(syntax)
+            case NumberLiteral():
+                return _number(syntax)
+            case StringLiteral(text=text):
+                return Literal(text, replace(VARCHAR, precision=max(1, len(text))))
+            case BooleanLiteral(value=value):
+                return Literal(value, BOOLEAN)
+            case NullLiteral():
+                return UNTYPED_NULL
+            case TypedLiteral(value=value, type=of):
+                return Literal(value, of)
+            case Unary():
+                return self._unary(syntax)
+            case Binary(operator="AND" | "OR"):
+                return self._connected(syntax)
+            case Binary(operator=operator, left=left, right=right, place=place):
+                return self._call(operator, [self._plan(left), self._plan(right)], place)
+            case IsTest():
+                return self._is_test(syntax)
+            case IsDistinct(left=left, right=right, negated=negated, place=place):
+                return self._is_distinct(self._plan(left), self._plan(right), negated, place)
+            case Between():
+                return self._between(syntax)
+            case InList():
+                return self._in_list(syntax)
+            case Like():
+                return self._like(syntax)
+            case Case():
+                return self._case(syntax)
+            case Cast(operand=operand, type=of, place=place):
+                return self._cast(self.plan_as(operand, of), of, place)
+            case Rounded():
+                return self._rounded(syntax)
+            case Stepped():
+                return self._stepped(syntax)
+            case Extract(unit=unit, operand=operand, place=place):
+                return self._call("EXTRACT", [unit_literal(unit), self.plan(operand)], place)
+            case FunctionCall():
+                return self._function(syntax)
+
+    def _column(self, syntax: ColumnRef) -> Expr:
+        return self._scope.resolve(syntax)
+
+    def _unary(self, syntax: Unary) -> Expr:
+        operand = self._plan(syntax.operand)
+        if syntax.operator == "NOT":
+            return self._call("NOT", [operand], syntax.place)
+        if operand == UNTYPED_NULL or not (operand.type.is_numeric or operand.type.kind in _SIGNED):
+            raise StatementError(f"there is no {syntax.operator} of {_shown(operand)}", place=syntax.place)
+        if syntax.operator == "+":
+            return operand
+        if isinstance(operand, Literal) and isinstance(operand.value, int | float | Decimal):
+            return Literal(-operand.value, operand.type)
+        return self._call("-", [Literal(_zero(operand.type), operand.type), operand], syntax.place)
+
+    def _connected(self, syntax: Binary) -> Expr:
+        """Plan a chain of ANDs or ORs: balanced, so that a long one is not a deep one."""
+        operands: list[Expression] = []
+        pending: list[Expression] = [syntax]
+        while pending:
+            each = pending.pop()
+            if isinstance(each, Binary) and each.operator == syntax.operator:
+                pending += [each.right, each.left]
+            else:
+                operands.append(each)
+        return self._balanced(syntax.operator, [self.condition(each) for each in operands])
+
+    def _balanced(self, operator: str, conditions: Sequence[Expr]) -> Expr:
+        if len(conditions) == 1:
+            return conditions[0]
+        middle = len(conditions) // 2
+        left = self._balanced(operator, conditions[:middle])
+        return Call(operator, (left, self._balanced(operator, conditions[middle:])), BOOLEAN)
+
+    def _is_test(self, syntax: IsTest) -> Expr:
+        if syntax.test == "NULL":
+            operand = self.plan_as(syntax.operand, BOOLEAN)
+            return self._negate(Call("IS NULL", (operand,), BOOLEAN), syntax.negated)
+        operand = self.condition(syntax.operand)
+        if syntax.test == "UNKNOWN":
+            return self._negate(Call("IS NULL", (operand,), BOOLEAN), syntax.negated)
+        wanted = operand if syntax.test == "TRUE" else Call("NOT", (operand,), BOOLEAN)
+        known = Call("COALESCE", (wanted, Literal(False, BOOLEAN)), BOOLEAN)
+        return self._negate(known, syntax.negated)
+
+    def _is_distinct(self, left: Expr, right: Expr, negated: bool, place: Place) -> Expr:
+        """Plan ``CASE WHEN a IS NULL THEN b IS NOT NULL WHEN b IS NULL THEN TRUE ELSE a <> b END``."""
+        differ = self._call("<>", [left, right], place)
+        left, right = differ.args
+        missing = Call("IS NULL", (left,), BOOLEAN), Call("IS NULL", (right,), BOOLEAN)
+        branches = (missing[0], self._negate(missing[1], True), missing[1], Literal(True, BOOLEAN), differ)
+        return self._negate(Call("CASE", branches, BOOLEAN), negated)
+
+    def _between(self, syntax: Between) -> Expr:
+        operand, low, high = (self._plan(each) for each in (syntax.operand, syntax.low, syntax.high))
+        above = self._call(">=", [operand, low], syntax.place)
+        below = self._call("<=", [operand, high], syntax.place)
+        return self._negate(Call("AND", (above, below), BOOLEAN), syntax.negated)
+
+    def _in_list(self, syntax: InList) -> Expr:
+        operand = self._plan(syntax.operand)
+        equals = [self._call("=", [operand, self._plan(item)], item.place) for item in syntax.items]
+        return self._negate(self._balanced("OR", equals), syntax.negated)
+
+    def _like(self, syntax: Like) -> Expr:
+        args = [self.plan_as(syntax.operand, VARCHAR), self.plan_as(syntax.pattern, VARCHAR)]
+        if syntax.escape is not None:
+            args.append(self.plan(syntax.escape))
+        return self._negate(self._call("LIKE", args, syntax.place), syntax.negated)
+
+    def _case(self, syntax: Case) -> Expr:
+        conditions = []
+        if syntax.operand is None:
+            conditions = [self.condition(condition) for condition, _ in syntax.branches]
+        else:
+            operand = self._plan(syntax.operand)
+            for value, _ in syntax.branches:
+                conditions.append(self._call("=", [operand, self._plan(value)], value.place))
+        places = [value.place for _, value in syntax.branches]
+        values = [self._plan(value) for _, value in syntax.branches]
+        values.append(UNTYPED_NULL if syntax.otherwise is None else self._plan(syntax.otherwise))
+        places.append(syntax.place if syntax.otherwise is None else syntax.otherwise.place)
+        values = self._alike(values, places, syntax.place)
+        args = [each for pair in zip(conditions, values, strict=False) for each in pair]
+        return Call("CASE", (*args, values[-1]), values[-1].type)
+
+    def _rounded(self, syntax: Rounded) -> Expr:
+        operand = self.plan(syntax.operand)
+        return self._call(f"{syntax.function}_TO", [operand, unit_literal(syntax.unit.value)], syntax.place)
+
+    def _stepped(self, syntax: Stepped) -> Expr:
+        operand = self.plan(syntax.operand)
+        length = step_ms(self, syntax)
+        return self._call("STEP", [operand, length], syntax.place)
+
+    # ------------------------------------------------------------ functions
+
+    def _function(self, syntax: FunctionCall) -> Expr:
+        name, place = syntax.name, syntax.place
+        if name in AGGREGATES:
+            return self._aggregate(syntax)
+        if name in LATER:
+            raise StatementError(f"aggregate {name} is not supported yet", place=place)
+        if name in ONLY_OVER:
+            raise StatementError(f"{name} needs a window (OVER), which is not supported yet", place=place)
+        if name in _CLOCKS:
+            raise StatementError(
+                f"{name} is not supported: results depend on the data alone",
+                place=place,
+                hint="ROWTIME is the time of the row.",
+            )
+        if syntax.star or syntax.distinct or syntax.condition is not None:
+            raise StatementError(f"{name} is no aggregate", place=place)
+        args = [self._plan(each) for each in syntax.args]
+        if name == "COALESCE" and args:
+            values = self._alike(args, [each.place for each in syntax.args], place)
+            return Call("COALESCE", tuple(values), values[0].type)
+        if name == "NULLIF" and len(args) == 2:
+            equal = self._call("=", args, place)
+            null = Literal(None, args[0].type)
+            return Call("CASE", (equal, null, args[0]), args[0].type)
+        name = _SYNONYMS.get(name, name)
+        if name not in FUNCTIONS:
+            raise StatementError(
+                f'function "{name}" does not exist',
+                place=place,
+                hint=did_you_mean(name, [each for each in FUNCTIONS if each[:1].isalpha()]),
+            )
+        return self._call(name, args, place)
+
+    def _aggregate(self, syntax: FunctionCall) -> Expr:
+        raise StatementError(f"an aggregate cannot stand in {self._clause}", place=syntax.place)
+
+    def _cast(self, operand: Expr, of: Type, place: Place) -> Expr:
+        if operand.type == of:
+            return operand
+        if isinstance(operand, Literal) and operand.value is None:
+            return Literal(None, of)
+        return cast(operand, of, place)
+
+    def _negate(self, expr: Expr, negated: bool) -> Expr:
+        return Call("NOT", (expr,), BOOLEAN) if negated else expr
+
+    def _alike(self, values: Sequence[Expr], places: Sequence[Place], place: Place) -> list[Expr]:
+        """Cast values to their common type; untyped NULLs take it."""
+        typed = [value.type for value in values if value != UNTYPED_NULL]
+        if not typed:
+            raise StatementError("NULL has no type here", place=place, hint="Write CAST(NULL AS type).")
+        of = _guarded(lambda: common_type(typed), place)
+        return [
+            Literal(None, of) if value == UNTYPED_NULL else self._cast(value, of, at)
+            for value, at in zip(values, places, strict=True)
+        ]
+
+    def _call(self, name: str, args: Sequence[Expr], place: Place) -> Call:
+        """Give the call of an operator or function, typed; untyped NULLs take a neighbour's type."""
+        known = next((arg.type for arg in args if arg != UNTYPED_NULL), BOOLEAN)
+        whole = tuple(Literal(None, known) if arg == UNTYPED_NULL else arg for arg in args)
+        of = _guarded(lambda: resolve(name, tuple(arg.type for arg in whole)), place)
+        return Call(name, whole, of)
+
+
+def unit_literal(unit: str) -> Literal:
+    """Give the name of a unit as the argument of FLOOR_TO, CEIL_TO or EXTRACT."""
+    return Literal(unit, replace(VARCHAR, precision=len(unit)))
+
+
+def step_ms(planner: ExpressionPlanner, syntax: Stepped) -> Literal:
+    """Give the length of a STEP.
+
+    Raises:
+      StatementError: it is no constant interval of days to seconds above zero.
+    """
+    length = planner.plan(syntax.interval)
+    fits = isinstance(length, Literal) and length.type.kind is Kind.INTERVAL_DAY
+    if not (fits and isinstance(length, Literal) and isinstance(length.value, int) and length.value > 0):
+        raise StatementError(
+            "STEP takes an interval of days to seconds above zero",
+            place=syntax.interval.place,
+            hint="Write STEP(ROWTIME BY INTERVAL '5' MINUTE).",
+        )
+    return length
+
+
+def cast(operand: Expr, of: Type, place: Place) -> Expr:
+    """Give CAST(operand AS of).
+
+    Raises:
+      StatementError: there is no such CAST.
+    """
+    _guarded(lambda: resolve("CAST", (operand.type, of)), place)
+    return Call("CAST", (operand,), of)
+
+
+def assign(operand: Expr, of: Type, what: str, place: Place) -> Expr:
+    """Give ``operand`` as it is stored in a column of type ``of``; ``what`` names the column.
+
+    Numbers go into numbers and text into text (a CAST at run time rejects what does not fit),
+    DATE into TIMESTAMP; everything else wants a CAST that the user writes.
+
+    Raises:
+      StatementError: the types do not go together.
+    """
+    if operand == UNTYPED_NULL:
+        return Literal(None, of)
+    if operand.type == of:
+        return operand
+    source = operand.type
+    assignable = (
+        (source.is_numeric and of.is_numeric)
+        or (source.is_text and of.is_text)
+        or (source.is_binary and of.is_binary)
+        or (source.kind is Kind.DATE and of.kind is Kind.TIMESTAMP)
+        or source.kind is of.kind
+    )
+    if not assignable:
+        raise StatementError(
+            f"{what} is {of}, the value is {source}",
+            place=place,
+            hint=f"CAST(.. AS {of}) converts it." if _castable(source, of) else None,
+        )
+    return cast(operand, of, place)
+
+
+class GroupedPlanner(ExpressionPlanner):
+    """Plans the select list and HAVING of a grouped query, over the group's row.
+
+    ``groups`` maps what GROUP BY computes from an input row to the field of the group's row that
+    holds it. ROWTIME is that of the group's row: the end of its period, or, ``exact``, that of
+    all its rows.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        clause: str,
+        groups: dict[Expr, FieldRef],
+        aggregates: AggregateList,
+        *,
+        exact: bool,
+    ) -> None:
+        super().__init__(scope, clause)
+        self._groups = groups
+        self._exact = exact
+        self._aggregates = aggregates
+
+    def _plan(self, syntax: Expression) -> Expr:
+        if isinstance(syntax, ColumnRef | Rounded | Stepped) or not _is_constant_or_aggregate(syntax):
+            group = self._groups.get(ExpressionPlanner(self._scope, self._clause)._plan(syntax))
+            if group is not None:
+                return group
+        return super()._plan(syntax)
+
+    def _column(self, syntax: ColumnRef) -> Expr:
+        typed = super()._column(syntax)
+        if isinstance(typed, RowtimeRef):
+            return typed
+        name = ".".join(part.text for part in syntax.parts)
+        raise StatementError(
+            f'column "{name}" is neither a term of GROUP BY nor in an aggregate', place=syntax.place
+        )
+
+    def _rounded(self, syntax: Rounded) -> Expr:
+        self._refuse_other_period(syntax)
+        return super()._rounded(syntax)
+
+    def _stepped(self, syntax: Stepped) -> Expr:
+        self._refuse_other_period(syntax)
+        return super()._stepped(syntax)
+
+    def _refuse_other_period(self, syntax: Rounded | Stepped) -> None:
+        """Refuse FLOOR(ROWTIME TO ..) that is not the period of the group: it would be of its end."""
+        if not self._exact and isinstance(self.plan(syntax.operand), RowtimeRef):
+            raise StatementError(
+                "this period of ROWTIME is not the one in GROUP BY",
+                place=syntax.place,
+                hint="ROWTIME alone is the group's: the end of its period.",
+            )
+
+    def _aggregate(self, syntax: FunctionCall) -> Expr:
+        inner = ExpressionPlanner(self._scope, "an aggregate")
+        argument = None
+        if syntax.star:
+            if syntax.name != "COUNT":
+                raise StatementError(f"{syntax.name}(*) has no meaning", place=syntax.place)
+        elif len(syntax.args) != 1:
+            raise StatementError(f"{syntax.name} takes one argument", place=syntax.place)
+        else:
+            argument = inner.plan(syntax.args[0])
+        condition = None if syntax.condition is None else inner.condition(syntax.condition)
+        of = result_type(syntax.name, argument.type if argument is not None else None, syntax.place)
+        distinct = syntax.distinct and syntax.name not in ("MIN", "MAX")
+        return self._aggregates.reference(AggregateCall(syntax.name, argument, of, distinct, condition))
+
+
+def parts_of(syntax: Expression) -> list[Expression]:
+    """Give the expressions directly inside of ``syntax``."""
+    match syntax:
+        case Unary(operand=operand) | Cast(operand=operand) | IsTest(operand=operand):
+            return [operand]
+        case Rounded(operand=operand) | Extract(operand=operand):
+            return [operand]
+        case Stepped(operand=operand, interval=interval):
+            return [operand, interval]
+        case Binary(left=left, right=right) | IsDistinct(left=left, right=right):
+            return [left, right]
+        case Between(operand=operand, low=low, high=high):
+            return [operand, low, high]
+        case InList(operand=operand, items=items):
+            return [operand, *items]
+        case Like(operand=operand, pattern=pattern, escape=escape):
+            return [operand, pattern, *([] if escape is None else [escape])]
+        case Case(operand=operand, branches=branches, otherwise=otherwise):
+            inner = [each for branch in branches for each in branch]
+            return [each for each in (operand, *inner, otherwise) if each is not None]
+        case FunctionCall(args=args, condition=condition):
+            return [*args, *([] if condition is None else [condition])]
+        case _:
+            return []
+
+
+def has_aggregate(syntax: Expression) -> bool:
+    """Tell whether an aggregate stands in ``syntax``."""
+    pending = [syntax]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, FunctionCall) and each.name in AGGREGATES | LATER:
+            return True
+        pending += parts_of(each)
+    return False
+
+
+def _is_constant_or_aggregate(syntax: Expression) -> bool:
+    literal = NumberLiteral | StringLiteral | BooleanLiteral | NullLiteral | TypedLiteral
+    return isinstance(syntax, literal) or has_aggregate(syntax)
+
+
+_SIGNED = (Kind.INTERVAL_DAY, Kind.INTERVAL_MONTH)
+_SYNONYMS = {
+    "CEILING": "CEIL",
+    "CHARACTER_LENGTH": "CHAR_LENGTH",
+    "POW": "POWER",
+    "SUBSTR": "SUBSTRING",
+}
+
+
+def _number(syntax: NumberLiteral) -> Literal:
+    """Give a number: INTEGER or BIGINT if it is whole, DECIMAL with a point, DOUBLE with an exponent."""
+    text = syntax.text
+    if "E" in text.upper():
+        value = float(text)
+        if value in (float("inf"), float("-inf")):
+            raise StatementError(f"{text} is too large for a DOUBLE", place=syntax.place)
+        return Literal(value, DOUBLE)
+    whole, point, fraction = text.partition(".")
+    if not point:
+        number = int(text) if len(text) <= 4_000 else 10**4_000
+        for of in (INTEGER, BIGINT):
+            if number < 2 ** (31 if of is INTEGER else 63):
+                return Literal(number, of)
+    digits = len(whole.lstrip("0")) + len(fraction)
+    if digits > MAX_DECIMAL_PRECISION:
+        raise StatementError(
+            f"the number has {digits} digits, {MAX_DECIMAL_PRECISION} are possible", place=syntax.place
+        )
+    return Literal(Decimal(text), decimal(max(1, digits, len(fraction)), len(fraction)))
+
+
+def _zero(of: Type) -> object:
+    if of.kind is Kind.DECIMAL:
+        return Decimal(0).scaleb(-of.scale)
+    return 0.0 if of.is_float else 0
+
+
+def _shown(expr: Expr) -> str:
+    return "NULL" if expr == UNTYPED_NULL else str(expr.type)
+
+
+def _castable(source: Type, of: Type) -> bool:
+    try:
+        resolve("CAST", (source, of))
+    except StatementError:
+        return False
+    return True
+
+
+def _guarded(work: Callable[[], Type], place: Place) -> Type:
+    """Run a type rule, and give its refusal a place."""
+    try:
+        return work()
+    except StatementError as error:
+        if error.place is None:
+            error.place = place
+        raise

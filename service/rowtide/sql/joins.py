@@ -1,0 +1,234 @@
+"""FROM: relations, queries and joins -> one node and the names that it can be read by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.functions import common_type
+from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef, fields_used, uses_rowtime
+from rowtide.plan.nodes import AsOfJoin, Filter, JoinKind, Node
+from rowtide.rows.types import Field, RowType
+from rowtide.sql.expressions import ExpressionPlanner, cast
+from rowtide.sql.relations import Planned, project, shifted, unique_names
+from rowtide.sql.scope import Binding, Scope
+from rowtide.sql.syntax import DerivedTable, FromItem, Join, Query, RelationRef
+
+ReadRelation = Callable[[RelationRef], tuple[Planned, tuple[str, ...]]]
+"""Gives the relation that a name means, and the names by which it can be called."""
+ReadQuery = Callable[[Query], Planned]
+"""Gives the relation of a query in FROM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A planned FROM."""
+
+    node: Node
+    scope: Scope
+    changelog: bool
+
+
+class FromPlanner:
+    """Plans FROM for the relation named ``relation``, in whose text it stands."""
+
+    def __init__(self, relation: str, read_relation: ReadRelation, read_query: ReadQuery) -> None:
+        self._relation = relation
+        self._read_relation = read_relation
+        self._read_query = read_query
+
+    def plan(self, item: FromItem) -> Read:
+        """Give the node of ``item`` and its scope.
+
+        Raises:
+          StatementError: a name does not exist, or the join is not possible; with its place.
+        """
+        if isinstance(item, Join):
+            return self._join(item)
+        if isinstance(item, RelationRef) and item.as_of is not None:
+            raise StatementError(
+                "FOR SYSTEM_TIME AS OF stands behind a table that a stream is joined with",
+                place=item.as_of.place,
+            )
+        return self._leaf(item)
+
+    def _leaf(self, item: RelationRef | DerivedTable) -> Read:
+        if isinstance(item, RelationRef):
+            planned, qualifiers = self._read_relation(item)
+        else:
+            planned, qualifiers = self._read_query(item.query), ("the query in FROM",)
+        if item.alias is not None:
+            qualifiers = (item.alias.text,)
+        binding = Binding(qualifiers, planned.node.row_type, 0, not planned.changelog)
+        return Read(planned.node, Scope((binding,)), planned.changelog)
+
+    def _side(self, item: FromItem) -> Read:
+        return self._join(item) if isinstance(item, Join) else self._leaf(item)
+
+    # ----------------------------------------------------------------- joins
+
+    def _join(self, join: Join) -> Read:
+        left, right = self._side(join.left), self._side(join.right)
+        names = [binding.alias for read in (left, right) for binding in read.scope.bindings]
+        if len(set(names)) < len(names):
+            raise StatementError(
+                f'two relations of this FROM are called "{names[-1]}"',
+                place=join.place,
+                hint="AS gives one of them another name.",
+            )
+        if left.changelog and right.changelog:
+            raise StatementError("joins of two tables are not supported yet", place=join.place)
+        if not left.changelog and not right.changelog:
+            raise StatementError(
+                "two streams are joined without a window: all their rows would have to be kept for ever",
+                place=join.place,
+                hint="Windows on joined streams (OVER (RANGE INTERVAL ..)) are not supported yet.",
+            )
+        table_on_left = left.changelog
+        preserved = "RIGHT" if table_on_left else "LEFT"
+        if join.kind not in ("INNER", preserved):
+            raise StatementError(
+                "a join of a stream with a table cannot keep table rows that no stream row matches",
+                place=join.place,
+                hint=f"Write JOIN, or {preserved} JOIN to keep the rows of the stream.",
+            )
+        kind = JoinKind.INNER if join.kind == "INNER" else JoinKind.LEFT
+        stream, table = (right, left) if table_on_left else (left, right)
+        self._check_as_of(join, stream.scope)
+        return self._as_of_join(join, stream, table, kind, table_on_left)
+
+    def _check_as_of(self, join: Join, scope: Scope) -> None:
+        """See that FOR SYSTEM_TIME AS OF, where it stands, says what the join does anyway."""
+        for item in (join.left, join.right):
+            as_of = item.as_of if isinstance(item, RelationRef) else None
+            if as_of is not None and not isinstance(
+                ExpressionPlanner(scope, "FOR SYSTEM_TIME").plan(as_of), RowtimeRef
+            ):
+                raise StatementError(
+                    "a table is read as of the ROWTIME of the stream row, no other time",
+                    place=as_of.place,
+                    hint=f"Write FOR SYSTEM_TIME AS OF {scope.bindings[0].alias}.ROWTIME.",
+                )
+
+    def _as_of_join(self, join: Join, stream: Read, table: Read, kind: JoinKind, table_on_left: bool) -> Read:
+        """Split ON into equal keys and what is left, and put the join together."""
+        width = len(stream.node.row_type)
+        table_bindings = tuple(
+            replace(
+                binding,
+                start=binding.start + width,
+                row_type=_outer(binding.row_type) if kind is JoinKind.LEFT else binding.row_type,
+            )
+            for binding in table.scope.bindings
+        )
+        bindings = (
+            (*table_bindings, *stream.scope.bindings)
+            if table_on_left
+            else (*stream.scope.bindings, *table_bindings)
+        )
+        scope = Scope(bindings)
+        condition = ExpressionPlanner(scope, "ON").condition(join.condition)
+        keys: list[tuple[Expr, Expr]] = []
+        on_table: list[Expr] = []
+        others: list[Expr] = []
+        for conjunct in _conjuncts(condition):
+            pair = _key_pair(conjunct, width, join.condition.place)
+            if pair is not None:
+                keys.append((pair[0], shifted(pair[1], width, -width)))
+            elif not uses_rowtime(conjunct) and min(fields_used(conjunct), default=-1) >= width:
+                on_table.append(shifted(conjunct, width, -width))
+            else:
+                others.append(conjunct)
+        self._check_conditions(join, kind, keys, others)
+        table_node = table.node
+        for each in on_table:
+            table_node = Filter(self._relation, table_node, each)
+        stream_node, stream_key = self._with_keys(stream.node, [key for key, _ in keys])
+        table_node, table_key = self._with_keys(table_node, [key for _, key in keys])
+        added = len(stream_node.row_type) - width
+        node: Node = AsOfJoin(
+            self._relation,
+            table_node,
+            stream_node,
+            table_key,
+            stream_key,
+            kind,
+            _joined_type(stream_node.row_type, table_node.row_type, kind),
+        )
+        for each in others:
+            node = Filter(self._relation, node, shifted(each, width, added))
+        moved = tuple(
+            replace(binding, start=binding.start + added) if binding in table_bindings else binding
+            for binding in bindings
+        )
+        return Read(node, Scope(moved), changelog=False)
+
+    def _check_conditions(
+        self, join: Join, kind: JoinKind, keys: list[tuple[Expr, Expr]], others: list[Expr]
+    ) -> None:
+        if not keys:
+            raise StatementError(
+                "a join of a stream with a table needs an equality between their columns in ON",
+                place=join.condition.place,
+            )
+        if others and kind is JoinKind.LEFT:
+            raise StatementError(
+                "the ON of a LEFT JOIN with a table takes equalities and conditions on the table alone",
+                place=join.condition.place,
+                hint="Other conditions stand in WHERE of the joined query.",
+            )
+
+    def _with_keys(self, node: Node, keys: list[Expr]) -> tuple[Node, tuple[int, ...]]:
+        """Give ``node`` with a field for each key that is computed, and where the keys are."""
+        row_type = node.row_type
+        expressions: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(row_type)]
+        fields = list(row_type)
+        positions = []
+        for key in keys:
+            if key not in expressions:
+                expressions.append(key)
+                fields.append(Field(f"$KEY{len(expressions)}", key.type))
+            positions.append(expressions.index(key))
+        computed = project(self._relation, node, tuple(expressions), RowType(tuple(fields)))
+        return computed, tuple(positions)
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    """Give the conditions that AND connects, from left to right."""
+    if isinstance(condition, Call) and condition.function == "AND":
+        for arg in condition.args:
+            yield from _conjuncts(arg)
+    else:
+        yield condition
+
+
+def _key_pair(conjunct: Expr, width: int, place: Place) -> tuple[Expr, Expr] | None:
+    """Give stream side and table side of an equality between the two, cast to one type."""
+    if not (isinstance(conjunct, Call) and conjunct.function == "="):
+        return None
+    for stream, table in (conjunct.args, reversed(conjunct.args)):
+        of_stream, of_table = fields_used(stream), fields_used(table)
+        if not of_table or uses_rowtime(table) or not (of_stream or uses_rowtime(stream)):
+            continue
+        if max(of_stream, default=0) < width <= min(of_table):
+            if stream.type.kind is table.type.kind and stream.type.scale == table.type.scale:
+                return stream, table
+            common = common_type([stream.type, table.type])
+            return (
+                stream if stream.type == common else cast(stream, common, place),
+                table if table.type == common else cast(table, common, place),
+            )
+    return None
+
+
+def _outer(row_type: RowType) -> RowType:
+    """Give the row type of the side of an outer join that may be missing."""
+    return RowType(tuple(replace(field, nullable=True) for field in row_type))
+
+
+def _joined_type(stream: RowType, table: RowType, kind: JoinKind) -> RowType:
+    outer = _outer(table) if kind is JoinKind.LEFT else table
+    fields = [*stream, *outer]
+    names = unique_names([field.name for field in fields])
+    return RowType(tuple(replace(field, name=name) for field, name in zip(fields, names, strict=True)))

@@ -1,0 +1,138 @@
+"""Constants of the text in row form: DATE, TIME, TIMESTAMP and INTERVAL.
+
+Everything finer than a millisecond is refused, not cut. The functions raise
+ValueError with a message fragment; who calls knows the place.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+MS = {"SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
+"""Milliseconds of the units of a day-time interval."""
+MONTHS = {"MONTH": 1, "YEAR": 12}
+"""Months of the units of a year-month interval."""
+
+_DAY_TIME = ("DAY", "HOUR", "MINUTE", "SECOND")
+_YEAR_MONTH = ("YEAR", "MONTH")
+_LIMIT = {"HOUR": 24, "MINUTE": 60, "SECOND": 60, "MONTH": 12}
+_EPOCH = date(1970, 1, 1).toordinal()
+_MAX_INT64 = 2**63 - 1
+
+_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
+_TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d+))?")
+_SEPARATORS = {("DAY", "HOUR"): " ", ("YEAR", "MONTH"): "-"}
+
+
+def date_days(text: str) -> int:
+    """Read ``YYYY-MM-DD`` as days since the epoch.
+
+    Raises:
+      ValueError: it is no such date.
+    """
+    match = _DATE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"'{text}' is not a date of the form YYYY-MM-DD")
+    year, month, day = (int(part) for part in match.groups())
+    try:
+        return date(year, month, day).toordinal() - _EPOCH
+    except ValueError as error:
+        raise ValueError(f"'{text}' is not a day of the calendar") from error
+
+
+def time_ms(text: str) -> int:
+    """Read ``HH:MM:SS[.mmm]`` as milliseconds of the day.
+
+    Raises:
+      ValueError: it is no such time.
+    """
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"'{text}' is not a time of the form HH:MM:SS[.mmm]")
+    hour, minute, second = (int(part) for part in match.groups()[:3])
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError(f"'{text}' is not a time of the day")
+    return hour * MS["HOUR"] + minute * MS["MINUTE"] + second * MS["SECOND"] + _millis(match.group(4))
+
+
+def timestamp_ms(text: str) -> int:
+    """Read ``YYYY-MM-DD HH:MM:SS[.mmm]`` (UTC) as milliseconds since the epoch.
+
+    Raises:
+      ValueError: it is no such timestamp.
+    """
+    day, blank, time = text.strip().partition(" ")
+    if not blank or not _DATE.fullmatch(day) or not _TIME.fullmatch(time.strip()):
+        raise ValueError(f"'{text}' is not a timestamp of the form YYYY-MM-DD HH:MM:SS[.mmm]")
+    return date_days(day) * MS["DAY"] + time_ms(time)
+
+
+def interval(text: str, unit: str, to: str | None = None) -> int:
+    """Read the quoted part of an interval: milliseconds for day to second, months for year to month.
+
+    Raises:
+      ValueError: the units do not belong together, or the text does not fit them.
+    """
+    units = _units(unit, to)
+    body = text.strip()
+    sign = -1 if body.startswith("-") else 1
+    body = body.removeprefix("-" if sign < 0 else "+").strip()
+    pattern = ""
+    for index, each in enumerate(units):
+        if index:
+            pattern += re.escape(_SEPARATORS.get((units[index - 1], each), ":"))
+        pattern += r"(\d+)"
+    if units[-1] == "SECOND":
+        pattern += r"(?:\.(\d+))?"
+    match = re.fullmatch(pattern, body)
+    shown = unit if to is None else f"{unit} TO {to}"
+    if match is None:
+        raise ValueError(f"'{text}' is not an interval of {shown}")
+    scale = MS if unit in MS else MONTHS
+    total = 0
+    for index, each in enumerate(units):
+        count = int(match.group(index + 1))
+        if index and count >= _LIMIT[each]:
+            raise ValueError(f"'{text}' is not an interval of {shown}: {count} {each.lower()}s are too many")
+        total += count * scale[each]
+    if units[-1] == "SECOND":
+        total += _millis(match.group(len(units) + 1))
+    if total > _MAX_INT64:
+        raise ValueError(f"'{text}' is too long an interval")
+    return sign * total
+
+
+def interval_text_ms(text: str) -> int:
+    """Read an interval as options spell it, such as ``1 DAY`` or ``30 SECOND``, as milliseconds.
+
+    Raises:
+      ValueError: it is no interval of days, hours, minutes or seconds, or not above zero.
+    """
+    count, blank, unit = text.strip().partition(" ")
+    word = unit.strip().upper().removesuffix("S")
+    if not blank or word not in MS:
+        raise ValueError(f"'{text}' is not an interval such as '1 DAY' or '30 SECOND'")
+    length = interval(count, word)
+    if length <= 0:
+        raise ValueError(f"'{text}' is not above zero")
+    return length
+
+
+def _units(unit: str, to: str | None) -> tuple[str, ...]:
+    """Give the fields of an interval from ``unit`` to ``to``."""
+    for family in (_DAY_TIME, _YEAR_MONTH):
+        if unit in family and (to is None or to in family):
+            first = family.index(unit)
+            last = first if to is None else family.index(to)
+            if to is None or last > first:
+                return family[first : last + 1]
+    raise ValueError(f"there are no intervals of {unit if to is None else f'{unit} TO {to}'}")
+
+
+def _millis(fraction: str | None) -> int:
+    """Read the digits behind the point of a second."""
+    digits = fraction or ""
+    if digits[3:].strip("0"):
+        raise ValueError(f"'.{digits}' is finer than a millisecond")
+    return int(digits[:3].ljust(3, "0"))

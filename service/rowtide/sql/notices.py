@@ -1,0 +1,44 @@
+"""What ``check`` tells about a plan that runs, but may not do what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rowtide.plan.nodes import AsOfJoin, KeyedTable, Node, Source, TableSource
+from rowtide.plan.plan import ForeignStream, Notice
+from rowtide.plan.walk import nodes_below
+
+IDLE_TIMEOUT = "idle_timeout"
+
+
+def notices(relations: Mapping[str, Node], streams: Mapping[str, ForeignStream]) -> tuple[Notice, ...]:
+    """Give the notices of a plan: each once, in the order of the relations that they are about."""
+    found = [notice for name, node in relations.items() for notice in _of(name, node, streams)]
+    return tuple(dict.fromkeys(found))
+
+
+def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:
+    for each in nodes_below(node):
+        if isinstance(each, AsOfJoin) and each.relation == name:
+            for table in nodes_below(each.table):
+                if isinstance(table, KeyedTable):
+                    yield from _silent(name, table, streams)
+
+
+def _silent(name: str, table: KeyedTable, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:
+    """Tell that a join waits for a table whose source may be silent (sql-decisions 17)."""
+    for source in nodes_below(table):
+        if isinstance(source, TableSource) and not source.loaded_once:
+            yield Notice(
+                name,
+                f'rows wait until table "{table.relation}" has a rowtime bound past them; '
+                "no pump and no INSERT statement fills it",
+            )
+        if isinstance(source, Source) and source.relation in streams:
+            options = dict(streams[source.relation].options)
+            if IDLE_TIMEOUT not in options:
+                yield Notice(
+                    name,
+                    f'rows wait for table "{table.relation}", and so for "{source.relation}": while it is '
+                    f"silent, nothing comes out. Its option {IDLE_TIMEOUT} '30 SECOND' limits that",
+                )

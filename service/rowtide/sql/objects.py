@@ -1,0 +1,168 @@
+"""What the statements so far have defined: schemas and objects by name; values, never changed in place.
+
+A definition that holds a query keeps it as syntax, with the schema that was
+set when it was made: the planner resolves it again for every plan, so that a
+replaced relation reaches all that read it. ``place`` is that of the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from rowtide.errors import Place, StatementError
+from rowtide.plan.plan import Server
+from rowtide.rows.rowop import Row
+from rowtide.rows.types import RowType
+from rowtide.sql.statements import ObjectKind
+from rowtide.sql.suggestions import did_you_mean
+from rowtide.sql.syntax import Name, QualifiedName, Query
+
+DEFAULT_SCHEMA = "PUBLIC"
+SYSTEM_SCHEMA = "SYS"
+"""Where the error stream is; nothing can be created in it."""
+
+Key = tuple[str, str]
+"""Schema and name, folded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a definition was written: for errors that are found later."""
+
+    text: str
+    file: str | None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDefinition:
+    """A stream or, with ``server``, a foreign stream."""
+
+    row_type: RowType
+    origin: Origin
+    server: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    max_ahead_ms: int | None = None
+
+    @property
+    def kind(self) -> ObjectKind:
+        """Stream or foreign stream."""
+        return ObjectKind.STREAM if self.server is None else ObjectKind.FOREIGN_STREAM
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """An engine table or, with ``server``, a foreign table. ``rows`` are those of INSERT statements."""
+
+    row_type: RowType
+    key: tuple[int, ...]
+    origin: Origin
+    server: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def kind(self) -> ObjectKind:
+        """Table or foreign table."""
+        return ObjectKind.TABLE if self.server is None else ObjectKind.FOREIGN_TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDefinition:
+    """A view: its query, and the names of its columns if it gives its own."""
+
+    query: Query
+    columns: tuple[Name, ...]
+    schema: str
+    origin: Origin
+    kind: ObjectKind = ObjectKind.VIEW
+
+
+@dataclass(frozen=True, slots=True)
+class PumpDefinition:
+    """A pump: what it reads and where it writes."""
+
+    query: Query
+    target: QualifiedName
+    columns: tuple[Name, ...]
+    schema: str
+    started: bool
+    origin: Origin
+    kind: ObjectKind = ObjectKind.PUMP
+
+
+Definition = StreamDefinition | TableDefinition | ViewDefinition | PumpDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All definitions, in the order in which they were made."""
+
+    schemas: tuple[str, ...] = (DEFAULT_SCHEMA,)
+    current: str = DEFAULT_SCHEMA
+    servers: Mapping[str, Server] = field(default_factory=dict)
+    objects: Mapping[Key, Definition] = field(default_factory=dict)
+
+    def key(self, name: QualifiedName, *, schema: str | None = None) -> Key:
+        """Give schema and name of ``name``, seen from ``schema`` (by default the one that is set).
+
+        Raises:
+          StatementError: there is no such schema.
+        """
+        if len(name.parts) == 1:
+            return schema or self.current, name.parts[0].text
+        written = name.parts[0].text
+        if written not in self.schemas and written != SYSTEM_SCHEMA:
+            raise StatementError(
+                f'schema "{written}" does not exist',
+                place=name.parts[0].place,
+                hint=did_you_mean(written, self.schemas),
+            )
+        return written, name.parts[1].text
+
+    def find(self, name: QualifiedName, what: str, *, schema: str | None = None) -> tuple[Key, Definition]:
+        """Give the definition that ``name`` means; ``what`` says what is looked for.
+
+        Raises:
+          StatementError: there is none; the hint says which one may be meant.
+        """
+        key = self.key(name, schema=schema)
+        found = self.objects.get(key)
+        if found is not None:
+            return key, found
+        if key[0] == SYSTEM_SCHEMA:
+            raise StatementError(f'reading "{relation_name(key)}" is not supported yet', place=name.place)
+        elsewhere = [relation_name(other) for other in self.objects if other[1] == key[1]]
+        if elsewhere:
+            hint = f"There is one in another schema: {', '.join(sorted(elsewhere))}."
+            if key[0] == DEFAULT_SCHEMA and len(name.parts) == 1:
+                hint += " SET SCHEMA says which schema names without one mean."
+        else:
+            hint = did_you_mean(key[1], [other[1] for other in self.objects if other[0] == key[0]]) or ""
+        raise StatementError(
+            f'{what} "{relation_name(key)}" does not exist', place=name.place, hint=hint or None
+        )
+
+    def define(self, key: Key, definition: Definition) -> Catalog:
+        """Give a catalog with ``definition`` under ``key``; a replaced one keeps its place in the order."""
+        return replace(self, objects={**self.objects, key: definition})
+
+    def without(self, key: Key) -> Catalog:
+        """Give a catalog without ``key``."""
+        return replace(self, objects={other: found for other, found in self.objects.items() if other != key})
+
+    def pumps(self) -> Iterator[tuple[Key, PumpDefinition]]:
+        """Give the pumps in the order in which they were made."""
+        return ((key, found) for key, found in self.objects.items() if isinstance(found, PumpDefinition))
+
+
+def relation_name(key: Key) -> str:
+    """Give the catalog name as error rows and steps name it: with schema unless it is the default one."""
+    schema, name = (_part(part) for part in key)
+    return name if key[0] == DEFAULT_SCHEMA else f"{schema}.{name}"
+
+
+def _part(name: str) -> str:
+    """Quote a part that would otherwise read as several."""
+    return '"' + name.replace('"', '""') + '"' if "." in name or '"' in name else name

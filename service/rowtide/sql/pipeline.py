@@ -1,0 +1,281 @@
+"""A pipeline's text -> its plan.
+
+``plan_pipeline`` reads a whole file. A ``Session`` takes further statements
+one text at a time, as a scenario or a prompt gives them; a text that is
+refused has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rowtide.errors import Place, StatementError
+from rowtide.plan.connect import Connector, Feed
+from rowtide.plan.nodes import Node
+from rowtide.plan.order import place_order
+from rowtide.plan.plan import ForeignStream, ForeignTable, Plan, Pump
+from rowtide.plan.trace import rowtime_field
+from rowtide.sql.definitions import define, refuse_drop_of_used
+from rowtide.sql.notices import notices
+from rowtide.sql.objects import (
+    Catalog,
+    Key,
+    Origin,
+    PumpDefinition,
+    StreamDefinition,
+    TableDefinition,
+    relation_name,
+)
+from rowtide.sql.planner import PlannedPump, Planner, written_in
+from rowtide.sql.statement_grammar import parse
+from rowtide.sql.statements import (
+    CreatePump,
+    CreateView,
+    Drop,
+    ObjectKind,
+    QueryStatement,
+    Statement,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """All relations and pumps after one step of planning, for EXPLAIN."""
+
+    name: str
+    relations: tuple[tuple[str, Node], ...]
+    pumps: tuple[tuple[str, Node], ...]
+
+
+def plan_pipeline(text: str, *, file: str | None = None, inserted: Collection[str] = ()) -> Plan:
+    """Plan a pipeline file.
+
+    Args:
+      text: its statements.
+      file: its name, for errors.
+      inserted: streams and tables, by catalog name, that something outside of the plan inserts into
+        although pumps or INSERT statements fill them too.
+
+    Raises:
+      StatementError: the first thing that is wrong, with its place, the text and the file.
+    """
+    session = Session(inserted=inserted)
+    session.feed(text, file=file)
+    return session.plan
+
+
+class Session:
+    """What a sequence of texts has defined, and its plan; each text counts as a whole or not at all."""
+
+    def __init__(self, *, inserted: Collection[str] = ()) -> None:
+        self._inserted = frozenset(inserted)
+        self._catalog = Catalog()
+        self._stages, self._plan = _plan(self._catalog, self._inserted)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of all statements so far."""
+        return self._plan
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The plan as written, with its feeds connected, and with judges and merges placed."""
+        return self._stages
+
+    def feed(self, text: str, *, file: str | None = None) -> Plan:
+        """Take further statements, and give the plan of all so far.
+
+        Raises:
+          StatementError: with place, text and file; nothing has changed.
+        """
+        with _located(text, file):
+            catalog = self._catalog
+            for statement in parse(text):
+                catalog = _defined(catalog, statement, text, file)
+            stages, plan = _plan(catalog, self._inserted)
+        self._catalog, self._stages, self._plan = catalog, stages, plan
+        return plan
+
+    def query(self, text: str) -> Node:
+        """Plan one query by itself, over what is defined so far.
+
+        Raises:
+          StatementError: it is none, or it cannot be planned.
+        """
+        with _located(text, None):
+            statements = parse(text)
+            if len(statements) != 1 or not isinstance(statements[0], QueryStatement):
+                place = statements[0].place if statements else Place(1, 1)
+                raise StatementError("one query is expected", place=place)
+            planned = Planner(self._catalog).query(statements[0].query, self._catalog.current)
+            feeds = _feeds(self._catalog, _pumps(self._catalog, Planner(self._catalog)), self._inserted)
+            return place_order(Connector(feeds).connect(planned.node))
+
+
+def _defined(catalog: Catalog, statement: Statement, text: str, file: str | None) -> Catalog:
+    """Give the catalog after one statement; what it defines must be plannable where it stands."""
+    if isinstance(statement, QueryStatement):
+        raise StatementError(
+            "a query by itself does nothing in a pipeline",
+            place=statement.place,
+            hint="CREATE VIEW name AS SELECT .. names it; CREATE PUMP writes its rows somewhere.",
+        )
+    if isinstance(statement, Drop):
+        _check_drop(catalog, statement)
+    after = define(catalog, statement, Origin(text, file, statement.place))
+    if isinstance(statement, CreateView | CreatePump):
+        key = after.key(statement.name)
+        planner = Planner(after)
+        if isinstance(statement, CreatePump):
+            planner.pump(key)
+        else:
+            planner.relation(key)
+    return after
+
+
+def _check_drop(catalog: Catalog, statement: Drop) -> None:
+    if statement.kind in (ObjectKind.SCHEMA, ObjectKind.SERVER, ObjectKind.PUMP):
+        return
+    key = catalog.key(statement.name)
+    if key in catalog.objects:
+        planner = Planner(catalog)
+        pumps = _pumps(catalog, planner)
+        for each, found in catalog.objects.items():
+            if not isinstance(found, PumpDefinition):
+                planner.relation(each)
+        users = [reader for reader, read in planner.readers.items() if key in read]
+        users += [pump for pump, planned in pumps.items() if planned.target == key]
+        refuse_drop_of_used(catalog, key, dict.fromkeys(users), statement.name.place)
+
+
+# ------------------------------------------------------------------ the plan
+
+
+def _plan(catalog: Catalog, inserted: frozenset[str]) -> tuple[tuple[Stage, ...], Plan]:
+    """Plan everything in a catalog, stage by stage."""
+    planner = Planner(catalog)
+    written = {
+        relation_name(key): planner.relation(key).node
+        for key, found in catalog.objects.items()
+        if found.kind not in (ObjectKind.PUMP, ObjectKind.FOREIGN_TABLE)
+    }
+    pumps = _pumps(catalog, planner)
+    _check_circles(catalog, planner, pumps)
+    connector = Connector(_feeds(catalog, pumps, inserted))
+    connected = {name: connector.connect(node) for name, node in written.items()}
+    outside = {
+        key: planned
+        for key, planned in pumps.items()
+        if catalog.objects[planned.target].kind is ObjectKind.FOREIGN_TABLE
+    }
+    flows = {relation_name(key): connector.connect(planned.node) for key, planned in outside.items()}
+    ordered = {name: place_order(node) for name, node in connected.items()}
+    ordered_flows = {name: place_order(node) for name, node in flows.items()}
+    stages = (
+        _stage("as written", written, {relation_name(key): each.node for key, each in pumps.items()}),
+        _stage("with pumps connected", connected, flows),
+        _stage("with judges and merges", ordered, ordered_flows),
+    )
+    streams = tuple(
+        ForeignStream(relation_name(key), found.row_type, found.server, found.options)
+        for key, found in catalog.objects.items()
+        if isinstance(found, StreamDefinition) and found.server is not None
+    )
+    tables = tuple(
+        ForeignTable(relation_name(key), found.row_type, found.key, found.server, found.options)
+        for key, found in catalog.objects.items()
+        if isinstance(found, TableDefinition) and found.server is not None
+    )
+    plan = Plan(
+        servers=tuple(catalog.servers.values()),
+        foreign_streams=streams,
+        foreign_tables=tables,
+        relations=tuple(ordered.items()),
+        pumps=tuple(
+            Pump(name, relation_name(pumped.target), ordered_flows[name], rowtime_field(flows[name]))
+            for name, pumped in ((relation_name(key), each) for key, each in outside.items())
+        ),
+        notices=notices(ordered | ordered_flows, {stream.name: stream for stream in streams}),
+    )
+    return stages, plan
+
+
+def _stage(name: str, relations: dict[str, Node], pumps: dict[str, Node]) -> Stage:
+    return Stage(name, tuple(relations.items()), tuple(pumps.items()))
+
+
+def _pumps(catalog: Catalog, planner: Planner) -> dict[Key, PlannedPump]:
+    """Plan all pumps.
+
+    Raises:
+      StatementError: one of them is stopped, or cannot be planned.
+    """
+    planned = {}
+    for key, pump in catalog.pumps():
+        if not pump.started:
+            with written_in(pump.origin):
+                raise StatementError(
+                    f'pump "{relation_name(key)}" is stopped, which is not supported yet',
+                    place=pump.origin.place,
+                    hint=f"ALTER PUMP {relation_name(key)} START; in the same text starts it.",
+                )
+        planned[key] = planner.pump(key)
+    return planned
+
+
+def _feeds(catalog: Catalog, pumps: dict[Key, PlannedPump], inserted: frozenset[str]) -> dict[str, Feed]:
+    """Give what comes into each stream and engine table."""
+    feeds = {}
+    for key, found in catalog.objects.items():
+        if found.kind in (ObjectKind.STREAM, ObjectKind.TABLE):
+            name = relation_name(key)
+            rows = found.rows if isinstance(found, TableDefinition) else ()
+            nodes = tuple(each.node for each in pumps.values() if each.target == key)
+            feeds[name] = Feed(nodes, rows, name in inserted)
+    return feeds
+
+
+def _check_circles(catalog: Catalog, planner: Planner, pumps: dict[Key, PlannedPump]) -> None:
+    """Refuse pumps that feed, through any number of relations, what they read.
+
+    Raises:
+      StatementError: naming the first pump of the circle.
+    """
+    readers = {key: set(read) for key, read in planner.readers.items()}
+    for key, planned in pumps.items():
+        readers.setdefault(planned.target, set()).add(key)
+    for key, planned in pumps.items():
+        pending, seen = [key], set[Key]()
+        while pending:
+            each = pending.pop()
+            for read in readers.get(each, ()):
+                if read == planned.target:
+                    pump = catalog.objects[key]
+                    with written_in(pump.origin):
+                        raise StatementError(
+                            f'pump "{relation_name(key)}" writes to what it reads: "{relation_name(read)}"',
+                            place=planned.place,
+                            hint="Loops are for models, not for pumps.",
+                        )
+                if read not in seen:
+                    seen.add(read)
+                    pending.append(read)
+
+
+@contextmanager
+def _located(text: str, file: str | None) -> Iterator[None]:
+    """Give errors their text and file, and let none leave without a place."""
+    try:
+        yield
+    except StatementError as error:
+        if error.text is None:
+            error.text, error.file = text, file
+        if error.place is None:
+            error.place = Place(1, 1)
+        raise
+    except RecursionError as error:
+        raise StatementError(
+            "the statements are nested too deeply", place=Place(1, 1), file=file, text=text
+        ) from error

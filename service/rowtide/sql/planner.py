@@ -1,0 +1,338 @@
+"""Definitions -> nodes: each relation of a catalog, resolved and typed, each once.
+
+A stream stands as a bare Source and an engine table as a KeyedTable over a bare
+TableSource; ``plan.connect`` puts in what pumps and INSERTs bring, and
+``plan.order`` the judges and merges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.functions import common_type
+from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
+from rowtide.plan.nodes import KeyedTable, Merge, Node, Sort, Source, TableSource
+from rowtide.rows.types import RowType
+from rowtide.sql.expressions import UNTYPED_NULL, assign, cast
+from rowtide.sql.joins import FromPlanner
+from rowtide.sql.objects import (
+    Catalog,
+    Key,
+    Origin,
+    PumpDefinition,
+    StreamDefinition,
+    TableDefinition,
+    ViewDefinition,
+    relation_name,
+)
+from rowtide.sql.relations import (
+    Output,
+    Planned,
+    Shape,
+    column_index,
+    is_plain_rowtime,
+    project,
+    projected,
+    renamed,
+)
+from rowtide.sql.scope import ROWTIME
+from rowtide.sql.selects import SelectPlanner
+from rowtide.sql.statements import ObjectKind
+from rowtide.sql.syntax import ColumnRef, Name, OrderItem, Query, RelationRef, UnionAll
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPump:
+    """A pump's rows as its target stores them. ``place`` is that of the target's name."""
+
+    target: Key
+    node: Node
+    changelog: bool
+    place: Place
+
+
+class Planner:
+    """Plans the relations of one catalog. ``readers`` tells who reads what."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._planned: dict[Key, Planned] = {}
+        self._max_ahead_ms = {
+            relation_name(key): found.max_ahead_ms
+            for key, found in catalog.objects.items()
+            if isinstance(found, StreamDefinition) and found.max_ahead_ms is not None
+        }
+        self._reading: set[Key] = set()
+        self.readers: dict[Key, set[Key]] = {}
+        """The keys of the relations that each view and pump reads directly."""
+
+    def relation(self, key: Key) -> Planned:
+        """Give the node of a stream, table or view.
+
+        Raises:
+          StatementError: a view's query cannot be planned; with the view's own text and file.
+        """
+        if key not in self._planned:
+            self._planned[key] = self._relation(key)
+        return self._planned[key]
+
+    def pump(self, key: Key) -> PlannedPump:
+        """Give what a pump writes.
+
+        Raises:
+          StatementError: it cannot be planned.
+        """
+        pump = self._catalog.objects[key]
+        if not isinstance(pump, PumpDefinition):
+            raise KeyError(key)
+        with written_in(pump.origin):
+            return self._pump(key, pump)
+
+    def query(self, query: Query, schema: str) -> Planned:
+        """Plan a query by itself, as a relation without a name."""
+        shape = self._query(query, "QUERY", schema, None)
+        return Planned(projected(shape, "QUERY"), shape.changelog)
+
+    # -------------------------------------------------------------- relations
+
+    def _relation(self, key: Key) -> Planned:
+        name = relation_name(key)
+        match self._catalog.objects[key]:
+            case StreamDefinition(row_type=row_type, server=server):
+                return Planned(Source(name, row_type, foreign=server is not None), changelog=False)
+            case TableDefinition(row_type=row_type, key=columns):
+                return Planned(KeyedTable(name, TableSource(name, row_type), columns), changelog=True)
+            case ViewDefinition() as view:
+                with written_in(view.origin):
+                    shape = self._query(view.query, name, view.schema, key)
+                    return Planned(projected(renamed(shape, view.columns), name), shape.changelog)
+            case PumpDefinition():
+                raise KeyError(key)
+
+    def _read(self, ref: RelationRef, schema: str, reader: Key | None) -> tuple[Planned, tuple[str, ...]]:
+        """Give the relation that a name in FROM means, and the names that call it."""
+        key, found = self._catalog.find(ref.name, "relation", schema=schema)
+        shown = relation_name(key)
+        if found.kind is ObjectKind.FOREIGN_TABLE:
+            raise StatementError(
+                f'foreign table "{shown}" cannot be read yet: pumps write to it', place=ref.name.place
+            )
+        if found.kind is ObjectKind.PUMP:
+            raise StatementError(f'"{shown}" is a pump, not a relation', place=ref.name.place)
+        if reader is not None:
+            self.readers.setdefault(reader, set()).add(key)
+        if key in self._reading:
+            raise StatementError(f'view "{shown}" reads itself', place=ref.name.place)
+        self._reading.add(key)
+        try:
+            return self.relation(key), key
+        finally:
+            self._reading.discard(key)
+
+    # ---------------------------------------------------------------- queries
+
+    def _query(self, query: Query, relation: str, schema: str, reader: Key | None) -> Shape:
+        if isinstance(query, UnionAll):
+            return self._union(query, relation, schema, reader)
+        from_planner = FromPlanner(
+            relation,
+            lambda ref: self._read(ref, schema, reader),
+            lambda inner: self._derived(inner, relation, schema, reader),
+        )
+        return SelectPlanner(relation, query, from_planner.plan(query.source), self._max_ahead_ms).plan()
+
+    def _derived(self, query: Query, relation: str, schema: str, reader: Key | None) -> Planned:
+        shape = self._query(query, relation, schema, reader)
+        return Planned(projected(shape, relation), shape.changelog)
+
+    def _union(self, union: UnionAll, relation: str, schema: str, reader: Key | None) -> Shape:
+        """Merge the branches of UNION ALL in their order; names are those of the first one."""
+        shapes = [self._query(each, relation, schema, reader) for each in _branches(union)]
+        for shape in shapes:
+            if shape.changelog:
+                raise StatementError("UNION ALL of tables is not supported yet", place=shape.place)
+            if len(shape.fields) != len(shapes[0].fields):
+                raise StatementError(
+                    f"the queries of a UNION give {len(shapes[0].fields)} and {len(shape.fields)} columns",
+                    place=shape.place,
+                )
+        columns = [_alike(each) for each in zip(*(shape.fields for shape in shapes), strict=True)]
+        sources = (
+            [
+                projected(replace(shape, outputs=outputs), relation)
+                for shape, outputs in zip(shapes, zip(*columns, strict=True), strict=True)
+            ]
+            if columns
+            else [projected(shape, relation) for shape in shapes]
+        )
+        node: Node = Merge(relation, tuple(sources))
+        for item in union.order_by:
+            node = _ordered_union(node, relation, item)
+        fields = [
+            Output(field.name, FieldRef(index, field.type), field.nullable, column[0].place)
+            for index, (field, column) in enumerate(zip(node.row_type, columns, strict=True))
+        ]
+        outputs: list[Output] = list(fields)
+        for position, output in enumerate(shapes[0].outputs):
+            if output.is_rowtime:
+                outputs.insert(position, replace(output, expr=RowtimeRef()))
+        return Shape(node, tuple(outputs), changelog=False, place=union.place)
+
+    # ------------------------------------------------------------------ pumps
+
+    def _pump(self, key: Key, pump: PumpDefinition) -> PlannedPump:
+        name = relation_name(key)
+        target_key, target = self._catalog.find(pump.target, "stream or table", schema=pump.schema)
+        shown = relation_name(target_key)
+        if not isinstance(target, StreamDefinition | TableDefinition):
+            raise StatementError(
+                f'{target.kind.value} "{shown}" cannot be written to', place=pump.target.place
+            )
+        if target.kind is ObjectKind.FOREIGN_STREAM:
+            raise StatementError(
+                f'writing to foreign stream "{shown}" is not supported yet', place=pump.target.place
+            )
+        shape = self._query(pump.query, name, pump.schema, key)
+        if shape.changelog and isinstance(target, StreamDefinition):
+            raise StatementError(
+                f'the changes of a table cannot be written to stream "{shown}"',
+                place=pump.target.place,
+                hint="A stream has no deletes: write to a table with a PRIMARY KEY.",
+            )
+        if (
+            shape.changelog
+            and target.server is not None
+            and isinstance(target, TableDefinition)
+            and not target.key
+        ):
+            raise StatementError(
+                f'the changes of a table cannot be written to foreign table "{shown}" without PRIMARY KEY',
+                place=pump.target.place,
+                hint="A PRIMARY KEY says which row a change replaces.",
+            )
+        node = _stored(shape, name, pump.columns, target.row_type, shown, target.kind)
+        return PlannedPump(target_key, node, shape.changelog, pump.target.place)
+
+
+def _stored(
+    shape: Shape,
+    relation: str,
+    columns: Sequence[Name],
+    row_type: RowType,
+    target: str,
+    kind: ObjectKind,
+) -> Node:
+    """Give ``shape`` as rows of its target: by position, cast to the columns' types.
+
+    Raises:
+      StatementError: there are more or fewer values than columns, or one does not fit.
+    """
+    outputs = shape.outputs
+    node = shape.node
+    if not columns:
+        if len(shape.fields) == len(row_type) or len(outputs) != len(row_type):
+            outputs = shape.fields
+        positions: list[int | None] = list(range(len(row_type)))
+    else:
+        _check_distinct(columns)
+        takes_rowtime = kind is not ObjectKind.FOREIGN_TABLE
+        positions = [
+            None if takes_rowtime and name.text == ROWTIME else column_index(row_type, name, target)
+            for name in columns
+        ]
+        if len(outputs) > len(positions) and len(shape.fields) == len(positions):
+            outputs = shape.fields
+    if len(outputs) != len(positions):
+        raise StatementError(
+            f'the query gives {len(outputs)} columns, "{target}" takes {len(positions)}',
+            place=shape.place,
+        )
+    values: dict[int, Expr] = {}
+    for output, position in zip(outputs, positions, strict=True):
+        if position is not None:
+            column = row_type[position]
+            values[position] = assign(
+                output.expr, column.type, f'column "{column.name}" of "{target}"', output.place
+            )
+        elif not is_plain_rowtime(output.expr):
+            raise StatementError(
+                "a pump names ROWTIME only for the ROWTIME of its query",
+                place=output.place,
+                hint="AS ROWTIME in the select list promotes a column.",
+            )
+    for position, column in enumerate(row_type):
+        if position not in values:
+            if not column.nullable:
+                raise StatementError(
+                    f'column "{column.name}" of "{target}" is NOT NULL and gets no value',
+                    place=shape.place,
+                )
+            values[position] = assign(UNTYPED_NULL, column.type, "", shape.place)
+    expressions = tuple(values[position] for position in range(len(row_type)))
+    return project(relation, node, expressions, row_type)
+
+
+def _check_distinct(columns: Sequence[Name]) -> None:
+    seen: set[str] = set()
+    for name in columns:
+        if name.text in seen:
+            raise StatementError(f'column "{name.text}" stands twice', place=name.place)
+        seen.add(name.text)
+
+
+def _branches(query: Query) -> Iterator[Query]:
+    """Give the queries that UNION ALL connects, from left to right; one with its own ORDER BY is whole."""
+    if isinstance(query, UnionAll):
+        for each in (query.left, query.right):
+            if isinstance(each, UnionAll) and not each.order_by:
+                yield from _branches(each)
+            else:
+                yield each
+    else:
+        yield query
+
+
+def _alike(column: Sequence[Output]) -> list[Output]:
+    """Give the same column of each branch one name, one type and one nullability."""
+    known = [output.expr.type for output in column if output.expr != UNTYPED_NULL]
+    if not known:
+        return list(column)
+    try:
+        of = common_type(known)
+    except StatementError as error:
+        error.place = error.place or column[-1].place
+        raise
+    nullable = any(output.nullable for output in column)
+    given = []
+    for output in column:
+        expr = output.expr
+        if expr == UNTYPED_NULL:
+            expr = assign(expr, of, "", output.place)
+        elif expr.type != of:
+            expr = cast(expr, of, output.place)
+        given.append(replace(output, name=column[0].name, expr=expr, nullable=nullable))
+    return given
+
+
+def _ordered_union(node: Node, relation: str, item: OrderItem) -> Node:
+    """Put the t-sort of a UNION's own ORDER BY on top."""
+    expression = item.expression
+    of_rowtime = isinstance(expression, ColumnRef) and [each.text for each in expression.parts] == [ROWTIME]
+    if item.descending or not of_rowtime:
+        raise StatementError("ORDER BY of a UNION ALL takes only ROWTIME, for now", place=item.place)
+    return node if item.within_ms is None else Sort(relation, node, item.within_ms)
+
+
+@contextmanager
+def written_in(origin: Origin) -> Iterator[None]:
+    """Give errors of this block the text and file of the definition that they are in."""
+    try:
+        yield
+    except StatementError as error:
+        if error.text is None:
+            error.text, error.file = origin.text, origin.file
+            error.place = error.place or origin.place
+        raise

@@ -1,0 +1,219 @@
+"""The grammar of queries: tokens -> syntax."""
+
+from __future__ import annotations
+
+from rowtide.errors import StatementError
+from rowtide.sql.dialect import Token
+from rowtide.sql.expression_grammar import ExpressionGrammar
+from rowtide.sql.syntax import (
+    DerivedTable,
+    Expression,
+    FromItem,
+    Join,
+    Name,
+    OrderItem,
+    Query,
+    RelationRef,
+    Select,
+    SelectItem,
+    StarItem,
+    UnionAll,
+)
+
+
+class QueryGrammar(ExpressionGrammar):
+    """Reads queries from a cursor."""
+
+    def query(self) -> Query:
+        """Read SELECT ..., or several with UNION ALL in between."""
+        cursor = self.cursor
+        cursor.enter()
+        if cursor.is_word("WITH"):
+            raise cursor.unsupported("WITH is", hint="CREATE VIEW names a query that others read.")
+        left = self._term()
+        while True:
+            token = cursor.current
+            word = cursor.one_of("UNION", "EXCEPT", "INTERSECT")
+            if word is None:
+                break
+            if isinstance(left, Select) and left.order_by:
+                raise cursor.fail("ORDER BY stands before this query's end", token=token)
+            if word != "UNION" or not cursor.accept("ALL"):
+                raise cursor.unsupported(f"{word} is", token=token, hint="UNION ALL merges streams.")
+            left = UnionAll(left, self._term(), (), cursor.place_of(token))
+        if isinstance(left, UnionAll) and cursor.is_word("ORDER"):
+            left = UnionAll(left.left, left.right, self._order_by(), left.place)
+        if cursor.is_word("EMIT"):
+            raise cursor.unsupported("EMIT is")
+        for word in ("LIMIT", "OFFSET", "FETCH"):
+            if cursor.is_word(word):
+                raise cursor.fail(f"{word} has no meaning: a query on a stream has no end")
+        cursor.leave()
+        return left
+
+    def _term(self) -> Query:
+        cursor = self.cursor
+        if cursor.accept_symbol("("):
+            inner = self.query()
+            cursor.expect_symbol(")")
+            return inner
+        if cursor.is_word("VALUES"):
+            raise cursor.unsupported("VALUES as a query is")
+        return self._select()
+
+    def _select(self) -> Select:
+        cursor = self.cursor
+        first = cursor.expect("SELECT")
+        stream = cursor.accept("STREAM")
+        if cursor.is_word("DISTINCT"):
+            raise cursor.unsupported("SELECT DISTINCT is", hint="GROUP BY the select list gives the same.")
+        cursor.accept("ALL")
+        if not stream:
+            stream = cursor.accept("STREAM")
+        items = cursor.comma_list(self._item)
+        if not cursor.accept("FROM"):
+            raise cursor.unexpected('"," or "FROM"')
+        source = self._from()
+        where = self.expression() if cursor.accept("WHERE") else None
+        group_by: tuple[Expression, ...] = ()
+        if cursor.accept("GROUP", "BY"):
+            if cursor.is_word("ROLLUP") or cursor.is_word("CUBE") or cursor.is_word("GROUPING", "SETS"):
+                raise cursor.unsupported(f"GROUP BY {cursor.current.text} is")
+            group_by = cursor.comma_list(self._group_term)
+        having = self.expression() if cursor.accept("HAVING") else None
+        if cursor.is_word("WINDOW"):
+            raise cursor.unsupported("WINDOW is")
+        if cursor.is_word("QUALIFY"):
+            raise cursor.unsupported("QUALIFY is")
+        order_by = self._order_by() if cursor.is_word("ORDER") else ()
+        return Select(items, source, stream, where, group_by, having, order_by, cursor.place_of(first))
+
+    def _group_term(self) -> Expression:
+        cursor = self.cursor
+        for window in ("TUMBLE", "HOP", "SESSION"):
+            if cursor.is_word(window) and cursor.ahead(1).text == "(":
+                raise cursor.unsupported(
+                    f"{window} is", hint="FLOOR(ROWTIME TO unit) and STEP(ROWTIME BY INTERVAL ..) are there."
+                )
+        return self.expression()
+
+    def _item(self) -> SelectItem | StarItem:
+        cursor = self.cursor
+        first = cursor.current
+        if cursor.accept_symbol("*"):
+            return StarItem((), cursor.span(first))
+        ahead = 0
+        while cursor.is_name(ahead) and cursor.ahead(ahead + 1).text == ".":
+            ahead += 2
+        if ahead and cursor.ahead(ahead).text == "*" and not cursor.is_name(ahead):
+            qualifier = []
+            while not cursor.accept_symbol("*"):
+                qualifier.append(cursor.name("an alias"))
+                cursor.expect_symbol(".")
+            return StarItem(tuple(qualifier), cursor.span(first))
+        expression = self.expression()
+        return SelectItem(expression, self._alias("the alias of a column"), cursor.span(first))
+
+    def _alias(self, what: str) -> Name | None:
+        cursor = self.cursor
+        if cursor.accept("AS") or cursor.is_name():
+            return cursor.name(what)
+        return None
+
+    # ----------------------------------------------------------------- FROM
+
+    def _from(self) -> FromItem:
+        cursor = self.cursor
+        left = self._from_primary()
+        while True:
+            token = cursor.current
+            if cursor.is_symbol(","):
+                raise cursor.fail(
+                    "relations in FROM are joined with JOIN .. ON, not with a comma",
+                    hint="Write JOIN and say in ON what must be equal.",
+                )
+            for word in ("CROSS", "NATURAL", "LATERAL"):
+                if cursor.is_word(word):
+                    raise cursor.unsupported(f"{word} JOIN is", hint="Write JOIN .. ON.")
+            kind = cursor.one_of("LEFT", "RIGHT", "FULL", "INNER", "OUTER")
+            if kind == "OUTER":
+                kind = "FULL"
+            elif kind not in (None, "INNER"):
+                cursor.accept("OUTER")
+            if kind is None and not cursor.is_word("JOIN"):
+                return left
+            cursor.expect("JOIN")
+            right = self._from_primary()
+            if cursor.is_word("USING"):
+                raise cursor.unsupported("USING is", hint="Write ON a.x = b.x.")
+            cursor.expect("ON")
+            left = Join(left, right, kind or "INNER", self.expression(), cursor.place_of(token))
+
+    def _from_primary(self) -> FromItem:
+        cursor = self.cursor
+        first = cursor.current
+        if cursor.accept_symbol("("):
+            if cursor.is_word("SELECT") or cursor.is_symbol("("):
+                query = self.query()
+                cursor.expect_symbol(")")
+                self._no_window()
+                return DerivedTable(query, self._relation_alias(), cursor.place_of(first))
+            inner = self._from()
+            cursor.expect_symbol(")")
+            return inner
+        if cursor.is_word("TABLE") and cursor.ahead(1).text == "(":
+            raise cursor.unsupported("TABLE(...) is")
+        if cursor.is_word("SELECT"):
+            raise cursor.fail("a query in FROM stands in parentheses")
+        name = cursor.qualified_name("the name of a stream, view or table")
+        self._no_window()
+        if cursor.is_symbol("("):
+            raise cursor.unsupported("a function in FROM is", token=first)
+        as_of = self._as_of()
+        alias = self._relation_alias()
+        if as_of is None:
+            as_of = self._as_of()
+        return RelationRef(name, alias, as_of, cursor.place_of(first))
+
+    def _relation_alias(self) -> Name | None:
+        alias = self._alias("the alias of a relation")
+        self._no_window()
+        if alias is not None and self.cursor.is_symbol("("):
+            raise self.cursor.unsupported("naming the columns of an alias is")
+        return alias
+
+    def _no_window(self) -> None:
+        if self.cursor.is_word("OVER"):
+            raise self.cursor.unsupported("joins of two streams (a window on a relation in FROM) are")
+
+    def _as_of(self) -> Expression | None:
+        cursor = self.cursor
+        if not cursor.is_word("FOR"):
+            return None
+        if not cursor.accept("FOR", "SYSTEM_TIME", "AS", "OF"):
+            cursor.advance()
+            raise cursor.unexpected('"SYSTEM_TIME AS OF"')
+        return self.expression()
+
+    # ------------------------------------------------------------- ORDER BY
+
+    def _order_by(self) -> tuple[OrderItem, ...]:
+        self.cursor.expect("ORDER", "BY")
+        return self.cursor.comma_list(self._order_item)
+
+    def _order_item(self) -> OrderItem:
+        cursor = self.cursor
+        first: Token = cursor.current
+        expression = self.expression()
+        descending = cursor.one_of("ASC", "DESC") == "DESC"
+        if cursor.is_word("NULLS"):
+            raise cursor.unsupported("NULLS FIRST and NULLS LAST are")
+        within = None
+        if cursor.accept("WITHIN"):
+            length = self.interval()
+            within = length.value
+            if length.type.kind.name != "INTERVAL_DAY" or within < 0:
+                raise StatementError(
+                    "WITHIN takes an interval of days to seconds, not below zero", place=length.place
+                )
+        return OrderItem(expression, descending, within, cursor.span(first))

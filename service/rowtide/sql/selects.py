@@ -1,0 +1,405 @@
+"""SELECT -> nodes, up to the last projection, which depends on what the query is for.
+
+A plain query becomes Filter, then Promote and Sort where it promotes or
+t-sorts. A grouped one becomes Filter, Project (keys and arguments of
+aggregates), GroupByPeriod, Filter (HAVING), then Promote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rowtide.errors import StatementError
+from rowtide.expr.functions import resolve
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
+from rowtide.plan.nodes import (
+    BoundPolicy,
+    Filter,
+    GroupByPeriod,
+    Node,
+    Project,
+    Promote,
+    Sort,
+    Source,
+)
+from rowtide.rows.types import INTERVAL_DAY, TIMESTAMP, Field, Kind, RowType
+from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.sql.aggregates import AggregateList
+from rowtide.sql.expressions import (
+    UNTYPED_NULL,
+    ExpressionPlanner,
+    GroupedPlanner,
+    has_aggregate,
+    step_ms,
+    unit_literal,
+)
+from rowtide.sql.joins import Read
+from rowtide.sql.relations import (
+    Output,
+    Shape,
+    aggregate_label,
+    is_plain_rowtime,
+    project,
+    substitute,
+    unique_names,
+)
+from rowtide.sql.scope import ROWTIME, Scope
+from rowtide.sql.syntax import (
+    ColumnRef,
+    Expression,
+    OrderItem,
+    Rounded,
+    Select,
+    SelectItem,
+    StarItem,
+    Stepped,
+)
+
+OLD_ROWTIME = "$ROWTIME"
+"""The field that keeps the old rowtime where a promoting SELECT also reads it."""
+PERIOD = "$PERIOD"
+
+
+@dataclass(frozen=True, slots=True)
+class _Promotion:
+    """``expression AS ROWTIME``: the typed expression, and the syntax that ORDER BY may repeat."""
+
+    expr: Expr
+    syntax: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """A planned select list over ``node``."""
+
+    node: Node
+    outputs: tuple[Output, ...]
+    promotion: _Promotion | None
+
+
+class SelectPlanner:
+    """Plans one SELECT over its planned FROM, for the relation in whose text it stands.
+
+    ``max_ahead_ms`` is how far ahead each foreign stream allows a promoted rowtime to be.
+    """
+
+    def __init__(self, relation: str, select: Select, read: Read, max_ahead_ms: dict[str, int]) -> None:
+        self._relation = relation
+        self._select = select
+        self._read = read
+        self._max_ahead_ms = max_ahead_ms
+
+    def plan(self) -> Shape:
+        """Give the query's node and outputs.
+
+        Raises:
+          StatementError: something in it does not exist, fit or work on a stream; with its place.
+        """
+        select, read = self._select, self._read
+        if select.stream and read.changelog:
+            raise StatementError(
+                "SELECT STREAM reads streams, this is a table",
+                place=select.place,
+                hint="SELECT without STREAM gives the changes of the table.",
+            )
+        node = read.node
+        if select.where is not None:
+            condition = ExpressionPlanner(read.scope, "WHERE").condition(select.where)
+            node = Filter(self._relation, node, condition)
+        grouped = bool(select.group_by) or any(
+            has_aggregate(item.expression) for item in select.items if isinstance(item, SelectItem)
+        )
+        if grouped or select.having is not None:
+            selected = self._grouped(node)
+        else:
+            planner = ExpressionPlanner(read.scope, "the select list")
+            outputs, promotion = self._outputs(planner, node.row_type)
+            selected = _Selected(node, outputs, promotion)
+        if selected.promotion is not None and read.changelog:
+            raise StatementError("a table has no ROWTIME to promote", place=selected.promotion.syntax.place)
+        within = self._within(selected.promotion, grouped)
+        return self._timed(selected, within)
+
+    # ------------------------------------------------------------ select list
+
+    def _outputs(
+        self, planner: ExpressionPlanner, row_type: RowType
+    ) -> tuple[tuple[Output, ...], _Promotion | None]:
+        """Plan the select list; ``row_type`` is that of the rows that it is computed from."""
+        outputs: list[Output] = []
+        promotion = None
+        for item in self._select.items:
+            if isinstance(item, StarItem):
+                outputs += self._star(item)
+                continue
+            expr = planner.plan_as(item.expression, UNTYPED_NULL.type)
+            is_rowtime = is_plain_rowtime(expr) and (item.alias is None or item.alias.text == ROWTIME)
+            if item.alias is not None and item.alias.text == ROWTIME and not is_rowtime:
+                if promotion is not None:
+                    raise StatementError("two columns are promoted to ROWTIME", place=item.place)
+                promotion = _Promotion(_timestamp(expr, item), item.expression)
+                continue
+            nullable = row_type[expr.index].nullable if isinstance(expr, FieldRef) else _nullable(expr)
+            outputs.append(Output(_name(item, len(outputs)), expr, nullable, item.place, is_rowtime))
+        if promotion is not None and any(output.is_rowtime for output in outputs):
+            place = next(output.place for output in outputs if output.is_rowtime)
+            raise StatementError(
+                "ROWTIME stands twice in the select list",
+                place=place,
+                hint="The old rowtime takes another name: ROWTIME AS arrived_at.",
+            )
+        return tuple(outputs), promotion
+
+    def _star(self, item: StarItem) -> list[Output]:
+        scope = self._read.scope
+        bindings = scope.bindings
+        if item.qualifier:
+            bindings = (scope.binding(item.qualifier, item.place),)
+        return [
+            Output(name, field, nullable, item.place)
+            for binding in bindings
+            for name, field, nullable in binding.fields()
+        ]
+
+    # ------------------------------------------------------- ROWTIME and order
+
+    def _within(self, promotion: _Promotion | None, grouped: bool) -> int | None:
+        """Give WITHIN of the query's ORDER BY; None where it has none.
+
+        Raises:
+          StatementError: the rows are to be ordered by anything but their rowtime.
+        """
+        items = self._select.order_by
+        if not items:
+            return None
+        first = items[0]
+        if self._read.changelog:
+            raise StatementError("ORDER BY over a table is not supported yet", place=first.place)
+        if len(items) > 1 or first.descending or not self._is_order_of(first, promotion, grouped):
+            raise StatementError(
+                "ORDER BY on a stream takes only its ROWTIME, with or without WITHIN, for now"
+                if first.within_ms is None
+                else "ORDER BY .. WITHIN takes the column that is promoted to ROWTIME, or ROWTIME itself",
+                place=first.place,
+                hint="SELECT STREAM x AS ROWTIME, .. ORDER BY x WITHIN INTERVAL '10' SECOND sorts by x.",
+            )
+        return first.within_ms
+
+    def _is_order_of(self, item: OrderItem, promotion: _Promotion | None, grouped: bool) -> bool:
+        expression = item.expression
+        if isinstance(expression, ColumnRef) and expression.parts[-1].text == ROWTIME:
+            # The output's ROWTIME comes first: s.ROWTIME is still that of the relation.
+            return promotion is None or len(expression.parts) == 1
+        if promotion is None or grouped:
+            return promotion is not None and expression == promotion.syntax
+        typed = ExpressionPlanner(self._read.scope, "ORDER BY").plan(expression)
+        return typed == promotion.expr
+
+    def _timed(self, selected: _Selected, within: int | None) -> Shape:
+        """Put promotion and t-sort on top of what was selected from."""
+        node, outputs, promotion = selected.node, selected.outputs, selected.promotion
+        place, changelog = self._select.place, self._read.changelog
+        if promotion is None:
+            if within is not None:
+                node = Sort(self._relation, node, within)
+            return Shape(node, outputs, changelog, place)
+        promoted = promotion.expr
+        if any(uses_rowtime(output.expr) for output in outputs):
+            # Behind the promotion ROWTIME is the new one: carry the old one along.
+            node = self._keep_rowtime(node)
+            old: dict[Expr, Expr] = {RowtimeRef(): FieldRef(len(node.row_type) - 1, TIMESTAMP)}
+            outputs = tuple(replace(output, expr=substitute(output.expr, old)) for output in outputs)
+        node = Promote(self._relation, node, promoted, BoundPolicy.DROP, self._max_ahead(node))
+        if within is not None:
+            node = Sort(self._relation, node, within)
+        return Shape(node, outputs, changelog, place)
+
+    def _keep_rowtime(self, node: Node) -> Node:
+        row_type = node.row_type
+        kept: tuple[Expr, ...] = tuple(FieldRef(index, field.type) for index, field in enumerate(row_type))
+        fields = (*row_type, Field(OLD_ROWTIME, TIMESTAMP, nullable=False))
+        return Project(self._relation, node, (*kept, RowtimeRef()), RowType(fields))
+
+    def _max_ahead(self, node: Node) -> int | None:
+        """Give ``max_ahead`` of the foreign stream that a promotion reads through row-wise nodes."""
+        while isinstance(node, Filter | Project):
+            node = node.input
+        if isinstance(node, Source) and node.foreign:
+            return self._max_ahead_ms[node.relation]
+        return None
+
+    # ---------------------------------------------------------------- groups
+
+    def _grouped(self, node: Node) -> _Selected:
+        select, scope = self._select, self._read.scope
+        if self._read.changelog:
+            raise StatementError("aggregates over a table are not supported yet", place=select.place)
+        period, period_expr, keys = self._group_terms(scope)
+        # Grouped by ROWTIME itself, the group's rowtime is that of its rows: no field is needed for it.
+        exact = period.edge is PeriodEdge.EXACT
+        groups: dict[Expr, FieldRef] = {} if exact else {period_expr: FieldRef(0, TIMESTAMP)}
+        for index, key in enumerate(keys):
+            groups.setdefault(key, FieldRef(1 + index, key.type))
+        aggregates = AggregateList(1 + len(keys))
+        for item in select.items:
+            if isinstance(item, StarItem):
+                raise StatementError("* cannot stand in a grouped query", place=item.place)
+        planner = GroupedPlanner(scope, "the select list", groups, aggregates, exact=exact)
+        having = None
+        if select.having is not None:
+            having = GroupedPlanner(scope, "HAVING", groups, aggregates, exact=exact).condition(select.having)
+        # The layout of the group's row is known once all aggregates are: plan the list, then type it.
+        for item in select.items:
+            if isinstance(item, SelectItem):
+                planner.plan_as(item.expression, UNTYPED_NULL.type)
+        grouped: Node = self._group(node, period, keys, aggregates.calls)
+        outputs, promotion = self._outputs(planner, grouped.row_type)
+        if having is not None:
+            grouped = Filter(self._relation, grouped, having)
+        if promotion is not None:
+            promotion = self._of_group_end(promotion, period)
+            if is_plain_rowtime(promotion.expr):
+                promotion = None
+        return _Selected(grouped, outputs, promotion)
+
+    def _group_terms(self, scope: Scope) -> tuple[Period, Expr, list[Expr]]:
+        """Give the period of GROUP BY, the expression that names it, and the other terms."""
+        planner = ExpressionPlanner(scope, "GROUP BY")
+        period: Period | None = None
+        period_expr: Expr = RowtimeRef()
+        keys: list[Expr] = []
+        for term in self._select.group_by:
+            typed = planner.plan(term)
+            if isinstance(typed, Literal):
+                raise StatementError(
+                    "a constant groups nothing",
+                    place=term.place,
+                    hint="A term of GROUP BY is the expression itself, not its position.",
+                )
+            found = self._period(planner, term, typed)
+            if found is not None and period is None:
+                period, period_expr = found, typed
+            elif typed != period_expr and typed not in keys:
+                keys.append(typed)
+        if period is None:
+            first = self._select.group_by[0].place if self._select.group_by else self._select.place
+            raise StatementError(
+                "an aggregate over a stream needs a period: without one no group would ever end",
+                place=first,
+                hint="Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY.",
+            )
+        return period, period_expr, keys
+
+    def _period(self, planner: ExpressionPlanner, term: Expression, typed: Expr) -> Period | None:
+        """Give the period that a term of GROUP BY means; None if it is an ordinary key."""
+        if is_plain_rowtime(typed):
+            return Period(PeriodEdge.EXACT)
+        match term:
+            case Rounded(function=function, operand=operand, unit=unit):
+                if is_plain_rowtime(planner.plan(operand)):
+                    return Period(PeriodEdge(function), unit=unit)
+            case Stepped(operand=operand):
+                length = step_ms(planner, term).value
+                if is_plain_rowtime(planner.plan(operand)) and isinstance(length, int):
+                    return Period(PeriodEdge.FLOOR, step_ms=length)
+        return None
+
+    def _group(
+        self, node: Node, period: Period, keys: list[Expr], calls: list[AggregateCall]
+    ) -> GroupByPeriod:
+        """Give the GroupByPeriod and, where something is computed for it, the Project below."""
+        names = node.row_type.names
+        wanted: list[Expr] = list(keys)
+        for call in calls:
+            wanted += [each for each in (call.argument, call.condition) if each is not None]
+        wanted = list(dict.fromkeys(wanted))
+        if any(not isinstance(each, FieldRef) for each in wanted):
+            labels = [
+                names[each.index] if isinstance(each, FieldRef) else f"${position}"
+                for position, each in enumerate(wanted, 1)
+            ]
+            fields = [
+                Field(label, each.type, self._can_be_null(node, each))
+                for label, each in zip(unique_names(labels), wanted, strict=True)
+            ]
+            node = project(self._relation, node, tuple(wanted), RowType(tuple(fields)))
+            where = {each: FieldRef(position, each.type) for position, each in enumerate(wanted)}
+        else:
+            where = {each: each for each in wanted if isinstance(each, FieldRef)}
+        row_type = node.row_type
+        computed = tuple(
+            replace(
+                call,
+                argument=None if call.argument is None else where[call.argument],
+                condition=None if call.condition is None else where[call.condition],
+            )
+            for call in calls
+        )
+        labels = [PERIOD]
+        labels += [row_type[where[key].index].name for key in keys]
+        for call in computed:
+            argument = row_type[call.argument.index].name if isinstance(call.argument, FieldRef) else None
+            labels.append(aggregate_label(call, argument))
+        types = [TIMESTAMP, *(key.type for key in keys), *(call.type for call in computed)]
+        nullable = [
+            False,
+            *(row_type[where[key].index].nullable for key in keys),
+            *(call.function != "COUNT" for call in computed),
+        ]
+        fields = [Field(*each) for each in zip(unique_names(labels), types, nullable, strict=True)]
+        positions = tuple(where[key].index for key in keys)
+        return GroupByPeriod(self._relation, node, period, positions, computed, RowType(tuple(fields)))
+
+    def _can_be_null(self, node: Node, expr: Expr) -> bool:
+        return node.row_type[expr.index].nullable if isinstance(expr, FieldRef) else _nullable(expr)
+
+    def _of_group_end(self, promotion: _Promotion, period: Period) -> _Promotion:
+        """Write the group's period as what it is of ROWTIME, so that bounds can be mapped by it.
+
+        The group's rowtime is the end of its period; of CEIL and of ROWTIME itself it is its name.
+        """
+        name: Expr = RowtimeRef()
+        if period.edge is PeriodEdge.FLOOR:
+            millisecond = Literal(1, INTERVAL_DAY)
+            inside = Call("-", (RowtimeRef(), millisecond), resolve("-", (TIMESTAMP, INTERVAL_DAY)))
+            name = period_call(period, inside)
+        return replace(promotion, expr=substitute(promotion.expr, {FieldRef(0, TIMESTAMP): name}))
+
+
+def period_call(period: Period, of: Expr) -> Expr:
+    """Give the call that names the period which ``of`` is in."""
+    if period.unit is not None:
+        unit = unit_literal(period.unit.value)
+        name = f"{period.edge.value}_TO"
+        return Call(name, (of, unit), resolve(name, (of.type, unit.type)))
+    length = Literal(period.step_ms, INTERVAL_DAY)
+    return Call("STEP", (of, length), resolve("STEP", (of.type, length.type)))
+
+
+def _timestamp(expr: Expr, item: SelectItem) -> Expr:
+    """Check that what is promoted is a TIMESTAMP.
+
+    Raises:
+      StatementError: it is not.
+    """
+    if expr.type.kind is not Kind.TIMESTAMP or expr == UNTYPED_NULL:
+        shown = "NULL" if expr == UNTYPED_NULL else str(expr.type)
+        raise StatementError(
+            f"ROWTIME is a TIMESTAMP, what is promoted is {shown}",
+            place=item.expression.place,
+            hint="CAST(.. AS TIMESTAMP) converts text of the form YYYY-MM-DD HH:MM:SS.",
+        )
+    return expr
+
+
+def _name(item: SelectItem, position: int) -> str:
+    """Give the name of a column: its alias, the column's own, or EXPR$ and its position."""
+    if item.alias is not None:
+        return item.alias.text
+    if isinstance(item.expression, ColumnRef):
+        return item.expression.parts[-1].text
+    return f"EXPR${position}"
+
+
+def _nullable(expr: Expr) -> bool:
+    return not isinstance(expr, RowtimeRef) and not (isinstance(expr, Literal) and expr.value is not None)

@@ -1,0 +1,306 @@
+"""The grammar of statements, and ``parse``: text -> statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowtide.errors import StatementError
+from rowtide.sql.cursor import Cursor
+from rowtide.sql.dialect import Places, Token, TokenKind, tokenize
+from rowtide.sql.query_grammar import QueryGrammar
+from rowtide.sql.statements import (
+    AlterPump,
+    ColumnDefinition,
+    CreatePump,
+    CreateRelation,
+    CreateSchema,
+    CreateServer,
+    CreateView,
+    Drop,
+    InsertValues,
+    ObjectKind,
+    OptionItem,
+    QueryStatement,
+    SetSchema,
+    Statement,
+)
+from rowtide.sql.syntax import Name, QualifiedName, Query
+
+_CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW or PUMP"
+_LATER = ("FUNCTION", "MODEL", "FOREIGN DATA WRAPPER", "INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
+_NOT_OURS = ("UPDATE", "DELETE", "MERGE", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "EXPLAIN", "WITH")
+
+
+def parse(text: str) -> list[Statement]:
+    """Read all statements of ``text``, which semicolons separate.
+
+    Raises:
+      StatementError: the first statement that is none, with its place.
+    """
+    tokens, places = tokenize(text)
+    statements = []
+    for part in _split(tokens):
+        end = part[-1].end
+        try:
+            statements.append(_Grammar(Cursor(part, places, end)).statement())
+        except RecursionError as error:
+            raise _too_deep(places, part[0]) from error
+    return statements
+
+
+def _too_deep(places: Places, first: Token) -> StatementError:
+    return StatementError("the statement is nested too deeply", place=places.place(first.start, first.end))
+
+
+def _split(tokens: Sequence[Token]) -> list[list[Token]]:
+    """Cut tokens at the semicolons; empty statements are left out."""
+    parts: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.kind is TokenKind.SYMBOL and token.text == ";":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part]
+
+
+class _Grammar(QueryGrammar):
+    """Reads one statement."""
+
+    def statement(self) -> Statement:
+        """Read the statement and see that nothing follows it."""
+        statement = self._statement()
+        if not self.cursor.at_end:
+            raise self.cursor.fail(
+                f"expected the end of the statement, found {self.cursor.current.shown}",
+                hint="A semicolon ends a statement."
+                if self.cursor.is_word("CREATE") or self.cursor.is_word("SELECT")
+                else None,
+            )
+        return statement
+
+    def _statement(self) -> Statement:
+        cursor = self.cursor
+        first = cursor.current
+        if cursor.is_word("SELECT") or cursor.is_symbol("("):
+            query = self.query()
+            return QueryStatement(query, cursor.place_of(first))
+        match cursor.one_of("CREATE", "SET", "ALTER", "DROP", "INSERT"):
+            case "CREATE":
+                return self._create(first)
+            case "SET":
+                return self._set(first)
+            case "ALTER":
+                return self._alter(first)
+            case "DROP":
+                return self._drop(first)
+            case "INSERT":
+                target, columns = self._into()
+                if cursor.is_word("SELECT") or cursor.is_symbol("("):
+                    raise cursor.fail(
+                        "INSERT of a query stands in a pump",
+                        token=first,
+                        hint="Write CREATE PUMP name AS INSERT INTO .. SELECT STREAM ...",
+                    )
+                cursor.expect("VALUES")
+                rows = cursor.comma_list(lambda: cursor.wrapped(self.expression))
+                return InsertValues(target, columns, rows, cursor.place_of(first))
+        for word in _NOT_OURS:
+            if cursor.is_word(word):
+                raise cursor.unsupported(f"{word} is")
+        raise cursor.unexpected("CREATE, SET, ALTER, DROP, INSERT or SELECT")
+
+    # --------------------------------------------------------------- CREATE
+
+    def _create(self, first: Token) -> Statement:
+        cursor = self.cursor
+        replace = cursor.accept("OR", "REPLACE")
+        if cursor.accept("SCHEMA"):
+            name = cursor.qualified_name("the name of the schema")
+            self._description()
+            return CreateSchema(name, replace, cursor.place_of(first))
+        if cursor.accept("SERVER"):
+            return self._server(first, replace)
+        if cursor.accept("VIEW"):
+            return self._view(first, replace)
+        if cursor.accept("PUMP"):
+            return self._pump(first, replace)
+        for words in _LATER:
+            if cursor.is_word(*words.split()):
+                raise cursor.unsupported(f"CREATE {words} is")
+        foreign = cursor.accept("FOREIGN")
+        if cursor.accept("STREAM"):
+            kind = ObjectKind.FOREIGN_STREAM if foreign else ObjectKind.STREAM
+        elif cursor.accept("TABLE"):
+            kind = ObjectKind.FOREIGN_TABLE if foreign else ObjectKind.TABLE
+        else:
+            raise cursor.unexpected(
+                "STREAM or TABLE" if foreign else "SCHEMA, SERVER, STREAM, TABLE, VIEW or PUMP"
+            )
+        return self._relation(first, kind, replace)
+
+    def _server(self, first: Token, replace: bool) -> CreateServer:
+        cursor = self.cursor
+        name = cursor.qualified_name("the name of the server")
+        if cursor.is_word("TYPE"):
+            raise cursor.unsupported("TYPE of a server is")
+        cursor.expect("FOREIGN", "DATA", "WRAPPER")
+        wrapper = cursor.name("the name of the wrapper")
+        options = self._options()
+        self._description()
+        return CreateServer(name, replace, wrapper, options, cursor.place_of(first))
+
+    def _relation(self, first: Token, kind: ObjectKind, replace: bool) -> CreateRelation:
+        cursor = self.cursor
+        name = cursor.qualified_name(f"the name of the {kind.value}")
+        columns: list[ColumnDefinition] = []
+        key: list[Name] = []
+
+        def element() -> None:
+            if cursor.is_word("CONSTRAINT"):
+                cursor.advance()
+                cursor.name("the name of the constraint")
+            if cursor.is_word("PRIMARY"):
+                token = cursor.expect("PRIMARY", "KEY")
+                if key:
+                    raise cursor.fail("a second PRIMARY KEY", token=token)
+                key.extend(cursor.wrapped(lambda: cursor.name("the name of a column")))
+                return
+            for word in ("UNIQUE", "CHECK"):
+                if cursor.is_word(word):
+                    raise cursor.unsupported(f"{word} is")
+            columns.append(self._column(key))
+
+        cursor.expect_symbol("(")
+        cursor.comma_list(element)
+        cursor.expect_symbol(")")
+        server = None
+        if kind in (ObjectKind.FOREIGN_STREAM, ObjectKind.FOREIGN_TABLE):
+            cursor.expect("SERVER")
+            server = cursor.qualified_name("the name of the server")
+        options = self._options()
+        self._description()
+        return CreateRelation(
+            kind, name, replace, tuple(columns), tuple(key), server, options, cursor.place_of(first)
+        )
+
+    def _column(self, key: list[Name]) -> ColumnDefinition:
+        cursor = self.cursor
+        name = cursor.name("the name of a column")
+        column_type = self.type()
+        nullable = True
+        while True:
+            token = cursor.current
+            if cursor.accept("NOT", "NULL"):
+                nullable = False
+            elif cursor.accept("PRIMARY", "KEY"):
+                if key:
+                    raise cursor.fail("a second PRIMARY KEY", token=token)
+                key.append(name)
+            elif cursor.is_word("DEFAULT") or cursor.is_word("CHECK") or cursor.is_word("UNIQUE"):
+                raise cursor.unsupported(f"{token.text} is")
+            elif not cursor.accept("NULL"):
+                return ColumnDefinition(name, column_type, nullable)
+
+    def _view(self, first: Token, replace: bool) -> CreateView:
+        cursor = self.cursor
+        name = cursor.qualified_name("the name of the view")
+        columns: tuple[Name, ...] = ()
+        if cursor.is_symbol("("):
+            columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
+        options = self._options_and_description()
+        cursor.expect("AS")
+        return CreateView(name, replace, columns, self.query(), options, cursor.place_of(first))
+
+    def _pump(self, first: Token, replace: bool) -> CreatePump:
+        cursor = self.cursor
+        name = cursor.qualified_name("the name of the pump")
+        started = cursor.one_of("STARTED", "STOPPED") != "STOPPED"
+        options = self._options_and_description()
+        cursor.expect("AS")
+        cursor.expect("INSERT")
+        target, columns = self._into()
+        query: Query = self.query()
+        return CreatePump(name, replace, started, target, columns, query, options, cursor.place_of(first))
+
+    def _into(self) -> tuple[QualifiedName, tuple[Name, ...]]:
+        """Read INTO target [(columns)]."""
+        cursor = self.cursor
+        if cursor.is_word("EXPEDITED"):
+            raise cursor.unsupported("INSERT EXPEDITED is")
+        cursor.expect("INTO")
+        target = cursor.qualified_name("the name of a stream or table")
+        columns: tuple[Name, ...] = ()
+        if cursor.is_symbol("(") and not (cursor.is_word("SELECT", ahead=1)):
+            columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
+        return target, columns
+
+    def _options_and_description(self) -> tuple[OptionItem, ...]:
+        options = self._options()
+        self._description()
+        return options or self._options()
+
+    def _options(self) -> tuple[OptionItem, ...]:
+        """Read OPTIONS (name 'value', ...) if it follows."""
+        cursor = self.cursor
+        if not cursor.is_word("OPTIONS"):
+            return ()
+        cursor.advance()
+        seen: set[str] = set()
+
+        def option() -> OptionItem:
+            token = cursor.current
+            if token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
+                raise cursor.unexpected("the name of an option")
+            name = token.text if token.kind is TokenKind.QUOTED else token.text.lower()
+            cursor.advance()
+            if name in seen:
+                raise cursor.fail(f'option "{name}" stands twice', token=token)
+            seen.add(name)
+            return OptionItem(
+                name, cursor.string("the value of the option in single quotes"), cursor.span(token)
+            )
+
+        return cursor.wrapped(option)
+
+    def _description(self) -> None:
+        """Read DESCRIPTION '..' if it follows; it is for people and not kept."""
+        if self.cursor.accept("DESCRIPTION"):
+            self.cursor.string("the description in single quotes")
+
+    # ------------------------------------------------------------ the others
+
+    def _set(self, first: Token) -> SetSchema:
+        cursor = self.cursor
+        if not cursor.accept("SCHEMA"):
+            raise cursor.unexpected('"SCHEMA"')
+        token = cursor.current
+        if token.kind is not TokenKind.STRING:
+            return SetSchema(cursor.qualified_name("the name of the schema"), cursor.place_of(first))
+        cursor.advance()
+        inner, _ = tokenize(token.text)
+        if len(inner) != 1 or inner[0].kind not in (TokenKind.WORD, TokenKind.QUOTED):
+            raise cursor.fail(f"'{token.text}' is not the name of a schema", token=token)
+        place = cursor.place_of(token)
+        return SetSchema(QualifiedName((Name(inner[0].text, place),), place), cursor.place_of(first))
+
+    def _alter(self, first: Token) -> AlterPump:
+        cursor = self.cursor
+        if not cursor.accept("PUMP"):
+            raise cursor.unsupported("ALTER of anything but a pump is")
+        name = cursor.qualified_name("the name of the pump")
+        word = cursor.one_of("START", "STOP")
+        if word is None:
+            raise cursor.unexpected("START or STOP")
+        return AlterPump(name, word == "START", cursor.place_of(first))
+
+    def _drop(self, first: Token) -> Drop:
+        cursor = self.cursor
+        for kind in sorted(ObjectKind, key=lambda each: -len(each.value)):
+            if cursor.accept(*kind.value.upper().split()):
+                if_exists = cursor.accept("IF", "EXISTS")
+                name = cursor.qualified_name(f"the name of the {kind.value}")
+                cursor.one_of("RESTRICT")
+                if cursor.is_word("CASCADE"):
+                    raise cursor.unsupported("CASCADE is", hint="Drop what depends on it first.")
+                return Drop(kind, name, if_exists, cursor.place_of(first))
+        raise cursor.unexpected(_CREATED)

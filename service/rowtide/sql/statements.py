@@ -1,0 +1,160 @@
+"""The statements that define a pipeline, as they stand in the text; frozen, each with its places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rowtide.errors import Place
+from rowtide.rows.types import Type
+from rowtide.sql.syntax import NOWHERE, Expression, Name, QualifiedName, Query
+
+
+class ObjectKind(Enum):
+    """What can be created and dropped; the value is how a message names it."""
+
+    SCHEMA = "schema"
+    SERVER = "server"
+    FOREIGN_STREAM = "foreign stream"
+    STREAM = "stream"
+    FOREIGN_TABLE = "foreign table"
+    TABLE = "table"
+    VIEW = "view"
+    PUMP = "pump"
+
+
+@dataclass(frozen=True, slots=True)
+class OptionItem:
+    """``name 'value'``; the name is folded to lower case, or quoted as it stands."""
+
+    name: str
+    value: str
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """``name type [NOT NULL]``."""
+
+    name: Name
+    type: Type
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSchema:
+    """CREATE [OR REPLACE] SCHEMA."""
+
+    name: QualifiedName
+    replace: bool
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SetSchema:
+    """SET SCHEMA 'name'."""
+
+    name: QualifiedName
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateServer:
+    """CREATE [OR REPLACE] SERVER."""
+
+    name: QualifiedName
+    replace: bool
+    wrapper: Name
+    options: tuple[OptionItem, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRelation:
+    """CREATE [OR REPLACE] [FOREIGN] STREAM or TABLE. ``key`` names the PRIMARY KEY columns."""
+
+    kind: ObjectKind
+    name: QualifiedName
+    replace: bool
+    columns: tuple[ColumnDefinition, ...]
+    key: tuple[Name, ...]
+    server: QualifiedName | None
+    options: tuple[OptionItem, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """CREATE [OR REPLACE] VIEW name [(columns)] AS query."""
+
+    name: QualifiedName
+    replace: bool
+    columns: tuple[Name, ...]
+    query: Query
+    options: tuple[OptionItem, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePump:
+    """CREATE [OR REPLACE] PUMP name [STARTED | STOPPED] AS INSERT INTO target [(columns)] query."""
+
+    name: QualifiedName
+    replace: bool
+    started: bool
+    target: QualifiedName
+    columns: tuple[Name, ...]
+    query: Query
+    options: tuple[OptionItem, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InsertValues:
+    """INSERT INTO target [(columns)] VALUES (...), (...)."""
+
+    target: QualifiedName
+    columns: tuple[Name, ...]
+    rows: tuple[tuple[Expression, ...], ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPump:
+    """ALTER PUMP name START | STOP."""
+
+    name: QualifiedName
+    start: bool
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """DROP kind [IF EXISTS] name."""
+
+    kind: ObjectKind
+    name: QualifiedName
+    if_exists: bool
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatement:
+    """A query by itself: for a prompt; a pipeline file has no use for it."""
+
+    query: Query
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+Statement = (
+    CreateSchema
+    | SetSchema
+    | CreateServer
+    | CreateRelation
+    | CreateView
+    | CreatePump
+    | InsertValues
+    | AlterPump
+    | Drop
+    | QueryStatement
+)

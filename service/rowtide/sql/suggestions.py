@@ -1,0 +1,15 @@
+"""Did you mean: the nearest of the names that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
+    """Give a hint with the candidate most like ``name``, or None if none is near."""
+    folded: dict[str, str] = {}
+    for candidate in sorted(candidates):
+        folded.setdefault(candidate.upper(), candidate)
+    near = get_close_matches(name.upper(), list(folded), n=1, cutoff=0.6)
+    return f'Did you mean "{folded[near[0]]}"?' if near else None

@@ -1,0 +1,325 @@
+"""The syntax of queries and expressions: what stands in the text, not yet resolved.
+
+Frozen; every node knows its place. Nodes compare without their places. Names
+are folded already: unquoted ones to upper case, quoted ones as they stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rowtide.errors import Place
+from rowtide.rows.types import Type
+from rowtide.rowtime.period import CalendarUnit
+
+NOWHERE = Place(1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """One part of a name, folded."""
+
+    text: str
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QualifiedName:
+    """The name of a relation, schema, server or pump: schema and name, or the name alone."""
+
+    parts: tuple[Name, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+# ---------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    """``column``, ``alias.column`` or ``schema.relation.column``; ROWTIME among them."""
+
+    parts: tuple[Name, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberLiteral:
+    """A number as it stands in the text, without a sign."""
+
+    text: str
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StringLiteral:
+    """A string in single quotes."""
+
+    text: str
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanLiteral:
+    """TRUE, FALSE; UNKNOWN is None."""
+
+    value: bool | None
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NullLiteral:
+    """NULL."""
+
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedLiteral:
+    """A constant with its value in row form: DATE '..', TIME '..', TIMESTAMP '..', INTERVAL '..' .."""
+
+    value: int
+    type: Type
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """``-x``, ``+x`` or ``NOT x``."""
+
+    operator: str
+    operand: Expression
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """``left operator right``; the operator as ``expr.functions`` names it."""
+
+    operator: str
+    left: Expression
+    right: Expression
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class IsTest:
+    """``x IS [NOT] NULL | TRUE | FALSE | UNKNOWN``."""
+
+    operand: Expression
+    test: str
+    negated: bool
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class IsDistinct:
+    """``x IS [NOT] DISTINCT FROM y``."""
+
+    left: Expression
+    right: Expression
+    negated: bool
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """``x [NOT] BETWEEN low AND high``."""
+
+    operand: Expression
+    low: Expression
+    high: Expression
+    negated: bool
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InList:
+    """``x [NOT] IN (a, b, ...)``."""
+
+    operand: Expression
+    items: tuple[Expression, ...]
+    negated: bool
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """``x [NOT] LIKE pattern [ESCAPE character]``."""
+
+    operand: Expression
+    pattern: Expression
+    escape: Expression | None
+    negated: bool
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``CASE [operand] WHEN a THEN b ... [ELSE c] END``."""
+
+    operand: Expression | None
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """``CAST(x AS type)``."""
+
+    operand: Expression
+    type: Type
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """``FLOOR(x TO unit)`` or ``CEIL(x TO unit)``."""
+
+    function: str
+    operand: Expression
+    unit: CalendarUnit
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """``STEP(x BY interval)``."""
+
+    operand: Expression
+    interval: Expression
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """``EXTRACT(unit FROM x)``."""
+
+    unit: str
+    operand: Expression
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """A scalar or aggregate function; ``star`` is COUNT(*)."""
+
+    name: str
+    args: tuple[Expression, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+    star: bool = False
+    distinct: bool = False
+    condition: Expression | None = None
+
+
+Expression = (
+    ColumnRef
+    | NumberLiteral
+    | StringLiteral
+    | BooleanLiteral
+    | NullLiteral
+    | TypedLiteral
+    | Unary
+    | Binary
+    | IsTest
+    | IsDistinct
+    | Between
+    | InList
+    | Like
+    | Case
+    | Cast
+    | Rounded
+    | Stepped
+    | Extract
+    | FunctionCall
+)
+
+
+# -------------------------------------------------------------------- queries
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    """``expression [AS alias]``."""
+
+    expression: Expression
+    alias: Name | None
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StarItem:
+    """``*`` or ``alias.*``."""
+
+    qualifier: tuple[Name, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RelationRef:
+    """A named relation in FROM; ``as_of`` is the expression of FOR SYSTEM_TIME AS OF."""
+
+    name: QualifiedName
+    alias: Name | None
+    as_of: Expression | None
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedTable:
+    """A query in FROM."""
+
+    query: Query
+    alias: Name | None
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """``left kind JOIN right ON condition``; kind is INNER, LEFT, RIGHT or FULL."""
+
+    left: FromItem
+    right: FromItem
+    kind: str
+    condition: Expression
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+FromItem = RelationRef | DerivedTable | Join
+
+
+@dataclass(frozen=True, slots=True)
+class OrderItem:
+    """One term of ORDER BY; ``within_ms`` makes it a t-sort."""
+
+    expression: Expression
+    descending: bool
+    within_ms: int | None
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """One SELECT. ``place`` is that of the word SELECT."""
+
+    items: tuple[SelectItem | StarItem, ...]
+    source: FromItem
+    stream: bool
+    where: Expression | None
+    group_by: tuple[Expression, ...]
+    having: Expression | None
+    order_by: tuple[OrderItem, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UnionAll:
+    """``left UNION ALL right``. ``place`` is that of the word UNION."""
+
+    left: Query
+    right: Query
+    order_by: tuple[OrderItem, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+Query = Select | UnionAll

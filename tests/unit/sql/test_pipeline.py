@@ -1,0 +1,289 @@
+"""What statements become: the nodes, where the errors are named, and what a session keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowtide.errors import StatementError
+from rowtide.expr.tree import FieldRef, RowtimeRef
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    BoundPolicy,
+    Filter,
+    GroupByPeriod,
+    JoinKind,
+    KeyedTable,
+    Merge,
+    Node,
+    Project,
+    Promote,
+    Sort,
+    Source,
+    TableSource,
+)
+from rowtide.plan.walk import nodes_below
+from rowtide.rows.types import BIGINT, INTEGER, TIMESTAMP, VARCHAR, Type
+from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
+from rowtide.sql.pipeline import Session, plan_pipeline
+
+STREAM = "CREATE STREAM s (at TIMESTAMP, k VARCHAR(4), n INTEGER);"
+FOREIGN = """
+CREATE SERVER broker FOREIGN DATA WRAPPER KAFKA
+  OPTIONS (bootstrap_servers 'b:9092', "security.protocol" 'SSL');
+CREATE FOREIGN STREAM f (at TIMESTAMP, k VARCHAR(4), n INTEGER) SERVER broker
+  OPTIONS (topic 'f', max_ahead '2 HOUR');
+"""
+SINK = """
+CREATE SERVER db FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite://');
+CREATE FOREIGN TABLE sink (window_end TIMESTAMP, k VARCHAR(4), total BIGINT, PRIMARY KEY (window_end, k))
+  SERVER db;
+"""
+
+
+def relation(text: str, name: str) -> Node:
+    return dict(plan_pipeline(text).relations)[name]
+
+
+def chain(node: Node) -> list[str]:
+    """Name the nodes from the top down, with the relation that each reports to."""
+    return [f"{type(each).__name__} {each.relation}" for each in nodes_below(node)]
+
+
+def test_a_plain_view_is_judged_and_merged_under_the_name_of_its_stream() -> None:
+    node = relation(STREAM + "CREATE VIEW v AS SELECT STREAM ROWTIME, n FROM s WHERE n > 1;", "V")
+    assert chain(node) == ["Project V", "Filter V", "Merge S", "Sort S", "Source S"]
+    assert node.row_type.names == ("N",)
+
+
+def test_where_comes_before_a_promotion_and_the_judge_carries_the_name_of_the_view() -> None:
+    view = "CREATE VIEW v AS SELECT STREAM at AS ROWTIME, * FROM f WHERE n > 1;"
+    node = relation(FOREIGN + view, "V")
+    assert chain(node) == ["Merge V", "Sort V", "Promote V", "Filter V", "Source F"]
+    promote = next(each for each in nodes_below(node) if isinstance(each, Promote))
+    assert promote.bounds is BoundPolicy.PASS
+    assert promote.max_ahead_ms == 2 * 3_600_000
+    assert node.row_type.names == ("AT", "K", "N")
+
+
+def test_a_stream_is_judged_at_its_entrance_and_again_where_it_is_promoted() -> None:
+    view = "CREATE VIEW v AS SELECT STREAM at AS ROWTIME, n FROM s ORDER BY at WITHIN INTERVAL '10' SECOND;"
+    node = relation(STREAM + view, "V")
+    assert chain(node) == ["Project V", "Merge V", "Sort V", "Promote V", "Sort S", "Source S"]
+    assert [each.within_ms for each in nodes_below(node) if isinstance(each, Sort)] == [10_000, 0]
+
+
+def test_the_old_rowtime_can_be_kept_beside_the_promoted_one() -> None:
+    node = relation(STREAM + "CREATE VIEW v AS SELECT STREAM at AS ROWTIME, ROWTIME AS came FROM s;", "V")
+    kept = [each for each in nodes_below(node) if isinstance(each, Project)]
+    assert kept[-1].expressions[-1] == RowtimeRef()
+    assert kept[0].expressions == (FieldRef(3, TIMESTAMP),)
+
+
+def test_a_shifted_rowtime_maps_bounds_and_needs_no_judge_of_its_own() -> None:
+    view = "CREATE VIEW v AS SELECT STREAM ROWTIME + INTERVAL '1' HOUR AS ROWTIME, n FROM f;"
+    node = relation(FOREIGN + view, "V")
+    assert chain(node) == ["Project V", "Promote V", "Merge F", "Sort F", "Source F"]
+    promote = next(each for each in nodes_below(node) if isinstance(each, Promote))
+    assert (promote.bounds, promote.max_ahead_ms) == (BoundPolicy.MAP, None)
+
+
+def test_a_group_computes_its_keys_and_arguments_below_and_having_before_the_select_list() -> None:
+    node = relation(
+        STREAM
+        + "CREATE VIEW v AS SELECT STREAM FLOOR(ROWTIME TO MINUTE) AS m, UPPER(k) AS k, SUM(n + 1) AS t,"
+        " SUM(n + 1) * 2 AS u, COUNT(*) FILTER (WHERE n > 1) AS c FROM s"
+        " GROUP BY FLOOR(ROWTIME TO MINUTE), UPPER(k) HAVING MAX(n) > 3;",
+        "V",
+    )
+    assert chain(node) == [
+        "Project V",
+        "Filter V",
+        "GroupByPeriod V",
+        "Project V",
+        "Merge S",
+        "Sort S",
+        "Source S",
+    ]
+    group = next(each for each in nodes_below(node) if isinstance(each, GroupByPeriod))
+    assert group.period == Period(PeriodEdge.FLOOR, CalendarUnit.MINUTE)
+    assert [call.function for call in group.aggregates] == ["MAX", "SUM", "COUNT"]
+    assert all(isinstance(call.argument, FieldRef | None) for call in group.aggregates)
+    assert group.aggregates[2].condition == FieldRef(3, Type(group.input.row_type[3].type.kind))
+    assert [field.type for field in node.row_type][2:] == [BIGINT, BIGINT, BIGINT]
+
+
+@pytest.mark.parametrize(
+    ("term", "period"),
+    [
+        ("CEIL(ROWTIME TO MONTH)", Period(PeriodEdge.CEIL, CalendarUnit.MONTH)),
+        ("STEP(ROWTIME BY INTERVAL '90' SECOND)", Period(PeriodEdge.FLOOR, step_ms=90_000)),
+        ("s.ROWTIME", Period(PeriodEdge.EXACT)),
+    ],
+)
+def test_a_term_of_rowtime_is_the_period(term: str, period: Period) -> None:
+    node = relation(
+        STREAM + f"CREATE VIEW v AS SELECT STREAM ROWTIME, k, COUNT(*) AS c FROM s GROUP BY {term}, k;", "V"
+    )
+    assert next(each for each in nodes_below(node) if isinstance(each, GroupByPeriod)).period == period
+    assert node.row_type.names == ("K", "C")
+
+
+def test_a_promoted_start_of_the_period_is_an_expression_of_the_groups_rowtime() -> None:
+    view = (
+        "CREATE VIEW v AS SELECT STREAM FLOOR(ROWTIME TO MONTH) AS ROWTIME, COUNT(*) AS c FROM s"
+        " GROUP BY FLOOR(ROWTIME TO MONTH);"
+    )
+    node = relation(STREAM + view, "V")
+    assert chain(node)[:3] == ["Project V", "Promote V", "GroupByPeriod V"]
+    promote = next(each for each in nodes_below(node) if isinstance(each, Promote))
+    assert promote.bounds is BoundPolicy.MAP
+
+
+def test_union_all_merges_in_the_order_of_the_text_and_aligns_types() -> None:
+    node = relation(
+        "CREATE STREAM a (x INTEGER); CREATE STREAM b (y BIGINT); CREATE STREAM c (z SMALLINT);"
+        "CREATE VIEW v AS SELECT STREAM * FROM a UNION ALL SELECT STREAM * FROM b"
+        " UNION ALL SELECT STREAM * FROM c;",
+        "V",
+    )
+    assert isinstance(node, Merge)
+    assert [list(nodes_below(each))[-1].relation for each in node.sources] == ["A", "B", "C"]
+    assert {each.row_type for each in node.sources} == {node.row_type}
+    assert node.row_type[0].type == BIGINT
+
+
+def test_a_view_that_two_read_is_one_node() -> None:
+    plan = plan_pipeline(
+        STREAM + "CREATE VIEW v AS SELECT STREAM n + 1 AS m FROM s;"
+        "CREATE VIEW a AS SELECT STREAM m FROM v WHERE m > 1;"
+        "CREATE VIEW b AS SELECT STREAM m FROM v WHERE m > 2;"
+    )
+    relations = dict(plan.relations)
+    assert relations["A"].inputs == relations["B"].inputs == (relations["V"],)
+
+
+def test_a_join_with_a_table_takes_its_keys_from_on_and_filters_the_rest() -> None:
+    node = relation(
+        STREAM + "CREATE TABLE t (k VARCHAR(4) PRIMARY KEY, low SMALLINT, name VARCHAR(9));"
+        "CREATE VIEW v AS SELECT STREAM s.n, t.name FROM s JOIN t FOR SYSTEM_TIME AS OF s.ROWTIME"
+        " ON t.k = s.k AND s.n > t.low AND t.name <> 'x';",
+        "V",
+    )
+    assert chain(node)[:2] == ["Project V", "Filter V"]
+    join = next(each for each in nodes_below(node) if isinstance(each, AsOfJoin))
+    assert (join.table_key, join.stream_key, join.kind) == ((0,), (1,), JoinKind.INNER)
+    assert isinstance(join.table, Filter)
+
+
+def test_a_key_that_is_computed_is_a_field_of_its_side() -> None:
+    node = relation(
+        STREAM + "CREATE TABLE t (k BIGINT PRIMARY KEY, name VARCHAR(9));"
+        "CREATE VIEW v AS SELECT STREAM name, s.* FROM t RIGHT JOIN s ON t.k = s.n;",
+        "V",
+    )
+    join = next(each for each in nodes_below(node) if isinstance(each, AsOfJoin))
+    assert (join.kind, join.stream_key) == (JoinKind.LEFT, (3,))
+    assert node.row_type.names == ("NAME", "AT", "K", "N")
+    assert isinstance(join.stream, Project)
+
+
+def test_a_table_of_insert_statements_is_loaded_once() -> None:
+    text = (
+        "CREATE TABLE t (k VARCHAR(4) PRIMARY KEY, n BIGINT);"
+        "INSERT INTO t (n, k) VALUES (1 + 1, 'a'), (-3, 'b');"
+    )
+    node = relation(text, "T")
+    assert isinstance(node, KeyedTable)
+    assert isinstance(node.input, TableSource)
+    assert (node.input.rows, node.input.loaded_once) == ((("a", 2), ("b", -3)), True)
+    fed = dict(plan_pipeline(text, inserted=["T"]).relations)["T"]
+    assert chain(fed) == ["KeyedTable T", "Sort T", "TableSource T"]
+
+
+def test_pumps_into_a_stream_merge_in_the_order_in_which_they_were_made() -> None:
+    text = (
+        STREAM + "CREATE STREAM out (n BIGINT);"
+        "CREATE PUMP q AS INSERT INTO out SELECT STREAM n FROM s WHERE n > 1;"
+        "CREATE PUMP p AS INSERT INTO out SELECT STREAM n * 2 FROM s;"
+        "CREATE VIEW v AS SELECT STREAM n + 1 AS m FROM out;"
+    )
+    node = relation(text, "V")
+    merge = node.inputs[0]
+    assert isinstance(merge, Merge)
+    assert [each.relation for each in merge.sources] == ["Q", "P"]
+    assert merge.row_type[0].type == BIGINT
+    with_producer = dict(plan_pipeline(text, inserted=["OUT"]).relations)["OUT"]
+    assert [each.relation for each in with_producer.inputs] == ["Q", "P", "OUT"]
+
+
+def test_a_pump_into_a_foreign_table_casts_by_position_and_knows_what_rowtime_feeds() -> None:
+    plan = plan_pipeline(
+        STREAM + SINK + "CREATE VIEW v AS SELECT STREAM ROWTIME AS w, k, SUM(n) AS total FROM s"
+        " GROUP BY FLOOR(ROWTIME TO MINUTE), k;"
+        "CREATE PUMP p AS INSERT INTO sink (k, total, window_end) SELECT STREAM k, total, w FROM v;"
+    )
+    (pump,) = plan.pumps
+    assert (pump.name, pump.target, pump.rowtime_field) == ("P", "SINK", 0)
+    assert pump.node.row_type == plan.foreign_tables[0].row_type
+    assert plan.foreign_tables[0].key == (0, 1)
+
+
+def test_a_rowtime_selected_plainly_feeds_the_column_at_its_position() -> None:
+    plan = plan_pipeline(
+        STREAM
+        + SINK
+        + "CREATE PUMP p AS INSERT INTO sink (window_end, k, total) SELECT STREAM ROWTIME, k, n FROM s;"
+    )
+    assert plan.pumps[0].rowtime_field == 0
+    assert isinstance(plan.pumps[0].node, Project)
+    assert plan.pumps[0].node.expressions[0] == RowtimeRef()
+
+
+def test_options_fold_and_quoted_ones_stay() -> None:
+    (server,) = plan_pipeline(FOREIGN).servers
+    assert server.options == (("bootstrap_servers", "b:9092"), ("security.protocol", "SSL"))
+
+
+def test_schemas_name_what_is_not_in_the_default_one() -> None:
+    plan = plan_pipeline(
+        """CREATE SCHEMA "Test"; SET SCHEMA '"Test"'; CREATE STREAM "a.b" (x INTEGER);
+        SET SCHEMA PUBLIC; CREATE VIEW v AS SELECT STREAM x FROM "Test"."a.b";"""
+    )
+    assert [name for name, _ in plan.relations] == ['Test."a.b"', "V"]
+
+
+def test_a_session_takes_further_texts_and_a_refused_one_changes_nothing() -> None:
+    session = Session()
+    session.feed(STREAM)
+    session.feed("CREATE VIEW v AS SELECT STREAM n FROM s;")
+    before = session.plan
+    with pytest.raises(StatementError) as refused:
+        session.feed(
+            "CREATE VIEW w AS SELECT STREAM n FROM v; CREATE VIEW x AS SELECT STREAM m FROM w;", file="a.sql"
+        )
+    assert session.plan is before
+    assert refused.value.render().startswith('a.sql:1:73: error: column "M" does not exist')
+    session.feed("CREATE OR REPLACE VIEW v AS SELECT STREAM n, k FROM s;")
+    assert dict(session.plan.relations)["V"].row_type.names == ("N", "K")
+    session.feed("DROP VIEW v;")
+    assert "V" not in dict(session.plan.relations)
+
+
+def test_replacing_a_relation_is_refused_where_a_reader_no_longer_fits_with_the_readers_own_text() -> None:
+    session = Session()
+    session.feed(STREAM)
+    session.feed("CREATE VIEW v AS\n  SELECT STREAM n FROM s;", file="first.sql")
+    with pytest.raises(StatementError) as refused:
+        session.feed("CREATE OR REPLACE STREAM s (k VARCHAR(4));", file="second.sql")
+    assert refused.value.render().startswith("first.sql:2:17: error:")
+
+
+def test_a_long_chain_of_conditions_is_no_deep_one() -> None:
+    condition = " OR ".join(f"n = {number}" for number in range(2_000))
+    assert relation(STREAM + f"CREATE VIEW v AS SELECT STREAM n FROM s WHERE {condition};", "V")
+
+
+def test_the_type_of_a_column_of_text_is_the_declared_one() -> None:
+    assert relation(STREAM, "S").row_type[1].type == Type(VARCHAR.kind, 4)
+    assert relation(STREAM, "S").row_type[2].type == INTEGER
+    assert isinstance(list(nodes_below(relation(STREAM, "S")))[-1], Source)
