@@ -8,7 +8,7 @@ group of streams that meet in a pump is never paused, so the pipeline goes on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
@@ -39,13 +39,16 @@ class Backpressure:
         self._blocked_since: dict[Place, float] = {}
         self._said: dict[Place, float] = {}
 
-    def balance(self, work: Work, inbox: Inbox) -> None:
-        """Pause or resume partitions by what is held, and name those that hold the pipeline back."""
+    def balance(self, work: Work, inbox: Inbox, done: Collection[Place] = ()) -> None:
+        """Pause or resume partitions by what is held, and name those that hold the pipeline back.
+
+        ``done`` are partitions from which nothing more is wanted: nobody waits for them.
+        """
         held = work.held()
         bounds = work.flow.bounds()
         paused: dict[str, frozenset[int]] = {}
         if held > self._max_held_rows or (self._paused and held > self._max_held_rows // 2):
-            paused = self._ahead(bounds)
+            paused = self._ahead({place: bound for place, bound in bounds.items() if place not in done})
         if paused != self._paused:
             self._paused = paused
             inbox.pause(paused)

@@ -95,6 +95,7 @@ class Live:
         now = clock.monotonic()
         self._last_commit = self._last_snapshot = now
         self._since_snapshot = 0
+        self._until: Mapping[Place, int] = {}
 
     def run(self, until: Mapping[Place, int] | None = None) -> None:
         """Go on until told to stop, or until every partition has reached its offset in ``until``.
@@ -102,7 +103,10 @@ class Live:
         Raises:
           SupersededError, FaultError, TransientError, StoppedError, GoneError.
         """
-        while not self._stopping() and not self._reached(until):
+        self._until = until or {}
+        # Rows of the pipeline's own INSERT statements are there before the first message.
+        self._work.drain()
+        while not self._stopping() and not (until is not None and self._has_reached_all()):
             self.turn()
         if self._work.has_moved:
             self.commit()
@@ -121,7 +125,7 @@ class Live:
             self._crash_points.reach("flow.before_drain")
             self._work.drain()
             self._crash_points.reach("flow.after_drain")
-        self._backpressure.balance(self._work, self._inbox)
+        self._backpressure.balance(self._work, self._inbox, self._reached())
         if self._is_commit_due():
             self.commit()
 
@@ -139,10 +143,12 @@ class Live:
             self._since_snapshot = 0
         self._observer.committed(self._work, cut, now - began)
 
-    def _reached(self, until: Mapping[Place, int] | None) -> bool:
-        if until is None or self._waiting:
-            return False
-        return all(self._work.positions[place] >= offset for place, offset in until.items())
+    def _has_reached_all(self) -> bool:
+        return not self._waiting and len(self._reached()) == len(self._until)
+
+    def _reached(self) -> list[Place]:
+        """Give the partitions that are read as far as wanted."""
+        return [place for place, offset in self._until.items() if self._work.positions[place] >= offset]
 
     def _patience(self) -> float:
         """Give how long to wait for messages: no longer than until the next commit is due."""

@@ -39,6 +39,9 @@ from rowtide_connectors.api import Database, OffsetRange, Source
 
 Result = TypeVar("Result")
 
+START_COMMITS = 1
+"""The commit that records where a pipeline begins; all after it are of rows."""
+
 _log = structlog.get_logger("rowtide")
 
 
@@ -197,6 +200,10 @@ class Service:
         equipment.crash_points.reach("recovery.after_snapshot")
         begin = begin_of_replay(record, snapshot)
         check_ranges(record, begin, ranges)
+        if record.commits > START_COMMITS:
+            # What the pipeline's own INSERT statements gave came out with the first commit of rows.
+            work.drain()
+            work.drop()
         equipment.crash_points.reach("recovery.before_replay")
         channels = self._channels(flow)
         began = equipment.clock.monotonic()

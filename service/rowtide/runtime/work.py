@@ -94,7 +94,7 @@ class Work:
     @property
     def has_moved(self) -> bool:
         """Tell whether there is anything to commit."""
-        return bool(self._moved)
+        return bool(self._moved) or self.gathered > 0
 
     @property
     def gathered(self) -> int:

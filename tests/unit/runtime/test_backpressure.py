@@ -1,0 +1,86 @@
+"""Partitions that run ahead are paused, the slowest never, and what holds back is named."""
+
+import random
+
+from structlog.testing import capture_logs
+
+from rowtide.plan.nodes import Merge, Sort, Source
+from rowtide.plan.plan import Pump
+from rowtide.runtime.backpressure import Backpressure, meeting_streams
+from rowtide.runtime.service import Service
+from runtime_kit import Topic, VirtualClock, World, readings_plan
+
+
+class PausableInbox:
+    def __init__(self) -> None:
+        self.paused: list[dict[str, frozenset[int]]] = []
+
+    def pause(self, partitions: dict[str, frozenset[int]]) -> None:
+        self.paused.append(dict(partitions))
+
+
+class Bounds:
+    """As much of a Work as backpressure looks at."""
+
+    def __init__(self, held: int, bounds: dict[tuple[str, int], int]) -> None:
+        self.flow = self
+        self._held = held
+        self._bounds = bounds
+
+    def held(self) -> int:
+        return self._held
+
+    def bounds(self) -> dict[tuple[str, int], int]:
+        return self._bounds
+
+
+PUMPS = readings_plan().pumps
+
+
+def test_partitions_ahead_of_the_slowest_are_paused_when_too_much_is_held_and_resumed_later() -> None:
+    inbox = PausableInbox()
+    pressure = Backpressure(PUMPS, VirtualClock(), max_held_rows=100)
+    bounds = {("READINGS", 0): 5, ("READINGS", 1): 9, ("READINGS", 2): 7}
+    for held in (100, 101, 60, 50):
+        pressure.balance(Bounds(held, bounds), inbox)  # type: ignore[arg-type]
+    assert inbox.paused == [{"READINGS": frozenset({1, 2})}, {}]
+
+
+def test_streams_that_never_meet_do_not_wait_for_each_other() -> None:
+    def pump(name: str, *relations: str) -> Pump:
+        sources = tuple(
+            Sort(each, Source(each, readings_plan().foreign_streams[0].row_type), 0) for each in relations
+        )
+        return Pump(name, "T", Merge(name, sources))
+
+    groups = meeting_streams([pump("P", "A", "B"), pump("Q", "C"), pump("R", "B", "D")])
+    assert sorted(map(sorted, groups)) == [["A", "B", "D"], ["C"]]
+
+
+def test_a_stream_read_far_ahead_on_one_partition_still_comes_out_whole() -> None:
+    def world() -> World:
+        topic = Topic("readings", 2, random.Random(1))
+        for number in range(2_000):
+            topic.add(0, 1_000 * number, b'{"sensor":"a","amount":1}')
+        for number in range(20):
+            topic.add(1, 100_000 * number, b'{"sensor":"b","amount":1}')
+        return World(topic)
+
+    free, tight = world(), world()
+    Service(free.equipment()).run(until_end=True)
+    Service(tight.equipment(max_held_rows=50)).run(until_end=True)
+    assert tight.state() == free.state()
+
+
+def test_the_partition_that_holds_back_is_named_once_a_minute() -> None:
+    clock = VirtualClock()
+    pressure = Backpressure(PUMPS, clock)
+    behind = Bounds(10, {("READINGS", 0): -(2**63), ("READINGS", 1): 9_000})
+    with capture_logs() as logs:
+        for _ in range(200):
+            pressure.balance(behind, PausableInbox())  # type: ignore[arg-type]
+            clock.sleep(1.0)
+    said = [log for log in logs if log["event"] == "partition_holds_back"]
+    assert [(log["partition"], log["bound_ms"], log["next_bound_ms"]) for log in said] == [
+        (0, None, 9_000)
+    ] * 3

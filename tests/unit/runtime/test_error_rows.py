@@ -1,0 +1,122 @@
+"""Messages and rows that cannot be worked off become error rows with raw bytes; the pipeline goes on."""
+
+import random
+
+from rowtide.runtime.deadletters import ErrorRow
+from rowtide.runtime.live import Pace
+from rowtide.runtime.service import Service
+from runtime_kit import Topic, World
+
+
+def errors_of(topic: Topic, pace: Pace | None = None) -> list[ErrorRow]:
+    world = World(topic)
+    Service(world.equipment(**({} if pace is None else {"pace": pace}))).run(until_end=True)
+    return world.database.contents.errors
+
+
+def test_an_undecodable_message_becomes_an_error_row_with_its_bytes_and_place() -> None:
+    topic = Topic("readings", 2)
+    topic.add(1, 60_000, b'{"sensor":"a","amount":1}')
+    topic.add(1, 61_000, b"{broken")
+    (row,) = errors_of(topic)
+    assert (row.kind, row.relation, row.topic, row.partition, row.offset, row.rowtime, row.raw) == (
+        "REJECTED",
+        "READINGS",
+        "readings",
+        1,
+        1,
+        61_000,
+        b"{broken",
+    )
+    assert row.reason.startswith("DECODE: ")
+
+
+def test_a_tombstone_and_a_wrong_type_are_rejected_and_the_pipeline_goes_on() -> None:
+    topic = Topic("readings", 1)
+    topic.add(0, 1_000, None)
+    topic.add(0, 2_000, b'{"sensor":"a","amount":"one"}')
+    topic.add(0, 3_000, b'{"sensor":"a","amount":1}')
+    world = World(topic)
+    Service(world.equipment()).run(until_end=True)
+    tombstone, wrong = world.database.contents.errors
+    assert tombstone.reason.startswith("TOMBSTONE")
+    assert tombstone.raw is None
+    assert wrong.reason.startswith('TYPE: field "AMOUNT"')
+    assert world.database.contents.record is not None
+    assert world.database.contents.record.standings[0].next_offset == 3
+
+
+def test_a_late_row_tells_the_bound_it_missed() -> None:
+    topic = Topic("readings", 1)
+    late = b'{"sensor":"a","amount":2}'
+    topic.add(0, 10_000, b'{"sensor":"a","amount":1}')
+    topic.add(0, 7_999, late)
+    (row,) = errors_of(topic)
+    assert (row.kind, row.rowtime, row.bound, row.offset, row.raw) == ("LATE", 7_999, 8_000, 1, late)
+
+
+def test_the_bytes_of_a_row_that_was_held_over_a_commit_are_fetched_again() -> None:
+    topic = Topic("readings", 1)
+    null_key = b'{"sensor":null,"amount":5}'
+    topic.add(0, 10_000, null_key)
+    for number in range(30):
+        topic.add(0, 10_500, b'{"sensor":"a","amount":%d}' % number)
+    topic.add(0, 20_000, b'{"sensor":"a","amount":1}')
+    topic.rng = random.Random(1)
+    rows = errors_of(topic, Pace(0, 1, None, None))
+    (from_table,) = [row for row in rows if row.relation == "LATEST_OF"]
+    assert from_table.reason.startswith("NULL_KEY")
+    assert from_table.raw == null_key
+    assert (0, (0,)) in topic.fetched
+
+
+def test_a_null_in_the_primary_key_of_a_foreign_table_is_rejected() -> None:
+    topic = Topic("readings", 1)
+    topic.add(0, 10_000, b'{"sensor":null,"amount":5}')
+    topic.add(0, 10_000, b'{"sensor":"a","amount":5}')
+    topic.add(0, 90_000, b'{"sensor":"b","amount":1}')
+    world = World(topic)
+    Service(world.equipment()).run(until_end=True)
+    reasons = {row.relation: row.reason for row in world.database.contents.errors}
+    assert reasons["MINUTES"] == 'NULL_KEY: column "SENSOR" is of the PRIMARY KEY and NULL'
+    assert [key[1] for key in world.database.contents.tables["MINUTES"]] == ["a"]  # type: ignore[index]
+
+
+def test_a_bound_record_closes_a_window_and_a_wrong_one_is_rejected() -> None:
+    topic = Topic("readings", 1)
+    topic.add(0, 60_000, b'{"sensor":"a","amount":5}')
+    topic.add(0, 60_000, None, rowtide_bound=b"120000")
+    topic.add(0, 60_001, None, rowtide_bound=b"119999")
+    topic.add(0, 60_002, None, rowtide_bound=b"soon")
+    topic.add(0, 60_003, None, rowtide_bound=b"120000", rowtide_strict=b"2")
+    topic.add(0, 119_999, b'{"sensor":"a","amount":6}')
+    topic.add(0, 60_004, None, rowtide_bound=b"180000", rowtide_strict=b"1")
+    topic.add(0, 180_000, b'{"sensor":"a","amount":7}')
+    world = World(topic)
+    Service(world.equipment()).run(until_end=True)
+    held = world.database.contents
+    assert [row[2:] for row in held.tables["MINUTES"].values()] == [(1, 5)]
+    back, malformed, strict, *late = held.errors
+    assert back.reason.startswith("BOUND: rowtime bound")
+    assert (back.offset, back.bound) == (2, 120_000)
+    assert malformed.reason.startswith("BOUND: the bound record is malformed")
+    assert strict.reason.startswith("BOUND: the bound record is malformed")
+    assert [(row.kind, row.bound) for row in late] == [("LATE", 120_000), ("LATE", 180_001)]
+    assert held.record is not None
+    assert held.record.standings[0].bound == 180_001
+
+
+def test_bound_records_stand_where_they_stand_among_the_rows() -> None:
+    def log(bound_first: bool) -> list[tuple[object, ...]]:
+        topic = Topic("readings", 1)
+        if bound_first:
+            topic.add(0, 1, None, rowtide_bound=b"60001")
+        topic.add(0, 60_000, b'{"sensor":"a","amount":1}')
+        if not bound_first:
+            topic.add(0, 1, None, rowtide_bound=b"60001")
+        world = World(topic)
+        Service(world.equipment()).run(until_end=True)
+        return world.database.contents.appended.get("LOG", [])
+
+    assert log(bound_first=True) == []
+    assert log(bound_first=False) == [("a", 1)]

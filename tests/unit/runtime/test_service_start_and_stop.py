@@ -1,0 +1,273 @@
+"""How a pipeline starts, is refused, waits, is superseded and stops."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from rowtide.errors import StatementError, SupersededError, TransientError
+from rowtide.plan.nodes import KeyedTable, TableSource
+from rowtide.plan.plan import Pump
+from rowtide.runtime.begin import At, Edge, parse_begin
+from rowtide.runtime.live import Pace
+from rowtide.runtime.retry import StoppedError
+from rowtide.runtime.service import Service
+from runtime_kit import READINGS, Topic, World, down, fill, readings_plan
+
+
+def world_with(messages: int = 60, seed: int = 1, *, in_small_polls: bool = False) -> World:
+    topic = Topic("readings", 2, random.Random(seed) if in_small_polls else None)
+    fill(topic, random.Random(seed), messages)
+    return World(topic)
+
+
+def run(world: World, **changes: object) -> Service:
+    service = Service(world.equipment(**changes))
+    service.run(until_end=True)
+    return service
+
+
+def stop_after(calls: int) -> Callable[[], bool]:
+    left = calls
+
+    def stopping() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    return stopping
+
+
+def positions(world: World) -> list[int]:
+    record = world.database.contents.record
+    assert record is not None
+    return [standing.next_offset for standing in record.standings]
+
+
+def test_each_start_takes_the_next_epoch() -> None:
+    world = world_with()
+    for epoch in (1, 2, 3):
+        run(world)
+        assert world.database.contents.record is not None
+        assert world.database.contents.record.epoch == epoch
+
+
+def test_a_start_at_a_time_reads_each_partition_from_its_first_message_of_then() -> None:
+    world = world_with()
+    stamps = [[message.timestamp for message in log] for log in world.topic.logs]
+    middle = sorted(stamp for log in stamps for stamp in log)[30]
+    Service(world.equipment()).run(At(middle), until_end=True)
+    record = world.database.contents.record
+    assert record is not None
+    first = [next(o for o, stamp in enumerate(log) if stamp >= middle) for log in stamps]
+    assert [standing.start_offset for standing in record.standings] == first
+    assert positions(world) == [len(log) for log in stamps]
+
+
+@pytest.mark.parametrize("begin", [Edge.EARLIEST, At(5)])
+def test_a_begin_over_committed_positions_is_refused(begin: Edge | At) -> None:
+    world = world_with()
+    run(world)
+    before = world.database.contents
+    with pytest.raises(StatementError, match="has committed positions"):
+        Service(world.equipment()).run(begin)
+    assert world.database.contents is before
+
+
+def test_another_plan_over_committed_positions_is_refused_and_says_what_changed() -> None:
+    world = world_with()
+    run(world)
+    before = world.database.contents
+    world.plan = readings_plan(within_ms=3_000)
+    with pytest.raises(StatementError, match='pump "P_LATEST" has changed; pump "P_LOG" has changed'):
+        run(world)
+    world.plan = replace(world.plan, pumps=world.plan.pumps[:2])
+    with pytest.raises(StatementError, match='pump "P_LOG" is gone'):
+        run(world)
+    assert world.database.contents is before
+
+
+def test_an_aged_out_log_is_refused_by_name_unless_a_snapshot_covers_it() -> None:
+    world = world_with()
+    run(world, pace=Pace(100, 10, None, None))
+    world.topic.earliest[1] = 5
+    with pytest.raises(
+        StatementError, match='topic "readings" partition 1 no longer holds offsets 0 to 4'
+    ) as e:
+        run(world)
+    assert "retention.ms" in str(e.value.hint)
+    covered = world_with()
+    run(covered, pace=Pace(100, 10, 1, None))
+    expected = covered.state()
+    covered.topic.earliest[1] = 5
+    run(covered)
+    assert covered.state() == expected
+
+
+def test_a_log_that_lost_what_was_never_read_is_refused() -> None:
+    world = world_with()
+    run(world, pace=Pace(100, 10, 1, None))
+    fill(world.topic, random.Random(2), 40)
+    world.topic.earliest[0] = positions(world)[0] + 1
+    with pytest.raises(StatementError, match="no longer holds offsets"):
+        run(world)
+
+
+def test_a_topic_that_was_made_anew_is_refused() -> None:
+    world = world_with()
+    run(world)
+    world.topic.logs = [[], []]
+    with pytest.raises(StatementError, match="is not the topic that the pipeline has read"):
+        run(world)
+
+
+def test_new_partitions_are_refused_for_now() -> None:
+    world = world_with()
+    run(world)
+    world.topic.logs.append([])
+    world.topic.earliest.append(0)
+    with pytest.raises(StatementError, match='topic "readings" has new partitions 2'):
+        run(world)
+
+
+def test_a_zombie_commits_nothing_and_says_who_took_over() -> None:
+    world = world_with(200, in_small_polls=True)
+    taken = False
+
+    def take_over(step: str) -> None:
+        nonlocal taken
+        # Another process claims the pipeline between this one's second and third commit.
+        record = world.database.contents.record
+        if step == "begin" and not taken and record is not None and record.commits == 2:
+            taken = True
+            run(world, pace=Pace(100, 10**6, None, None))
+
+    world.database.before = take_over
+    with pytest.raises(SupersededError, match="epoch 2 is held by"):
+        run(world, pace=Pace(100, 20, None, None))
+    straight = world_with(200)
+    run(straight)
+    assert world.state()[:3] == straight.state()[:3]
+
+
+def test_a_commit_whose_reply_was_lost_to_another_process_is_not_repeated() -> None:
+    world = world_with(60, in_small_polls=True)
+    taken = False
+
+    def lose_reply(step: str) -> None:
+        nonlocal taken
+        record = world.database.contents.record
+        if step == "committed" and not taken and record is not None and record.commits == 2:
+            taken = True
+            run(world)
+            down(1, "committed")("committed")
+
+    world.database.before = lose_reply
+    with pytest.raises(SupersededError, match="another process took the pipeline"):
+        run(world, pace=Pace(100, 20, None, None))
+    straight = world_with(60)
+    run(straight)
+    assert world.state()[:3] == straight.state()[:3]
+
+
+@pytest.mark.parametrize("step", ["read", "prepare", "begin", "commit", "committed"])
+def test_a_database_that_is_down_is_waited_for_and_named_once_a_minute(step: str) -> None:
+    world = world_with()
+    world.database.before = down(30, step)
+    with capture_logs() as logs:
+        run(world)
+    said = [log for log in logs if log["event"] == "dependency_down"]
+    waited = world.clock.seconds
+    assert all(log["dependency"] == "database" for log in said)
+    assert 120 < waited < 400
+    assert 2 <= len(said) <= waited // 60 + 1
+    straight = world_with()
+    run(straight)
+    assert world.state() == straight.state()
+
+
+@pytest.mark.parametrize("where", ["database", "topic"])
+def test_without_waiting_a_dependency_that_is_down_ends_the_service(where: str) -> None:
+    world = world_with()
+    if where == "database":
+        world.database.before = down(1, "commit")
+    else:
+        world.topic.before = down(1, "poll")
+    with pytest.raises(TransientError, match="is down"):
+        run(world, wait=False)
+    run(world, wait=False)
+    straight = world_with()
+    run(straight)
+    assert world.state() == straight.state()
+
+
+def test_told_to_stop_the_service_commits_what_it_has_worked_off() -> None:
+    world = world_with(200, in_small_polls=True)
+    Service(world.equipment(pace=Pace(10**9, 10**9, None, None), stopping=stop_after(5))).run()
+    assert 0 < sum(positions(world)) < 200
+    run(world)
+    straight = world_with(200)
+    run(straight)
+    assert world.state() == straight.state()
+
+
+def test_rows_of_insert_statements_come_out_once() -> None:
+    rows = TableSource("SECTORS", READINGS, (("a", 1), ("b", 2)), loaded_once=True)
+    plan = readings_plan()
+    pump = Pump("P_SECTORS", "LOG", KeyedTable("SECTORS", rows, (0,)))
+    for with_messages in (False, True):
+        topic = Topic("readings", 1)
+        world = World(topic, plan=replace(plan, pumps=(*plan.pumps[:2], pump)))
+        for _ in range(3):
+            if with_messages:
+                topic.add(0, 1_000, b'{"sensor":"a","amount":1}')
+            run(world)
+        assert world.database.contents.appended["LOG"] == [("a", 1), ("b", 2)]
+
+
+def test_told_to_stop_while_the_database_is_down_the_service_stops() -> None:
+    world = world_with()
+    world.database.before = down(10**9, "commit")
+    with pytest.raises(StoppedError):
+        Service(world.equipment(stopping=stop_after(40))).run()
+
+
+def test_the_status_board_tells_phases_positions_and_what_is_waited_for() -> None:
+    world = world_with()
+    service = Service(world.equipment())
+    seen = []
+
+    def look(step: str) -> None:
+        seen.append((service.board.status().phase, service.board.status().waits_for))
+        down_once(step)
+
+    down_once = down(2, "commit")
+    world.database.before = look
+    service.run(until_end=True)
+    assert ("starting", None) in seen
+    assert ("waiting", "database") in seen
+    now = service.board.status()
+    assert now.phase == "stopping"
+    assert now.epoch == 1
+    assert [at.next_offset for at in now.positions] == [at.end_offset for at in now.positions]
+
+
+@pytest.mark.parametrize(
+    ("text", "begin"),
+    [
+        ("watermark", Edge.WATERMARK),
+        ("EARLIEST", Edge.EARLIEST),
+        ("2026-01-31 12:00:00", At(1_769_860_800_000)),
+        ("2026-01-31T13:00:00+01:00", At(1_769_860_800_000)),
+        ("1769860800000", At(1_769_860_800_000)),
+    ],
+)
+def test_begins_are_read(text: str, begin: object) -> None:
+    assert parse_begin(text) == begin
+
+
+def test_a_begin_that_is_none_is_refused() -> None:
+    with pytest.raises(StatementError, match='"latest" is no time'):
+        parse_begin("latest")
