@@ -6,7 +6,7 @@ they are never subtracted to count rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -115,7 +115,11 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """A table that rows are written to. ``key`` names PRIMARY KEY columns; empty: rows are appended."""
+    """A table that rows are written to. ``key`` names PRIMARY KEY columns; empty: rows are appended.
+
+    ``name`` is the SQL name, with its schema before a dot unless that is the default one;
+    ``options`` are the table's own, such as ``table_name``.
+    """
 
     name: str
     columns: tuple[TableColumn, ...]
@@ -130,13 +134,23 @@ class Transaction(Protocol):
     """The SQLAlchemy connection, for the checkpoint's own tables."""
 
     def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
-        """Insert rows, replacing those whose key is there. Keys are distinct within one call."""
+        """Insert rows, replacing those whose key is there. Keys are distinct within one call.
+
+        Values are in row form (rows/types.py of the service), under the columns' SQL names.
+
+        Raises:
+          RefusedRowError: one row violates a constraint, or has a value that the database cannot
+            hold; the transaction is rolled back.
+        """
 
     def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
         """Delete the rows of these keys."""
 
     def append(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
-        """Insert rows into a table without a key."""
+        """Insert rows into a table without a key; raises as ``upsert`` does."""
+
+    def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
+        """Give all rows of a table in row form, columns as declared, in no order."""
 
 
 class Database(Protocol):

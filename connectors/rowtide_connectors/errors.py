@@ -26,3 +26,15 @@ class GoneError(ConnectorError):
 
 class MismatchError(ConnectorError):
     """What exists does not fit what was declared, such as a table with other columns."""
+
+
+class RefusedRowError(ConnectorError):
+    """The database does not take one row, because of its values; the transaction is rolled back.
+
+    ``index`` is the row's place among those of the call: without it the others can be tried again.
+    """
+
+    def __init__(self, message: str, *, table: str, index: int) -> None:
+        super().__init__(message)
+        self.table = table
+        self.index = index

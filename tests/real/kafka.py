@@ -247,7 +247,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         started.start()
         yield started
     finally:
-        started.stop()
+        started.stop(kill=True)
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def own_kafka(tmp_path: Path) -> Iterator[JavaBroker]:
         started.start()
         yield started
     finally:
-        started.stop()
+        started.stop(kill=True)
 
 
 def _java_broker(directory: Path) -> JavaBroker:

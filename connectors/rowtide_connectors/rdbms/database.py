@@ -1,0 +1,235 @@
+"""A database: tables made to fit, and transactions that commit everything together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from rowtide_connectors.api import TargetTable
+from rowtide_connectors.errors import GoneError, OptionError, RefusedRowError, UnavailableError
+from rowtide_connectors.rdbms.dialect import CHUNK_ROWS, Columns, Dialect, quoted, table_sql
+from rowtide_connectors.rdbms.failures import RowDataError, database_errors, label_of
+from rowtide_connectors.rdbms.fit import fitted
+from rowtide_connectors.rdbms.postgres import Postgres
+from rowtide_connectors.rdbms.sqlite import Sqlite
+from rowtide_connectors.rdbms.table import PhysicalTable, physical
+
+_DIALECTS: Mapping[str, Callable[[], Dialect]] = {"postgresql": Postgres, "sqlite": Sqlite}
+
+Write = Callable[[sa.Connection, Columns], None]
+
+
+def open_database(
+    url: str,
+    *,
+    username: str | None = None,
+    password: str | None = None,
+    connect_timeout_s: int = 10,
+    lock_timeout_s: int = 30,
+) -> SqlDatabase:
+    """Open the database at ``url``; nothing is connected yet.
+
+    Raises:
+      OptionError: the URL cannot be read, or is of another kind of database.
+    """
+    try:
+        address = sa.make_url(url)
+    except exc.ArgumentError as error:
+        raise OptionError(
+            'option "url" is no database address', hint="Such as postgresql://user@host/name."
+        ) from error
+    kind = address.get_backend_name()
+    if kind not in _DIALECTS:
+        raise OptionError(f'database "{kind}" is not supported', hint=f"There are: {', '.join(_DIALECTS)}.")
+    if username is not None:
+        address = address.set(username=username)
+    if password is not None:
+        address = address.set(password=password)
+    dialect = _DIALECTS[kind]()
+    try:
+        engine = dialect.create_engine(address, connect_timeout_s, lock_timeout_s)
+    except (exc.ArgumentError, ImportError) as error:
+        raise OptionError(f"{label_of(address)} cannot be opened: {error}") from error
+    return SqlDatabase(dialect, engine)
+
+
+class SqlDatabase:
+    """One database. Safe for several threads, each with a transaction of its own."""
+
+    def __init__(self, dialect: Dialect, engine: sa.Engine) -> None:
+        self.dialect = dialect
+        self._engine = engine
+        self._tables: dict[str, PhysicalTable] = {}
+        # One connection for all: a database in memory.
+        self._turn = threading.RLock() if isinstance(engine.pool, sa.StaticPool) else nullcontext()
+        self.label = label_of(engine.url)
+
+    @contextmanager
+    def begin(self) -> Iterator[SqlTransaction]:
+        """Open a transaction; see ``api.Database``."""
+        with self._turn, database_errors(self.label), self._engine.connect() as connection:
+            transaction = connection.begin()
+            try:
+                yield SqlTransaction(self, connection)
+            except BaseException:
+                # Not the transaction's own method: a refused row has ended it already.
+                connection.rollback()
+                raise
+            transaction.commit()
+
+    def prepare(self, tables: Sequence[TargetTable]) -> None:
+        """Create the tables that are missing, all or none; see ``api.Database``."""
+        with self.begin() as transaction:
+            for table in tables:
+                self._create(transaction.connection, physical(table))
+            self._tables.update(
+                {table.name: self._fitted(transaction.connection, physical(table)) for table in tables}
+            )
+
+    def describe(self) -> str:
+        """Connect; give one line of what answered.
+
+        Raises:
+          UnavailableError.
+        """
+        with self.begin() as transaction:
+            version = transaction.connection.dialect.server_version_info or ()
+        return f"{self.label}: {self._engine.name} {'.'.join(map(str, version))}"
+
+    def close(self) -> None:
+        """Give every connection back."""
+        self._engine.dispose()
+
+    def table(self, connection: sa.Connection, table: TargetTable) -> PhysicalTable:
+        """Say what ``table`` is in the database; looked up once.
+
+        Raises:
+          MismatchError: it does not fit, or is not there.
+        """
+        if table.name not in self._tables:
+            self._tables[table.name] = self._fitted(connection, physical(table))
+        return self._tables[table.name]
+
+    def write(
+        self,
+        connection: sa.Connection,
+        label: str,
+        columns: Columns,
+        write: Write,
+    ) -> None:
+        """Write rows in chunks.
+
+        Raises:
+          RefusedRowError: the database does not take one of them; the transaction is rolled back.
+        """
+        count = len(columns[0][1]) if columns else 0
+        for start in range(0, count, CHUNK_ROWS):
+            chunk = _cut(columns, start, start + CHUNK_ROWS)
+            try:
+                with database_errors(self.label):
+                    write(connection, chunk)
+            except RowDataError as error:
+                # Only now is it worth finding out which: in a transaction of its own, undone after.
+                connection.rollback()
+                index, why = self._find_refused(chunk, write, str(error))
+                raise RefusedRowError(
+                    f'table "{label}" does not take a row: {why}', table=label, index=start + index
+                ) from error
+
+    def _find_refused(self, columns: Columns, write: Write, why: str) -> tuple[int, str]:
+        """Give the first row that is refused, and why; by halving, so in few statements."""
+        low, high = 0, len(columns[0][1])
+        with self._engine.connect() as connection, connection.begin() as probe:
+            while high - low > 1:
+                middle = (low + high) // 2
+                savepoint = connection.begin_nested()
+                try:
+                    with database_errors(self.label):
+                        write(connection, _cut(columns, low, middle))
+                    savepoint.commit()
+                    low = middle
+                except RowDataError:
+                    savepoint.rollback()
+                    high = middle
+            try:
+                with database_errors(self.label):
+                    write(connection, _cut(columns, low, high))
+            except RowDataError as error:
+                return low, str(error)
+            finally:
+                probe.rollback()
+        raise UnavailableError(f"{self.label} refused rows that it takes now: {why}")
+
+    def _create(self, connection: sa.Connection, table: PhysicalTable) -> None:
+        columns = [
+            f"{name} {self.dialect.type_ddl(column.type)}"
+            + ("" if column.nullable and column.sql_name not in table.key else " not null")
+            for column, name in zip(table.columns, quoted(connection, table.columns), strict=True)
+        ]
+        if table.key:
+            key = quoted(connection, [table.column(name) for name in table.key])
+            columns.append(f"primary key ({', '.join(key)})")
+        connection.exec_driver_sql(
+            f"create table if not exists {table_sql(connection, table)} ({', '.join(columns)})"
+        )
+
+    def _fitted(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
+        existing = self.dialect.existing(connection, table)
+        if existing is None:
+            raise GoneError(f'table "{table.label}" does not exist')
+        return fitted(self.dialect, table, existing)
+
+
+class SqlTransaction:
+    """One open transaction; see ``api.Transaction``."""
+
+    def __init__(self, database: SqlDatabase, connection: sa.Connection) -> None:
+        self._database = database
+        self.connection = connection
+        """For the checkpoint's own tables."""
+
+    def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
+        """Insert rows, replacing those whose key is there."""
+        self._insert(table, columns, replace=True)
+
+    def append(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
+        """Insert rows."""
+        self._insert(table, columns, replace=False)
+
+    def _insert(self, table: TargetTable, columns: Mapping[str, Sequence[object]], *, replace: bool) -> None:
+        found = self._database.table(self.connection, table)
+        dialect = self._database.dialect
+        self._database.write(
+            self.connection,
+            found.label,
+            _matched(found, columns),
+            lambda connection, chunk: dialect.insert(connection, found, chunk, replace=replace),
+        )
+
+    def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
+        """Delete the rows of these keys."""
+        found = self._database.table(self.connection, table)
+        dialect = self._database.dialect
+        self._database.write(
+            self.connection,
+            found.label,
+            _matched(found, keys),
+            lambda connection, chunk: dialect.delete(connection, found, chunk),
+        )
+
+    def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
+        """Give the table's rows in row form, columns as declared, in no order."""
+        found = self._database.table(self.connection, table)
+        return self._database.dialect.rows(self.connection, found)
+
+
+def _matched(table: PhysicalTable, columns: Mapping[str, Sequence[object]]) -> Columns:
+    return [(table.column(name), values) for name, values in columns.items()]
+
+
+def _cut(columns: Columns, start: int, stop: int) -> Columns:
+    return [(column, values[start:stop]) for column, values in columns]

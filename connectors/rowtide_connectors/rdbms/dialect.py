@@ -1,0 +1,69 @@
+"""What differs from database to database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import sqlalchemy as sa
+
+from rowtide_connectors.rdbms.sql_type import SqlType
+from rowtide_connectors.rdbms.table import ExistingTable, PhysicalColumn, PhysicalTable
+
+CHUNK_ROWS = 20_000
+"""Rows of one statement: large enough that its cost is that of the rows, small enough for memory."""
+
+Columns = Sequence[tuple[PhysicalColumn, Sequence[object]]]
+"""Columns with their values in row form; all equally long."""
+
+
+class Dialect(Protocol):
+    """One kind of database. Values are in row form on either side: conversion is its business."""
+
+    def create_engine(self, url: sa.URL, connect_timeout_s: int, lock_timeout_s: int) -> sa.Engine:
+        """Make the engine; nothing is connected yet.
+
+        Raises:
+          OptionError: the URL cannot be used.
+        """
+
+    def type_ddl(self, sql_type: SqlType) -> str:
+        """Give the type of a new column."""
+
+    def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
+        """Look a table up."""
+
+    def holds(self, existing: str, sql_type: SqlType) -> bool:
+        """Tell whether a column of type ``existing`` takes every value of ``sql_type`` unchanged."""
+
+    def insert(
+        self, connection: sa.Connection, table: PhysicalTable, columns: Columns, *, replace: bool
+    ) -> None:
+        """Insert at most ``CHUNK_ROWS`` rows; with ``replace`` they take the place of those of their key."""
+
+    def delete(self, connection: sa.Connection, table: PhysicalTable, keys: Columns) -> None:
+        """Delete the rows of at most ``CHUNK_ROWS`` keys."""
+
+    def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
+        """Give all rows, in no order."""
+
+
+def table_sql(connection: sa.Connection, table: PhysicalTable) -> str:
+    """Give the table's name, quoted where needed."""
+    preparer = connection.dialect.identifier_preparer
+    name = preparer.quote(table.name)
+    return name if table.schema is None else f"{preparer.quote_schema(table.schema)}.{name}"
+
+
+def quoted(connection: sa.Connection, columns: Sequence[PhysicalColumn]) -> list[str]:
+    """Give the columns' names, quoted where needed."""
+    return [connection.dialect.identifier_preparer.quote(column.name) for column in columns]
+
+
+def on_conflict(names: Sequence[str], key: Sequence[str]) -> str:
+    """Give the clause that replaces the row of a key; all are quoted names."""
+    others = [name for name in names if name not in key]
+    if not others:
+        return f" on conflict ({', '.join(key)}) do nothing"
+    updates = ", ".join(f"{name} = excluded.{name}" for name in others)
+    return f" on conflict ({', '.join(key)}) do update set {updates}"

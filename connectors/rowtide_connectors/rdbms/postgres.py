@@ -1,0 +1,222 @@
+"""PostgreSQL, through psycopg 3.
+
+Rows go in as arrays that ``unnest`` turns into rows: one statement, one round
+trip and one plan whatever their number. Times travel as integers and become
+dates in SQL, exactly and over PostgreSQL's whole range.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+
+from rowtide_connectors.rdbms.dialect import Columns, on_conflict, quoted, table_sql
+from rowtide_connectors.rdbms.sql_type import SqlType
+from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalTable
+
+IDLE_TRANSACTION_S = 120
+"""A frozen process of ours must not hold the fence of its pipeline for ever: the server ends it."""
+
+POOL_SIZE = 3
+"""The commit's connection, and readers such as the status page beside it."""
+
+FETCH_ROWS = 10_000
+
+_DDL = {
+    "TINYINT": "smallint",
+    "DOUBLE": "double precision",
+    "DECIMAL": "numeric",
+    "BINARY": "bytea",
+    "VARBINARY": "bytea",
+    "TIME": "time without time zone",
+    "TIMESTAMP": "timestamp without time zone",
+    "INTERVAL DAY TO SECOND": "interval",
+    "INTERVAL YEAR TO MONTH": "interval",
+}
+_ARRAY = {
+    "BOOLEAN": "bool",
+    "TINYINT": "int2",
+    "SMALLINT": "int2",
+    "INTEGER": "int4",
+    "BIGINT": "int8",
+    "REAL": "float4",
+    "DOUBLE": "float8",
+    "DECIMAL": "numeric",
+    "CHAR": "text",
+    "VARCHAR": "text",
+    "BINARY": "bytea",
+    "VARBINARY": "bytea",
+    "DATE": "int4",
+    "TIME": "int8",
+    "TIMESTAMP": "int8",
+    "INTERVAL DAY TO SECOND": "int8",
+    "INTERVAL YEAR TO MONTH": "int8",
+}
+# Days and the rest apart: an interval times a number goes through a double.
+_WRITE = {
+    "DATE": "date '1970-01-01' + {0}",
+    "TIME": "time '00:00' + {0} * interval '1 millisecond'",
+    "TIMESTAMP": "timestamp '1970-01-01' + {0} / 86400000 * interval '1 day'"
+    " + {0} %% 86400000 * interval '1 millisecond'",
+    "INTERVAL DAY TO SECOND": "{0} * interval '1 millisecond'",
+    "INTERVAL YEAR TO MONTH": "{0} * interval '1 month'",
+}
+_READ = {
+    "DATE": "{0} - date '1970-01-01'",
+    "TIME": "(extract(epoch from {0}) * 1000)::int8",
+    "TIMESTAMP": "(extract(epoch from {0}) * 1000)::int8",
+    "INTERVAL DAY TO SECOND": "(extract(epoch from {0}) * 1000)::int8",
+    "INTERVAL YEAR TO MONTH": "(extract(year from {0}) * 12 + extract(month from {0}))::int8",
+}
+_COLUMNS_OF = """
+select attname, format_type(atttypid, atttypmod), not attnotnull, atthasdef or attidentity <> ''
+from pg_attribute where attrelid = %s and attnum > 0 and not attisdropped order by attnum
+"""
+_UNIQUE_OF = """
+select array(
+    select attname::text from pg_attribute
+    where attrelid = indrelid and attnum = any (indkey[0:indnkeyatts - 1])
+)
+from pg_index
+where indrelid = %s and indisunique and indisvalid and indpred is null and indexprs is null
+"""
+
+_FORMATTED = re.compile(r"([a-z][a-z ]*?)(?:\((\d+)(?:,(\d+))?\))?( with(?:out)? time zone)?")
+"""What format_type gives, such as ``numeric(10,2)`` or ``timestamp(3) without time zone``."""
+_FORMATTED_NAMES = _DDL | {
+    "VARCHAR": "character varying",
+    "CHAR": "character",
+    "TIME": "time without time zone",
+    "TIMESTAMP": "timestamp without time zone",
+}
+_TEXT = {
+    "character varying": ("character varying", "text"),
+    "character": ("character", "character varying", "text"),
+}
+_UNBOUNDED = 2**31
+_MILLISECOND_DIGITS = 3
+_INTEGER_BYTES = {"smallint": 2, "integer": 4, "bigint": 8}
+_DIGITS_BEFORE_POINT = {"smallint": 5, "integer": 10, "bigint": 19}
+
+
+class Postgres:
+    """PostgreSQL 14 or newer."""
+
+    def create_engine(self, url: sa.URL, connect_timeout_s: int, lock_timeout_s: int) -> sa.Engine:
+        """Make the engine; every connection waits for locks only so long."""
+        engine = sa.create_engine(
+            url.set(drivername="postgresql+psycopg"),
+            connect_args={"connect_timeout": connect_timeout_s},
+            pool_size=POOL_SIZE,
+            # A connection that broke while idle is replaced, not handed out.
+            pool_pre_ping=True,
+        )
+
+        @sa.event.listens_for(engine, "connect")
+        def set_up(connection: Any, _: object) -> None:
+            connection.autocommit = True
+            connection.execute(
+                f"set lock_timeout = '{lock_timeout_s}s'; set time zone 'UTC';"
+                f" set idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'"
+            )
+            connection.autocommit = False
+
+        return engine
+
+    def type_ddl(self, sql_type: SqlType) -> str:
+        """Give PostgreSQL's spelling."""
+        arguments = "" if sql_type.name in ("BINARY", "VARBINARY") else sql_type.arguments
+        return _DDL.get(sql_type.name, sql_type.name.lower()) + arguments
+
+    def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
+        """Look a table up in the system catalog."""
+        oid = connection.exec_driver_sql(
+            "select to_regclass(%s)::oid", (table_sql(connection, table),)
+        ).scalar_one()
+        if oid is None:
+            return None
+        columns = connection.exec_driver_sql(_COLUMNS_OF, (oid,)).all()
+        unique = connection.exec_driver_sql(_UNIQUE_OF, (oid,)).scalars().all()
+        return ExistingTable(
+            [ExistingColumn(name, type_, nullable, default) for name, type_, nullable, default in columns],
+            [frozenset(names) for names in unique],
+        )
+
+    def holds(self, existing: str, sql_type: SqlType) -> bool:
+        """Tell whether the existing type is the same or a wider one."""
+        found = _FORMATTED.fullmatch(existing)
+        if found is None:
+            return False
+        name, digits, scale = found[1] + (found[4] or ""), int(found[2] or 0), int(found[3] or 0)
+        wanted = _FORMATTED_NAMES.get(sql_type.name, sql_type.name.lower())
+        precision = sql_type.precision or 0
+        if wanted in _INTEGER_BYTES:
+            if name == "numeric":
+                return not digits or digits - scale >= _DIGITS_BEFORE_POINT[wanted]
+            return _INTEGER_BYTES.get(name, 0) >= _INTEGER_BYTES[wanted]
+        if wanted == "numeric":
+            fits = scale >= sql_type.scale and digits - scale >= precision - sql_type.scale
+            return name == "numeric" and (not digits or (precision > 0 and fits))
+        if wanted in _TEXT:
+            length = precision or (1 if wanted == "character" else _UNBOUNDED)
+            wide_enough = (digits or (1 if name == "character" else _UNBOUNDED)) >= length
+            return name in _TEXT[wanted] and wide_enough
+        if wanted == "real":
+            return name in ("real", "double precision")
+        # Without digits, time types hold microseconds.
+        return name == wanted and (not found[2] or digits >= _MILLISECOND_DIGITS)
+
+    def insert(
+        self, connection: sa.Connection, table: PhysicalTable, columns: Columns, *, replace: bool
+    ) -> None:
+        """Insert through ``unnest``."""
+        names = quoted(connection, [column for column, _ in columns])
+        statement = (
+            f"insert into {table_sql(connection, table)} ({', '.join(names)})"
+            f" select {', '.join(_written(columns))} from {_unnested(columns)}"
+        )
+        if replace:
+            key = quoted(connection, [table.column(name) for name in table.key])
+            statement += on_conflict(names, key)
+        connection.exec_driver_sql(statement, _parameters(columns))
+
+    def delete(self, connection: sa.Connection, table: PhysicalTable, keys: Columns) -> None:
+        """Delete through ``unnest``."""
+        names = quoted(connection, [column for column, _ in keys])
+        same = " and ".join(f"t.{name} = {value}" for name, value in zip(names, _written(keys), strict=True))
+        connection.exec_driver_sql(
+            f"delete from {table_sql(connection, table)} as t using {_unnested(keys)} where {same}",
+            _parameters(keys),
+        )
+
+    def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
+        """Give all rows through a cursor on the server's side."""
+        names = quoted(connection, table.columns)
+        selected = [
+            _READ.get(column.type.name, "{0}").format(name)
+            for column, name in zip(table.columns, names, strict=True)
+        ]
+        result = connection.execution_options(yield_per=FETCH_ROWS).exec_driver_sql(
+            f"select {', '.join(selected)} from {table_sql(connection, table)}"
+        )
+        for row in result:
+            yield tuple(row)
+
+
+def _written(columns: Columns) -> list[str]:
+    return [
+        "(" + _WRITE.get(column.type.name, "{0}").format(f"u.c{index}") + ")"
+        for index, (column, _) in enumerate(columns)
+    ]
+
+
+def _unnested(columns: Columns) -> str:
+    arrays = [f"%(c{index})s::{_ARRAY[column.type.name]}[]" for index, (column, _) in enumerate(columns)]
+    return f"unnest({', '.join(arrays)}) as u({', '.join(f'c{index}' for index in range(len(columns)))})"
+
+
+def _parameters(columns: Columns) -> dict[str, object]:
+    return {f"c{index}": list(values) for index, (_, values) in enumerate(columns)}

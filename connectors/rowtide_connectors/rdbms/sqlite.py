@@ -1,0 +1,220 @@
+"""SQLite, through Python's own driver: one file, one writer.
+
+Every transaction is BEGIN IMMEDIATE, so that it cannot fail half-way because
+another one wrote first. SQLite has neither dates nor exact decimals: times are
+ISO 8601 text in UTC, and a decimal of more than 15 digits is text, since as a
+number it would lose digits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.pool import StaticPool
+
+from rowtide_connectors.rdbms.dialect import Columns, on_conflict, quoted, table_sql
+from rowtide_connectors.rdbms.failures import RowDataError
+from rowtide_connectors.rdbms.sql_type import SqlType
+from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalTable
+
+EXACT_DIGITS = 15
+"""The most significant decimal digits that a double, SQLite's only fraction, gives back unchanged."""
+
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_DAY_MS = 86_400_000
+_WIDE = Context(prec=76)
+
+_DDL = {
+    "DOUBLE": "double precision",
+    "BINARY": "blob",
+    "VARBINARY": "blob",
+    # The word INT in it gives these integer affinity: milliseconds, and months.
+    "INTERVAL DAY TO SECOND": "interval_ms",
+    "INTERVAL YEAR TO MONTH": "interval_months",
+}
+_TEXT_OR_NUMERIC = frozenset({"DATE", "TIME", "TIMESTAMP"})
+
+
+class Sqlite:
+    """SQLite 3.24 or newer (ON CONFLICT)."""
+
+    def create_engine(self, url: sa.URL, connect_timeout_s: int, lock_timeout_s: int) -> sa.Engine:
+        """Make the engine. A database in memory is one connection that all threads share in turn."""
+        arguments: dict[str, Any] = {"connect_args": {"timeout": lock_timeout_s, "check_same_thread": False}}
+        in_memory = url.database in (None, "", ":memory:")
+        if in_memory:
+            arguments["poolclass"] = StaticPool
+        engine = sa.create_engine(url.set(drivername="sqlite+pysqlite"), **arguments)
+
+        @sa.event.listens_for(engine, "connect")
+        def set_up(connection: Any, _: object) -> None:
+            # The driver would begin by itself, deferred, and not before every statement.
+            connection.isolation_level = None
+            if not in_memory:
+                connection.execute("pragma journal_mode = wal")
+                connection.execute("pragma synchronous = full")
+
+        @sa.event.listens_for(engine, "begin")
+        def begin(connection: sa.Connection) -> None:
+            connection.exec_driver_sql("begin immediate")
+
+        return engine
+
+    def type_ddl(self, sql_type: SqlType) -> str:
+        """Give the declared type, which also decides what SQLite does to values."""
+        if sql_type.name == "DECIMAL":
+            if sql_type.precision is not None and sql_type.precision <= EXACT_DIGITS:
+                return f"decimal{sql_type.arguments}"
+            return f"decimal_text{sql_type.arguments}"
+        arguments = "" if sql_type.name in ("BINARY", "VARBINARY") else sql_type.arguments
+        return _DDL.get(sql_type.name, sql_type.name.lower()) + arguments
+
+    def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
+        """Look a table up."""
+        columns = connection.exec_driver_sql(
+            'select name, type, "notnull", dflt_value, pk from pragma_table_xinfo(?)', (table.name,)
+        ).all()
+        if not columns:
+            return None
+        unique = [frozenset(column.name for column in columns if column.pk)]
+        indices = connection.exec_driver_sql(
+            'select name from pragma_index_list(?) where "unique" and not partial', (table.name,)
+        ).scalars()
+        for index in indices.all():
+            members = connection.exec_driver_sql("select name from pragma_index_info(?)", (index,)).scalars()
+            unique.append(frozenset(name for name in members if name is not None))
+        return ExistingTable(
+            [
+                ExistingColumn(
+                    column.name,
+                    column.type,
+                    not column.notnull and not column.pk,
+                    # INTEGER PRIMARY KEY numbers rows by itself.
+                    column.dflt_value is not None or bool(column.pk),
+                )
+                for column in columns
+            ],
+            [columns for columns in unique if columns],
+        )
+
+    def holds(self, existing: str, sql_type: SqlType) -> bool:
+        """Tell whether the two types have one affinity: the rest of a type SQLite ignores."""
+        if sql_type.name in _TEXT_OR_NUMERIC:
+            return affinity(existing) in ("TEXT", "NUMERIC", "BLOB")
+        return affinity(existing) == affinity(self.type_ddl(sql_type))
+
+    def insert(
+        self, connection: sa.Connection, table: PhysicalTable, columns: Columns, *, replace: bool
+    ) -> None:
+        """Insert row by row, in one call of the driver."""
+        names = quoted(connection, [column for column, _ in columns])
+        statement = (
+            f"insert into {table_sql(connection, table)} ({', '.join(names)})"
+            f" values ({', '.join('?' * len(names))})"
+        )
+        if replace:
+            key = quoted(connection, [table.column(name) for name in table.key])
+            statement += on_conflict(names, key)
+        connection.exec_driver_sql(statement, _parameters(columns))
+
+    def delete(self, connection: sa.Connection, table: PhysicalTable, keys: Columns) -> None:
+        """Delete row by row, in one call of the driver."""
+        names = quoted(connection, [column for column, _ in keys])
+        same = " and ".join(f"{name} = ?" for name in names)
+        connection.exec_driver_sql(
+            f"delete from {table_sql(connection, table)} where {same}", _parameters(keys)
+        )
+
+    def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
+        """Give all rows."""
+        names = quoted(connection, table.columns)
+        readers = [_reader(column.type) for column in table.columns]
+        result = connection.exec_driver_sql(f"select {', '.join(names)} from {table_sql(connection, table)}")
+        for row in result:
+            yield tuple(
+                None if value is None else read(value) for read, value in zip(readers, row, strict=True)
+            )
+
+
+def affinity(declared: str) -> str:
+    """Give the affinity of a declared type, by the rules of SQLite's documentation (datatype3, 3.1)."""
+    text = declared.upper()
+    if "INT" in text:
+        return "INTEGER"
+    if re.search("CHAR|CLOB|TEXT", text):
+        return "TEXT"
+    if "BLOB" in text or not text:
+        return "BLOB"
+    if re.search("REAL|FLOA|DOUB", text):
+        return "REAL"
+    return "NUMERIC"
+
+
+def _parameters(columns: Columns) -> list[tuple[object, ...]]:
+    converted = []
+    for column, values in columns:
+        write = _writer(column.type)
+        try:
+            converted.append(
+                list(values)
+                if write is None
+                else [None if value is None else write(value) for value in values]
+            )
+        except (OverflowError, ValueError) as error:
+            raise RowDataError(f'column "{column.name}": {error}') from error
+    return list(zip(*converted, strict=True))
+
+
+def _writer(sql_type: SqlType) -> Callable[[Any], object] | None:
+    match sql_type.name:
+        case "DECIMAL":
+            return str
+        case "DATE":
+            return _date_text
+        case "TIME":
+            return _time_text
+        case "TIMESTAMP":
+            return _timestamp_text
+        case _:
+            return None
+
+
+def _reader(sql_type: SqlType) -> Callable[[Any], object]:
+    match sql_type.name:
+        case "DECIMAL":
+            unit = Decimal(1).scaleb(-sql_type.scale)
+            return lambda value: Decimal(str(value)).quantize(unit, context=_WIDE)
+        case "BOOLEAN":
+            return bool
+        case "REAL" | "DOUBLE":
+            return float
+        case "DATE":
+            return lambda text: date.fromisoformat(text).toordinal() - _EPOCH_DAY
+        case "TIME":
+            return lambda text: _milliseconds(datetime.fromisoformat(f"1970-01-01 {text}") - _EPOCH)
+        case "TIMESTAMP":
+            return lambda text: _milliseconds(datetime.fromisoformat(text) - _EPOCH)
+        case _:
+            return lambda value: value
+
+
+def _milliseconds(span: timedelta) -> int:
+    return span // timedelta(milliseconds=1)
+
+
+def _date_text(days: int) -> str:
+    return date.fromordinal(_EPOCH_DAY + days).isoformat()
+
+
+def _time_text(milliseconds: int) -> str:
+    return _timestamp_text(milliseconds % _DAY_MS)[11:]
+
+
+def _timestamp_text(milliseconds: int) -> str:
+    return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(" ", "milliseconds")

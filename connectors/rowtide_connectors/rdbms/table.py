@@ -1,0 +1,99 @@
+"""Target tables as they are in the database: names in its own spelling, types, what it holds already.
+
+A SQL name that stands in its folded form (capitals only) is meant without
+regard to case, so it becomes what an unquoted name is in the database: small
+letters. Any other name, and ``table_name``, is meant exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rowtide_connectors.api import TableColumn, TargetTable
+from rowtide_connectors.rdbms.sql_type import SqlType, parse_type
+
+_FOLDED = re.compile(r"[A-Z_][A-Z0-9_$]*")
+
+
+def unfolded(name: str) -> str:
+    """Give the database's spelling of a SQL name."""
+    return name.lower() if _FOLDED.fullmatch(name) else name
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalColumn:
+    """One column: the name that callers use, and the one in the database."""
+
+    sql_name: str
+    name: str
+    type: SqlType
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalTable:
+    """One table; ``schema`` None is the connection's default one. ``key`` are SQL names."""
+
+    schema: str | None
+    name: str
+    columns: tuple[PhysicalColumn, ...]
+    key: tuple[str, ...]
+
+    def column(self, sql_name: str) -> PhysicalColumn:
+        """Give a column by its SQL name.
+
+        Raises:
+          KeyError: there is none.
+        """
+        for column in self.columns:
+            if column.sql_name == sql_name:
+                return column
+        raise KeyError(f'table "{self.label}" has no column "{sql_name}"')
+
+    @property
+    def label(self) -> str:
+        """The name as messages show it."""
+        return self.name if self.schema is None else f"{self.schema}.{self.name}"
+
+    def renamed(self, actual: Mapping[str, str]) -> PhysicalTable:
+        """Give the table with the columns' names as the database really has them."""
+        columns = tuple(replace(column, name=actual[column.sql_name]) for column in self.columns)
+        return replace(self, columns=columns)
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingColumn:
+    """A column that a table in the database has; ``type`` as the database spells it."""
+
+    name: str
+    type: str
+    nullable: bool
+    has_default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingTable:
+    """A table that is there: ``unique`` are the column sets by which rows can be replaced."""
+
+    columns: Sequence[ExistingColumn]
+    unique: Sequence[frozenset[str]]
+
+
+def physical(table: TargetTable) -> PhysicalTable:
+    """Say what ``table`` is called in the database.
+
+    Raises:
+      OptionError: a column's type does not exist.
+    """
+    if "table_name" in table.options:
+        schema, _, name = table.options["table_name"].rpartition(".")
+    else:
+        schema, _, name = table.name.rpartition(".")
+        schema, name = unfolded(schema), unfolded(name)
+    return PhysicalTable(schema or None, name, tuple(_column(column) for column in table.columns), table.key)
+
+
+def _column(column: TableColumn) -> PhysicalColumn:
+    return PhysicalColumn(column.name, unfolded(column.name), parse_type(column.sql_type), column.nullable)

@@ -1,0 +1,367 @@
+"""What every database does, on SQLite (in memory and in a file) and on real PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from real.parts import free_port
+from real.postgres import PostgresServer
+from rowtide_connectors.api import Database, TableColumn, TargetTable
+from rowtide_connectors.errors import GoneError, MismatchError, OptionError, RefusedRowError, UnavailableError
+from rowtide_connectors.rdbms import CONNECTOR
+
+EVERY_TYPE = {
+    "A_BOOLEAN": ("BOOLEAN", [True, False]),
+    "A_TINYINT": ("TINYINT", [-128, 127]),
+    "A_SMALLINT": ("SMALLINT", [-(2**15), 2**15 - 1]),
+    "AN_INTEGER": ("INTEGER", [-(2**31), 2**31 - 1]),
+    "A_BIGINT": ("BIGINT", [-(2**63), 2**63 - 1]),
+    "A_REAL": ("REAL", [0.5, -1.25]),
+    "A_DOUBLE": ("DOUBLE", [0.1, -1e300]),
+    "A_DECIMAL": ("DECIMAL(10, 2)", [Decimal("-12345678.91"), Decimal("0.10")]),
+    "A_WIDE_DECIMAL": (
+        "DECIMAL(38, 6)",
+        [Decimal("12345678901234567890123456789012.123456"), Decimal("-0.000001")],
+    ),
+    "A_CHAR": ("CHAR(3)", ["abc", "x  "]),
+    "A_VARCHAR": ("VARCHAR(8)", ["größe", ""]),
+    "A_TEXT": ("VARCHAR", ["'; drop table t; --", "%s ? :x"]),
+    "A_BINARY": ("BINARY(2)", [b"\x00\xff", b"ab"]),
+    "A_VARBINARY": ("VARBINARY", [b"", b"\x00" * 100]),
+    "A_DATE": ("DATE", [-719_162, 20_000]),
+    "A_TIME": ("TIME", [0, 86_399_999]),
+    "A_TIMESTAMP": ("TIMESTAMP", [-1, 253_402_300_799_999]),
+    "A_SPAN": ("INTERVAL DAY TO SECOND", [-90_061_001, 86_400_000]),
+    "A_MONTH_SPAN": ("INTERVAL YEAR TO MONTH", [-13, 25]),
+}
+
+
+@pytest.fixture(params=["sqlite-memory", "sqlite-file", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    match request.param:
+        case "postgres":
+            return str(request.getfixturevalue("postgres_url"))
+        case "sqlite-file":
+            return f"sqlite:///{tmp_path / 'sink.db'}"
+        case _:
+            return "sqlite://"
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    opened = CONNECTOR.database({"url": url})
+    yield opened
+    opened.close()
+
+
+def table(
+    columns: Mapping[str, str], key: Sequence[str] = (), name: str = "PRICES", **options: str
+) -> TargetTable:
+    declared = tuple(TableColumn(column, sql_type) for column, sql_type in columns.items())
+    return TargetTable(name, declared, tuple(key), options)
+
+
+PRICES = table({"TICKER": "VARCHAR(8)", "DAY": "DATE", "PRICE": "DECIMAL(10, 2)"}, key=["TICKER", "DAY"])
+LOG = table({"LINE": "VARCHAR", "AT": "TIMESTAMP"}, name="LOG_LINES")
+
+
+def rows_of(database: Database, target: TargetTable) -> Counter[tuple[object, ...]]:
+    with database.begin() as transaction:
+        return Counter(transaction.rows(target))
+
+
+def execute(database: Database, *statements: str) -> None:
+    with database.begin() as transaction:
+        for statement in statements:
+            transaction.connection.execute(sa.text(statement))
+
+
+def columns_of(target: TargetTable, rows: Sequence[tuple[object, ...]]) -> dict[str, list[object]]:
+    return {column.name: [row[index] for row in rows] for index, column in enumerate(target.columns)}
+
+
+keys = st.tuples(st.sampled_from(["ORCL", "YHOO", "IBM"]), st.integers(-3, 3))
+prices = st.none() | st.decimals(-100, 100, places=2)
+changes = st.lists(
+    st.tuples(st.just("upsert"), st.dictionaries(keys, prices, max_size=8))
+    | st.tuples(st.just("delete"), st.dictionaries(keys, st.none(), max_size=4)),
+    max_size=6,
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(changes)
+def test_a_table_with_a_key_is_a_dictionary(database: Database, changes: list[tuple[str, dict]]) -> None:
+    database.prepare([PRICES])
+    execute(database, "delete from prices")
+    expected: dict[tuple[str, int], Decimal | None] = {}
+    for kind, rows in changes:
+        with database.begin() as transaction:
+            if kind == "upsert":
+                changed = [(*key, price) for key, price in rows.items()]
+                transaction.upsert(PRICES, columns_of(PRICES, changed))
+                expected |= rows
+            else:
+                transaction.delete(
+                    PRICES, {"TICKER": [key[0] for key in rows], "DAY": [key[1] for key in rows]}
+                )
+                expected = {key: price for key, price in expected.items() if key not in rows}
+    assert rows_of(database, PRICES) == Counter((*key, price) for key, price in expected.items())
+
+
+@pytest.mark.parametrize("column", EVERY_TYPE)
+def test_a_value_of_every_type_comes_back_unchanged(database: Database, column: str) -> None:
+    sql_type, values = EVERY_TYPE[column]
+    target = table({column: sql_type})
+    database.prepare([target])
+    with database.begin() as transaction:
+        transaction.append(target, {column: [*values, None]})
+    assert rows_of(database, target) == Counter((value,) for value in [*values, None])
+
+
+def test_a_table_is_made_that_fits_what_was_declared(database: Database) -> None:
+    every = {column: sql_type for column, (sql_type, _) in EVERY_TYPE.items()}
+    target = table(every, key=["AN_INTEGER", "A_VARCHAR"], name="EVERYTHING")
+    database.prepare([target, PRICES])
+    database.prepare([target])
+    with database.begin() as transaction:
+        transaction.upsert(
+            target,
+            {
+                column: [None if column not in target.key else values[0]]
+                for column, (_, values) in EVERY_TYPE.items()
+            },
+        )
+    assert len(rows_of(database, target)) == 1
+
+
+def test_folded_names_are_small_letters_and_others_are_exact(database: Database) -> None:
+    target = table({"ID": "INTEGER", "mixedCase": "INTEGER", "SELECT": "INTEGER"}, key=["ID"], name="ORDER")
+    database.prepare([target])
+    with database.begin() as transaction:
+        transaction.upsert(target, {"ID": [1], "mixedCase": [2], "SELECT": [3]})
+        transaction.delete(target, {"ID": [7]})
+        found = transaction.connection.execute(sa.text('select id, "mixedCase", "select" from "order"')).all()
+    assert [tuple(row) for row in found] == [(1, 2, 3)]
+
+
+def test_table_name_names_the_table_exactly(database: Database) -> None:
+    target = table({"N": "INTEGER"}, table_name="Mixed_Case")
+    database.prepare([target])
+    with database.begin() as transaction:
+        transaction.append(target, {"N": [1]})
+        assert transaction.connection.execute(sa.text('select n from "Mixed_Case"')).scalar_one() == 1
+
+
+def test_a_transaction_commits_everything_or_nothing(database: Database) -> None:
+    database.prepare([PRICES, LOG])
+    with pytest.raises(ZeroDivisionError), database.begin() as transaction:
+        transaction.upsert(PRICES, {"TICKER": ["IBM"], "DAY": [0], "PRICE": [Decimal(1)]})
+        transaction.append(LOG, {"LINE": ["one"], "AT": [0]})
+        _ = 1 / 0
+    assert not rows_of(database, PRICES)
+    assert not rows_of(database, LOG)
+
+
+def test_a_table_without_a_key_keeps_equal_rows(database: Database) -> None:
+    database.prepare([LOG])
+    for _ in range(2):
+        with database.begin() as transaction:
+            transaction.append(LOG, {"LINE": ["same", "same"], "AT": [5, 5]})
+    assert rows_of(database, LOG) == {("same", 5): 4}
+
+
+def test_a_call_without_rows_does_nothing(database: Database) -> None:
+    database.prepare([PRICES])
+    with database.begin() as transaction:
+        transaction.upsert(PRICES, {"TICKER": [], "DAY": [], "PRICE": []})
+        transaction.delete(PRICES, {"TICKER": [], "DAY": []})
+    assert not rows_of(database, PRICES)
+
+
+def test_a_table_of_key_columns_alone_takes_a_key_again(database: Database) -> None:
+    target = table({"K": "INTEGER"}, key=["K"])
+    database.prepare([target])
+    for _ in range(2):
+        with database.begin() as transaction:
+            transaction.upsert(target, {"K": [1, 2]})
+    assert rows_of(database, target) == {(1,): 1, (2,): 1}
+
+
+def test_more_rows_than_one_statement_takes_are_written(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowtide_connectors.rdbms.database.CHUNK_ROWS", 3)
+    database.prepare([PRICES])
+    rows = [("IBM", day, Decimal(day)) for day in range(10)]
+    with database.begin() as transaction:
+        transaction.upsert(PRICES, columns_of(PRICES, rows))
+        transaction.delete(PRICES, {"TICKER": ["IBM"] * 7, "DAY": list(range(7))})
+    assert rows_of(database, PRICES) == Counter(rows[7:])
+
+
+@pytest.mark.parametrize(
+    ("existing", "difference"),
+    [
+        ("ticker varchar(8) not null, day date not null, primary key (ticker, day)", '"price" is missing'),
+        (
+            "ticker varchar(8), day date, price double precision, primary key (ticker, day)",
+            '"price" is double precision, declared is',
+        ),
+        (
+            "ticker varchar(8), day date, price decimal(10,2) not null, primary key (ticker, day)",
+            '"price" is not null',
+        ),
+        (
+            "ticker varchar(8), day date, price decimal(10,2), extra integer not null,"
+            " primary key (ticker, day)",
+            '"extra" is not declared, and needs a value',
+        ),
+        (
+            "ticker varchar(8) not null, day date, price decimal(10,2), primary key (ticker)",
+            'no primary key or unique constraint on "ticker", "day"',
+        ),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_with_the_difference(
+    database: Database, existing: str, difference: str
+) -> None:
+    execute(database, f"create table prices ({existing})")
+    with pytest.raises(MismatchError, match=difference):
+        database.prepare([LOG, PRICES])
+    with pytest.raises(GoneError):
+        rows_of(database, LOG)
+
+
+def test_a_table_with_more_columns_and_a_unique_constraint_fits(database: Database) -> None:
+    execute(
+        database,
+        "create table prices (id integer primary key, note varchar(10), price decimal(15, 2),"
+        " ticker varchar(8) not null, day date not null, unique (day, ticker))"
+        if "sqlite" in str(database.label)
+        else "create table prices (id integer generated always as identity, note varchar(10),"
+        " price numeric, ticker text not null, day date not null, unique (day, ticker))",
+    )
+    database.prepare([PRICES])
+    for price in (1, 2):
+        with database.begin() as transaction:
+            transaction.upsert(PRICES, {"TICKER": ["IBM"], "DAY": [0], "PRICE": [Decimal(price)]})
+    assert rows_of(database, PRICES) == {("IBM", 0, Decimal(2)): 1}
+
+
+def test_a_row_that_a_constraint_refuses_is_named(database: Database) -> None:
+    execute(
+        database,
+        "create table prices (ticker varchar(8), day date, price decimal(10, 2) check (price < 100),"
+        " primary key (ticker, day))",
+    )
+    database.prepare([PRICES, LOG])
+    rows = [("IBM", day, Decimal(200 if day == 13 else day)) for day in range(20)]
+    with pytest.raises(RefusedRowError) as caught, database.begin() as transaction:
+        transaction.append(LOG, {"LINE": ["goes as well"], "AT": [0]})
+        transaction.upsert(PRICES, columns_of(PRICES, rows))
+    assert caught.value.index == 13
+    assert caught.value.table == "prices"
+    assert not rows_of(database, PRICES)
+    assert not rows_of(database, LOG)
+    with database.begin() as transaction:
+        transaction.upsert(PRICES, columns_of(PRICES, rows[:13] + rows[14:]))
+    assert len(rows_of(database, PRICES)) == 19
+
+
+def test_a_value_that_the_database_cannot_hold_is_named(database: Database) -> None:
+    target = table({"AT": "TIMESTAMP"})
+    database.prepare([target])
+    with pytest.raises(RefusedRowError) as caught, database.begin() as transaction:
+        transaction.append(target, {"AT": [0, 1, 2**62, 3]})
+    assert caught.value.index == 2
+
+
+def test_tables_that_are_gone_are_told(database: Database) -> None:
+    database.prepare([PRICES])
+    execute(database, "drop table prices")
+    with pytest.raises(GoneError, match="prices"):
+        rows_of(database, PRICES)
+
+
+def test_a_check_tells_the_database_and_its_version(url: str) -> None:
+    assert CONNECTOR.check({"url": url}).startswith('database "')
+
+
+def test_an_unknown_type_is_refused(database: Database) -> None:
+    with pytest.raises(OptionError, match="GEOMETRY"):
+        database.prepare([table({"SHAPE": "GEOMETRY"})])
+
+
+@pytest.mark.postgres
+def test_a_lost_connection_is_unavailable_and_the_next_transaction_has_a_new_one(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    database = CONNECTOR.database({"url": postgres_url})
+    database.prepare([LOG])
+    with pytest.raises(UnavailableError), database.begin() as transaction:
+        transaction.append(LOG, {"LINE": ["lost"], "AT": [0]})
+        postgres_server.drop_connections(postgres_url)
+        transaction.append(LOG, {"LINE": ["lost as well"], "AT": [0]})
+    with pytest.raises(UnavailableError), database.begin() as transaction:
+        transaction.append(LOG, {"LINE": ["lost at the commit"], "AT": [0]})
+        postgres_server.drop_connections(postgres_url)
+    assert not rows_of(database, LOG)
+    database.close()
+
+
+@pytest.mark.postgres
+def test_a_deadlock_is_unavailable_for_one_of_the_two(postgres_url: str) -> None:
+    database = CONNECTOR.database({"url": postgres_url})
+    database.prepare([PRICES])
+    both = {"TICKER": ["A", "B"], "DAY": [0, 0], "PRICE": [Decimal(1), Decimal(1)]}
+    with database.begin() as transaction:
+        transaction.upsert(PRICES, both)
+    started = threading.Barrier(2)
+
+    def change(first: str, second: str) -> str:
+        try:
+            with database.begin() as transaction:
+                transaction.upsert(PRICES, {"TICKER": [first], "DAY": [0], "PRICE": [Decimal(2)]})
+                started.wait(30)
+                transaction.upsert(PRICES, {"TICKER": [second], "DAY": [0], "PRICE": [Decimal(2)]})
+        except UnavailableError as error:
+            return error.message
+        return "committed"
+
+    with ThreadPoolExecutor(2) as pool:
+        told = sorted(pool.map(change, ("A", "B"), ("B", "A")))
+    assert told[0] == "committed"
+    assert "deadlock" in told[1]
+    database.close()
+
+
+def test_a_database_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError):
+        CONNECTOR.check({"url": f"sqlite:///{tmp_path}/no/such/folder/sink.db"})
+    with pytest.raises(UnavailableError):
+        CONNECTOR.check({"url": f"postgresql://127.0.0.1:{free_port()}/none", "connect_timeout_s": "2"})
+
+
+def test_a_password_never_shows() -> None:
+    url = f"postgresql://user:hidden@127.0.0.1:{free_port()}/none"
+    with pytest.raises(UnavailableError) as caught:
+        CONNECTOR.check({"url": url, "password": "concealed"})
+    assert "hidden" not in str(caught.value)
+    assert "concealed" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["mysql://host/name", "no address", "oracle://x"])
+def test_another_kind_of_database_is_refused(url: str) -> None:
+    with pytest.raises(OptionError, match=r"not supported|no database address"):
+        CONNECTOR.database({"url": url})
