@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["real.kafka", "real.postgres"]
 
+pytest_plugins = ["rowtide.testing.pytest_plugin", "pytester"]
+
 # A loaded machine must not fail a property: no deadlines, and the same examples in every run.
 settings.register_profile(
     "fast",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rowtide.cli import doctor
+from rowtide.cli import doctor, test
 
 app = typer.Typer(name="rowtide", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -15,3 +15,4 @@ def root() -> None:
 
 
 app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
+app.command("test", epilog=test.EXAMPLE)(test.test)

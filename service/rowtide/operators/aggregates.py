@@ -110,7 +110,8 @@ class _Arrays:
             self.parts[name] = rest
 
     def state(self, count: int) -> pa.Table:
-        return pa.table({name: array[:count] for name, array in self.parts.items()})
+        # Arrow would share the memory, and the operator goes on writing to it.
+        return pa.table({name: array[:count].copy() for name, array in self.parts.items()})
 
     def load(self, table: pa.Table) -> None:
         for name, array in self.parts.items():

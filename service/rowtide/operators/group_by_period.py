@@ -69,7 +69,8 @@ class GroupByPeriodOperator:
             "groups": pa.table(
                 {
                     PERIOD: self._codes[:count, 0],
-                    ROWS: self._rows[:count],
+                    # A copy: Arrow would share the memory, and the operator goes on writing to it.
+                    ROWS: self._rows[:count].copy(),
                     ROWTIME: self._first[:count, 0],
                     ORIGIN: self._first[:count, 1],
                     COUNTER: self._first[:count, 2],

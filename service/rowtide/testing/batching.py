@@ -1,0 +1,74 @@
+"""How the input of a scenario is cut into trays: no way of cutting may change a result (law 1)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+LONGEST_RANDOM_TRAY = 8
+"""Short trays put a boundary between most pairs of rows in some run, long ones in few."""
+
+
+class Batching(Protocol):
+    """Cuts a sequence of rows into trays."""
+
+    def cut(self, count: int) -> Iterator[slice]:
+        """Give the slices of ``count`` rows, in order; each holds at least one row."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSteps:
+    """All rows of a step are one tray."""
+
+    def cut(self, count: int) -> Iterator[slice]:
+        """Give one slice, or none for no rows."""
+        if count:
+            yield slice(0, count)
+
+
+@dataclass(frozen=True, slots=True)
+class TraysOf:
+    """Trays of ``rows`` rows."""
+
+    rows: int
+
+    def cut(self, count: int) -> Iterator[slice]:
+        """Give slices of ``rows``; the last one may be shorter."""
+        return (slice(start, min(start + self.rows, count)) for start in range(0, count, self.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class RandomTrays:
+    """Trays of random length; the same seed cuts the same scenario the same way."""
+
+    seed: int
+    _random: random.Random = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_random", random.Random(self.seed))
+
+    def cut(self, count: int) -> Iterator[slice]:
+        """Give slices of 1 to ``LONGEST_RANDOM_TRAY`` rows."""
+        start = 0
+        while start < count:
+            end = min(start + self._random.randint(1, LONGEST_RANDOM_TRAY), count)
+            yield slice(start, end)
+            start = end
+
+
+def parse_batching(text: str) -> Batching:
+    """Give the batching that ``all``, ``N`` or ``random:SEED`` names.
+
+    Raises:
+      ValueError: if the text is none of these.
+    """
+    kind, colon, seed = text.partition(":")
+    if text == "all":
+        return WholeSteps()
+    if kind == "random" and colon and seed.lstrip("-").isdigit():
+        return RandomTrays(int(seed))
+    if text.isdigit() and int(text) > 0:
+        return TraysOf(int(text))
+    raise ValueError(f'"{text}" is no batching: it is a number of rows above 0, or random:SEED')

@@ -1,0 +1,226 @@
+"""Comparing what came out with what a scenario expects.
+
+An expected row is converted by the types of the relation's columns, once; a
+cell that is no value of its column's type equals nothing, so it shows up as a
+difference. What a named row does not name is not compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from rowtide.rows.rowop import Opcode, Row
+from rowtide.rows.types import Kind, RowType, Type
+
+
+class _Any(Enum):
+    ANY = "any"
+
+
+ANY: Final = _Any.ANY
+"""What is not compared."""
+
+
+LOOKAHEAD = 40
+"""How many rows may be missing or too many before the rest is shown as different: quadratic in this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """An expected cell that is no value of its column's type: equal to nothing that can come out."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One row that came out. ``rowtime`` is None for rows of a table and for errors without one (ms)."""
+
+    rowtime: int | None
+    row: Row
+    opcode: Opcode = Opcode.INSERT
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One row that is expected; each part may be ``ANY``."""
+
+    rowtime: int | _Any | Misfit | None
+    values: tuple[object, ...]
+    opcode: Opcode | _Any = Opcode.INSERT
+
+    @property
+    def compares(self) -> tuple[bool, ...]:
+        """Which parts are compared: two wanted rows with equal answers can be counted together."""
+        return (self.opcode is not ANY, self.rowtime is not ANY, *(value is not ANY for value in self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """How expected and given rows pair up, in the order in which they are shown.
+
+    A pair with None on one side is a row too few or too many; ``differing`` are the positions of
+    pairs that are no match.
+    """
+
+    pairs: tuple[tuple[Wanted | None, Given | None], ...]
+    differing: tuple[int, ...] = field(default=())
+
+    @property
+    def is_equal(self) -> bool:
+        """Tell whether everything matched."""
+        return not self.differing
+
+
+class Comparison:
+    """Compares rows of one relation.
+
+    Args:
+      row_type: the relation's.
+      tolerance: how far floats may lie apart, relative to the larger of the two; None: not at all.
+      prefixes: columns where an expected value may be what stands before the colon (REASON).
+    """
+
+    def __init__(
+        self, row_type: RowType, tolerance: float | None = None, prefixes: frozenset[str] = frozenset()
+    ) -> None:
+        self._types = [column.type for column in row_type]
+        self._prefixed = [column.name in prefixes for column in row_type]
+        self._tolerance = tolerance
+
+    def in_order(self, wanted: Sequence[Wanted], given: Sequence[Given]) -> Matched:
+        """Match rows one to one, in their order."""
+        pairs: list[tuple[Wanted | None, Given | None]] = []
+        differing: list[int] = []
+        index, at = 0, 0
+        while index < len(wanted) or at < len(given):
+            if index < len(wanted) and at < len(given) and self._same(wanted[index], given[at]):
+                pairs.append((wanted[index], given[at]))
+                index, at = index + 1, at + 1
+                continue
+            skip, pass_over = self._to_next_match(wanted[index:], given[at:])
+            for step in range(max(skip, pass_over)):
+                differing.append(len(pairs))
+                pairs.append(
+                    (
+                        wanted[index + step] if step < skip else None,
+                        given[at + step] if step < pass_over else None,
+                    )
+                )
+            index, at = index + skip, at + pass_over
+        return Matched(tuple(pairs), tuple(differing))
+
+    def _to_next_match(self, wanted: Sequence[Wanted], given: Sequence[Given]) -> tuple[int, int]:
+        """Tell how many rows to leave out on each side so that the two go on together: for display."""
+        for distance in range(1, LOOKAHEAD):
+            for skip in range(max(0, distance - len(given) + 1), min(distance, len(wanted) - 1) + 1):
+                if self._same(wanted[skip], given[distance - skip]):
+                    return skip, distance - skip
+        return len(wanted), len(given)
+
+    def as_multiset(self, wanted: Sequence[Wanted], given: Sequence[Given]) -> Matched:
+        """Match rows one to one in any order, as many of them as can be."""
+        found = self._counted(wanted, given) if self._is_countable(wanted) else self._assigned(wanted, given)
+        taken = set(found.values())
+        pairs: list[tuple[Wanted | None, Given | None]] = [
+            (want, given[found[index]] if index in found else None) for index, want in enumerate(wanted)
+        ]
+        pairs += [(None, got) for index, got in enumerate(given) if index not in taken]
+        differing = [index for index, (want, got) in enumerate(pairs) if want is None or got is None]
+        return Matched(tuple(pairs), tuple(differing))
+
+    def _is_countable(self, wanted: Sequence[Wanted]) -> bool:
+        if self._tolerance is not None and any(kind.is_float for kind in self._types):
+            return False
+        return not any(self._prefixed) and len({want.compares for want in wanted}) <= 1
+
+    def _counted(self, wanted: Sequence[Wanted], given: Sequence[Given]) -> dict[int, int]:
+        if not wanted:
+            return {}
+        compares = wanted[0].compares
+        places: dict[tuple[object, ...], list[int]] = {}
+        for index, got in enumerate(given):
+            places.setdefault(self._key(compares, got.opcode, got.rowtime, got.row), []).append(index)
+        used: Counter[tuple[object, ...]] = Counter()
+        found = {}
+        for index, want in enumerate(wanted):
+            key = self._key(compares, want.opcode, want.rowtime, want.values)
+            if used[key] < len(places.get(key, ())):
+                found[index] = places[key][used[key]]
+                used[key] += 1
+        return found
+
+    def _key(
+        self, compares: Sequence[bool], opcode: object, rowtime: object, values: Sequence[object]
+    ) -> tuple[object, ...]:
+        plain = (_plain(value, kind) for value, kind in zip(values, self._types, strict=True))
+        parts = (opcode, rowtime, *plain)
+        return tuple(part for part, compared in zip(parts, compares, strict=True) if compared)
+
+    def _assigned(self, wanted: Sequence[Wanted], given: Sequence[Given]) -> dict[int, int]:
+        """Find a largest matching: rows that compare different columns may match several others."""
+        fits = [[at for at, got in enumerate(given) if self._same(want, got)] for want in wanted]
+        holder: dict[int, int] = {}
+        for index in range(len(wanted)):
+            _augment(index, fits, holder)
+        return {index: at for at, index in holder.items()}
+
+    def _same(self, want: Wanted, got: Given) -> bool:
+        if want.opcode is not ANY and want.opcode is not got.opcode:
+            return False
+        if want.rowtime is not ANY and want.rowtime != got.rowtime:
+            return False
+        return all(
+            self._equal(value, actual, kind, prefixed)
+            for value, actual, kind, prefixed in zip(
+                want.values, got.row, self._types, self._prefixed, strict=True
+            )
+        )
+
+    def _equal(self, value: object, actual: object, kind: Type, prefixed: bool) -> bool:
+        if value is ANY:
+            return True
+        if value is None or actual is None:
+            return value is actual
+        if self._tolerance is not None and isinstance(value, float) and isinstance(actual, float):
+            return _plain(value, kind) == _plain(actual, kind) or math.isclose(
+                value, actual, rel_tol=self._tolerance
+            )
+        if prefixed and isinstance(value, str) and isinstance(actual, str):
+            return value == actual or actual.partition(":")[0] == value
+        return _plain(value, kind) == _plain(actual, kind)
+
+
+def _plain(value: object, kind: Type) -> object:
+    """Give a value that equals another one exactly where the two are the same in SQL."""
+    if kind.kind is Kind.CHAR and isinstance(value, str):
+        return value.rstrip(" ")
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    return value
+
+
+def _augment(start: int, fits: Sequence[Sequence[int]], holder: dict[int, int]) -> None:
+    """Find a place for row ``start``, moving others to places that fit them too, if that can be done."""
+    came_from: dict[int, int] = {}
+    queue = [start]
+    for index in queue:
+        for at in fits[index]:
+            if at in came_from:
+                continue
+            came_from[at] = index
+            if at in holder:
+                queue.append(holder[at])
+                continue
+            place_of = {row: place for place, row in holder.items()}
+            place: int | None = at
+            while place is not None:
+                row = came_from[place]
+                holder[place] = row
+                place = place_of.get(row)
+            return

@@ -1,0 +1,118 @@
+"""Where rows and messages of a scenario enter: what a source of the service would have made of them.
+
+Rows become a tray of their partition with offsets as counters. What the
+entrance itself rejects (a message that does not decode, a NULL in a NOT NULL
+column) becomes a fault and is in no tray.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rowtide.codec.contract import Decoder
+from rowtide.codec.registry import decoder_for
+from rowtide.errors import Reason, StatementError
+from rowtide.operators.contract import Fault
+from rowtide.plan.nodes import Source, TableSource
+from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.testing.relations import Relations
+from rowtide.testing.rows import InputRow
+from rowtide.testing.source_log import Rows, SourceLog
+
+UNSIGNED = 0
+"""The origin of rows and faults in the log: what feeds them to a flow signs them."""
+
+
+class Entrance:
+    """Makes log entries for one pipeline."""
+
+    def __init__(self, relations: Relations, log: SourceLog) -> None:
+        self._relations = relations
+        self._log = log
+        self._decoders: dict[str, Decoder] = {}
+
+    def rows(self, relation: str, partition: int, rows: Sequence[InputRow], now: int) -> Rows:
+        """Make the entry of rows; one without ROWTIME takes ``now`` (ms).
+
+        Raises:
+          StatementError: if rows cannot be inserted there.
+        """
+        source = self._source(relation)
+        if isinstance(source, TableSource):
+            if partition != 0:
+                raise StatementError(f'table "{relation}" has no partitions')
+        elif any(row.opcode is Opcode.DELETE for row in rows):
+            raise StatementError(f'rows of stream "{relation}" cannot be deleted')
+        first = self._log.take_offsets(relation, partition, len(rows))
+        accepted, faults = [], []
+        for offset, row in enumerate(rows, start=first):
+            rowtime = now if row.rowtime is None else row.rowtime
+            missing = self._missing(source, row)
+            if missing is None:
+                accepted.append(TimedRow(rowtime, UNSIGNED, offset, row.opcode, row.row))
+            else:
+                faults.append(_null_fault(source, missing, rowtime, offset, row.row))
+        return Rows(relation, partition, Tray.from_rows(source.row_type, accepted), tuple(faults))
+
+    def messages(self, relation: str, partition: int, messages: Sequence[bytes | None], at: int) -> Rows:
+        """Make the entry of messages with timestamp ``at`` (ms).
+
+        Raises:
+          StatementError: if the relation is no foreign stream, or its format is unknown.
+        """
+        source = self._source(relation)
+        decoder = self._decoder(relation)
+        first = self._log.take_offsets(relation, partition, len(messages))
+        self._log.keep_raw(relation, partition, first, messages)
+        decoded = decoder.decode(messages)
+        faults = (
+            Fault(relation, fault.reason, fault.message, at, UNSIGNED, first + fault.index)
+            for fault in decoded.faults
+        )
+        accepted = decoded.accepted
+        tray = Tray.from_columns(
+            source.row_type,
+            decoded.columns,
+            np.full(len(accepted), at, dtype=np.int64),
+            UNSIGNED,
+            accepted.astype(np.int64) + first,
+        )
+        return Rows(relation, partition, tray, tuple(faults))
+
+    def _source(self, relation: str) -> Source | TableSource:
+        source = self._relations.entrance(relation)
+        if source is None:
+            raise StatementError(
+                f'rows cannot be inserted into "{relation}"',
+                hint="Rows enter streams, foreign streams and engine tables.",
+            )
+        return source
+
+    def _decoder(self, relation: str) -> Decoder:
+        if relation not in self._decoders:
+            stream = self._relations.foreign_stream(relation)
+            if stream is None:
+                raise StatementError(f'"{relation}" is no foreign stream: it takes rows, not raw messages')
+            options = dict(stream.options)
+            self._decoders[relation] = decoder_for(options.get("format", "JSON"), relation, stream.row_type)
+        return self._decoders[relation]
+
+    def _missing(self, source: Source | TableSource, row: InputRow) -> int | None:
+        """Give the first NOT NULL column that is NULL; keys of tables are judged by the table."""
+        if row.opcode is Opcode.DELETE:
+            return None
+        key = self._relations.key(source.relation)
+        for index, (column, value) in enumerate(zip(source.row_type, row.row, strict=True)):
+            if value is None and not column.nullable and index not in key:
+                return index
+        return None
+
+
+def _null_fault(source: Source | TableSource, column: int, rowtime: int, offset: int, row: Row) -> Fault:
+    is_foreign = isinstance(source, Source) and source.foreign
+    reason = Reason.MISSING_FIELD if is_foreign else Reason.CONSTRAINT
+    message = f'column "{source.row_type[column].name}" is NOT NULL'
+    return Fault(source.relation, reason, message, rowtime, UNSIGNED, offset, row)

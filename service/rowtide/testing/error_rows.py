@@ -1,0 +1,69 @@
+"""Rows of ``SYS.ERRORS`` made from faults (sql-decisions 22)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from rowtide.operators.contract import Fault
+from rowtide.rows.types import BIGINT, INTEGER, TIMESTAMP, VARCHAR, Field, Kind, RowType, Type
+from rowtide.runtime.deadletters import RecentMessages, error_rows
+from rowtide.testing.compare import Given
+from rowtide.testing.source_log import SourceLog
+
+ERRORS = "SYS.ERRORS"
+ERROR_ROW = RowType(
+    (
+        Field("KIND", VARCHAR, nullable=False),
+        Field("RELATION", VARCHAR, nullable=False),
+        Field("REASON", VARCHAR, nullable=False),
+        Field("BOUND", TIMESTAMP),
+        Field("RAW", Type(Kind.VARBINARY)),
+        Field("TOPIC", VARCHAR),
+        Field("PARTITION", INTEGER),
+        Field("OFFSET", BIGINT),
+    )
+)
+"""The columns of the error stream; its ROWTIME is that of the row that was late or rejected."""
+
+
+def settled(faults: Iterable[Fault]) -> list[Fault]:
+    """Put the faults of one step in an order that does not depend on how the step was cut into trays.
+
+    An operator reports in the order of its rows, but two operators take turns by trays. Rows of one
+    source partition keep the order of their offsets; for one row the pipeline's order is kept.
+    """
+    return sorted(faults, key=_place)
+
+
+def _place(fault: Fault) -> tuple[int, int]:
+    return fault.origin, fault.counter
+
+
+def error_givens(
+    faults: Sequence[Fault],
+    source_of: Callable[[int], tuple[str, int] | None],
+    topics: Mapping[str, str],
+    log: SourceLog,
+) -> list[Given]:
+    """Give the error rows of the faults of one commit, as the service makes them."""
+
+    def fetch(place: tuple[str, int], offsets: Sequence[int]) -> dict[int, bytes | None]:
+        return {offset: log.raw(*place, offset) for offset in offsets}
+
+    rows = error_rows(faults, source_of=source_of, topics=topics, recent=RecentMessages(), fetch=fetch)
+    return [
+        Given(
+            row.rowtime,
+            (
+                row.kind,
+                row.relation,
+                row.reason,
+                row.bound,
+                row.raw,
+                row.topic,
+                row.partition,
+                row.offset,
+            ),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,57 @@
+"""Names in the steps of a scenario, read as SQL reads them."""
+
+from __future__ import annotations
+
+import re
+
+from rowtide.errors import StatementError
+
+DEFAULT_SCHEMA = "PUBLIC"
+_PART = re.compile(r'"((?:[^"]|"")+)"|([^".\s]+)')
+
+
+def fold(name: str) -> str:
+    """Give one part of a name as the catalog has it: folded to upper case unless it stands in quotes.
+
+    Raises:
+      StatementError: if it is not one part of a name.
+    """
+    parts = _parts(name)
+    if len(parts) != 1:
+        raise StatementError(f'"{name}" is no name of a column')
+    return parts[0]
+
+
+def relation_name(name: str) -> str:
+    """Give the catalog name of a relation: with its schema unless that is the default one.
+
+    Raises:
+      StatementError: if the text is no name of a relation.
+    """
+    parts = _parts(name)
+    if len(parts) == 2 and parts[0] == DEFAULT_SCHEMA:
+        parts = parts[1:]
+    return ".".join(_quoted(part) for part in parts)
+
+
+def _parts(name: str) -> list[str]:
+    parts: list[str] = []
+    position = 0
+    text = name.strip()
+    while match := _PART.match(text, position):
+        quoted, plain = match.groups()
+        parts.append(plain.upper() if quoted is None else quoted.replace('""', '"'))
+        position = match.end()
+        if text[position : position + 1] != ".":
+            break
+        position += 1
+    if position < len(text) or text.endswith(".") or not 1 <= len(parts) <= 2:
+        raise StatementError(
+            f"{name} is no name", hint="Names are written as in SQL: name, schema.name, in quotes if mixed."
+        )
+    return parts
+
+
+def _quoted(part: str) -> str:
+    """Quote a part that would otherwise read as several."""
+    return '"' + part.replace('"', '""') + '"' if "." in part or '"' in part else part

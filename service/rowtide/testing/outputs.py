@@ -1,0 +1,79 @@
+"""What has come out of each relation of a scenario, and how much of it is committed and taken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rowtide.rows.rowop import Opcode, Row
+from rowtide.rows.tray import Tray
+from rowtide.testing.compare import Given
+
+
+@dataclass(slots=True)
+class History:
+    """Everything that came out of one relation; an ``expect`` takes from ``taken`` on."""
+
+    given: list[Given] = field(default_factory=list)
+    taken: int = 0
+
+
+class Outputs:
+    """The histories of all relations that a scenario looks at.
+
+    Args:
+      sources: for each relation, the outputs of the flow that it is made of, in their order: itself,
+        or the pumps into a foreign table.
+    """
+
+    def __init__(self, sources: Mapping[str, Sequence[str]]) -> None:
+        self._sources = dict(sources)
+        self._histories = {relation: History() for relation in sources}
+
+    def add(self, step: Mapping[str, Sequence[Tray]]) -> None:
+        """Add what one step gave, by output of the flow.
+
+        Called once for a whole step: several pumps into one table take turns by steps, not by trays.
+        """
+        for relation, outputs in self._sources.items():
+            given = self._histories[relation].given
+            for output in outputs:
+                for tray in step.get(output, ()):
+                    given += (Given(timed.rowtime, timed.row, Opcode(timed.opcode)) for timed in tray.rows())
+
+    def append(self, relation: str, given: Iterable[Given]) -> None:
+        """Add rows that no flow gave."""
+        self._histories[relation].given += given
+
+    def counts(self) -> dict[str, int]:
+        """Give how many rows each relation has given: what a commit keeps."""
+        return {relation: len(history.given) for relation, history in self._histories.items()}
+
+    def cut(self, counts: Mapping[str, int]) -> None:
+        """Go back to what a commit kept."""
+        for relation, history in self._histories.items():
+            del history.given[counts.get(relation, 0) :]
+
+    def take(self, relation: str) -> list[Given]:
+        """Give what came out since the last call."""
+        history = self._histories[relation]
+        given = history.given[history.taken :]
+        history.taken = len(history.given)
+        return given
+
+    def contents(self, relation: str, key: Sequence[int]) -> list[Row]:
+        """Give what all changes so far leave: rows by ``key``, or as a multiset without one."""
+        if key:
+            held: dict[Row, Row] = {}
+            for given in self._histories[relation].given:
+                place = tuple(given.row[index] for index in key)
+                if given.opcode is Opcode.DELETE:
+                    held.pop(place, None)
+                else:
+                    held[place] = given.row
+            return list(held.values())
+        counted: Counter[Row] = Counter()
+        for given in self._histories[relation].given:
+            counted[given.row] += given.opcode
+        return list(counted.elements())

@@ -1,0 +1,254 @@
+"""Playing a scenario on a runner: step by step, until the first difference.
+
+``play`` stops at the first difference. ``play_on`` does not: it notes what each
+``expect`` got, for ``--rewrite``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rowtide.errors import RowtideError, StatementError
+from rowtide.testing.compare import Comparison, Given, Wanted
+from rowtide.testing.difference import render_difference
+from rowtide.testing.error_rows import ERRORS
+from rowtide.testing.rows import RowReader, Shape
+from rowtide.testing.runner import ScenarioRunner
+from rowtide.testing.scenario import (
+    REFUSABLE,
+    AdvanceWallclock,
+    Commit,
+    Expect,
+    ExpectError,
+    ExpectTable,
+    Insert,
+    InsertRaw,
+    NamedRow,
+    Restart,
+    RestartKind,
+    RunSql,
+    Scenario,
+    SetBound,
+    Step,
+)
+
+WORD_COLUMNS = frozenset({"REASON"})
+"""REASON begins with a code and goes on in words: a scenario may give the code alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Why a scenario failed: in which line of the file, and what to show."""
+
+    line: int | None
+    message: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What an ``expect`` got where it expected something else.
+
+    ``named``: the columns that its rows name, as written and as the catalog has them; None where
+    the rows give all columns in order.
+    """
+
+    step: Expect | ExpectTable
+    shape: Shape
+    given: tuple[Given, ...]
+    named: tuple[tuple[str, str], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """What came out of a relation and no ``expect`` took."""
+
+    relation: str
+    shape: Shape
+    given: tuple[Given, ...]
+
+
+@dataclass(slots=True)
+class Record:
+    """What a scenario gave when it was played to its end."""
+
+    observed: list[Observed] = field(default_factory=list)
+    leftovers: list[Leftover] = field(default_factory=list)
+
+
+def play(scenario: Scenario, runner: ScenarioRunner) -> Difference | None:
+    """Play a scenario; give the first difference, or None if there is none.
+
+    A step that the pipeline refuses without an ``expect_error`` is a difference too.
+    """
+    return next(_Play(scenario, runner, None).differences(), None)
+
+
+def play_on(scenario: Scenario, runner: ScenarioRunner) -> tuple[Record, Difference | None]:
+    """Play a scenario to its end whatever comes out.
+
+    Gives what differed, and the first difference that no other rows in an ``expect`` would mend.
+    """
+    record = Record()
+    difference = next(_Play(scenario, runner, record).differences(), None)
+    return record, difference
+
+
+class _Play:
+    """One run; with a record, rows that differ are noted there and are no difference."""
+
+    def __init__(self, scenario: Scenario, runner: ScenarioRunner, record: Record | None) -> None:
+        self._scenario = scenario
+        self._runner = runner
+        self._record = record
+
+    def differences(self) -> Iterator[Difference]:
+        steps = self._scenario.steps
+        for step, after in zip(steps, (*steps[1:], None), strict=True):
+            difference = None
+            if isinstance(after, ExpectError) and isinstance(step, REFUSABLE):
+                difference = self._refused(step, after)
+            elif not isinstance(step, ExpectError):
+                difference = self._done(step)
+            if difference is not None:
+                yield difference
+        yield from self._leftovers()
+
+    def _refused(self, step: Step, wanted: ExpectError) -> Difference | None:
+        try:
+            self._do(step)
+        except StatementError as error:
+            text = " ".join(part for part in (error.message, error.hint) if part)
+            if wanted.message.strip().lower() in text.lower():
+                return None
+            return Difference(
+                wanted.line, f'refused with another message than "{wanted.message}"', error.render()
+            )
+        except RowtideError as error:
+            return Difference(step.line, f"the pipeline stopped: {error.message}")
+        return Difference(wanted.line, f"the step in line {step.line} should have been refused and was not")
+
+    def _done(self, step: Step) -> Difference | None:
+        try:
+            return self._do(step)
+        except StatementError as error:
+            return Difference(step.line, "refused", error.render())
+        except RowtideError as error:
+            return Difference(step.line, f"the pipeline stopped: {error.message}")
+
+    def _do(self, step: Step) -> Difference | None:
+        runner = self._runner
+        match step:
+            case Insert(relation=relation, partition=partition, rows=rows):
+                runner.insert(relation, partition, self._reader(runner.shape(relation)).inputs(rows))
+            case InsertRaw(relation=relation, partition=partition, messages=messages, at=at):
+                runner.insert_raw(relation, partition, messages, at)
+            case SetBound(relation=relation, partition=partition, rowtime=rowtime):
+                runner.bound(relation, partition, rowtime)
+            case RunSql(text=text):
+                runner.sql(text)
+            case AdvanceWallclock(millis=millis):
+                runner.advance_wallclock(millis)
+            case Commit():
+                runner.commit()
+            case Restart(kind=RestartKind.CRASH):
+                runner.crash()
+            case Restart():
+                runner.restart()
+            case Expect():
+                return self._expect(step)
+            case ExpectTable():
+                return self._expect_table(step)
+            case ExpectError():
+                pass
+        return None
+
+    def _reader(self, shape: Shape) -> RowReader:
+        return RowReader(shape, self._scenario.day, self._runner.fold)
+
+    def _expect(self, step: Expect) -> Difference | None:
+        shape = self._runner.shape(step.relation)
+        wanted = None if step.rows is None else self._reader(shape).wanted(step.rows)
+        given = self._runner.output(step.relation)
+        return self._compared(step, shape, wanted, given, step.ordered)
+
+    def _expect_table(self, step: ExpectTable) -> Difference | None:
+        shape = self._runner.shape(step.relation)
+        wanted = None if step.rows is None else self._reader(shape).wanted_contents(step.rows)
+        given = [Given(None, row) for row in self._runner.contents(step.relation)]
+        return self._compared(step, shape, wanted, given, ordered=False)
+
+    def _compared(
+        self,
+        step: Expect | ExpectTable,
+        shape: Shape,
+        wanted: Sequence[Wanted] | None,
+        given: Sequence[Given],
+        ordered: bool,
+    ) -> Difference | None:
+        if wanted is None:
+            if self._record is None:
+                return Difference(step.line, "no rows are given", "hint: --rewrite fills in what comes out.")
+            self._record.observed.append(Observed(step, shape, tuple(given)))
+            return None
+        prefixes = WORD_COLUMNS if shape.name == ERRORS else frozenset[str]()
+        comparison = Comparison(shape.row_type, step.tolerance, prefixes)
+        matched = (comparison.in_order if ordered else comparison.as_multiset)(wanted, given)
+        if matched.is_equal:
+            return None
+        if self._record is not None:
+            self._record.observed.append(Observed(step, shape, tuple(given), self._named(step)))
+            return None
+        kind = "content" if isinstance(step, ExpectTable) else "output"
+        return Difference(
+            step.line,
+            f"{kind} of {step.relation} differs: {_counts(wanted, given)}",
+            render_difference(matched, shape, self._scenario.day),
+        )
+
+    def _named(self, step: Expect | ExpectTable) -> tuple[tuple[str, str], ...] | None:
+        cells = [row.cells for row in step.rows or () if isinstance(row, NamedRow)]
+        if not cells or len(cells) < len(step.rows or ()):
+            return None
+        texts = dict.fromkeys(text for each in cells for text, _ in each)
+        return tuple((text, self._runner.fold(text)) for text in texts)
+
+    def _leftovers(self) -> Iterator[Difference]:
+        """Look for output that no ``expect`` took, of the relations that one mentions."""
+        names = {self._name(step.relation): step.relation for step in self._expects()}
+        ignored = {self._name(relation) for relation in self._scenario.ignore}
+        for name, relation in names.items():
+            if name is None or name in ignored:
+                continue
+            shape = self._runner.shape(relation)
+            given = self._runner.output(relation)
+            if not given:
+                continue
+            if self._record is not None:
+                self._record.leftovers.append(Leftover(relation, shape, tuple(given)))
+                continue
+            matched = Comparison(shape.row_type).in_order([], given)
+            yield Difference(
+                None,
+                f"output of {relation} at the end that no expect took: {_rows(len(given))}",
+                render_difference(matched, shape, self._scenario.day),
+            )
+
+    def _expects(self) -> Iterator[Expect]:
+        return (step for step in self._scenario.steps if isinstance(step, Expect))
+
+    def _name(self, relation: str) -> str | None:
+        """Give the catalog name; None for a relation that never came to be."""
+        try:
+            return self._runner.shape(relation).name
+        except StatementError:
+            return None
+
+
+def _counts(wanted: Sequence[Wanted], given: Sequence[Given]) -> str:
+    return f"{_rows(len(wanted))} expected, {_rows(len(given))} came out"
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"

@@ -1,0 +1,197 @@
+"""What a plan says about relations that a scenario names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rowtide.errors import StatementError
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    GroupByPeriod,
+    KeyedTable,
+    Node,
+    Promote,
+    Sort,
+    Source,
+    TableSource,
+)
+from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
+from rowtide.testing.error_rows import ERROR_ROW, ERRORS
+from rowtide.testing.naming import relation_name
+from rowtide.testing.rows import Shape
+
+
+class Relations:
+    """The relations of one plan, by the names that scenarios give them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._nodes = dict(plan.relations)
+        self._foreign_tables = {table.name: table for table in plan.foreign_tables}
+        self._foreign_streams = {stream.name: stream for stream in plan.foreign_streams}
+        self._pumps = plan.pumps
+
+    def resolve(self, name: str) -> str:
+        """Give the catalog name.
+
+        Raises:
+          StatementError: if there is no such relation.
+        """
+        found = relation_name(name)
+        if found == ERRORS or found in self._nodes or found in self._foreign_tables:
+            return found
+        known = ", ".join([*self._nodes, *self._foreign_tables])
+        raise StatementError(f'relation "{found}" does not exist', hint=f"There are {known or 'none'}.")
+
+    def shape(self, name: str) -> Shape:
+        """Tell what the rows of a relation look like.
+
+        Raises:
+          StatementError: if there is no such relation.
+        """
+        found = self.resolve(name)
+        if found == ERRORS:
+            return Shape(ERRORS, ERROR_ROW)
+        if found in self._foreign_tables:
+            return Shape(found, self._foreign_tables[found].row_type, is_changes=True)
+        node = self._nodes[found]
+        return Shape(found, node.row_type, is_changes=gives_changes(node))
+
+    def node(self, relation: str) -> Node | None:
+        """Give the node of a catalog name; None for a foreign table or the error stream."""
+        return self._nodes.get(relation)
+
+    def entrance(self, relation: str) -> Source | TableSource | None:
+        """Give the source at which rows of this relation enter; None where none can be inserted."""
+        node = self._nodes.get(relation)
+        if node is None:
+            return None
+        return next((each for each in sources_of(node) if each.relation == relation), None)
+
+    def key(self, relation: str) -> tuple[int, ...]:
+        """Give the PRIMARY KEY of an engine table or foreign table; empty where there is none."""
+        if relation in self._foreign_tables:
+            return self._foreign_tables[relation].key
+        node = self._nodes[relation]
+        return node.key if isinstance(node, KeyedTable) else ()
+
+    def foreign_stream(self, relation: str) -> ForeignStream | None:
+        """Give the foreign stream of this catalog name."""
+        return self._foreign_streams.get(relation)
+
+    def foreign_table(self, relation: str) -> ForeignTable | None:
+        """Give the foreign table of this catalog name."""
+        return self._foreign_tables.get(relation)
+
+    def wanted(self, named: Sequence[str], *, with_unread: bool) -> dict[str, Node]:
+        """Give what a flow must compute, by output name: ``named`` relations and what runs anyway.
+
+        That is every stream and table (they judge and apply their rows whoever reads them), and
+        every pump into a foreign table, by ``pump_output``. ``with_unread`` adds the views that
+        nothing else reads, so that what they reject is seen.
+        """
+        wanted = {name: self._nodes[name] for name in named if name in self._nodes}
+        for name, node in self._nodes.items():
+            if self.entrance(name) is not None and name not in self._foreign_streams:
+                wanted.setdefault(name, node)
+        wanted |= {pump_output(pump.name): pump.node for pump in self._pumps}
+        if with_unread:
+            read = {each for node in wanted.values() for each in below(node)}
+            # A view is made after what it reads: from the last one back, each one read is seen in time.
+            for name in reversed(self._nodes):
+                if self._nodes[name] not in read and name not in self._foreign_streams:
+                    wanted[name] = self._nodes[name]
+                    read.update(below(self._nodes[name]))
+        return wanted
+
+    def topics(self) -> dict[str, str]:
+        """Give the topic of each foreign stream; one without the option is named after itself."""
+        return {
+            name: dict(stream.options).get("topic", name) for name, stream in self._foreign_streams.items()
+        }
+
+    def targets(self) -> dict[str, tuple[str, ...]]:
+        """Give, for each foreign table, the output names of the pumps into it, in their order."""
+        return {
+            table: tuple(pump_output(pump.name) for pump in self._pumps if pump.target == table)
+            for table in self._foreign_tables
+        }
+
+    def bounded_partitions(self, relation: str, partitions: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
+        """Give the partitions of which an explicit bound of ``relation`` speaks.
+
+        Raises:
+          StatementError: if the relation has no clock of its own.
+        """
+        if self.entrance(relation) is not None:
+            return tuple(partitions[relation])
+        node = self._nodes.get(relation)
+        if node is None or not takes_bounds(node, relation):
+            raise StatementError(
+                f'relation "{relation}" takes no rowtime bound',
+                hint="Bounds are set on streams, tables, and views that promote or sort by time.",
+            )
+        numbers = {each for source in sources_of(node) for each in partitions[source.relation]}
+        return tuple(sorted(numbers))
+
+    def has_no_clock(self, name: str) -> bool:
+        """Tell whether this is a relation, and neither has an entrance nor promotes nor sorts by time."""
+        try:
+            relation = self.resolve(name)
+        except StatementError:
+            return False
+        node = self._nodes.get(relation)
+        return node is not None and self.entrance(relation) is None and not takes_bounds(node, relation)
+
+    def partitions(self, mentioned: Mapping[str, set[int]]) -> dict[str, tuple[int, ...]]:
+        """Give the partitions of each source, from those that the steps mention by relation name.
+
+        A partition mentioned for a view counts for the one stream below it. A stream without any
+        has partition 0.
+        """
+        found = {name: {0} for name in self._nodes if self.entrance(name) is not None}
+        for name, numbers in mentioned.items():
+            if name not in self._nodes or not numbers:
+                continue
+            below_it = {each.relation for each in sources_of(self._nodes[name])}
+            target = name if name in below_it else below_it.pop() if len(below_it) == 1 else None
+            if target is not None:
+                found[target] = numbers | (found[target] if target in mentioned and target != name else set())
+        return {name: tuple(sorted(numbers)) for name, numbers in found.items()}
+
+
+def pump_output(pump: str) -> str:
+    """Give the output name of a pump; no relation can have it."""
+    return f"pump {pump}"
+
+
+def below(node: Node) -> list[Node]:
+    """Give a node and everything that it reads, each once."""
+    found: dict[Node, None] = {}
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found[each] = None
+            waiting.extend(reversed(each.inputs))
+    return list(found)
+
+
+def sources_of(node: Node) -> list[Source | TableSource]:
+    """Give the sources that a node reads, each once."""
+    return [each for each in below(node) if isinstance(each, Source | TableSource)]
+
+
+def gives_changes(node: Node) -> bool:
+    """Tell whether rows of a node are changes of a table, not rows of a stream."""
+    match node:
+        case TableSource() | KeyedTable():
+            return True
+        case Source() | GroupByPeriod() | AsOfJoin():
+            return False
+        case _:
+            return any(gives_changes(each) for each in node.inputs)
+
+
+def takes_bounds(node: Node, relation: str) -> bool:
+    """Tell whether a relation has a clock of its own: its own text promotes or t-sorts."""
+    return any(isinstance(each, Promote | Sort) and each.relation == relation for each in below(node))

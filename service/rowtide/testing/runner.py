@@ -1,0 +1,79 @@
+"""What a scenario is played on: the live engine, Spark, or a pipeline against a real broker.
+
+Relations are named as in SQL. A method that raises ``StatementError`` has
+refused the step and changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rowtide.rows.rowop import Row
+from rowtide.testing.batching import Batching
+from rowtide.testing.compare import Given
+from rowtide.testing.rows import InputRow, Shape
+from rowtide.testing.scenario import Scenario
+
+
+class ScenarioRunner(Protocol):
+    """One running pipeline with virtual time, for one scenario."""
+
+    def fold(self, name: str) -> str:
+        """Give the catalog name of one part of a name (a column)."""
+
+    def shape(self, relation: str) -> Shape:
+        """Tell what the rows of a relation look like.
+
+        Raises:
+          StatementError: if there is no such relation.
+        """
+
+    def insert(self, relation: str, partition: int, rows: Sequence[InputRow]) -> None:
+        """Let rows in and work them off completely."""
+
+    def insert_raw(
+        self, relation: str, partition: int, messages: Sequence[bytes | None], at: int | None
+    ) -> None:
+        """Let messages of a foreign stream in, ``at`` being their timestamp (ms; None: wall time)."""
+
+    def bound(self, relation: str, partition: int | None, rowtime: int) -> None:
+        """Set an explicit rowtime bound of one partition, or of all."""
+
+    def sql(self, text: str) -> None:
+        """Run further statements."""
+
+    def advance_wallclock(self, millis: int) -> None:
+        """Move virtual wall time on."""
+
+    def commit(self) -> None:
+        """Commit."""
+
+    def crash(self) -> None:
+        """Lose everything not committed, recover, and let the sources deliver that again."""
+
+    def restart(self) -> None:
+        """Commit, stop, and recover."""
+
+    def output(self, relation: str) -> list[Given]:
+        """Commit, and give everything that came out of a relation since the last call for it.
+
+        ``SYS.ERRORS`` is a relation too.
+        """
+
+    def contents(self, relation: str) -> list[Row]:
+        """Give the present content of a table or view, in any order."""
+
+    def close(self) -> None:
+        """Give back what the runner holds; it is not used again."""
+
+
+class RunnerFactory(Protocol):
+    """Makes the runner of one scenario."""
+
+    def __call__(self, scenario: Scenario, batching: Batching) -> ScenarioRunner:
+        """Plan the scenario's pipeline and start it.
+
+        Raises:
+          StatementError: if the pipeline is refused.
+        """

@@ -1,0 +1,191 @@
+"""Cells of scenario files: text to a value of a column's type, and back.
+
+This is the reading of a scenario, not SQL's CAST: times of day mean the
+scenario's day, nothing is rounded or cut, and what does not fit is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from typing import TypeVar
+
+from rowtide.rows.column import EXACT
+from rowtide.rows.types import INTEGER_BYTES, Kind, Type
+from rowtide.testing.times import (
+    DAY_MS,
+    EPOCH,
+    ScenarioDay,
+    format_time_of_day,
+    parse_date,
+    parse_time_of_day,
+)
+
+_Sized = TypeVar("_Sized", str, bytes)
+
+_HEX = re.compile(r"[xX]'((?:[0-9a-fA-F]{2})*)'")
+_UNIT_MS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": DAY_MS}
+_UNIT_MONTHS = {"MONTH": 1, "YEAR": 12}
+_INTERVAL = re.compile(r"(?:INTERVAL\s+)?'?([+-]?\d+(?:\.\d+)?)'?\s*([A-Z]+?)S?", re.IGNORECASE)
+
+
+def value_of(text: str, kind: Type, day: ScenarioDay) -> object:
+    """Give the value, in row form, that ``text`` means in a column of type ``kind``.
+
+    Raises:
+      ValueError: if it is no value of that type, or does not fit it.
+    """
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return _boolean(text)
+        case Kind.TINYINT | Kind.SMALLINT | Kind.INTEGER | Kind.BIGINT:
+            return _integer(text, kind)
+        case Kind.REAL | Kind.DOUBLE:
+            return _float(text, kind)
+        case Kind.DECIMAL:
+            return _decimal(text, kind)
+        case Kind.CHAR | Kind.VARCHAR:
+            return _fitting(text, text, kind)
+        case Kind.BINARY | Kind.VARBINARY:
+            return _fitting(_binary(text), text, kind)
+        case Kind.DATE:
+            return parse_date(text)
+        case Kind.TIME:
+            return parse_time_of_day(text)
+        case Kind.TIMESTAMP:
+            return day.parse(text)
+        case Kind.INTERVAL_DAY:
+            return _interval(text, _UNIT_MS)
+        case Kind.INTERVAL_MONTH:
+            return _interval(text, _UNIT_MONTHS)
+
+
+def _boolean(text: str) -> bool:
+    folded = text.strip().lower()
+    if folded not in ("true", "false"):
+        raise ValueError(f'"{text}" is neither true nor false')
+    return folded == "true"
+
+
+def number_of(text: str) -> Decimal:
+    """Give the finite number that ``text`` means, exactly.
+
+    Raises:
+      ValueError: if it is none.
+    """
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation as error:
+        raise ValueError(f'"{text}" is no number') from error
+    if not number.is_finite():
+        raise ValueError(f'"{text}" is no finite number')
+    return number
+
+
+def _integer(text: str, kind: Type) -> int:
+    number = number_of(text)
+    if number != number.to_integral_value():
+        raise ValueError(f'"{text}" is no whole number')
+    limit = 1 << (8 * INTEGER_BYTES[kind.kind] - 1)
+    if not -limit <= number < limit:
+        raise ValueError(f'"{text}" does not fit {kind}')
+    return int(number)
+
+
+def _float(text: str, kind: Type) -> float:
+    try:
+        number = float(text.strip().replace(".inf", "inf").replace(".nan", "nan"))
+    except ValueError as error:
+        raise ValueError(f'"{text}" is no number') from error
+    if kind.kind is Kind.REAL and math.isfinite(number):
+        single: float = struct.unpack("f", struct.pack("f", number))[0]
+        return single
+    return number
+
+
+def _decimal(text: str, kind: Type) -> Decimal:
+    number = number_of(text)
+    exponent = number.normalize(EXACT).as_tuple().exponent
+    whole = max(number.adjusted() + 1, 0) if number else 0
+    if -int(exponent) > kind.scale or whole > (kind.precision or 38) - kind.scale:
+        raise ValueError(f'"{text}" does not fit {kind}')
+    return number.quantize(Decimal(1).scaleb(-kind.scale), context=EXACT)
+
+
+def _binary(text: str) -> bytes:
+    match = _HEX.fullmatch(text.strip())
+    return bytes.fromhex(match.group(1)) if match else text.encode()
+
+
+def _fitting(value: _Sized, text: str, kind: Type) -> _Sized:
+    if kind.precision is not None and len(value) > kind.precision:
+        raise ValueError(f'"{text}" does not fit {kind}')
+    return value
+
+
+def _interval(text: str, units: dict[str, int]) -> int:
+    stripped = text.strip()
+    if re.fullmatch(r"[+-]?\d+", stripped):
+        return int(stripped)
+    match = _INTERVAL.fullmatch(stripped)
+    if match is None or match.group(2).upper() not in units:
+        raise ValueError(f'"{text}" is no interval such as 10 MINUTE (units here: {", ".join(units)})')
+    length = Decimal(match.group(1)) * units[match.group(2).upper()]
+    if length != length.to_integral_value():
+        raise ValueError(f'"{text}" is finer than the least unit')
+    return int(length)
+
+
+def text_of(value: object, kind: Type, day: ScenarioDay) -> str:
+    """Give the text that ``value_of`` reads as ``value``; of NULL the word null."""
+    if value is None:
+        return "null"
+    match kind.kind, value:
+        case Kind.BOOLEAN, bool():
+            return "true" if value else "false"
+        case (Kind.REAL, float()):
+            return _shortest_single(value)
+        case Kind.DECIMAL, Decimal():
+            return format(value, "f")
+        case ((Kind.BINARY | Kind.VARBINARY), bytes()):
+            return _binary_text(value)
+        case Kind.DATE, int():
+            return _date_text(value)
+        case Kind.TIME, int():
+            return format_time_of_day(value)
+        case Kind.TIMESTAMP, int():
+            return day.format(value)
+        case _:
+            return str(value)
+
+
+def _shortest_single(value: float) -> str:
+    for digits in range(6, 10):
+        text = f"{value:.{digits}g}"
+        if struct.pack("f", float(text)) == struct.pack("f", value):
+            return text
+    return repr(value)
+
+
+def _binary_text(value: bytes) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return f"x'{value.hex()}'"
+    return text if text.isprintable() and not _HEX.fullmatch(text) else f"x'{value.hex()}'"
+
+
+def _date_text(days: int) -> str:
+    return (EPOCH + timedelta(days=days)).isoformat()
+
+
+def cell_text(value: object, kind: Type, day: ScenarioDay) -> str:
+    """Give a value as a cell of a scenario file: text and times in quotes, numbers and null plain."""
+    text = text_of(value, kind, day)
+    if value is None or kind.is_numeric or kind.kind is Kind.BOOLEAN:
+        return text
+    return json.dumps(text, ensure_ascii=False)

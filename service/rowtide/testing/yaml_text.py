@@ -1,0 +1,114 @@
+"""YAML whose scalars stay the text that stands in the file.
+
+``yaml.safe_load`` would turn ``10:00:00`` into 36000 and ``0.10`` into a float;
+a scenario needs the characters, and of each where it stands. So a file is read
+as PyYAML's node graph: nothing is resolved, and only a plain ``null`` (or
+``~``, or nothing) is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from rowtide.errors import Place, StatementError
+
+NULLS = frozenset({"null", "Null", "NULL", "~", ""})
+"""The plain scalars that YAML reads as null."""
+
+Loader: type[yaml.BaseLoader] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+
+class YamlText:
+    """One YAML file as text and nodes; makes the errors that name its lines."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise StatementError(f'file "{path}" cannot be read: {reason}', file=str(path)) from error
+
+    def root(self) -> yaml.Node:
+        """Give the root node.
+
+        Raises:
+          StatementError: if the text is no YAML, or there is nothing in it.
+        """
+        try:
+            node: yaml.Node | None = yaml.compose(self.text, Loader=Loader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            place = None if mark is None else Place(mark.line + 1, mark.column + 1)
+            message = " ".join(part for part in (error.problem, error.context) if part)
+            raise self._error(message or "this is no YAML", place) from error
+        except yaml.YAMLError as error:
+            raise self._error(" ".join(str(error).split()), None) from error
+        if node is None:
+            raise self._error("the file is empty", None)
+        return node
+
+    def _error(self, message: str, place: Place | None, hint: str | None = None) -> StatementError:
+        return StatementError(message, place=place, file=str(self.path), text=self.text, hint=hint)
+
+    def error(self, node: yaml.Node, message: str, hint: str | None = None) -> StatementError:
+        """Make the error that points at ``node``."""
+        start, end = node.start_mark, node.end_mark
+        length = end.column - start.column if end.line == start.line else 1
+        return self._error(message, Place(start.line + 1, start.column + 1, max(1, length)), hint)
+
+    def fields(self, node: yaml.Node, what: str) -> dict[str, yaml.Node]:
+        """Give a mapping's nodes by key.
+
+        Raises:
+          StatementError: if it is no mapping, or a key stands there twice.
+        """
+        if not isinstance(node, yaml.MappingNode):
+            raise self.error(node, f"{what} must be a mapping")
+        fields: dict[str, yaml.Node] = {}
+        for key, value in node.value:
+            name = self.scalar(key, "a key")
+            if name in fields:
+                raise self.error(key, f'key "{name}" stands here twice')
+            fields[name] = value
+        return fields
+
+    def items(self, node: yaml.Node, what: str) -> Iterator[yaml.Node]:
+        """Give a sequence's nodes.
+
+        Raises:
+          StatementError: if it is no sequence.
+        """
+        if not isinstance(node, yaml.SequenceNode):
+            raise self.error(node, f"{what} must be a list")
+        return iter(node.value)
+
+    def scalar(self, node: yaml.Node, what: str) -> str:
+        """Give a scalar's text.
+
+        Raises:
+          StatementError: if it is no scalar.
+        """
+        if not isinstance(node, yaml.ScalarNode):
+            raise self.error(node, f"{what} must be one value", "Text that looks like YAML needs quotes.")
+        text: str = node.value
+        return text
+
+    def cell(self, node: yaml.Node, what: str) -> str | None:
+        """Give a scalar's text, or None for a plain null.
+
+        Raises:
+          StatementError: if it is no scalar.
+        """
+        text = self.scalar(node, what)
+        plain = not getattr(node, "style", None)
+        return None if plain and text in NULLS else text
+
+
+def line_of(node: yaml.Node) -> int:
+    """Give the 1-based line where a node begins."""
+    line: int = node.start_mark.line
+    return line + 1
