@@ -82,36 +82,40 @@ class Channel:
 
     def deliver(self, messages: Messages) -> Delivery:
         """Decode messages of one partition."""
-        relation, partition = self.relation, messages.partition
-        origin = self.origins[partition]
-        marks = _bound_records(relation, origin, messages)
-        decoded = self.decoder.decode(messages.values)
-        faults = [mark for mark in marks.values() if isinstance(mark, Fault)]
-        faults += [
-            Fault(
-                relation,
-                fault.reason,
-                fault.message,
-                int(messages.timestamps[fault.index]),
-                origin,
-                int(messages.offsets[fault.index]),
-            )
-            for fault in decoded.faults
-            if fault.index not in marks
-        ]
-        faults.sort(key=lambda fault: fault.counter)
-        accepted = decoded.accepted
-        tray = Tray.from_columns(
-            self.stream.row_type,
-            decoded.columns,
-            messages.timestamps[accepted],
+        return deliver(self.stream, self.decoder, self.origins[messages.partition], messages)
+
+
+def deliver(stream: ForeignStream, decoder: Decoder, origin: int, messages: Messages) -> Delivery:
+    """Make rows, bounds and faults of messages of one partition, whose rows carry ``origin``."""
+    relation = stream.name
+    marks = _bound_records(relation, origin, messages)
+    decoded = decoder.decode(messages.values)
+    faults = [mark for mark in marks.values() if isinstance(mark, Fault)]
+    faults += [
+        Fault(
+            relation,
+            fault.reason,
+            fault.message,
+            int(messages.timestamps[fault.index]),
             origin,
-            messages.offsets[accepted],
+            int(messages.offsets[fault.index]),
         )
-        bounds = {index: mark for index, mark in marks.items() if isinstance(mark, ExplicitBound)}
-        raw_bytes = sum(len(value) for value in messages.values if value is not None)
-        parts = _in_log_order(tray, accepted, bounds)
-        return Delivery(relation, partition, parts, tuple(faults), messages, raw_bytes)
+        for fault in decoded.faults
+        if fault.index not in marks
+    ]
+    faults.sort(key=lambda fault: fault.counter)
+    accepted = decoded.accepted
+    tray = Tray.from_columns(
+        stream.row_type,
+        decoded.columns,
+        messages.timestamps[accepted],
+        origin,
+        messages.offsets[accepted],
+    )
+    bounds = {index: mark for index, mark in marks.items() if isinstance(mark, ExplicitBound)}
+    raw_bytes = sum(len(value) for value in messages.values if value is not None)
+    parts = _in_log_order(tray, accepted, bounds)
+    return Delivery(relation, messages.partition, parts, tuple(faults), messages, raw_bytes)
 
 
 @dataclass(slots=True)

@@ -84,16 +84,24 @@ class TableOutput:
         self.account.rejected += len(faults)
         return faults
 
-    def take(self) -> Writes | None:
-        """Give what has gathered, folded, and begin anew; None where nothing has."""
+    def fold(self) -> Tray | None:
+        """Give what has gathered, of each key the last rowop, and begin anew; None where nothing has."""
         if not self._trays:
             return None
         tray = Tray.concat(self._trays)
         self._trays = []
         self._gathered = 0
-        deleted: dict[str, list[object]] = {}
         if self._table.key:
             tray = tray.take(_last_of_each([tray.columns[index] for index in self._table.key]))
+        return tray
+
+    def take(self) -> Writes | None:
+        """Give what has gathered, folded, as writes, and begin anew; None where nothing has."""
+        tray = self.fold()
+        if tray is None:
+            return None
+        deleted: dict[str, list[object]] = {}
+        if self._table.key:
             gone = tray.opcode == Opcode.DELETE
             if gone.any():
                 lost = tray.where(gone)

@@ -7,7 +7,7 @@ the same rows go the same way and what comes out is treated otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rowtide.errors import BoundRegressionError, FaultError, Reason
@@ -47,7 +47,7 @@ class IntakeAccount:
 class Cut:
     """One commit's worth: what became final since the last one, and the positions it came from."""
 
-    writes: tuple[Writes, ...]
+    writes: Iterable[Writes]
     faults: tuple[Fault, ...]
     standings: tuple[Standing, ...]
     snapshot: KeptSnapshot | None

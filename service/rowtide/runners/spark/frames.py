@@ -9,7 +9,7 @@ that had read just these messages, and the rows never pass through the driver.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +25,7 @@ from rowtide.operators.merge import MergeOperator
 from rowtide.operators.registry import operator_type
 from rowtide.plan.nodes import PartitionKey, TableSource
 from rowtide.rows.column import arrow_type
-from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
+from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray, tray_schema
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound
 from rowtide.runners.spark.stage import (
@@ -48,6 +48,10 @@ from rowtide.runners.spark.stage import (
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
+
+
+Fold = Callable[[Iterable[Tray]], Iterable["Tray | Fault"]]
+"""Works off the rows of one task; pickled to the workers."""
 
 
 class SparkRun:
@@ -101,6 +105,30 @@ class SparkRun:
                 for index, field in enumerate(self._program.steps[at].node.row_type)
             ),
         )
+
+    def fold(
+        self, names: Sequence[str], row_type: RowType, key: Sequence[int], fold: Fold, path: str
+    ) -> list[Fault]:
+        """Bring the rows of several outputs together by key, fold each key's, and keep what is left.
+
+        ``row_type`` names the fields that are kept at ``path``; ``fold`` works off one task's rows, in
+        order of time, and gives trays and then faults.
+        """
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        parts = [self.output(name).toDF(*(each for each, _ in TIMES), SEQ, *row_type.names) for name in names]
+        frame = reduce(lambda left, right: left.unionByName(right), parts)
+        keys = [self._column(row_type[index].name) for index in key]
+        if keys:
+            frame = frame.repartition(*keys)
+        frame = frame.sortWithinPartitions(*(self._column(name) for name in (ROWTIME, ORIGIN, COUNTER, SEQ)))
+        schema = pa.schema([field.with_nullable(True) for field in tray_schema(row_type)])
+        schema = schema.append(pa.field(REPORT, pa.binary()))
+        work = _folding(row_type, fold, schema)
+        frame.mapInArrow(work, from_arrow_schema(schema)).write.mode("overwrite").parquet(path)
+        kept = self._session.read.parquet(path)
+        reports = kept.where(self._column(REPORT).isNotNull()).select(REPORT).collect()
+        return [fault for row in reports for fault in pickle.loads(row[REPORT])]
 
     def flow(self) -> Flow:
         """Give the live flow that has read just these messages."""
@@ -281,6 +309,26 @@ class SparkRun:
         from pyspark.sql import functions
 
         return functions.col(f"`{name}`")
+
+
+def _folding(
+    row_type: RowType, fold: Fold, schema: pa.Schema
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        faults = []
+        for each in fold(Tray.from_arrow(row_type, batch) for batch in batches):
+            if isinstance(each, Fault):
+                faults.append(each)
+            else:
+                empty = pa.nulls(len(each), pa.binary())
+                yield from each.to_arrow().append_column(REPORT, empty).cast(schema).to_batches()
+        if faults:
+            content = pickle.dumps(faults)
+            values = [content if field.name == REPORT else None for field in schema]
+            arrays = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return work
 
 
 def _initial_rows(tray: Tray) -> pa.Table:

@@ -1,0 +1,265 @@
+"""Backfill: Spark fills history up to a cut of offsets and hands over there (sql-decisions 26).
+
+The cut is chosen by a time, once, and asserts no bound. Spark works off exactly
+the messages before it; then one transaction writes all rows, the error rows,
+the positions and bounds at the cut and the state there, as one commit of the
+live service would. Until that commit nothing is visible, so a backfill that
+dies is simply run again; a service that starts meanwhile takes the epoch and
+makes the commit fail.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import structlog
+
+from rowtide.codec.registry import decoder_for
+from rowtide.errors import StatementError
+from rowtide.operators.contract import Fault
+from rowtide.plan.plan import ForeignStream, ForeignTable
+from rowtide.rows.tray import OPCODE, Tray
+from rowtide.rowtime.bound import EARLIEST, Bound
+from rowtide.runners.spark.stage import Definition
+from rowtide.runtime.commit import Committer
+from rowtide.runtime.deadletters import RecentMessages
+from rowtide.runtime.digest import dumped, plan_digests
+from rowtide.runtime.intake import ExplicitBound, deliver
+from rowtide.runtime.ledger import KeptSnapshot, Standing
+from rowtide.runtime.output import TableOutput, Writes, target_table
+from rowtide.runtime.retry import Retry
+from rowtide.runtime.service import Equipment
+from rowtide.runtime.work import Cut
+from rowtide_connectors.api import Messages
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rowtide.runners.spark.frames import SparkRun
+
+_log = structlog.get_logger("rowtide")
+
+Frames = Callable[[ForeignStream, Mapping[int, int], Mapping[int, int]], "DataFrame"]
+"""Gives the messages of a foreign stream between two offsets of each partition."""
+
+OUTPUT_ROWS = 10_000
+"""Rows of one write statement at the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillReport:
+    """What a backfill did: rows written by table, error rows, messages read, cut by partition."""
+
+    rows: Mapping[str, int]
+    errors: int
+    messages: int
+    positions: Mapping[str, Mapping[int, int]]
+
+
+class MessageIntake:
+    """Makes rows of a frame's messages inside a task, as the live service does; pickled to workers."""
+
+    def __init__(self, streams: Mapping[str, ForeignStream]) -> None:
+        self._streams = dict(streams)
+
+    def __call__(
+        self, relation: str, batch: pa.RecordBatch, origins: Mapping[int, int]
+    ) -> Iterator[tuple[int, Tray | Bound | Fault]]:
+        """See ``stage.Intake``."""
+        stream = self._streams[relation]
+        decoder = decoder_for(dict(stream.options).get("format", "JSON"), stream.name, stream.row_type)
+        for messages in _by_partition(batch):
+            delivery = deliver(stream, decoder, origins[messages.partition], messages)
+            for fault in delivery.faults:
+                yield messages.partition, fault
+            for part in delivery.parts:
+                yield messages.partition, part.bound if isinstance(part, ExplicitBound) else part
+
+
+def backfill(
+    equipment: Equipment,
+    session: SparkSession,
+    frames: Frames,
+    staging: str,
+    until_ms: int,
+) -> BackfillReport:
+    """Fill history with Spark and hand over to the live service.
+
+    Args:
+      equipment: the pipeline with its sources and its database, as the live service has it.
+      session: the Spark session.
+      frames: reads messages.
+      staging: a folder that driver and workers share; what the stages give is kept there.
+      until_ms: chooses the cut: per partition the first message stamped so or later, else the end.
+
+    Raises:
+      StatementError: the pipeline has committed positions; nothing has changed.
+      SupersededError: another process took the pipeline meanwhile; nothing was committed.
+      TransientError: a dependency is down and waiting is not wanted.
+    """
+    from rowtide.runners.spark.frames import SparkRun
+
+    refuse_if_begun(equipment)
+    begin = {
+        name: {partition: held.earliest for partition, held in source.ranges().items()}
+        for name, source in equipment.sources.items()
+    }
+    end = {
+        name: {
+            partition: max(offset, begin[name][partition])
+            for partition, offset in source.offsets_at(until_ms).items()
+        }
+        for name, source in equipment.sources.items()
+    }
+    database = _retry(equipment, "database")
+    targets = [target_table(table) for table in equipment.plan.foreign_tables]
+    database.call(lambda: equipment.database.prepare(targets))
+    holder = f"{socket.gethostname()} process {os.getpid()}, a backfill"
+    record = database.call(lambda: equipment.ledger.claim(dumped(plan_digests(equipment.plan)), holder))
+    _log.info("backfill", pipeline=equipment.name, epoch=record.epoch, cut=end)
+    streams = {stream.name: stream for stream in equipment.plan.foreign_streams}
+    outputs = {pump.name: pump.node for pump in equipment.plan.pumps}
+    partitions = {name: sorted(held) for name, held in begin.items()}
+    run = SparkRun(session, Definition(outputs, partitions), staging, MessageIntake(streams))
+    messages = {name: frames(streams[name], begin[name], end[name]) for name in equipment.sources}
+    run.read(messages)
+    flow = run.flow()
+    flow.check()
+    tables = {table.name: table for table in equipment.plan.foreign_tables}
+    written = _FoldedTables(session, run, equipment, tables, staging)
+    standings = [
+        Standing(
+            name,
+            equipment.sources[name].topic,
+            partition,
+            offset,
+            begin[name][partition],
+            None if (bound := flow.bounds()[name, partition]) == EARLIEST else bound,
+        )
+        for name, offsets in end.items()
+        for partition, offset in sorted(offsets.items())
+    ]
+    positions = {standing.place: standing.next_offset for standing in standings}
+    faults = sorted({*run.faults, *written.faults}, key=lambda fault: (fault.origin, fault.counter))
+    count = sum(frame.count() for frame in messages.values())
+    cut = Cut(written, tuple(faults), tuple(standings), KeptSnapshot(positions, flow.snapshot()), count)
+    Committer(
+        database=equipment.database,
+        ledger=equipment.ledger,
+        record=record,
+        sources=equipment.sources,
+        source_of=flow.source_of,
+        retry=database,
+        fetching=_retry(equipment, "broker"),
+        crash_points=equipment.crash_points,
+    ).commit(cut, RecentMessages())
+    return BackfillReport(written.counts, len(faults), count, end)
+
+
+def _retry(equipment: Equipment, dependency: str) -> Retry:
+    return Retry(
+        dependency,
+        clock=equipment.clock,
+        rng=equipment.rng,
+        stopping=equipment.stopping,
+        wait=equipment.wait,
+    )
+
+
+def refuse_if_begun(equipment: Equipment) -> None:
+    """Refuse to fill in what the live service has begun.
+
+    Raises:
+      StatementError: the pipeline has committed positions.
+    """
+    record = equipment.ledger.read()
+    if record is not None and record.standings:
+        raise StatementError(
+            f'pipeline "{equipment.name}" has committed positions: a backfill would repeat what is there',
+            hint="Run the pipeline to go on from them, or give it another name (pipeline.name) and other "
+            "tables to fill history anew.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TableFold:
+    """Puts aside what a table cannot take and keeps the last rowop of each key, inside a task."""
+
+    table: ForeignTable
+
+    def __call__(self, trays: Iterable[Tray]) -> Iterator[Tray | Fault]:
+        """Work off one task's rows."""
+        output = TableOutput(self.table)
+        yield from output.add(list(trays))
+        folded = output.fold()
+        if folded is not None:
+            yield folded
+
+
+def _by_partition(batch: pa.RecordBatch) -> Iterator[Messages]:
+    """Cut a batch of messages, sorted by partition and offset, into those of each partition."""
+    partitions = np.asarray(batch.column("partition"))
+    starts = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
+    for start, stop in pairwise(starts):
+        if start == stop:
+            continue
+        part = batch.slice(start, stop - start)
+        offsets = np.asarray(part.column("offset"))
+        headers = part.column("headers").to_pylist()
+        yield Messages(
+            topic=part.column("topic")[0].as_py(),
+            partition=int(partitions[start]),
+            offsets=offsets,
+            timestamps=np.asarray(part.column("timestamp")),
+            keys=part.column("key").to_pylist(),
+            values=part.column("value").to_pylist(),
+            next_offset=int(offsets[-1]) + 1,
+            headers=[
+                None if each is None else [(pair["key"], pair["value"]) for pair in each] for each in headers
+            ],
+        )
+
+
+class _FoldedTables:
+    """The rows of every foreign table, folded by key on Spark; read again for each attempt to commit."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        run: SparkRun,
+        equipment: Equipment,
+        tables: Mapping[str, ForeignTable],
+        staging: str,
+    ) -> None:
+        self.faults: list[Fault] = []
+        self.counts: dict[str, int] = {}
+        self._tables = tables
+        self._paths: dict[str, str] = {}
+        for table in tables.values():
+            pumps = [pump.name for pump in equipment.plan.pumps if pump.target == table.name]
+            if pumps:
+                path = f"{staging}/table-{len(self._paths)}"
+                self._paths[table.name] = path
+                self.faults += run.fold(pumps, table.row_type, table.key, TableFold(table), path)
+
+    def __iter__(self) -> Iterator[Writes]:
+        for name, path in self._paths.items():
+            table = self._tables[name]
+            output = TableOutput(table)
+            self.counts[name] = 0
+            rows = pyarrow.dataset.dataset(path, format="parquet")
+            for batch in rows.to_batches(batch_size=OUTPUT_ROWS):
+                kept = batch.filter(batch.column(OPCODE).is_valid())
+                output.add([Tray.from_arrow(table.row_type, kept)])
+                writes = output.take()
+                if writes is not None:
+                    self.counts[name] += kept.num_rows
+                    yield writes
