@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from rowtide.flow.program import Port, Program
 from rowtide.operators.contract import Fault, Gathering, Operator, Output
@@ -47,6 +48,9 @@ class Circuit:
             for at in self._positions
         }
         self.bounds: dict[int, Bound] = dict.fromkeys(self._positions, NO_BOUND)
+        self._gathering = frozenset(
+            at for at, operator in self.operators.items() if isinstance(operator, Gathering)
+        )
 
     def push(self, arrivals: Mapping[int, Sequence[Arrival]]) -> Passed:
         """Work off what arrives at steps inside, in the order of the program."""
@@ -73,8 +77,9 @@ class Circuit:
         operator = self.operators[at]
         if operator is None:
             return [Output(tray, bound) for _, tray, bound in arrived]
-        if isinstance(operator, Gathering):
+        if at in self._gathering:
+            gathering = cast("Gathering", operator)
             for port, tray, bound in arrived:
-                operator.offer(port, tray, bound)
-            return [operator.release()]
+                gathering.offer(port, tray, bound)
+            return [gathering.release()]
         return [operator.step(port, tray, bound) for port, tray, bound in arrived]

@@ -145,13 +145,12 @@ class SortOperator:
 
     def _hold(self, tray: Tray) -> None:
         """Add rows, in order of arrival, to the runs."""
-        if self._within:
-            order = np.argsort(tray.rowtime, kind="stable")
-            tray = tray.take(order)
-        self._runs.append(tray)
-        while len(self._runs) > 1 and 2 * len(self._runs[-1]) >= len(self._runs[-2]):
-            younger = self._runs.pop()
-            self._runs[-1] = _in_order([self._runs[-1], younger])
+        parts = [tray]
+        length = len(tray)
+        while self._runs and 2 * length >= len(self._runs[-1]):
+            parts.append(self._runs.pop())
+            length += len(parts[-1])
+        self._runs.append(_in_order(parts[::-1]))
 
     def _release(self, limit: int) -> Tray | None:
         """Take out the rows with rowtime <= limit, in order."""
@@ -168,8 +167,8 @@ class SortOperator:
 
 
 def _in_order(runs: Sequence[Tray]) -> Tray:
-    """Put sorted runs, the oldest first, into one; equal rowtimes keep the order of the runs."""
-    if len(runs) == 1:
-        return runs[0]
+    """Put runs, the oldest first, into one sorted one; equal rowtimes keep their order."""
     together = Tray.concat(runs)
+    if (together.rowtime[1:] >= together.rowtime[:-1]).all():
+        return together
     return together.take(np.argsort(together.rowtime, kind="stable"))

@@ -1,0 +1,59 @@
+"""``rowtide bench``: run benchmarks, one line each."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: rowtide bench W1 W2 --repeat 3"
+
+
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Benchmarks; without one they are listed.", metavar="NAME...")
+    ] = None,
+    events: Annotated[
+        int | None, typer.Option(min=1, help="Events of input; by default that of the reference.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Runs, of which the median counts.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object a line.")] = False,
+) -> None:
+    """Run benchmarks, and compare their output with the reference.
+
+    Exit code 0: every output was right. 1: one differs. 2: there is no such benchmark.
+    """
+    from difflib import get_close_matches
+
+    from rowtide.clock import SystemClock
+    from rowtide.testing.bench.cache import cache_folder
+    from rowtide.testing.bench.suite import benchmarks, measure
+
+    known = benchmarks()
+    if not names:
+        for each in known.values():
+            typer.echo(f"{each.name:<14} {each.events:>10} events  {each.about}")
+        return
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        near = get_close_matches(wrong[0], known, 1)
+        typer.echo(f'error: benchmark "{wrong[0]}" does not exist', err=True)
+        typer.echo(f"hint: {f'Did you mean {near[0]}?' if near else 'rowtide bench lists them.'}", err=True)
+        raise typer.Exit(2)
+    right = True
+    for name in names:
+        line = measure(known[name], events=events, repeat=repeat, cache=cache_folder(), clock=SystemClock())
+        right = right and line["check"] == "ok"
+        typer.echo(json.dumps(line) if as_json else _shown(line))
+    if not right:
+        raise typer.Exit(1)
+
+
+def _shown(line: dict[str, object]) -> str:
+    rate = line["events_per_s"]
+    speed = f"{rate:>12,} events/s" if isinstance(rate, int) else "no rate"
+    return (
+        f"{line['bench']:<14} {speed}  {line['seconds']:>9} s  {line['rows_out']:>10,} rows out  "
+        f"{line['peak_rss_mb']:>8} MB  check {line['check']}"
+    )

@@ -1,0 +1,92 @@
+"""What a benchmark is, how it is timed, and the line that it gives (``rowtide bench``).
+
+The time is that of the work alone: input and operators stand ready before the
+clock starts, and kernels were compiled by a small run that does not count. A
+benchmark whose output is wrong has no speed: ``check`` says what differs.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rowtide.clock import Clock
+
+WARM_EVENTS = 20_000
+"""Events of the run that compiles kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run gave: seconds of work, output rows, and ``ok`` or what differs from the reference."""
+
+    seconds: float
+    rows_out: int
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One benchmark. ``run`` takes the number of events, the cache folder and a clock."""
+
+    name: str
+    about: str
+    events: int
+    run: Callable[[int, Path, Clock], Outcome]
+    warm: bool = True
+
+
+MODULES = ("stateless", "windows")
+"""Modules of this package that have benchmarks, in ``BENCHMARKS``."""
+
+
+def benchmarks() -> Mapping[str, Benchmark]:
+    """Give every benchmark by name."""
+    found: dict[str, Benchmark] = {}
+    for name in MODULES:
+        module = import_module(f"rowtide.testing.bench.{name}")
+        found |= {each.name: each for each in module.BENCHMARKS}
+    return found
+
+
+def measure(
+    benchmark: Benchmark, *, events: int | None, repeat: int, cache: Path, clock: Clock
+) -> dict[str, object]:
+    """Run a benchmark ``repeat`` times and give its line: the median of the seconds, the worst check."""
+    count = events or benchmark.events
+    if benchmark.warm:
+        benchmark.run(min(count, WARM_EVENTS), cache, clock)
+    outcomes = [benchmark.run(count, cache, clock) for _ in range(repeat)]
+    seconds = statistics.median(outcome.seconds for outcome in outcomes)
+    wrong = [outcome.check for outcome in outcomes if outcome.check != "ok"]
+    return {
+        "bench": benchmark.name,
+        "events": count,
+        "seconds": round(seconds, 4),
+        "events_per_s": round(count / seconds) if seconds else None,
+        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "rows_out": outcomes[-1].rows_out,
+        "check": wrong[0] if wrong else "ok",
+        "version": _version(),
+        "cpus": os.cpu_count(),
+    }
+
+
+def close_to(found: float, wanted: float, tolerance: float = 1e-9) -> str:
+    """Give ``ok``, or how a checksum differs from the reference."""
+    if abs(found - wanted) <= tolerance * abs(wanted):
+        return "ok"
+    return f"checksum is {found!r}, the reference {wanted!r}"
+
+
+def _version() -> str:
+    try:
+        return version("rowtide")
+    except PackageNotFoundError:
+        return "unreleased"

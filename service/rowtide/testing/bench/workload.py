@@ -1,0 +1,84 @@
+"""W1 to W6 in our SQL, from decoded columns in memory to output columns.
+
+The event stream has ROWTIME of arrival (event i: ``BASE_MS`` + i) and is cut
+into trays as a source under load would; nothing but the planner and the flow
+knows what the query is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from rowtide.clock import Clock
+from rowtide.flow.flow import Flow
+from rowtide.rows.column import Column
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import Bound
+from rowtide.sql.pipeline import plan_pipeline
+from rowtide.testing.bench.events import BASE_MS, KEYS, Events, events
+from rowtide.testing.bench.suite import Outcome
+
+TRAY_ROWS = 16_384
+FAR_FUTURE = Bound(BASE_MS * 10)
+"""The final bound: it closes everything."""
+
+EVENTS_SQL = "CREATE STREAM events (ts TIMESTAMP, key VARCHAR(8), price DOUBLE, qty INTEGER);\n"
+STREAM = "EVENTS"
+
+
+def run_query(
+    sql: str,
+    relation: str,
+    count: int,
+    cache: Path,
+    clock: Clock,
+    check: Callable[[int, Sequence[Tray]], str],
+    bounded: Sequence[str] = (STREAM,),
+) -> Outcome:
+    """Run a view over the event stream and check what it gives.
+
+    ``bounded`` are the relations that get the final bound: those whose clock is their own.
+    """
+    plan = plan_pipeline(EVENTS_SQL + sql)
+    node = dict(plan.relations)[relation]
+    given = events(count, cache)
+    flow = Flow({relation: node}, {STREAM: (0,)})
+    trays = _trays(given, flow)
+    out: list[Tray] = []
+    began = clock.monotonic()
+    for tray in trays:
+        flow.insert(STREAM, 0, tray)
+        out += flow.drain().outputs[relation]
+    for each in bounded:
+        flow.bound(each, 0, FAR_FUTURE)
+    out += flow.drain().outputs[relation]
+    seconds = clock.monotonic() - began
+    flow.check()
+    return Outcome(seconds, sum(map(len, out)), check(count, out))
+
+
+def key_name(index: int) -> str:
+    """Give the name of a key."""
+    return f"k{index:05d}"
+
+
+def _trays(given: Events, flow: Flow) -> list[Tray]:
+    names = pa.array([key_name(index) for index in range(KEYS)])
+    row_type = flow.row_type(STREAM)
+    origin = flow.origin(STREAM, 0)
+    trays = []
+    for start in range(0, len(given.ts), TRAY_ROWS):
+        part = slice(start, start + TRAY_ROWS)
+        columns = (
+            Column(row_type[0].type, given.ts[part]),
+            Column(row_type[1].type, names.take(pa.array(given.key[part]))),
+            Column(row_type[2].type, given.price[part]),
+            Column(row_type[3].type, given.qty[part]),
+        )
+        counter = np.arange(start, start + len(columns[0]), dtype=np.int64)
+        trays.append(Tray.from_columns(row_type, columns, BASE_MS + counter, origin, counter))
+    return trays
