@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from rowtide.cli import bench, doctor, test
+from rowtide.cli import bench, check, doctor, explain, test
+from rowtide.cli.errors import set_debug
 
 app = typer.Typer(name="rowtide", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.callback()
-def root() -> None:
+def root(
+    debug: Annotated[bool, typer.Option("--debug", help="Show errors with their traceback.")] = False,
+) -> None:
     """Streaming SQL from Kafka into a relational database, exactly once, live and on Spark."""
+    set_debug(debug)
 
 
 app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
+app.command("check", epilog=check.EXAMPLE)(check.check)
+app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
 app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 app.command("test", epilog=test.EXAMPLE)(test.test)

@@ -1,17 +1,27 @@
-"""Project: compute new fields for each row."""
+"""Project: compute new fields for each row, and see that those declared NOT NULL are not NULL."""
 
 from __future__ import annotations
 
-from rowtide.expr.columnar import RowErrors, compile_columns
+from collections.abc import Sequence
+
+import numpy as np
+
+from rowtide.errors import Reason
+from rowtide.expr.columnar import Evaluated, RowError, RowErrors, compile_columns
 from rowtide.operators.contract import Output, Place
 from rowtide.operators.rowwise import RowWise
 from rowtide.plan.nodes import Project
+from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 
 
 class ProjectOperator(RowWise):
-    """Passes rows and bounds on; a row for which an expression fails is rejected, by the first that does."""
+    """Passes rows and bounds on; a row for which an expression fails is rejected, by the first that does.
+
+    So is a row with NULL in a field that is declared NOT NULL; a DELETE needs its key only and is not
+    looked at.
+    """
 
     def __init__(self, node: Project, _place: Place) -> None:
         super().__init__(node.relation)
@@ -23,10 +33,20 @@ class ProjectOperator(RowWise):
         if tray is None:
             return Output(None, bound)
         found = [expression(tray) for expression in self._expressions]
-        errors = RowErrors.first([each.errors for each in found])
+        errors = RowErrors.first([*(each.errors for each in found), self._missing(tray, found)])
         out = tray.with_columns(self._row_type, [each.column for each in found])
         faults = self._faults(tray, errors)
         if errors is not None:
             out = out.where(~errors.mask(len(tray)))
         self._count(len(tray), len(out), len(faults))
         return Output(out if len(out) else None, bound, faults)
+
+    def _missing(self, tray: Tray, found: Sequence[Evaluated]) -> RowErrors | None:
+        """Give the rows with NULL in a field that is NOT NULL."""
+        wrong: dict[int, RowError] = {}
+        for field, each in zip(self._row_type, found, strict=True):
+            if not field.nullable and each.column.valid is not None:
+                error = RowError(Reason.CONSTRAINT, f'column "{field.name}" is NOT NULL')
+                rows = np.flatnonzero(~each.column.valid & (tray.opcode != Opcode.DELETE))
+                wrong = dict.fromkeys(rows.tolist(), error) | wrong
+        return RowErrors(wrong) if wrong else None

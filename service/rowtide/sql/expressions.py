@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import Place, RejectedRowError, StatementError
 from rowtide.expr.functions import FUNCTIONS, common_type, resolve
+from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.types import (
     BIGINT,
@@ -328,13 +329,20 @@ def step_ms(planner: ExpressionPlanner, syntax: Stepped) -> Literal:
 
 
 def cast(operand: Expr, of: Type, place: Place) -> Expr:
-    """Give CAST(operand AS of).
+    """Give CAST(operand AS of); of a constant that can be cast, the constant.
 
     Raises:
       StatementError: there is no such CAST.
     """
     _guarded(lambda: resolve("CAST", (operand.type, of)), place)
-    return Call("CAST", (operand,), of)
+    call = Call("CAST", (operand,), of)
+    if isinstance(operand, Literal):
+        try:
+            return Literal(compile_row(call)((), 0), of)
+        except RejectedRowError:
+            # Only a row that gets here is rejected: a CASE may never look at it.
+            return call
+    return call
 
 
 def assign(operand: Expr, of: Type, what: str, place: Place) -> Expr:

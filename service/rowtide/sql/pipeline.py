@@ -29,7 +29,7 @@ from rowtide.sql.objects import (
     relation_name,
 )
 from rowtide.sql.planner import PlannedPump, Planner, written_in
-from rowtide.sql.statement_grammar import parse
+from rowtide.sql.statement_grammar import parse, parse_name
 from rowtide.sql.statements import (
     CreatePump,
     CreateView,
@@ -97,6 +97,29 @@ class Session:
             stages, plan = _plan(catalog, self._inserted)
         self._catalog, self._stages, self._plan = catalog, stages, plan
         return plan
+
+    @property
+    def kinds(self) -> tuple[tuple[str, str], ...]:
+        """All relations and pumps by catalog name, with what they are, such as "foreign stream"."""
+        return tuple((relation_name(key), found.kind.value) for key, found in self._catalog.objects.items())
+
+    @property
+    def pumps(self) -> tuple[tuple[str, str], ...]:
+        """All pumps, also those into streams and engine tables, each with its target."""
+        planner = Planner(self._catalog)
+        return tuple(
+            (relation_name(key), relation_name(planner.pump(key).target)) for key, _ in self._catalog.pumps()
+        )
+
+    def relation_name(self, text: str) -> str:
+        """Give the catalog name of what ``text``, a name as in SQL, means.
+
+        Raises:
+          StatementError: it is no name, or nothing has it.
+        """
+        with _located(text, None):
+            key, _ = self._catalog.find(parse_name(text), "relation or pump")
+            return relation_name(key)
 
     def query(self, text: str) -> Node:
         """Plan one query by itself, over what is defined so far.
@@ -170,7 +193,7 @@ def _plan(catalog: Catalog, inserted: frozenset[str]) -> tuple[tuple[Stage, ...]
         for key, planned in pumps.items()
         if catalog.objects[planned.target].kind is ObjectKind.FOREIGN_TABLE
     }
-    flows = {relation_name(key): connector.connect(planned.node) for key, planned in outside.items()}
+    flows = {relation_name(key): connector.connect(planned.node) for key, planned in pumps.items()}
     ordered = {name: place_order(node) for name, node in connected.items()}
     ordered_flows = {name: place_order(node) for name, node in flows.items()}
     stages = (

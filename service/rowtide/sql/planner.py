@@ -213,7 +213,7 @@ class Planner:
                 place=pump.target.place,
                 hint="A PRIMARY KEY says which row a change replaces.",
             )
-        node = _stored(shape, name, pump.columns, target.row_type, shown, target.kind)
+        node = _stored(shape, name, pump.columns, target, shown)
         return PlannedPump(target_key, node, shape.changelog, pump.target.place)
 
 
@@ -221,24 +221,22 @@ def _stored(
     shape: Shape,
     relation: str,
     columns: Sequence[Name],
-    row_type: RowType,
+    definition: StreamDefinition | TableDefinition,
     target: str,
-    kind: ObjectKind,
 ) -> Node:
     """Give ``shape`` as rows of its target: by position, cast to the columns' types.
 
     Raises:
       StatementError: there are more or fewer values than columns, or one does not fit.
     """
-    outputs = shape.outputs
-    node = shape.node
+    outputs, row_type = shape.outputs, definition.row_type
     if not columns:
         if len(shape.fields) == len(row_type) or len(outputs) != len(row_type):
             outputs = shape.fields
         positions: list[int | None] = list(range(len(row_type)))
     else:
         _check_distinct(columns)
-        takes_rowtime = kind is not ObjectKind.FOREIGN_TABLE
+        takes_rowtime = definition.kind is not ObjectKind.FOREIGN_TABLE
         positions = [
             None if takes_rowtime and name.text == ROWTIME else column_index(row_type, name, target)
             for name in columns
@@ -272,7 +270,23 @@ def _stored(
                 )
             values[position] = assign(UNTYPED_NULL, column.type, "", shape.place)
     expressions = tuple(values[position] for position in range(len(row_type)))
-    return project(relation, node, expressions, row_type)
+    return project(relation, shape.node, expressions, _judged_by_pump(definition))
+
+
+def _judged_by_pump(definition: StreamDefinition | TableDefinition) -> RowType:
+    """Give the row type of what a pump gives: NOT NULL where nothing behind the pump judges it.
+
+    A foreign table judges its own rows, and an engine table those without a key.
+    """
+    if isinstance(definition, StreamDefinition):
+        return definition.row_type
+    own = definition.server is not None
+    return RowType(
+        tuple(
+            replace(field, nullable=field.nullable or own or index in definition.key)
+            for index, field in enumerate(definition.row_type)
+        )
+    )
 
 
 def _check_distinct(columns: Sequence[Name]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.errors import Place, StatementError
-from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, RowtimeRef
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import Node, Project
 from rowtide.rows.types import Field, RowType
 from rowtide.sql.expressions import UNTYPED_NULL
@@ -128,6 +128,25 @@ def unique_names(names: Sequence[str]) -> list[str]:
             candidate, number = f"{name}${number}", number + 1
         given.append(candidate)
     return given
+
+
+def can_be_null(expr: Expr, row_type: RowType) -> bool:
+    """Tell whether an expression over rows of ``row_type`` can be NULL."""
+    match expr:
+        case Literal(value=value):
+            return value is None
+        case RowtimeRef():
+            return False
+        case FieldRef(index=index):
+            return row_type[index].nullable
+        case Call(function="IS NULL"):
+            return False
+        case Call(function="COALESCE", args=args):
+            return all(can_be_null(arg, row_type) for arg in args)
+        case Call(function="CASE", args=args):
+            return any(can_be_null(arg, row_type) for arg in (*args[1:-1:2], args[-1]))
+        case Call(args=args):
+            return any(can_be_null(arg, row_type) for arg in args)
 
 
 def is_plain_rowtime(expr: Expr) -> bool:

@@ -38,6 +38,7 @@ from rowtide.sql.relations import (
     Output,
     Shape,
     aggregate_label,
+    can_be_null,
     is_plain_rowtime,
     project,
     substitute,
@@ -139,7 +140,7 @@ class SelectPlanner:
                     raise StatementError("two columns are promoted to ROWTIME", place=item.place)
                 promotion = _Promotion(_timestamp(expr, item), item.expression)
                 continue
-            nullable = row_type[expr.index].nullable if isinstance(expr, FieldRef) else _nullable(expr)
+            nullable = can_be_null(expr, row_type)
             outputs.append(Output(_name(item, len(outputs)), expr, nullable, item.place, is_rowtime))
         if promotion is not None and any(output.is_rowtime for output in outputs):
             place = next(output.place for output in outputs if output.is_rowtime)
@@ -319,7 +320,7 @@ class SelectPlanner:
                 for position, each in enumerate(wanted, 1)
             ]
             fields = [
-                Field(label, each.type, self._can_be_null(node, each))
+                Field(label, each.type, can_be_null(each, node.row_type))
                 for label, each in zip(unique_names(labels), wanted, strict=True)
             ]
             node = project(self._relation, node, tuple(wanted), RowType(tuple(fields)))
@@ -349,9 +350,6 @@ class SelectPlanner:
         fields = [Field(*each) for each in zip(unique_names(labels), types, nullable, strict=True)]
         positions = tuple(where[key].index for key in keys)
         return GroupByPeriod(self._relation, node, period, positions, computed, RowType(tuple(fields)))
-
-    def _can_be_null(self, node: Node, expr: Expr) -> bool:
-        return node.row_type[expr.index].nullable if isinstance(expr, FieldRef) else _nullable(expr)
 
     def _of_group_end(self, promotion: _Promotion, period: Period) -> _Promotion:
         """Write the group's period as what it is of ROWTIME, so that bounds can be mapped by it.
@@ -399,7 +397,3 @@ def _name(item: SelectItem, position: int) -> str:
     if isinstance(item.expression, ColumnRef):
         return item.expression.parts[-1].text
     return f"EXPR${position}"
-
-
-def _nullable(expr: Expr) -> bool:
-    return not isinstance(expr, RowtimeRef) and not (isinstance(expr, Literal) and expr.value is not None)

@@ -48,6 +48,20 @@ def parse(text: str) -> list[Statement]:
     return statements
 
 
+def parse_name(text: str) -> QualifiedName:
+    """Read ``text`` as the name of a relation: folded unless quoted, a schema before a dot.
+
+    Raises:
+      StatementError: it is none.
+    """
+    tokens, places = tokenize(text)
+    cursor = Cursor(tokens, places, len(text))
+    name = cursor.qualified_name("the name of a relation")
+    if not cursor.at_end:
+        raise cursor.unexpected("the end of the name")
+    return name
+
+
 def _too_deep(places: Places, first: Token) -> StatementError:
     return StatementError("the statement is nested too deeply", place=places.place(first.start, first.end))
 

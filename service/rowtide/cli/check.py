@@ -1,0 +1,96 @@
+"""``rowtide check``: parse, resolve, type and plan a pipeline; touches nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rowtide.sql.pipeline import Session
+
+EXAMPLE = "Example: rowtide check pipeline.sql"
+
+
+def check(
+    pipeline: Annotated[Path, typer.Argument(help="The pipeline's statements.", metavar="PIPELINE.sql")],
+    as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON.")] = False,
+) -> None:
+    """Parse, resolve, type and plan a pipeline, and show what it defines; touches nothing.
+
+    Exit code 0: it is accepted; warnings may be shown. 2: it is refused, with the place and the reason.
+    """
+    from rowtide.cli.errors import read_text, shown_to_user
+    from rowtide.sql.pipeline import Session
+
+    with shown_to_user():
+        session = Session()
+        session.feed(read_text(pipeline), file=str(pipeline))
+        found = described(session)
+        if as_json:
+            typer.echo(json.dumps({"ok": True, **found}, indent=2))
+        else:
+            for line in _lines(found):
+                typer.echo(line)
+            typer.echo(f"{pipeline} is accepted.")
+
+
+def described(session: Session) -> dict[str, Any]:
+    """Give what a session has defined, as plain values; secrets in options are hidden."""
+    from rowtide.plan.explain import columns_of
+
+    plan = session.plan
+    kinds = dict(session.kinds)
+    tables = {table.name: table for table in plan.foreign_tables}
+    return {
+        "servers": [
+            {
+                "name": server.name,
+                "wrapper": server.wrapper,
+                "options": _shown(server.wrapper, dict(server.options)),
+            }
+            for server in plan.servers
+        ],
+        "relations": [
+            {"name": name, "kind": kinds[name], "columns": columns_of(node.row_type)}
+            for name, node in plan.relations
+        ]
+        + [
+            {"name": name, "kind": kinds[name], "columns": columns_of(table.row_type)}
+            for name, table in tables.items()
+        ],
+        "pumps": [{"name": name, "target": target} for name, target in session.pumps],
+        "warnings": [{"relation": notice.relation, "message": notice.message} for notice in plan.notices],
+    }
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    lines = []
+    for server in found["servers"]:
+        options = ", ".join(f"{name} '{value}'" for name, value in server["options"].items())
+        lines.append(f"server {server['name']} ({server['wrapper']}): {options}")
+    lines += [f"{each['kind']} {each['name']} ({each['columns']})" for each in found["relations"]]
+    lines += [f"pump {each['name']} into {each['target']}" for each in found["pumps"]]
+    lines += [f"warning: {each['relation']}: {each['message']}" for each in found["warnings"]]
+    return lines
+
+
+def _shown(wrapper: str, options: dict[str, str]) -> dict[str, str]:
+    """Give options as they may be shown, by what the connector declares as secret."""
+    import re
+
+    from rowtide_connectors.errors import OptionError
+    from rowtide_connectors.options import HIDDEN, redacted
+    from rowtide_connectors.registry import find_connector
+
+    try:
+        declared = find_connector(wrapper).options
+    except OptionError:
+        declared = ()
+    # The user part of a URL may hold a password under any option's name.
+    return {
+        name: re.sub(r"(?<=://)[^/@\s]*(?=@)", HIDDEN, value)
+        for name, value in redacted(declared, options).items()
+    }

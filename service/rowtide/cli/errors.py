@@ -1,0 +1,76 @@
+"""Errors at the edge: what the user sees, and the exit code; a traceback only with ``--debug``.
+
+| error                                  | exit code |
+|----------------------------------------|-----------|
+| StatementError, a file or an option    | 2         |
+| TransientError, SupersededError        | 3         |
+| any other of ours                      | 1         |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from rowtide.errors import RowtideError, StatementError, SupersededError, TransientError
+from rowtide_connectors.errors import ConnectorError, UnavailableError
+
+USAGE, DEPENDENCY, FAILED = 2, 3, 1
+
+_debug = False
+
+
+def set_debug(on: bool) -> None:
+    """Let errors leave with their traceback; the root option ``--debug`` says so."""
+    global _debug  # noqa: PLW0603 - one process runs one command, and the root option comes before it
+    _debug = on
+
+
+@contextmanager
+def shown_to_user() -> Iterator[None]:
+    """Show what is raised in this block on stderr and leave with its exit code.
+
+    Raises:
+      typer.Exit: in place of every error that Rowtide or a connector raised.
+    """
+    try:
+        yield
+    except (RowtideError, ConnectorError) as error:
+        if _debug:
+            raise
+        typer.echo(rendered(error), err=True)
+        raise typer.Exit(exit_code(error)) from None
+
+
+def rendered(error: RowtideError | ConnectorError) -> str:
+    """Give an error as the terminal shows it."""
+    if isinstance(error, StatementError):
+        return error.render()
+    hint = f"\nhint: {error.hint}" if error.hint is not None else ""
+    return f"error: {error.message}{hint}"
+
+
+def exit_code(error: RowtideError | ConnectorError) -> int:
+    """Give the exit code that an error means."""
+    if isinstance(error, TransientError | SupersededError | UnavailableError):
+        return DEPENDENCY
+    if isinstance(error, StatementError | ConnectorError):
+        return USAGE
+    return FAILED
+
+
+def read_text(path: Path) -> str:
+    """Read a file that the user named.
+
+    Raises:
+      StatementError: it cannot be read, or is not UTF-8 text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise StatementError(f'file "{path}" cannot be read: {error.strerror}') from error
+    except UnicodeDecodeError as error:
+        raise StatementError(f'file "{path}" is not UTF-8 text') from error

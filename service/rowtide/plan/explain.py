@@ -1,0 +1,113 @@
+"""A plan as a tree of text, for people, and as plain values, for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    BoundPolicy,
+    Filter,
+    GroupByPeriod,
+    KeyedTable,
+    Merge,
+    Node,
+    Project,
+    Promote,
+    Sort,
+    Source,
+    TableSource,
+)
+from rowtide.plan.show import show, show_aggregate, show_interval
+from rowtide.rows.types import RowType
+from rowtide.rowtime.period import Period, PeriodEdge
+
+_BOUNDS = {
+    BoundPolicy.PASS: "explicit bounds speak of it",
+    BoundPolicy.DROP: "bounds on the old rowtime end here",
+    BoundPolicy.MAP: "bounds move with it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One node: what it is, in whose text it stands, what it does, and what its rows have."""
+
+    node: str
+    relation: str
+    detail: str
+    fields: tuple[str, ...]
+    inputs: tuple[Explained, ...]
+
+    def lines(self) -> list[str]:
+        """Give the tree as lines of text, inputs indented below."""
+        head = f"{self.node} {self.relation}"
+        found = [f"{head}: {self.detail}" if self.detail else head]
+        for each in self.inputs:
+            branch = "|  " if each is not self.inputs[-1] else "   "
+            first, *rest = each.lines()
+            found += [f"+- {first}", *(branch + line for line in rest)]
+        return found
+
+
+def explain(node: Node) -> Explained:
+    """Explain ``node`` and all that it reads."""
+    return Explained(
+        type(node).__name__,
+        node.relation,
+        _detail(node),
+        tuple(f"{field.name} {field.type}" for field in node.row_type),
+        tuple(explain(each) for each in node.inputs),
+    )
+
+
+def columns_of(row_type: RowType) -> str:
+    """Give the columns of a relation as they are declared."""
+    return ", ".join(
+        f"{field.name} {field.type}{'' if field.nullable else ' NOT NULL'}" for field in row_type
+    )
+
+
+def _detail(node: Node) -> str:
+    match node:
+        case Source(foreign=foreign):
+            return "messages in log order, by partition" if foreign else "rows as they come, by partition"
+        case TableSource(rows=rows, loaded_once=loaded_once):
+            count = f"{len(rows)} row{'' if len(rows) == 1 else 's'}"
+            return f"{count}, no others follow" if loaded_once else f"{count}, then changes"
+        case Filter(input=below, condition=condition):
+            return show(condition, below.row_type)
+        case Project(input=below, expressions=expressions, row_type=row_type):
+            texts = [show(each, below.row_type) for each in expressions]
+            pairs = zip(texts, row_type.names, strict=True)
+            return ", ".join(text if text == name else f"{text} AS {name}" for text, name in pairs)
+        case Promote(input=below, rowtime=rowtime, bounds=bounds, max_ahead_ms=max_ahead):
+            text = f"{show(rowtime, below.row_type)} AS ROWTIME; {_BOUNDS[bounds]}"
+            return text if max_ahead is None else f"{text}; at most {show_interval(max_ahead)} ahead"
+        case Sort(within_ms=0):
+            return "a row behind the highest rowtime is late"
+        case Sort(within_ms=within):
+            return f"by ROWTIME WITHIN {show_interval(within)}"
+        case Merge(sources=sources):
+            return f"{len(sources)} inputs by rowtime" if len(sources) > 1 else "partitions by rowtime"
+        case GroupByPeriod(input=below, period=period, keys=keys, aggregates=aggregates):
+            terms = [_period(period), *(below.row_type[key].name for key in keys)]
+            calls = [show_aggregate(call, below.row_type) for call in aggregates]
+            return f"{', '.join(calls) or 'no aggregate'} by {', '.join(terms)}"
+        case KeyedTable(key=key, row_type=row_type):
+            names = ", ".join(row_type[index].name for index in key)
+            return f"primary key ({names})" if key else "no primary key"
+        case AsOfJoin(table=table, stream=stream, kind=kind):
+            on = " AND ".join(
+                f"{stream.row_type[left].name} = {table.row_type[right].name}"
+                for left, right in zip(node.stream_key, node.table_key, strict=True)
+            )
+            return f"{kind.value}, table as of the stream's ROWTIME, on {on}"
+
+
+def _period(period: Period) -> str:
+    if period.edge is PeriodEdge.EXACT:
+        return "ROWTIME"
+    if period.unit is not None:
+        return f"{period.edge.value}(ROWTIME TO {period.unit.value})"
+    return f"STEP(ROWTIME BY {show_interval(period.step_ms or 0)})"

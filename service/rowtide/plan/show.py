@@ -1,0 +1,119 @@
+"""Typed expressions as SQL text, for EXPLAIN."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.rows.types import Kind, RowType, Type
+
+_PRECEDENCE = {
+    "OR": 1,
+    "AND": 2,
+    "NOT": 3,
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "LIKE", "IS NULL"), 4),
+    **dict.fromkeys(("+", "-", "||"), 5),
+    **dict.fromkeys(("*", "/", "%"), 6),
+}
+_ATOM = 7
+_UNITS_MS = (("DAY", 86_400_000), ("HOUR", 3_600_000), ("MINUTE", 60_000), ("SECOND", 1_000))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def show(expr: Expr, row_type: RowType) -> str:
+    """Give an expression over rows of ``row_type`` as text."""
+    return _show(expr, row_type)[0]
+
+
+def show_aggregate(call: AggregateCall, row_type: RowType) -> str:
+    """Give an aggregate over rows of ``row_type`` as text."""
+    inner = "*" if call.argument is None else show(call.argument, row_type)
+    text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{inner})"
+    if call.condition is not None:
+        text += f" FILTER (WHERE {show(call.condition, row_type)})"
+    return text
+
+
+def show_interval(milliseconds: int) -> str:
+    """Give a length of time as an INTERVAL, in the largest unit that fits."""
+    for unit, length in _UNITS_MS:
+        if milliseconds and milliseconds % length == 0:
+            return f"INTERVAL '{milliseconds // length}' {unit}"
+    seconds, rest = divmod(abs(milliseconds), 1_000)
+    sign = "-" if milliseconds < 0 else ""
+    return f"INTERVAL '{sign}{seconds}{f'.{rest:03}' if rest else ''}' SECOND"
+
+
+def _show(expr: Expr, row_type: RowType) -> tuple[str, int]:
+    """Give the text, and how tightly it binds."""
+    match expr:
+        case RowtimeRef():
+            return "ROWTIME", _ATOM
+        case FieldRef(index=index):
+            return row_type[index].name, _ATOM
+        case Literal(value=value, type=of):
+            return _literal(value, of), _ATOM
+        case Call():
+            return _call(expr, row_type)
+
+
+def _call(call: Call, row_type: RowType) -> tuple[str, int]:
+    texts = [show(arg, row_type) for arg in call.args]
+    match call.function, texts:
+        case "CAST", (operand,):
+            return f"CAST({operand} AS {call.type})", _ATOM
+        case ("FLOOR_TO" | "CEIL_TO") as name, (operand, _):
+            return f"{name[:-3]}({operand} TO {_text_of(call.args[1])})", _ATOM
+        case "STEP", (operand, length):
+            return f"STEP({operand} BY {length})", _ATOM
+        case "EXTRACT", (_, operand):
+            return f"EXTRACT({_text_of(call.args[0])} FROM {operand})", _ATOM
+        case "CASE", _:
+            branches = "".join(
+                f" WHEN {condition} THEN {value}"
+                for condition, value in zip(texts[:-1:2], texts[1:-1:2], strict=True)
+            )
+            return f"CASE{branches} ELSE {texts[-1]} END", _ATOM
+        case "NOT", _:
+            return f"NOT {_tight(call.args[0], row_type, 4)}", 3
+        case "IS NULL", _:
+            return f"{_tight(call.args[0], row_type, 5)} IS NULL", 4
+    level = _PRECEDENCE.get(call.function)
+    if level is None or len(texts) < 2:
+        return f"{call.function}({', '.join(texts)})", _ATOM
+    first = _tight(call.args[0], row_type, level if level != 4 else 5)
+    rest = [_tight(arg, row_type, level if level < 3 else level + 1) for arg in call.args[1:]]
+    return f" {call.function} ".join([first, *rest]), level
+
+
+def _tight(expr: Expr, row_type: RowType, least: int) -> str:
+    """Give the text, in parentheses where it binds less tightly than ``least``."""
+    text, level = _show(expr, row_type)
+    return text if level >= least else f"({text})"
+
+
+def _text_of(expr: Expr) -> str:
+    return str(expr.value) if isinstance(expr, Literal) else "?"
+
+
+def _literal(value: object, of: Type) -> str:
+    if value is None:
+        return f"CAST(NULL AS {of})"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, int):
+        match of.kind:
+            case Kind.INTERVAL_DAY:
+                return show_interval(value)
+            case Kind.INTERVAL_MONTH:
+                return f"INTERVAL '{value}' MONTH"
+            case Kind.TIMESTAMP:
+                moment = _EPOCH + timedelta(milliseconds=value)
+                return f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}.{value % 1_000:03}'"
+            case Kind.DATE:
+                return f"DATE '{_EPOCH + timedelta(days=value):%Y-%m-%d}'"
+            case Kind.TIME:
+                return f"TIME '{_EPOCH + timedelta(milliseconds=value):%H:%M:%S}.{value % 1_000:03}'"
+    return str(value)

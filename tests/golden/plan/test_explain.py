@@ -1,0 +1,45 @@
+"""What EXPLAIN shows for a pipeline with one node of every kind, word for word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rowtide.plan.explain import explain
+from rowtide.sql.pipeline import Session
+
+GOLDEN = Path(__file__).with_name("explain.txt")
+PIPELINE = """
+CREATE SERVER broker FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'b:9092');
+CREATE FOREIGN STREAM f (at TIMESTAMP, k VARCHAR(4), n INTEGER) SERVER broker OPTIONS (topic 'f');
+CREATE STREAM s (at TIMESTAMP, k VARCHAR(4), n INTEGER);
+CREATE TABLE t (k VARCHAR(4) PRIMARY KEY, low INTEGER);
+INSERT INTO t VALUES ('a', 1), ('b', 2);
+CREATE VIEW timed AS SELECT STREAM at AS ROWTIME, * FROM f WHERE NOT (n > 1 AND k IS NULL OR n IN (3, 4))
+  ORDER BY at WITHIN INTERVAL '90' SECOND;
+CREATE VIEW hourly AS
+  SELECT STREAM FLOOR(ROWTIME TO HOUR) AS ROWTIME, k, COUNT(*) AS c, SUM(DISTINCT n * 2) + 1 AS total
+  FROM (SELECT STREAM * FROM timed UNION ALL SELECT STREAM * FROM s) AS b
+  GROUP BY FLOOR(ROWTIME TO HOUR), k HAVING COUNT(*) > 1;
+CREATE VIEW joined AS
+  SELECT STREAM ROWTIME AS came, CASE WHEN x.n > t.low THEN 'high' ELSE 'low' END AS level,
+    (x.n + 1) * 2 - (3 - x.n) AS m, EXTRACT(HOUR FROM x.at) AS h, STEP(x.at BY INTERVAL '5' MINUTE) AS b
+  FROM timed AS x LEFT JOIN t ON x.k = t.k;
+"""
+
+
+def shown() -> str:
+    """Give the last stage of every view."""
+    session = Session()
+    session.feed(PIPELINE)
+    text = ""
+    for name, node in session.stages[-1].relations:
+        text += f"{name}:\n" + "".join(f"  {line}\n" for line in explain(node).lines())
+    return text
+
+
+def test_every_kind_of_node_is_explained(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--rewrite"):
+        GOLDEN.write_text(shown(), encoding="utf-8")
+    assert shown() == GOLDEN.read_text(encoding="utf-8")

@@ -1,0 +1,99 @@
+"""``rowtide check`` and ``rowtide explain``: what they show, and with what code they leave."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from rowtide.cli.main import app
+
+PIPELINE = """\
+CREATE SERVER broker FOREIGN DATA WRAPPER KAFKA
+  OPTIONS (bootstrap_servers 'b:9092', "sasl.password" 'hunter2');
+CREATE SERVER db FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'postgresql://joe:hunter2@h/db');
+CREATE SERVER other FOREIGN DATA WRAPPER ELSEWHERE OPTIONS (address 'http://joe:hunter2@h/x');
+CREATE FOREIGN STREAM orders (kind VARCHAR(4), price INTEGER) SERVER broker OPTIONS (topic 'orders');
+CREATE TABLE names (kind VARCHAR(4) PRIMARY KEY, name VARCHAR(20));
+CREATE FOREIGN STREAM changes (kind VARCHAR(4), name VARCHAR(20)) SERVER broker OPTIONS (topic 'names');
+CREATE PUMP fill AS INSERT INTO names SELECT STREAM * FROM changes;
+CREATE VIEW named AS SELECT STREAM n.name, o.price FROM orders AS o JOIN names AS n ON o.kind = n.kind;
+CREATE FOREIGN TABLE result (name VARCHAR(20), price INTEGER) SERVER db;
+CREATE PUMP p AS INSERT INTO result SELECT STREAM * FROM named;
+"""
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Path:
+    path = tmp_path / "pipeline.sql"
+    path.write_text(PIPELINE, encoding="utf-8")
+    return path
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def test_check_lists_what_is_defined_and_warns_of_a_table_that_may_be_silent(pipeline: Path) -> None:
+    result = run("check", pipeline)
+    assert result.exit_code == 0
+    assert "foreign stream ORDERS (KIND VARCHAR(4), PRICE INTEGER)\n" in result.output
+    assert "pump FILL into NAMES\n" in result.output
+    assert 'warning: NAMED: rows wait for table "NAMES", and so for "CHANGES"' in result.output
+    assert result.output.endswith("is accepted.\n")
+
+
+@pytest.mark.parametrize("flag", [(), ("--json",)])
+def test_no_secret_is_shown(pipeline: Path, flag: tuple[str, ...]) -> None:
+    for command in ("check", "explain"):
+        assert "hunter2" not in run(command, pipeline, *flag).output
+    assert "***" in run("check", pipeline, *flag).output
+
+
+def test_check_gives_its_findings_to_a_program(pipeline: Path) -> None:
+    found = json.loads(run("check", pipeline, "--json").output)
+    assert found["ok"] is True
+    assert {"name": "P", "target": "RESULT"} in found["pumps"]
+    assert {each["name"]: each["kind"] for each in found["relations"]}["NAMES"] == "table"
+
+
+def test_a_refused_pipeline_is_shown_with_its_place_and_leaves_with_2(pipeline: Path) -> None:
+    pipeline.write_text(PIPELINE.replace("o.price FROM", "o.prise FROM"), encoding="utf-8")
+    result = run("check", pipeline)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f'{pipeline}:9:46: error: column "PRISE" of "O" does not exist\n')
+    assert result.stderr.endswith('hint: Did you mean "PRICE"?\n')
+    assert isinstance(run("--debug", "check", pipeline).exception, Exception)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    result = run("check", tmp_path / "none.sql")
+    assert result.exit_code == 2
+    assert "none.sql" in result.stderr
+
+
+def test_explain_shows_every_pump_after_every_stage(pipeline: Path) -> None:
+    result = run("explain", pipeline)
+    assert result.exit_code == 0
+    stages = result.output.split("-- ")[1:]
+    assert [stage.splitlines()[0] for stage in stages] == [
+        "as written",
+        "with pumps connected",
+        "with judges and merges",
+    ]
+    assert "TableSource NAMES" in stages[0]
+    assert "TableSource NAMES" not in stages[1]
+    assert "Sort" not in stages[1]
+    assert "Merge CHANGES: partitions by rowtime" in stages[2]
+
+
+def test_explain_shows_one_relation_named_as_in_sql(pipeline: Path) -> None:
+    found = json.loads(run("explain", pipeline, "named", "--json").output)
+    named = found["with judges and merges"]["NAMED"]
+    assert (named["node"], named["detail"]) == ("Project", "NAME, PRICE")
+    assert named["inputs"][0]["node"] == "AsOfJoin"
+    missing = run("explain", pipeline, "namd")
+    assert missing.exit_code == 2
+    assert 'hint: Did you mean "NAMED"?' in missing.stderr
