@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from rowtide.checkpoint.ledger import ErrorRow, KeptSnapshot, Record, Standing
 from rowtide.errors import FaultError, SupersededError
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import State
@@ -30,12 +31,10 @@ from rowtide.plan.plan import ForeignStream, ForeignTable, Plan, Pump, Server
 from rowtide.rows.types import BIGINT, TIMESTAMP, VARCHAR, Field, RowType
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
 from rowtide.runtime.crashpoints import NoCrash
-from rowtide.runtime.deadletters import ErrorRow
-from rowtide.runtime.ledger import KeptSnapshot, Record, Standing
 from rowtide.runtime.live import Pace
 from rowtide.runtime.service import Equipment
 from rowtide_connectors.api import Messages, OffsetRange, TargetTable
-from rowtide_connectors.errors import GoneError, UnavailableError
+from rowtide_connectors.errors import GoneError, RefusedRowError, UnavailableError
 
 
 class VirtualClock:
@@ -164,14 +163,24 @@ class Contents:
 
 
 class MemoryTransaction:
-    def __init__(self, contents: Contents) -> None:
+    def __init__(
+        self, contents: Contents, refuses: Callable[[str, tuple[object, ...]], bool] = lambda *_: False
+    ) -> None:
         self.connection = contents
+        self._refuses = refuses
+
+    def _rows(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> list[tuple[object, ...]]:
+        rows = list(zip(*columns.values(), strict=True))
+        for index, row in enumerate(rows):
+            if self._refuses(table.name, row):
+                raise RefusedRowError("it is refused", table=table.name, index=index)
+        return rows
 
     def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         rows = self.connection.tables.setdefault(table.name, {})
         keys = list(zip(*(columns[name] for name in table.key), strict=True))
         assert len(set(keys)) == len(keys)
-        rows.update(zip(keys, zip(*columns.values(), strict=True), strict=True))
+        rows.update(zip(keys, self._rows(table, columns), strict=True))
 
     def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
         rows = self.connection.tables.setdefault(table.name, {})
@@ -179,7 +188,7 @@ class MemoryTransaction:
             rows.pop(key, None)
 
     def append(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
-        self.connection.appended.setdefault(table.name, []).extend(zip(*columns.values(), strict=True))
+        self.connection.appended.setdefault(table.name, []).extend(self._rows(table, columns))
 
 
 class MemoryDatabase:
@@ -188,13 +197,14 @@ class MemoryDatabase:
     def __init__(self) -> None:
         self.contents = Contents()
         self.prepared: list[str] = []
+        self.refuses: Callable[[str, tuple[object, ...]], bool] = lambda _table, _row: False
         self.before: Callable[[str], None] = lambda _step: None
 
     @contextmanager
     def begin(self) -> Iterator[MemoryTransaction]:
         self.before("begin")
         staged = self.contents.copied()
-        yield MemoryTransaction(staged)
+        yield MemoryTransaction(staged, self.refuses)
         self.before("commit")
         self.contents = staged
         self.before("committed")

@@ -22,9 +22,11 @@ import pyarrow as pa
 import pyarrow.dataset
 import structlog
 
+from rowtide.checkpoint.ledger import KeptSnapshot, Standing
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import StatementError
 from rowtide.operators.contract import Fault
+from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, ForeignTable
 from rowtide.rows.tray import OPCODE, Tray
 from rowtide.rowtime.bound import EARLIEST, Bound
@@ -33,7 +35,6 @@ from rowtide.runtime.commit import Committer
 from rowtide.runtime.deadletters import RecentMessages
 from rowtide.runtime.digest import dumped, plan_digests
 from rowtide.runtime.intake import ExplicitBound, deliver
-from rowtide.runtime.ledger import KeptSnapshot, Standing
 from rowtide.runtime.output import TableOutput, Writes, target_table
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.service import Equipment
@@ -126,7 +127,7 @@ def backfill(
     record = database.call(lambda: equipment.ledger.claim(dumped(plan_digests(equipment.plan)), holder))
     _log.info("backfill", pipeline=equipment.name, epoch=record.epoch, cut=end)
     streams = {stream.name: stream for stream in equipment.plan.foreign_streams}
-    outputs = {pump.name: pump.node for pump in equipment.plan.pumps}
+    outputs = table_nodes(equipment.plan)
     partitions = {name: sorted(held) for name, held in begin.items()}
     run = SparkRun(session, Definition(outputs, partitions), staging, MessageIntake(streams))
     messages = {name: frames(streams[name], begin[name], end[name]) for name in equipment.sources}
@@ -244,11 +245,10 @@ class _FoldedTables:
         self._tables = tables
         self._paths: dict[str, str] = {}
         for table in tables.values():
-            pumps = [pump.name for pump in equipment.plan.pumps if pump.target == table.name]
-            if pumps:
+            if any(pump.target == table.name for pump in equipment.plan.pumps):
                 path = f"{staging}/table-{len(self._paths)}"
                 self._paths[table.name] = path
-                self.faults += run.fold(pumps, table.row_type, table.key, TableFold(table), path)
+                self.faults += run.fold([table.name], table.row_type, table.key, TableFold(table), path)
 
     def __iter__(self) -> Iterator[Writes]:
         for name, path in self._paths.items():

@@ -12,12 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
+from rowtide.checkpoint.ledger import Place
 from rowtide.clock import Clock
 from rowtide.plan.nodes import Node, Source
 from rowtide.plan.plan import Pump
 from rowtide.rowtime.bound import EARLIEST
 from rowtide.runtime.inbox import Inbox
-from rowtide.runtime.ledger import Place
 from rowtide.runtime.work import Work
 
 MAX_HELD_ROWS = 2_000_000

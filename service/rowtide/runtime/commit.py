@@ -9,14 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing
 from rowtide.errors import FaultError, SupersededError
+from rowtide.operators.contract import Fault
 from rowtide.runtime.crashpoints import CrashPoints
-from rowtide.runtime.deadletters import ErrorRow, Place, RecentMessages, error_rows
-from rowtide.runtime.ledger import Ledger, Record, Standing
+from rowtide.runtime.deadletters import RecentMessages, error_rows
+from rowtide.runtime.output import RefusedWriteError
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.work import Cut
 from rowtide_connectors.api import Database, Source
 from rowtide_connectors.errors import UnavailableError
+
+
+class _RefusedError(Exception):
+    """The database refused a row of the cut's writes number ``at``."""
+
+    def __init__(self, at: int, row: RefusedWriteError) -> None:
+        super().__init__(row.why)
+        self.at = at
+        self.row = row
 
 
 class Committer:
@@ -72,14 +83,9 @@ class Committer:
           TransientError: the database is down and waiting is not wanted.
           StoppedError: the service was told to stop while the database was down.
         """
-        self._crash_points.reach("commit.before_fetch")
-        errors = error_rows(
-            cut.faults,
-            source_of=self._source_of,
-            topics=self._topics,
-            recent=recent,
-            fetch=self._fetch,
-        )
+        faults = list(cut.faults)
+        refusals: dict[int, list[int]] = {}
+        errors = self._error_rows(faults, recent)
         uncertain = False
 
         def attempt() -> None:
@@ -87,15 +93,32 @@ class Committer:
             if uncertain and self._has_happened():
                 return
             try:
-                self._write(cut, errors)
+                self._write(cut, refusals, errors)
             except UnavailableError:
                 uncertain = True
                 raise
 
-        self._retry.call(attempt)
+        while True:
+            try:
+                self._retry.call(attempt)
+                break
+            except _RefusedError as refused:
+                # The database decides last of a row's fate; the others are tried again without it.
+                refusals.setdefault(refused.at, []).append(refused.row.index)
+                account = refused.row.writes.account
+                account.done -= 1
+                account.rejected += 1
+                faults.append(refused.row.fault())
+                errors = self._error_rows(faults, recent)
         self._commits += 1
         self._crash_points.reach("commit.after_settled")
         return errors
+
+    def _error_rows(self, faults: Sequence[Fault], recent: RecentMessages) -> Sequence[ErrorRow]:
+        self._crash_points.reach("commit.before_fetch")
+        return error_rows(
+            faults, source_of=self._source_of, topics=self._topics, recent=recent, fetch=self._fetch
+        )
 
     def commit_start(self, standings: Sequence[Standing]) -> None:
         """Commit where a new pipeline begins.
@@ -105,15 +128,21 @@ class Committer:
         """
         self.commit(Cut((), (), tuple(standings), None, 0), RecentMessages())
 
-    def _write(self, cut: Cut, errors: Sequence[ErrorRow]) -> None:
+    def _write(self, cut: Cut, refusals: Mapping[int, Sequence[int]], errors: Sequence[ErrorRow]) -> None:
         reach = self._crash_points.reach
         reach("commit.before_begin")
         with self._database.begin() as transaction:
             reach("commit.after_begin")
             self._ledger.fence(transaction, epoch=self._epoch, commits=self._commits)
             reach("commit.after_fence")
-            for writes in cut.writes:
-                writes.apply(transaction)
+            for at, given in enumerate(cut.writes):
+                writes = given
+                for index in refusals.get(at, ()):
+                    writes = writes.without(index)
+                try:
+                    writes.apply(transaction)
+                except RefusedWriteError as error:
+                    raise _RefusedError(at, error) from error
             reach("commit.after_tables")
             if errors:
                 self._ledger.write_errors(transaction, self._epoch, errors)

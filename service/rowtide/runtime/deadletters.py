@@ -8,35 +8,13 @@ commit, else by fetching its offset from the source.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from rowtide.checkpoint.ledger import ErrorRow, Place
 from rowtide.flow.flow import in_input_order
 from rowtide.operators.contract import Fault
 from rowtide_connectors.api import Messages
-
-Place = tuple[str, int]
-"""A partition: foreign stream and number."""
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorRow:
-    """One row of the error stream (sql-decisions 22). Times are ms since the epoch, UTC.
-
-    ``topic``, ``partition``, ``offset`` and ``raw`` are None where an operator had made the row, and
-    ``raw`` also where the log no longer holds the message. ``reason`` begins with its ``Reason``.
-    """
-
-    kind: str
-    relation: str
-    reason: str
-    topic: str | None
-    partition: int | None
-    offset: int | None
-    rowtime: int | None
-    bound: int | None
-    raw: bytes | None
 
 
 class RecentMessages:

@@ -10,13 +10,15 @@ counter: its offset), an explicit bound, or a fault; none is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from rowtide.checkpoint.ledger import Place
+from rowtide.clock import Clock
 from rowtide.codec.contract import Decoder
-from rowtide.errors import Reason
+from rowtide.errors import Reason, StatementError
 from rowtide.operators.contract import Fault
 from rowtide.plan.plan import ForeignStream
 from rowtide.rows.tray import Tray
@@ -30,6 +32,8 @@ STRICT_HEADER = "rowtide.strict"
 
 POLL_MESSAGES = 10_000
 """Messages of one poll at most: trays of about this size are best under load."""
+LOOK_UP_S = 15.0
+"""How often the ends of partitions are looked up: lag that is older is no lag to act on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,10 @@ class Intake:
     channel: Channel
     positions: dict[int, int]
     crash_points: CrashPoints
+    clock: Clock
+    looked_up: Callable[[Mapping[Place, int]], None]
+    """Told the ends of the partitions, now and then."""
+    _look_again: float = float("-inf")
     _reader: Reader | None = None
     _paused: frozenset[int] = field(default_factory=frozenset)
 
@@ -136,6 +144,7 @@ class Intake:
 
         Raises:
           UnavailableError, GoneError: as ``Reader.poll``.
+          StatementError: the topic has got new partitions.
         """
         self.crash_points.reach("intake.before_poll")
         try:
@@ -146,6 +155,7 @@ class Intake:
                 self._reader.pause(sorted(paused - self._paused))
                 self._reader.resume(sorted(self._paused - paused))
                 self._paused = paused
+            self._look_up()
             polled = self._reader.poll(POLL_MESSAGES, timeout_s)
         except BaseException:
             self.close()
@@ -158,11 +168,32 @@ class Intake:
         self.crash_points.reach("intake.after_decode")
         return deliveries
 
+    def _look_up(self) -> None:
+        """Look up, now and then, how far the partitions reach and whether there are new ones."""
+        if self.clock.monotonic() < self._look_again:
+            return
+        self._look_again = self.clock.monotonic() + LOOK_UP_S
+        ranges = self.channel.source.ranges()
+        relation = self.channel.relation
+        if new := sorted(set(ranges) - set(self.channel.origins)):
+            raise new_partitions_error(self.channel.source.topic, new, len(self.channel.origins))
+        self.looked_up({(relation, partition): held.end for partition, held in ranges.items()})
+
     def close(self) -> None:
         """Close the reader; a later poll opens another one."""
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
+
+
+def new_partitions_error(topic: str, new: Sequence[int], known: int) -> StatementError:
+    """Give the refusal of partitions that were not there when the pipeline was started."""
+    return StatementError(
+        f'topic "{topic}" has new partitions {", ".join(map(str, new))}: '
+        f"the pipeline was started with {known}",
+        hint="Adding partitions to a running pipeline is not supported yet: drop its checkpoint and "
+        "its tables and start it anew.",
+    )
 
 
 def cut(delivery: Delivery, channel: Channel, offset: int) -> Delivery | None:

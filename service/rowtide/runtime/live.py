@@ -9,17 +9,17 @@ off and returns.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from rowtide.checkpoint.ledger import ErrorRow, Place
 from rowtide.clock import Clock
 from rowtide.runtime.backpressure import Backpressure
 from rowtide.runtime.commit import Committer
 from rowtide.runtime.crashpoints import CrashPoints
 from rowtide.runtime.inbox import Inbox
 from rowtide.runtime.intake import Delivery
-from rowtide.runtime.ledger import Place
 from rowtide.runtime.work import Cut, Work
 
 MAX_GATHERED_ROWS = 500_000
@@ -43,20 +43,32 @@ class Pace:
 class Observer(Protocol):
     """What is told of the loop's progress: metrics, status pages, tests. It may not raise."""
 
+    def recovered(self, work: Work, seconds: float) -> None:
+        """Take note that the flow stands at the committed positions; that took ``seconds``."""
+
     def entered(self, delivery: Delivery) -> None:
         """Take note that a delivery was let into the flow."""
 
-    def committed(self, work: Work, cut: Cut, seconds: float) -> None:
-        """Take note of a commit that took ``seconds``."""
+    def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
+        """Take note of a commit that took ``seconds``, and of its error rows."""
+
+    def looked_up(self, topics: Mapping[str, str], ends: Mapping[Place, int]) -> None:
+        """Take note of the ends of partitions; called by reading threads."""
 
 
 class Unobserved:
     """Nobody looks."""
 
+    def recovered(self, work: Work, seconds: float) -> None:
+        """Go on."""
+
     def entered(self, delivery: Delivery) -> None:
         """Go on."""
 
-    def committed(self, work: Work, cut: Cut, seconds: float) -> None:
+    def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
+        """Go on."""
+
+    def looked_up(self, topics: Mapping[str, str], ends: Mapping[Place, int]) -> None:
         """Go on."""
 
 
@@ -133,7 +145,7 @@ class Live:
         """Commit everything worked off so far."""
         began = self._clock.monotonic()
         cut = self._work.cut(with_snapshot=self._is_snapshot_due(began))
-        self._committer.commit(cut, self._work.recent)
+        errors = self._committer.commit(cut, self._work.recent)
         self._work.recent.forget()
         now = self._clock.monotonic()
         self._last_commit = now
@@ -141,7 +153,7 @@ class Live:
         if cut.snapshot is not None:
             self._last_snapshot = now
             self._since_snapshot = 0
-        self._observer.committed(self._work, cut, now - began)
+        self._observer.committed(self._work, cut, errors, now - began)
 
     def _has_reached_all(self) -> bool:
         return not self._waiting and len(self._reached()) == len(self._until)

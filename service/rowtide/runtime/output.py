@@ -2,47 +2,97 @@
 
 The table of a commit shows what it would show had every rowop been written
 alone: of the rowops on one key only the last matters. A table without PRIMARY
-KEY takes every INSERT and no DELETE.
+KEY takes every INSERT and no DELETE. A row that the database itself refuses
+becomes a fault too, and the others are folded anew without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rowtide.errors import FaultError, Reason
 from rowtide.operators.contract import Account, Fault
 from rowtide.plan.plan import ForeignTable
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.column import Column, Indices, Mask
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind, Type
+from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind
 from rowtide_connectors.api import TableColumn, TargetTable, Transaction
+from rowtide_connectors.errors import RefusedRowError
 
-_EPOCH = datetime(1970, 1, 1)
-_EPOCH_ORDINAL = _EPOCH.toordinal()
+_Write = Callable[[TargetTable, Mapping[str, Sequence[object]]], None]
 
 
-@dataclass(frozen=True, slots=True)
+class RefusedWriteError(Exception):
+    """The database refused the row at ``index`` of ``writes``; the transaction is rolled back."""
+
+    def __init__(self, writes: Writes, index: int, why: str) -> None:
+        super().__init__(why)
+        self.writes = writes
+        self.index = index
+        self.why = why
+
+    def fault(self) -> Fault:
+        """Give the row's fault."""
+        (row,) = self.writes.tray.slice(self.index, self.index + 1).rows()
+        return Fault(
+            self.writes.name, Reason.CONSTRAINT, self.why, row.rowtime, row.origin, row.counter, row.row
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Writes:
-    """The writes of one commit to one table; ``rows`` and ``deleted`` are disjoint in their keys."""
+    """The rowops of one commit on one table, in order, not yet folded."""
 
-    table: TargetTable
-    rows: dict[str, list[object]]
-    deleted: dict[str, list[object]]
+    name: str
+    target: TargetTable
+    tray: Tray
+    account: Account
+    """The table's account, which a refused row changes."""
+
+    def without(self, index: int) -> Writes:
+        """Give the writes without the row at ``index``."""
+        others = np.ones(len(self.tray), dtype=np.bool_)
+        others[index] = False
+        return replace(self, tray=self.tray.where(others))
+
+    def folded(self) -> Tray:
+        """Give the last rowop of each key; of a table without key, all."""
+        return self.tray.take(self._last()) if self.target.key else self.tray
 
     def apply(self, transaction: Transaction) -> None:
-        """Do the writes; the transaction commits them or not."""
-        if any(self.deleted.values()):
-            transaction.delete(self.table, self.deleted)
-        if any(self.rows.values()):
-            if self.table.key:
-                transaction.upsert(self.table, self.rows)
-            else:
-                transaction.append(self.table, self.rows)
+        """Do the writes; the transaction commits them or not.
+
+        Raises:
+          RefusedWriteError: the database does not take a row.
+        """
+        if not self.target.key:
+            self._write(transaction.append, np.arange(len(self.tray), dtype=np.int64), self.target.columns)
+            return
+        last = self._last()
+        gone = self.tray.opcode[last] == Opcode.DELETE
+        key = [column for column in self.target.columns if column.name in self.target.key]
+        self._write(transaction.delete, last[gone], key)
+        self._write(transaction.upsert, last[~gone], self.target.columns)
+
+    def _last(self) -> Indices:
+        key = [self.tray.row_type.index(name) for name in self.target.key]
+        return _last_of_each([self.tray.columns[index] for index in key])
+
+    def _write(self, write: _Write, indices: Indices, columns: Sequence[TableColumn]) -> None:
+        if not len(indices):
+            return
+        chosen = self.tray if len(indices) == len(self.tray) else self.tray.take(indices)
+        values = {
+            column.name: chosen.columns[self.tray.row_type.index(column.name)].to_list() for column in columns
+        }
+        try:
+            write(self.target, values)
+        except RefusedRowError as error:
+            raise RefusedWriteError(self, int(indices[error.index]), error.message) from error
 
 
 class TableOutput:
@@ -84,35 +134,19 @@ class TableOutput:
         self.account.rejected += len(faults)
         return faults
 
-    def fold(self) -> Tray | None:
-        """Give what has gathered, of each key the last rowop, and begin anew; None where nothing has."""
+    def take(self) -> Writes | None:
+        """Give what has gathered and begin anew; None where nothing has."""
         if not self._trays:
             return None
         tray = Tray.concat(self._trays)
         self._trays = []
         self._gathered = 0
-        if self._table.key:
-            tray = tray.take(_last_of_each([tray.columns[index] for index in self._table.key]))
-        return tray
+        return Writes(self._table.name, self.target, tray, self.account)
 
-    def take(self) -> Writes | None:
-        """Give what has gathered, folded, as writes, and begin anew; None where nothing has."""
-        tray = self.fold()
-        if tray is None:
-            return None
-        deleted: dict[str, list[object]] = {}
-        if self._table.key:
-            gone = tray.opcode == Opcode.DELETE
-            if gone.any():
-                lost = tray.where(gone)
-                tray = tray.where(~gone)
-                names = self._table.row_type.names
-                deleted = {names[index]: native(lost.columns[index]) for index in self._table.key}
-        rows = {
-            field.name: native(column)
-            for field, column in zip(self._table.row_type, tray.columns, strict=True)
-        }
-        return Writes(self.target, rows, deleted)
+    def fold(self) -> Tray | None:
+        """Give what has gathered, of each key the last rowop, and begin anew; None where nothing has."""
+        writes = self.take()
+        return None if writes is None else writes.folded()
 
     def _misfits(self, tray: Tray) -> dict[int, Mask]:
         """Tell, by field, which rows the table cannot take; a DELETE needs its key only."""
@@ -149,72 +183,18 @@ class TableOutput:
 
 def target_table(table: ForeignTable) -> TargetTable:
     """Give a foreign table as connectors see it."""
-    options = dict(table.options)
     return TargetTable(
-        name=options.get("table_name", table.name),
+        name=table.name,
         columns=tuple(
             TableColumn(field.name, str(field.type), field.nullable and index not in table.key)
             for index, field in enumerate(table.row_type)
         ),
         key=tuple(table.row_type[index].name for index in table.key),
-        options=options,
+        options=dict(table.options),
     )
 
 
-def native(column: Column) -> list[object]:
-    """Give a column's values as databases take them: dates and times as ``datetime`` (without zone, UTC)."""
-    convert = _NATIVE.get(column.type.kind)
-    values = column.to_list()
-    if convert is None:
-        return values
-    return [None if value is None else convert(value) for value in values]
-
-
-def from_native(kind: Type, value: object) -> object:
-    """Give a value that a database gave in row form: the inverse of ``native``."""
-    match value:
-        case datetime():
-            plain = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
-            return (plain - _EPOCH) // timedelta(milliseconds=1)
-        case date():
-            return value.toordinal() - _EPOCH_ORDINAL
-        case time():
-            return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
-        case timedelta():
-            return value // timedelta(milliseconds=1)
-        case memoryview() | bytearray():
-            return bytes(value)
-        case int() if kind.kind is Kind.BOOLEAN:
-            return bool(value)
-        case _:
-            return value
-
-
-def _timestamp(value: object) -> object:
-    return _EPOCH + timedelta(milliseconds=value)  # type: ignore[arg-type]
-
-
-def _date(value: object) -> object:
-    return date.fromordinal(_EPOCH_ORDINAL + value)  # type: ignore[operator]
-
-
-def _time(value: object) -> object:
-    return (_EPOCH + timedelta(milliseconds=value)).time()  # type: ignore[arg-type]
-
-
-def _interval(value: object) -> object:
-    return timedelta(milliseconds=value)  # type: ignore[arg-type]
-
-
-_NATIVE: dict[Kind, Callable[[object], object]] = {
-    Kind.TIMESTAMP: _timestamp,
-    Kind.DATE: _date,
-    Kind.TIME: _time,
-    Kind.INTERVAL_DAY: _interval,
-}
-
-
-def _last_of_each(keys: Sequence[Column]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _last_of_each(keys: Sequence[Column]) -> Indices:
     """Give the position of the last row of each key, in order of the rows."""
     listed: Sequence[object]
     if len(keys) == 1:

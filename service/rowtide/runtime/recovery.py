@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from rowtide.checkpoint.ledger import KeptSnapshot, Place, Record
 from rowtide.errors import StatementError
 from rowtide.runtime.crashpoints import CrashPoints
 from rowtide.runtime.inbox import Inbox
-from rowtide.runtime.intake import Channel, cut
-from rowtide.runtime.ledger import KeptSnapshot, Place, Record
+from rowtide.runtime.intake import Channel, cut, new_partitions_error
 from rowtide.runtime.work import Work
 from rowtide_connectors.api import OffsetRange
 
@@ -61,12 +61,7 @@ def check_ranges(
         known = {partition for name, partition in committed if name == relation}
         topic = next(held.topic for held in committed.values() if held.relation == relation)
         if new := sorted(set(partitions) - known):
-            raise StatementError(
-                f'topic "{topic}" has new partitions {_listed(new)}: '
-                f"the pipeline was started with {len(known)}",
-                hint="Adding partitions to a running pipeline is not supported yet: drop its checkpoint and "
-                "its tables and start it anew.",
-            )
+            raise new_partitions_error(topic, new, len(known))
         for partition, held in sorted(partitions.items()):
             standing = committed[relation, partition]
             first = begin[relation, partition]

@@ -10,16 +10,18 @@ from __future__ import annotations
 import os
 import random
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import structlog
 
+from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing
 from rowtide.clock import Clock
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
+from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.backpressure import MAX_HELD_ROWS, Backpressure
 from rowtide.runtime.begin import At, Begin, Edge, first_offsets
@@ -28,7 +30,6 @@ from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.digest import differences, dumped, plan_digests
 from rowtide.runtime.inbox import DirectInbox, Inbox, ThreadedInbox
 from rowtide.runtime.intake import Channel, Intake
-from rowtide.runtime.ledger import Ledger, Place, Record, Standing
 from rowtide.runtime.live import Live, Observer, Pace, Unobserved
 from rowtide.runtime.output import target_table
 from rowtide.runtime.recovery import begin_of_replay, check_ranges, replay, usable
@@ -116,7 +117,7 @@ class Service:
             for relation, partitions in ranges.items()
             for partition, held in partitions.items()
         }
-        self.board.looked_up(ends)
+        self._note_ends(ends)
         _log.info("running", pipeline=equipment.name, epoch=record.epoch, commits=record.commits)
         try:
             live.run(ends if until_end else None)
@@ -186,13 +187,8 @@ class Service:
         equipment = self._equipment
         self.board.enter("recovering")
         partitions = {relation: sorted(held) for relation, held in ranges.items()}
-        flow = Flow({pump.name: pump.node for pump in equipment.plan.pumps}, partitions)
-        work = Work(
-            flow,
-            equipment.plan.pumps,
-            {table.name: table for table in equipment.plan.foreign_tables},
-            record.standings,
-        )
+        flow = Flow(table_nodes(equipment.plan), partitions)
+        work = Work(flow, equipment.plan.foreign_tables, record.standings)
         equipment.crash_points.reach("recovery.before_snapshot")
         snapshot = usable(self._database_retry.call(equipment.ledger.newest_snapshot), record)
         if snapshot is not None:
@@ -217,13 +213,15 @@ class Service:
             stopping=self._is_stopping,
         )
         equipment.crash_points.reach("recovery.after_replay")
+        seconds = equipment.clock.monotonic() - began
+        equipment.observer.recovered(work, seconds)
         _log.info(
             "recovered",
             pipeline=equipment.name,
             snapshot=snapshot is not None,
             replayed_messages=messages,
             held_rows=work.held(),
-            seconds=round(equipment.clock.monotonic() - began, 3),
+            seconds=round(seconds, 3),
         )
         return work, self._committer(record, flow.source_of)
 
@@ -252,7 +250,8 @@ class Service:
             own = {partition: offset for (name, partition), offset in positions.items() if name == relation}
             if own:
                 retry = self._retry(f'broker of "{relation}"', beats=not equipment.threads)
-                intakes.append((Intake(each, own, equipment.crash_points), retry))
+                intake = Intake(each, own, equipment.crash_points, equipment.clock, self._note_ends)
+                intakes.append((intake, retry))
         if equipment.threads:
             return ThreadedInbox(intakes)
         return DirectInbox(intakes, equipment.clock)
@@ -267,6 +266,12 @@ class Service:
             wait=equipment.wait,
             waiting=self._note_waiting if beats else self.board.waiting,
         )
+
+    def _note_ends(self, ends: Mapping[Place, int]) -> None:
+        """Note how far partitions reach: for lag; called by reading threads."""
+        self.board.looked_up(ends)
+        topics = {relation: source.topic for relation, source in self._equipment.sources.items()}
+        self._equipment.observer.looked_up(topics, ends)
 
     def _note_waiting(self, dependency: str, is_down: bool) -> None:
         """Note a wait of the main loop: it comes round while it waits."""
@@ -285,11 +290,13 @@ class _Watching:
         self._board = board
         self._next = observer
         self.entered = observer.entered
+        self.recovered = observer.recovered
+        self.looked_up = observer.looked_up
 
-    def committed(self, work: Work, cut: Cut, seconds: float) -> None:
+    def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
         """See ``Observer``."""
         self._board.committed(cut.standings, by_us=True)
-        self._next.committed(work, cut, seconds)
+        self._next.committed(work, cut, errors, seconds)
 
 
 def channel(stream: ForeignStream, source: Source, flow: Flow) -> Channel:

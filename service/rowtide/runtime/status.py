@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from rowtide.checkpoint.ledger import Place, Standing
 from rowtide.clock import Clock
-from rowtide.runtime.ledger import Place, Standing
 
 Phase = Literal["starting", "recovering", "running", "waiting", "stopping"]
 """starting: connecting; recovering: replaying up to the committed positions; running: recovered, every

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rowtide.checkpoint.ledger import KeptSnapshot, Place, Standing
 from rowtide.errors import BoundRegressionError, FaultError, Reason
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import Fault
-from rowtide.plan.plan import ForeignTable, Pump
+from rowtide.plan.plan import ForeignTable
 from rowtide.rowtime.bound import EARLIEST
 from rowtide.runtime.deadletters import RecentMessages
 from rowtide.runtime.intake import Delivery, ExplicitBound
-from rowtide.runtime.ledger import KeptSnapshot, Place, Standing
 from rowtide.runtime.output import TableOutput, Writes
 
 
@@ -58,29 +58,22 @@ class Work:
     """A flow between its sources and its tables.
 
     Args:
-      flow: the flow of the pumps, by pump name.
-      pumps: the pumps, in order; those into one table write to it in this order.
-      tables: the foreign tables by name.
+      flow: the flow of ``plan.outputs.table_nodes``: its outputs are foreign tables by name.
+      tables: the foreign tables.
       standings: where each partition stands as recorded; recovery moves the flow there.
     """
 
     def __init__(
         self,
         flow: Flow,
-        pumps: Sequence[Pump],
-        tables: Mapping[str, ForeignTable],
+        tables: Sequence[ForeignTable],
         standings: Sequence[Standing],
     ) -> None:
         self.flow = flow
         self.recent = RecentMessages()
-        self.outputs = {
-            name: TableOutput(table)
-            for name, table in tables.items()
-            if any(pump.target == name for pump in pumps)
-        }
+        self.outputs = {table.name: TableOutput(table) for table in tables}
         self.accounts: dict[str, IntakeAccount] = {}
         self.messages = 0
-        self._targets = {pump.name: pump.target for pump in pumps}
         self._standings = {standing.place: standing for standing in standings}
         self._positions = {standing.place: standing.next_offset for standing in standings}
         self._moved: set[Place] = set()
@@ -146,9 +139,9 @@ class Work:
         """Work off what has entered; output rows and faults gather."""
         emitted = self.flow.drain()
         self._faults += emitted.faults
-        for pump, trays in emitted.outputs.items():
+        for table, trays in emitted.outputs.items():
             if trays:
-                self._faults += self.outputs[self._targets[pump]].add(trays)
+                self._faults += self.outputs[table].add(trays)
 
     def drop(self) -> None:
         """Drop what has gathered: it was committed before (recovery), or is not wanted."""

@@ -2,7 +2,7 @@
 
 import random
 
-from rowtide.runtime.deadletters import ErrorRow
+from rowtide.checkpoint.ledger import ErrorRow
 from rowtide.runtime.live import Pace
 from rowtide.runtime.service import Service
 from runtime_kit import Topic, World
@@ -120,3 +120,23 @@ def test_bound_records_stand_where_they_stand_among_the_rows() -> None:
 
     assert log(bound_first=True) == []
     assert log(bound_first=False) == [("a", 1)]
+
+
+def test_a_row_that_the_database_refuses_becomes_an_error_row_and_the_others_are_written() -> None:
+    topic = Topic("readings", 1)
+    for number in (1, 2, 3, 4):
+        topic.add(0, 10_000 + number, b'{"sensor":"a","amount":%d}' % number)
+    topic.add(0, 20_000, b'{"sensor":"b","amount":5}')
+    world = World(topic)
+    world.database.refuses = lambda name, row: (name == "LATEST" and row[1] == 4) or row[1] in (2, 3)
+    Service(world.equipment()).run(until_end=True)
+    held = world.database.contents
+    # The table's changelog took the old row of the key away before its new one was refused.
+    assert held.tables.get("LATEST", {}) == {}
+    assert [row[1] for row in held.appended["LOG"]] == [1, 4]
+    # Of the rows on one key only the last of the commit is written to LATEST.
+    assert [(row.relation, row.offset, row.reason.split(":")[0]) for row in held.errors] == [
+        ("LOG", 1, "CONSTRAINT"),
+        ("LOG", 2, "CONSTRAINT"),
+        ("LATEST", 3, "CONSTRAINT"),
+    ]

@@ -1,4 +1,4 @@
-"""What the runtime asks of a checkpoint: the one record of where a pipeline stands.
+"""What a checkpoint is to the runtime: the one record of where a pipeline stands.
 
 Everything is kept in the database that the output goes to, and written in the
 transaction of the output (law 5). The runtime's own memory of it may be wrong
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rowtide.operators.contract import State
-from rowtide.runtime.deadletters import ErrorRow
 from rowtide_connectors.api import Transaction
 
 Place = tuple[str, int]
@@ -65,6 +64,25 @@ class KeptSnapshot:
 
     positions: Mapping[Place, int]
     state: Mapping[str, State]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """One row of the error stream (sql-decisions 22). Times are ms since the epoch, UTC.
+
+    ``topic``, ``partition``, ``offset`` and ``raw`` are None where an operator had made the row, and
+    ``raw`` also where the log no longer holds the message. ``reason`` begins with its ``Reason``.
+    """
+
+    kind: str
+    relation: str
+    reason: str
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    rowtime: int | None
+    bound: int | None
+    raw: bytes | None
 
 
 class Ledger(Protocol):

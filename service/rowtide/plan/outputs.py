@@ -1,0 +1,22 @@
+"""What is written to foreign tables: one node a table, whatever number of pumps feed it.
+
+Pumps into one table are the union of their rows, in the order in which the
+pumps were made (sql-decisions 14, 15): so which of two rows on one key is the
+last does not depend on how the input was cut into commits (law 1).
+"""
+
+from __future__ import annotations
+
+from rowtide.plan.nodes import Merge, Node
+from rowtide.plan.plan import Plan
+
+
+def table_nodes(plan: Plan) -> dict[str, Node]:
+    """Give the node of each foreign table that a pump writes to, by the table's name."""
+    pumped: dict[str, list[Node]] = {}
+    for pump in plan.pumps:
+        pumped.setdefault(pump.target, []).append(pump.node)
+    return {
+        target: nodes[0] if len(nodes) == 1 else Merge(target, tuple(nodes))
+        for target, nodes in pumped.items()
+    }

@@ -1,0 +1,85 @@
+"""Metrics of a running pipeline, moved as its deliveries and commits go by."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from rowtide.checkpoint.ledger import ErrorRow, Place
+from rowtide.clock import Clock
+from rowtide.metrics import AccountCounts, Metrics
+from rowtide.operators.contract import Account
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import EARLIEST, LATEST
+from rowtide.runtime.intake import Delivery
+from rowtide.runtime.work import Cut, Work
+
+
+class MetricsObserver:
+    """Follows one pipeline; called by its main thread."""
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._accounts = AccountCounts(metrics)
+        self._ends: Mapping[Place, int] = {}
+
+    def recovered(self, work: Work, seconds: float) -> None:
+        """Take what the flow has counted so far as the base line."""
+        self._metrics.recovery_seconds.set(seconds)
+        self._metrics.up.set(1)
+        for relation, view in work.flow.accounts().items():
+            self._accounts.start_at(relation, asdict(view.account))
+
+    def entered(self, delivery: Delivery) -> None:
+        """Count what was read."""
+        labels = (delivery.messages.topic, str(delivery.partition))
+        self._metrics.messages_read.labels(*labels).inc(len(delivery))
+        self._metrics.message_bytes_read.labels(*labels).inc(delivery.raw_bytes)
+        for part in delivery.parts:
+            if isinstance(part, Tray):
+                self._metrics.tray_rows.observe(len(part))
+
+    def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
+        """Count a commit, and follow accounts, positions and bounds."""
+        metrics = self._metrics
+        metrics.commits.inc()
+        metrics.commit_seconds.observe(seconds)
+        metrics.commit_rows.observe(sum(len(writes.tray) for writes in cut.writes))
+        metrics.last_commit.set(self._clock.now_ms() / 1000)
+        if cut.snapshot is not None:
+            metrics.snapshots.inc()
+        for (kind, reason), rows in Counter(
+            (row.kind, row.reason.split(":", 1)[0]) for row in errors
+        ).items():
+            metrics.error_rows.labels(kind, reason).inc(rows)
+        for relation, view in work.flow.accounts().items():
+            self._accounts.follow(relation, asdict(view.account), view.held)
+        for table, output in work.outputs.items():
+            self._accounts.follow(table, _totals(output.account), 0)
+        for standing in cut.standings:
+            labels = (standing.topic, str(standing.partition))
+            metrics.position.labels(*labels).set(standing.next_offset)
+            end = self._ends.get(standing.place)
+            if end is not None:
+                metrics.lag.labels(*labels).set(max(0, end - standing.next_offset))
+            if standing.bound is not None:
+                bound = metrics.partition_bound.labels(standing.relation, *labels)
+                bound.set(standing.bound / 1000)
+        least: dict[str, int] = {}
+        for (relation, _), bound_ms in work.flow.bounds().items():
+            least[relation] = min(least.get(relation, LATEST), bound_ms)
+        for relation, bound_ms in least.items():
+            if bound_ms != EARLIEST:
+                metrics.bound.labels(relation).set(bound_ms / 1000)
+
+    def looked_up(self, topics: Mapping[str, str], ends: Mapping[Place, int]) -> None:
+        """Note the ends of partitions; may be called by another thread."""
+        self._ends = {**self._ends, **ends}
+        for (relation, partition), end in ends.items():
+            self._metrics.end_offset.labels(topics[relation], str(partition)).set(end)
+
+
+def _totals(account: Account) -> dict[str, int]:
+    return asdict(account)
