@@ -3,6 +3,29 @@
 Everything a model needs is here; ``docs/engine.md`` teaches it.
 """
 
+from rowtide.engine.aggregate.aggregator import (
+    AFTER_DELETE,
+    AFTER_INSERT,
+    BEFORE_MOD,
+    COLLAPSE,
+    Aggregator,
+    AggregatorCall,
+    AggregatorContext,
+)
+from rowtide.engine.aggregate.functions import (
+    AdditiveAggregator,
+    Avg,
+    Computed,
+    Count,
+    First,
+    Function,
+    Last,
+    Max,
+    Min,
+    Nth,
+    SimpleAggregator,
+    Sum,
+)
 from rowtide.engine.errors import (
     BrokenTableError,
     ExecutionError,
@@ -12,6 +35,11 @@ from rowtide.engine.errors import (
     TableError,
 )
 from rowtide.engine.row_type import Row, RowType
+from rowtide.engine.table.handle import RowHandle
+from rowtide.engine.table.index_type import Descending, Fifo, Hashed, IndexType, Ordered, Sorted
+from rowtide.engine.table.table import Table
+from rowtide.engine.table.table_type import TableType
+from rowtide.engine.table.view import RowGroup, TableIndex
 from rowtide.engine.unit.frame import FrameMark
 from rowtide.engine.unit.label import Handler, Label
 from rowtide.engine.unit.loop import Loop, make_loop, make_loop_around
@@ -21,24 +49,54 @@ from rowtide.engine.unit.unit import Unit
 from rowtide.rows.rowop import Opcode
 
 __all__ = [
+    "AFTER_DELETE",
+    "AFTER_INSERT",
+    "AdditiveAggregator",
+    "Aggregator",
+    "AggregatorCall",
+    "AggregatorContext",
+    "Avg",
+    "BEFORE_MOD",
     "BrokenTableError",
+    "COLLAPSE",
+    "Computed",
+    "Count",
     "DELETE",
+    "Descending",
     "ExecutionError",
     "FieldValueError",
+    "Fifo",
+    "First",
     "FrameMark",
+    "Function",
     "Handler",
+    "Hashed",
     "INSERT",
+    "IndexType",
     "Label",
+    "Last",
     "Loop",
+    "Max",
+    "Min",
     "ModelError",
     "Moment",
     "NOP",
+    "Nth",
     "Opcode",
+    "Ordered",
     "RecursionFault",
     "Row",
+    "RowGroup",
+    "RowHandle",
     "RowType",
     "Rowop",
+    "SimpleAggregator",
+    "Sorted",
+    "Sum",
+    "Table",
     "TableError",
+    "TableIndex",
+    "TableType",
     "TextTracer",
     "TraceEvent",
     "Tracer",

@@ -25,7 +25,7 @@ class Label:
     ``Unit.label``, ``Unit.handler`` and ``Label.then``.
     """
 
-    __slots__ = ("_followers", "_handler", "_on_clear", "_running", "_unit", "name", "row_type")
+    __slots__ = ("_followers", "_handler", "_on_clear", "_row_class", "_running", "_unit", "name", "row_type")
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class Label:
         self._unit: Unit | None = unit
         self.name = name
         self.row_type = row_type
+        self._row_class = row_type.row_class
         self._handler = handler
         self._on_clear = on_clear
         self._followers: list[Label] = []
@@ -75,7 +76,7 @@ class Label:
 
     def rowop(self, opcode: Opcode, row: Row) -> Rowop:
         """Make a rowop for this label without sending it; ``row`` may be of any matching type."""
-        if row.__class__ is not self.row_type.row_class:
+        if row.__class__ is not self._row_class:
             row = self.row_type.adopt(row)
         return Rowop(self, opcode, row)
 
@@ -85,19 +86,21 @@ class Label:
 
     def insert(self, row: Row) -> None:
         """Send an INSERT of ``row`` here and return when everything that follows from it is done."""
-        self.unit.call(self.rowop(INSERT, row))
+        self.send(INSERT, row)
 
     def delete(self, row: Row) -> None:
         """Send a DELETE of ``row`` here and return when everything that follows from it is done."""
-        self.unit.call(self.rowop(DELETE, row))
+        self.send(DELETE, row)
 
     def send(self, opcode: Opcode, row: Row) -> None:
         """Send ``row`` here under any opcode and return when everything that follows from it is done."""
-        self.unit.call(self.rowop(opcode, row))
+        if row.__class__ is not self._row_class:
+            row = self.row_type.adopt(row)
+        (self._unit or self.unit)._run(Rowop(self, opcode, row), self, None)
 
     def forward(self, rowop: Rowop) -> None:
         """Send the opcode and row of a rowop that was made for another label here."""
-        self.unit.call(self.rowop(rowop.opcode, rowop.row))
+        self.send(rowop.opcode, rowop.row)
 
     def chain(self, follower: Label) -> Label:
         """Send every rowop on to ``follower`` after the followers that are here already; give it back.

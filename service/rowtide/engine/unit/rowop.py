@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from rowtide.engine.errors import ModelError
 from rowtide.engine.row_type import Row
 from rowtide.rows.rowop import Opcode
@@ -15,18 +17,15 @@ if TYPE_CHECKING:
 DELETE, NOP, INSERT = Opcode.DELETE, Opcode.NOP, Opcode.INSERT
 
 
-class Rowop:
+class Rowop(Struct, eq=False):
     """One change on its way: ``opcode`` applied to ``row``, made for ``label``. Never changed.
 
     When labels are chained, all of them see this very rowop: ``label`` stays the one it was made for.
     """
 
-    __slots__ = ("label", "opcode", "row")
-
-    def __init__(self, label: Label, opcode: Opcode, row: Row) -> None:
-        self.label = label
-        self.opcode = opcode
-        self.row = row
+    label: Label
+    opcode: Opcode
+    row: Row
 
     def __str__(self) -> str:
         words = (self.label.name, f"OP_{self.opcode.name}", self.label.row_type.format(self.row))

@@ -75,10 +75,10 @@ class Unit:
           ExecutionError: if a label raised; what had already been done stays done.
         """
         for item in items:
-            if item.__class__ is Rowop:
-                self._call(item)
+            if isinstance(item, Rowop):
+                self._run(item, item.label, None)
             else:
-                self._call_tray(item)  # type: ignore[arg-type]
+                self._call_tray(item)
 
     def fork(self, *items: Rowop | Tray) -> None:
         """Queue rowops to run after the handler that is running now, before its caller goes on."""
@@ -122,7 +122,8 @@ class Unit:
         frame = self._frames[-1]
         if frame is None or not frame.queue:
             return False
-        self._call(frame.queue.popleft())
+        rowop = frame.queue.popleft()
+        self._run(rowop, rowop.label, None)
         return True
 
     @property
@@ -173,28 +174,11 @@ class Unit:
         queue = frame.queue
         try:
             while queue:
-                self._call(queue.popleft())
+                rowop = queue.popleft()
+                self._run(rowop, rowop.label, None)
         except BaseException:
             queue.clear()
             raise
-
-    def _call(self, rowop: Rowop) -> None:
-        frames = self._frames
-        label = rowop.label
-        if label._unit is not self:
-            self._own(rowop)
-        if len(frames) > self.stack_limit:
-            raise RecursionFault(
-                f'label "{label.name}" cannot be called: '
-                f'unit "{self.name}" allows {self.stack_limit} nested calls'
-            )
-        frames.append(None)
-        try:
-            self._execute(label, rowop, None)
-        finally:
-            frame = frames.pop()
-            if frame is not None:
-                frame.is_open = False
 
     def _call_tray(self, tray: Tray) -> None:
         frame = Frame()
@@ -206,25 +190,36 @@ class Unit:
             self._frames.pop()
             frame.is_open = False
 
-    def _execute(self, label: Label, rowop: Rowop, source: Label | None) -> None:
+    def _run(self, rowop: Rowop, label: Label, source: Label | None) -> None:
+        """Run one label: in a frame of its own or, chained from ``source``, in the one that is there."""
+        frames = self._frames
         if label._running >= self.recursion_limit:
             raise RecursionFault(
                 f'label "{label.name}" was reached again while it was executing: {rowop}',
                 hint="Use schedule or a loop instead of calling back.",
             )
+        if source is None:
+            if label._unit is not self:
+                self._own(rowop)
+            if len(frames) > self.stack_limit:
+                raise RecursionFault(
+                    f'label "{label.name}" cannot be called: '
+                    f'unit "{self.name}" allows {self.stack_limit} nested calls'
+                )
+            frames.append(None)
         label._running += 1
         try:
             if self.tracer is not None:
-                self._execute_traced(self.tracer, label, rowop, source)
+                self._run_traced(self.tracer, rowop, label, source)
                 return
             handler = label._handler
             if handler is not None:
                 handler(rowop)
-            frame = self._frames[-1]
-            if frame is not None and frame.queue:
-                self._drain(frame)
+                frame = frames[-1]
+                if frame is not None and frame.queue:
+                    self._drain(frame)
             for follower in label._followers:
-                self._execute(follower, rowop, label)
+                self._run(rowop, follower, label)
         except ExecutionError as error:
             error.stack.append(_stack_line(label, rowop, source))
             raise
@@ -234,8 +229,12 @@ class Unit:
             raise explained from error
         finally:
             label._running -= 1
+            if source is None:
+                frame = frames.pop()
+                if frame is not None:
+                    frame.is_open = False
 
-    def _execute_traced(self, tracer: Tracer, label: Label, rowop: Rowop, source: Label | None) -> None:
+    def _run_traced(self, tracer: Tracer, rowop: Rowop, label: Label, source: Label | None) -> None:
         tracer(TraceEvent(self, label, source, rowop, Moment.BEFORE))
         if label._handler is not None:
             label._handler(rowop)
@@ -244,7 +243,7 @@ class Unit:
         if label._followers:
             tracer(TraceEvent(self, label, source, rowop, Moment.BEFORE_CHAINED))
             for follower in label._followers:
-                self._execute(follower, rowop, label)
+                self._run(rowop, follower, label)
         tracer(TraceEvent(self, label, source, rowop, Moment.AFTER))
 
 

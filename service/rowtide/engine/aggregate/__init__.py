@@ -1,0 +1,1 @@
+"""Aggregators: results kept up for each group of a table's index."""

@@ -1,0 +1,346 @@
+"""Aggregators: what a table runs for each group that a change touches.
+
+An aggregator hangs on an index type; the groups are those of the index above
+it (at the top: the whole table), and the rows of a group stand in the order of
+its own index. One table operation calls it for each group like this:
+
+* BEFORE_MOD with opcode DELETE: the group still shows its old rows. Not for a
+  group that does not exist yet; once, however many rows will change.
+* AFTER_DELETE or AFTER_INSERT for each changed row: the group shows its final
+  rows already. The last one in each group has the opcode INSERT, the others NOP.
+* COLLAPSE with opcode NOP for a group that is left empty and goes away.
+
+What is sent goes out only when all aggregators of the table have had their
+BEFORE_MOD, and then again when all have had their other calls. The group at
+the top always exists: it never collapses, and BEFORE_MOD reaches it even when
+it is empty (engine decision 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from rowtide.engine.errors import ModelError, TableError
+from rowtide.engine.row_type import Row, RowType
+from rowtide.engine.table.handle import RowHandle
+from rowtide.engine.table.tree import Group, Groups, Index, Node
+from rowtide.engine.unit.label import Label
+from rowtide.engine.unit.rowop import DELETE, INSERT, NOP, Rowop
+from rowtide.engine.values import Value
+from rowtide.rows.rowop import Opcode
+
+if TYPE_CHECKING:
+    from rowtide.engine.table.table import Table
+
+
+class AggregatorCall(Enum):
+    """Why an aggregator is called."""
+
+    BEFORE_MOD = "AO_BEFORE_MOD"
+    AFTER_DELETE = "AO_AFTER_DELETE"
+    AFTER_INSERT = "AO_AFTER_INSERT"
+    COLLAPSE = "AO_COLLAPSE"
+
+
+BEFORE_MOD, AFTER_DELETE = AggregatorCall.BEFORE_MOD, AggregatorCall.AFTER_DELETE
+AFTER_INSERT, COLLAPSE = AggregatorCall.AFTER_INSERT, AggregatorCall.COLLAPSE
+
+
+class AggregatorContext:
+    """One call of an aggregator: what happens, to which group, and where results go.
+
+    Good only until the handler returns. ``call`` says why, ``opcode`` under which opcode a result would
+    be sent now, ``changed`` is the row that went in or out (None in BEFORE_MOD and COLLAPSE), ``index``
+    has the rows of the group in order, and ``state`` is what the aggregator keeps for the group: assign
+    to it or change it.
+    """
+
+    __slots__ = (
+        "_group",
+        "_handler",
+        "_label",
+        "_over",
+        "_pending",
+        "_row_class",
+        "aggregator",
+        "call",
+        "changed",
+        "index",
+        "opcode",
+        "state",
+    )
+
+    def __init__(self, aggregator: Aggregator, label: Label, pending: list[Rowop]) -> None:
+        self._label = label
+        self._row_class = label.row_type.row_class
+        self._pending = pending
+        self._group: Group | None = None
+        self.aggregator = aggregator
+        self.call = COLLAPSE
+        self.opcode: Opcode = NOP
+        self.changed: Row | None = None
+        self._handler = aggregator.handler
+        self._over: Index = _Over(aggregator.name)  # type: ignore[assignment]
+        self.index = self._over
+        self.state: Any = None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def rows(self, index: str | None = None) -> Iterator[Row]:
+        """Give the rows of the group in order, or in the order of another index of the same group."""
+        return (handle.row for handle in self._order(index))
+
+    def first(self, index: str | None = None) -> Row | None:
+        """Give the first row of the group, or None."""
+        handle = self._order(index).first()
+        return None if handle is None else handle.row
+
+    def last(self, index: str | None = None) -> Row | None:
+        """Give the last row of the group, or None."""
+        handle = self._order(index).last()
+        return None if handle is None else handle.row
+
+    def _order(self, name: str | None) -> Index:
+        if name is None or self._group is None:
+            return self.index
+        for index in self._group.indexes:
+            if index.node.name == name:
+                return index
+        raise ModelError(f'aggregator "{self.aggregator.name}": the group has no index "{name}"')
+
+    def result(self, *values: Value, **named: Value) -> Row:
+        """Make a row of the result type; see ``RowType.row``."""
+        return self._label.row_type.row(*values, **named)
+
+    def send(self, row: Row, opcode: Opcode | None = None) -> None:
+        """Send a result row, under the present ``opcode`` unless told otherwise."""
+        if row.__class__ is not self._row_class:
+            row = self._label.row_type.adopt(row)
+        if self._group is None:
+            len(self.index)
+        self._pending.append(Rowop(self._label, self.opcode if opcode is None else opcode, row))
+
+
+class _Over:
+    """Stands where the index was once the handler has returned."""
+
+    def __init__(self, aggregator: str) -> None:
+        self._aggregator = aggregator
+
+    def _refuse(self) -> Any:
+        raise ModelError(f'aggregator "{self._aggregator}" is not being called, its context is over')
+
+    __len__ = __iter__ = first = last = _refuse
+
+
+AggregatorHandler = Callable[[AggregatorContext], None]
+
+
+class Aggregator:
+    """What is computed for each group: a name, the type of its results, and who computes.
+
+    ``initial_state`` makes the state of a new group. The same aggregator may serve several table types.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        result_type: RowType,
+        handler: AggregatorHandler,
+        initial_state: Callable[[], Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.result_type = result_type
+        self.handler = handler
+        self.initial_state: Callable[[], Any] = initial_state or _nothing
+
+    def __repr__(self) -> str:
+        return f'<Aggregator "{self.name}">'
+
+
+def _nothing() -> None:
+    return None
+
+
+class _Place:
+    """A kind of group with aggregators in it: how to find the group of a row, and whom to call."""
+
+    __slots__ = ("callees", "find", "is_top")
+
+    def __init__(self, above: Node | None, top: Group, callees: list[tuple[int, AggregatorContext]]) -> None:
+        self.is_top = above is None
+        self.callees = callees
+        self.find: Callable[[Row], Group | None] = _finder(above, top)
+
+
+def _finder(above: Node | None, top: Group) -> Callable[[Row], Group | None]:
+    if above is None:
+        return lambda row: top
+    key_of = above.key_of
+    if above.parent is None:
+        groups = top.indexes[above.position]
+        assert isinstance(groups, Groups)
+        held = groups.groups
+        return lambda row: held.get(key_of(row))
+
+    def find(row: Row) -> Group | None:
+        index = above.locate(top, row)
+        return index.groups.get(key_of(row)) if isinstance(index, Groups) else None
+
+    return find
+
+
+class Aggregation:
+    """The aggregators of one table at work."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._pending: list[Rowop] = []
+        self.labels: dict[str, Label] = {}
+        self._contexts: list[AggregatorContext] = []
+        self._places: list[_Place] = []
+        self._add_places(None, table.type.nodes)
+        self._solo = self._places[0] if len(self._places) == 1 else None
+
+    @classmethod
+    def of(cls, table: Table) -> Aggregation | None:
+        """Make it for a table that has aggregators; None for one that has not."""
+        made = cls(table)
+        return made if made.labels else None
+
+    def _add_places(self, above: Node | None, nodes: list[Node]) -> None:
+        callees = []
+        for node in nodes:
+            aggregator = node.index_type.aggregator
+            if aggregator is not None:
+                label = self._table.unit.label(
+                    f"{self._table.name}.{aggregator.name}", aggregator.result_type
+                )
+                self.labels[aggregator.name] = label
+                context = AggregatorContext(aggregator, label, self._pending)
+                callees.append((node.position, context))
+                self._contexts.append(context)
+        if callees:
+            self._places.append(_Place(above, self._table._top, callees))
+        for node in nodes:
+            self._add_places(node, node.children)
+
+    def before(self, removed: list[RowHandle], inserted: RowHandle | None) -> None:
+        """Call all aggregators of the groups that the rows are in or go to, then send."""
+        if self._solo is not None and len(removed) <= 1:
+            # One kind of group and at most one row each way: nearly always. Nothing to collect.
+            old = self._solo.find(removed[0].row) if removed else None
+            new = self._solo.find(inserted.row) if inserted is not None else None
+            if old is not None:
+                self._call(self._solo, old, BEFORE_MOD, DELETE, None)
+            if new is not None and new is not old:
+                self._call(self._solo, new, BEFORE_MOD, DELETE, None)
+        else:
+            called: list[Group] = []
+            for handle in removed if inserted is None else [*removed, inserted]:
+                for place in self._places:
+                    group = place.find(handle.row)
+                    if group is not None and group not in called:
+                        called.append(group)
+                        self._call(place, group, BEFORE_MOD, DELETE, None)
+        self._send()
+
+    def after(self, removed: list[RowHandle], inserted: RowHandle | None) -> None:
+        """Call all aggregators of the groups that have changed, then send; take empty groups away."""
+        if self._solo is not None and len(removed) <= 1:
+            self._after_at_most_two(self._solo, removed[0] if removed else None, inserted)
+        else:
+            self._after_any(removed, inserted)
+        self._send()
+
+    def _after_at_most_two(
+        self, place: _Place, removed: RowHandle | None, inserted: RowHandle | None
+    ) -> None:
+        new = place.find(inserted.row) if inserted is not None else None
+        old = None
+        if removed is not None:
+            old = place.find(removed.row)
+            assert old is not None
+            self._call(place, old, AFTER_DELETE, NOP if old is new else INSERT, removed.row)
+        if inserted is not None:
+            assert new is not None
+            self._call(place, new, AFTER_INSERT, INSERT, inserted.row)
+        if removed is not None and old is not None and not place.is_top and not old.indexes[0]:
+            self._call(place, old, COLLAPSE, NOP, None)
+            self._prune([removed])
+
+    def _after_any(self, removed: list[RowHandle], inserted: RowHandle | None) -> None:
+        changed = removed if inserted is None else [*removed, inserted]
+        plans = []
+        for place in self._places:
+            groups = [place.find(handle.row) for handle in changed]
+            plans.append((place, groups, {group: number for number, group in enumerate(groups)}))
+        call, left = AFTER_DELETE, len(removed)
+        for number, handle in enumerate(changed):
+            if number == left:
+                call = AFTER_INSERT
+            for place, groups, last in plans:
+                group = groups[number]
+                assert group is not None
+                self._call(place, group, call, INSERT if last[group] == number else NOP, handle.row)
+        collapsed: list[Group | None] = []
+        for place, groups, _ in reversed(plans):
+            for group in groups[:left]:
+                if group is not None and not place.is_top and not group.indexes[0] and group not in collapsed:
+                    collapsed.append(group)
+                    self._call(place, group, COLLAPSE, NOP, None)
+        if collapsed:
+            self._prune(removed)
+
+    def _prune(self, removed: list[RowHandle]) -> None:
+        """Take away the groups that are empty now; aggregators were still to see them."""
+        for handle in removed:
+            for index in self._table._indexes:
+                if isinstance(index, Groups) and index.node.keeps_empty_groups:
+                    index.prune(handle.row)
+
+    def _call(
+        self, place: _Place, group: Group, call: AggregatorCall, opcode: Opcode, changed: Row | None
+    ) -> None:
+        for position, context in place.callees:
+            state = group.states[position]
+            context.call = call
+            context.opcode = opcode
+            context.changed = changed
+            context.state = state
+            context.index = group.indexes[position]
+            context._group = group
+            try:
+                context._handler(context)
+            except Exception as error:
+                self._end()
+                self._pending.clear()
+                raise TableError(
+                    self._table.name, f'aggregator "{context.aggregator.name}" at {call.value}: {error}'
+                ) from error
+            if context.state is not state:
+                group.states[position] = context.state
+
+    def _end(self) -> None:
+        """Let no handler use its context any more."""
+        for context in self._contexts:
+            context.index = context._over
+            context._group = None
+
+    def _send(self) -> None:
+        self._end()
+        pending, unit = self._pending, self._table.unit
+        if len(pending) == 1:
+            rowop = pending.pop()
+            unit._run(rowop, rowop.label, None)
+        elif pending:
+            sending = pending[:]
+            pending.clear()
+            for rowop in sending:
+                unit._run(rowop, rowop.label, None)

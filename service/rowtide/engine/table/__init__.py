@@ -1,0 +1,1 @@
+"""Tables: rows under a tree of indexes, announced change by change."""

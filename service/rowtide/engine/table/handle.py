@@ -1,0 +1,31 @@
+"""Row handles: one row's place in one table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from rowtide.engine.row_type import Row
+
+if TYPE_CHECKING:
+    from rowtide.engine.table.table import Table
+
+
+class RowHandle(Struct, eq=False):
+    """One row of one table, in or out of it; several handles may hold equal rows.
+
+    ``number`` counts insertions: positive in the table (greater is newer), 0 before, negative after.
+    """
+
+    table: Table
+    row: Row
+    number: int = 0
+
+    @property
+    def in_table(self) -> bool:
+        """Tell whether the row is in its table now."""
+        return self.number > 0
+
+    def __repr__(self) -> str:
+        return f'<RowHandle of "{self.table.name}": {self.table.row_type.format(self.row)}>'

@@ -1,0 +1,272 @@
+"""Index types: how a table type says by what its rows are found, grouped and ordered.
+
+They are plain values: nothing is shared between the table types that use one.
+Keyword arguments other than those named are indexes nested inside each group.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from rowtide.engine.errors import ModelError
+from rowtide.engine.row_type import Row, RowType
+from rowtide.engine.table.order import ascending_part, descending_part
+from rowtide.engine.values import is_array, type_name
+
+if TYPE_CHECKING:
+    from rowtide.engine.aggregate.aggregator import Aggregator
+
+KeyOf = Callable[[Row], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Descending:
+    """A field of an ordered index that counts from the greatest value down; NULL comes last."""
+
+    field: str
+
+
+class IndexType:
+    """What all index types have: nested indexes, and at most one aggregator."""
+
+    kind: ClassVar[str]
+    is_sorted: ClassVar[bool] = False
+
+    def __init__(self, nested: Mapping[str, IndexType]) -> None:
+        self.nested: dict[str, IndexType] = {}
+        self.aggregator: Aggregator | None = None
+        for name, index in nested.items():
+            self._nest(name, index)
+
+    def _nest(self, name: str, index: IndexType) -> None:
+        if not isinstance(index, IndexType):
+            raise ModelError(f'nested index "{name}" is no index type: {index!r}')
+        self.nested[name] = index
+
+    def nest(self, name: str, index: IndexType) -> Self:
+        """Give a copy with one more nested index, for a name that cannot be a keyword argument."""
+        made = copy.copy(self)
+        made.nested = dict(self.nested)
+        made._nest(name, index)
+        return made
+
+    def aggregate(self, aggregator: Aggregator) -> Self:
+        """Give a copy whose parent's groups are aggregated, their rows in the order of this index.
+
+        An aggregator that was there is replaced.
+        """
+        made = copy.copy(self)
+        made.aggregator = aggregator
+        return made
+
+    @property
+    def key_fields(self) -> tuple[str, ...]:
+        """The fields by which a hashed or an ordered index finds rows; none for the others."""
+        return ()
+
+    def errors(self, row_type: RowType) -> list[str]:
+        """Say everything that is wrong with this index for rows of ``row_type``."""
+        return [f"no field '{name}' in the row type" for name in self.key_fields if name not in row_type]
+
+    def key_of(self, row_type: RowType) -> KeyOf:
+        """Give the function from a row to its key in this index."""
+        raise NotImplementedError
+
+    @property
+    def parameters(self) -> tuple[object, ...]:
+        """What makes two indexes of one kind the same."""
+        return self.key_fields
+
+    def equals(self, other: IndexType) -> bool:
+        """Tell whether the other is of the same kind, parameters, nested indexes and aggregator."""
+        return (
+            self._like(other)
+            and self.parameters == other.parameters
+            and self.aggregator is other.aggregator
+            and list(self.nested) == list(other.nested)
+            and all(mine.equals(other.nested[name]) for name, mine in self.nested.items())
+        )
+
+    def matches(self, other: IndexType) -> bool:
+        """Tell whether the other finds rows in the same way; names and FIFO limits may differ."""
+        mine, theirs = list(self.nested.values()), list(other.nested.values())
+        return (
+            self._like(other)
+            and self.parameters == other.parameters
+            and len(mine) == len(theirs)
+            and all(index.matches(against) for index, against in zip(mine, theirs, strict=True))
+        )
+
+    def _like(self, other: IndexType) -> bool:
+        return type(self) is type(other)
+
+    def describe(self) -> str:
+        """Give kind and parameters on one line."""
+        return f"{self.kind}({', '.join(self.key_fields)})"
+
+    def render(self, name: str, indent: str = "") -> str:
+        """Describe the index and those nested in it over several lines."""
+        head = f"{indent}index {self.describe()} {name}"
+        if not self.nested:
+            return f"{head},"
+        inner = [index.render(under, indent + "  ") for under, index in self.nested.items()]
+        return "\n".join([f"{head} {{", *inner, f"{indent}}},"])
+
+
+class Hashed(IndexType):
+    """Finds rows, or groups of rows, by the values of some fields; unordered.
+
+    As a leaf it holds one row a key: a new row displaces the old one.
+    """
+
+    kind = "HashedIndex"
+
+    def __init__(self, *fields: str, **nested: IndexType) -> None:
+        super().__init__(nested)
+        self._fields = fields
+
+    @property
+    def key_fields(self) -> tuple[str, ...]:
+        """The fields of the key."""
+        return self._fields
+
+    def errors(self, row_type: RowType) -> list[str]:
+        """Say what is wrong: no key, or fields that do not exist."""
+        return super().errors(row_type) if self._fields else ["a hashed index needs key fields"]
+
+    def key_of(self, row_type: RowType) -> KeyOf:
+        """Give the function from a row to its key: the value of one field, or the tuple of several."""
+        return row_type.getter(*self._fields)
+
+
+class Fifo(IndexType):
+    """Keeps rows in the order of insertion; the same row may be there several times. Always a leaf.
+
+    At most ``limit`` rows a group: before one too many goes in, the oldest goes out, or all of them if
+    ``jumping``. 0 is no limit. ``reverse`` turns the order of iteration around, not that of expiry.
+    """
+
+    kind = "FifoIndex"
+
+    def __init__(self, limit: int = 0, *, jumping: bool = False, reverse: bool = False) -> None:
+        super().__init__({})
+        if limit < 0:
+            raise ModelError(f"a FIFO index cannot have the limit {limit}")
+        self.limit = limit
+        self.jumping = jumping
+        self.reverse = reverse
+
+    def _nest(self, name: str, index: IndexType) -> None:
+        raise ModelError(f'index "{name}" cannot be nested in a FIFO index')
+
+    @property
+    def parameters(self) -> tuple[object, ...]:
+        """Limit, jumping and reverse."""
+        return (self.limit, self.jumping, self.reverse)
+
+    def matches(self, other: IndexType) -> bool:
+        """Tell whether the other is a FIFO index, of whatever limit."""
+        return self._like(other)
+
+    def describe(self) -> str:
+        """Give kind and parameters on one line."""
+        words = [f"limit={self.limit}"] if self.limit else []
+        words += ["jumping"] * self.jumping + ["reverse"] * self.reverse
+        return f"{self.kind}({' '.join(words)})"
+
+
+class Ordered(IndexType):
+    """Finds rows or groups like ``Hashed``, and keeps them in the order of the fields' values.
+
+    A field is ascending, NULL first, unless it is given as ``Descending``.
+    """
+
+    kind = "OrderedIndex"
+    is_sorted = True
+
+    def __init__(self, *fields: str | Descending, **nested: IndexType) -> None:
+        super().__init__(nested)
+        self._fields = fields
+
+    @property
+    def key_fields(self) -> tuple[str, ...]:
+        """The fields of the key, without direction."""
+        return tuple(one if isinstance(one, str) else one.field for one in self._fields)
+
+    @property
+    def parameters(self) -> tuple[object, ...]:
+        """The fields with their directions."""
+        return self._fields
+
+    def errors(self, row_type: RowType) -> list[str]:
+        """Say what is wrong: no key, fields that do not exist or have no order."""
+        found = super().errors(row_type) if self._fields else ["an ordered index needs key fields"]
+        for name in self.key_fields:
+            if name in row_type:
+                kind = row_type.types[row_type.index(name)]
+                if is_array(kind):
+                    found.append(
+                        f"can not order by the field '{name}', it has an array type '{type_name(kind)}'"
+                    )
+        return found
+
+    def key_of(self, row_type: RowType) -> KeyOf:
+        """Give the function from a row to its sort key."""
+        parts = [
+            ascending_part(row_type.index(one))
+            if isinstance(one, str)
+            else descending_part(row_type.index(one.field))
+            for one in self._fields
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return lambda row: tuple([part(row) for part in parts])
+
+    def describe(self) -> str:
+        """Give kind and parameters on one line."""
+        words = (f"{one} ASC" if isinstance(one, str) else f"{one.field} DESC" for one in self._fields)
+        return f"{self.kind}({', '.join(words)})"
+
+
+class Sorted(IndexType):
+    """Keeps rows or groups in an order of your own, given by ``key`` or by ``compare``; exactly one.
+
+    ``key`` gives a sort key for a row; ``compare`` gives a negative number, 0 or a positive one for two
+    rows. Rows that compare equal have the same key. ``name`` is for messages.
+    """
+
+    kind = "SortedIndex"
+    is_sorted = True
+
+    def __init__(
+        self,
+        name: str,
+        /,
+        *,
+        key: KeyOf | None = None,
+        compare: Callable[[Row, Row], int] | None = None,
+        **nested: IndexType,
+    ) -> None:
+        super().__init__(nested)
+        if (key is None) == (compare is None):
+            raise ModelError(f'sorted index "{name}" needs either a key or a comparison')
+        self.name = name
+        self._key: KeyOf = cmp_to_key(compare) if compare is not None else key  # type: ignore[assignment]
+        self._condition = key or compare
+
+    @property
+    def parameters(self) -> tuple[object, ...]:
+        """The function that orders."""
+        return (self._condition,)
+
+    def key_of(self, row_type: RowType) -> KeyOf:
+        """Give the function from a row to its sort key."""
+        return self._key
+
+    def describe(self) -> str:
+        """Give kind and name on one line."""
+        return f"{self.kind}({self.name})"

@@ -1,0 +1,295 @@
+"""Tables: rows under a tree of indexes, announced change by change.
+
+One operation goes through these steps, and nothing of it can be seen earlier:
+
+1. every index, in the order of the tree, names the rows that the new one displaces;
+2. aggregators of the groups that will change give their old results;
+3. each row, displaced ones oldest first and the new one last: ``pre`` is told, the row
+   goes out or in, ``out`` is told;
+4. aggregators give their new results; groups that have become empty go away.
+
+So at each rowop the table shows exactly the changes announced so far. Nobody
+who is told of a change may change the same table. An error that stops an
+operation after its first change breaks the table: it can still be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from rowtide.engine.aggregate.aggregator import Aggregation
+from rowtide.engine.errors import BrokenTableError, ModelError, RecursionFault, TableError
+from rowtide.engine.row_type import Row
+from rowtide.engine.table.handle import RowHandle
+from rowtide.engine.table.table_type import TableType
+from rowtide.engine.table.tree import Group
+from rowtide.engine.table.view import TableIndex, stale_iteration
+from rowtide.engine.unit.label import Label
+from rowtide.engine.unit.rowop import DELETE, INSERT, Rowop
+from rowtide.engine.unit.unit import Unit
+from rowtide.engine.values import Value
+
+
+class Table:
+    """Rows of one type in one unit.
+
+    Labels: rowops sent to ``input`` change the table; ``pre`` is told of each change of a row just before
+    it is made and ``out`` just after, always with the full row.
+    """
+
+    def __init__(self, unit: Unit, name: str, table_type: TableType) -> None:
+        self.name = name
+        self.type = table_type
+        self.row_type = table_type.row_type
+        self.unit = unit
+        self.input = unit.label(f"{name}.in", self.row_type, self._take)
+        self.pre = unit.label(f"{name}.pre", self.row_type)
+        self.out = unit.label(f"{name}.out", self.row_type)
+        self._row_class = self.row_type.row_class
+        self._top = Group(table_type.nodes)
+        self._indexes = self._top.indexes
+        self._first_leaf = table_type.first_leaf
+        self._default = TableIndex(self, self._first_leaf)
+        self._size = 0
+        self._changes = 0
+        self._barred: Callable[[], Exception] | None = None
+        self._aggregation = Aggregation.of(self)
+
+    # Reading
+
+    def index(self, *path: str) -> TableIndex:
+        """Give the index at a path of names.
+
+        Raises:
+          ModelError: if there is none.
+        """
+        return TableIndex(self, self.type.node(*path))
+
+    def find(self, sought: Row | RowHandle) -> RowHandle | None:
+        """Give the row that the first leaf index finds, or None."""
+        return self._default.find(sought)
+
+    def find_by(self, **fields: Value) -> RowHandle | None:
+        """Give the row with these field values that the first leaf index finds, or None."""
+        return self._default.find_by(**fields)
+
+    def first(self) -> RowHandle | None:
+        """Give the first row in the order of the first leaf index, or None."""
+        return self._default.first()
+
+    def next(self, handle: RowHandle) -> RowHandle | None:
+        """Give the row after ``handle`` in that order, or None."""
+        return self._default.next(handle)
+
+    def handles(self) -> Iterator[RowHandle]:
+        """Give all rows in that order, with their handles."""
+        return self._default.handles()
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._default)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, row: Row) -> bool:
+        return self.find(row) is not None
+
+    def results(self, aggregator: str) -> Label:
+        """Give the label on which an aggregator sends its results.
+
+        Raises:
+          ModelError: if the table has no such aggregator.
+        """
+        label = self._aggregation.labels.get(aggregator) if self._aggregation else None
+        if label is None:
+            raise ModelError(f'table "{self.name}" has no aggregator "{aggregator}"')
+        return label
+
+    def handle(self, row: Row) -> RowHandle:
+        """Make a handle for ``row``, which is not in the table yet."""
+        return RowHandle(self, self.row_type.adopt(row))
+
+    def check_own(self, handle: RowHandle) -> None:
+        """Check that a handle is of this table.
+
+        Raises:
+          TableError: if it is of another one.
+        """
+        if handle.table is not self:
+            raise TableError(self.name, f'a row handle of table "{handle.table.name}" is of no use here')
+
+    def guarded(self, handles: Iterable[RowHandle]) -> Iterator[RowHandle]:
+        """Pass handles on as long as the table does not change.
+
+        Raises:
+          TableError: if it does, when the next one is asked for.
+        """
+        changes = self._changes
+        for handle in handles:
+            yield handle
+            if self._changes != changes:
+                raise stale_iteration(self.name)
+
+    # Changing
+
+    def insert(self, row: Row | RowHandle) -> bool:
+        """Insert a row, first deleting what it displaces; a handle that is in already gives False.
+
+        Raises:
+          ModelError, FieldValueError: if the row does not fit; nothing has changed.
+          RecursionFault: if the table is in the middle of another change; nothing has changed.
+          BrokenTableError: if an error has broken the table.
+          ExecutionError: if a label or an aggregator raised; see the top of this module.
+        """
+        if row.__class__ is not RowHandle:
+            if row.__class__ is not self._row_class:
+                row = self.row_type.adopt(row)
+            handle = RowHandle(self, row)
+        else:
+            handle = row
+            self.check_own(handle)
+            if handle.number > 0:
+                return False
+        if self._barred is not None:
+            raise self._barred()
+        doomed: list[RowHandle] = []
+        for index in self._indexes:
+            index.displace(handle, doomed)
+        if len(doomed) > 1:
+            doomed.sort(key=_number)
+        self._barred, changes = self._recursion, self._changes
+        try:
+            if self._aggregation is not None:
+                self._aggregation.before(doomed, handle)
+            for old in doomed:
+                self._take_out(old)
+            self._put_in(handle)
+            if self._aggregation is not None:
+                self._aggregation.after(doomed, handle)
+        except BaseException as error:
+            # With the row in and told to ``out``, only followers have failed: the change is complete.
+            self._settle(error, changes, is_complete=self._aggregation is None and handle.number > 0)
+            raise
+        self._barred = None
+        return True
+
+    def remove(self, handle: RowHandle) -> None:
+        """Take the row of a handle out; one that is not in the table changes nothing.
+
+        Raises: as ``insert``, and TableError for a handle of another table.
+        """
+        self.check_own(handle)
+        if self._barred is not None:
+            raise self._barred()
+        if handle.number <= 0:
+            return
+        self._barred, changes = self._recursion, self._changes
+        try:
+            if self._aggregation is None:
+                self._take_out(handle)
+            else:
+                self._aggregation.before([handle], None)
+                self._take_out(handle)
+                self._aggregation.after([handle], None)
+        except BaseException as error:
+            self._settle(error, changes, is_complete=self._aggregation is None)
+            raise
+        self._barred = None
+
+    def delete(self, row: Row) -> bool:
+        """Remove the row that the first leaf index finds for ``row``, at most one; False if there is none."""
+        found = self._default.find(row)
+        if found is None:
+            return False
+        self.remove(found)
+        return True
+
+    def clear(self, limit: int | None = None) -> int:
+        """Remove all rows, or the first ``limit``, in the order of the first leaf; give how many went."""
+        return self.remove_while(_always, limit=limit)
+
+    def remove_while(
+        self, condition: Callable[[Row], bool], index: TableIndex | None = None, limit: int | None = None
+    ) -> int:
+        """Remove rows from the beginning of an index as long as ``condition`` holds; give how many went.
+
+        Removes at most ``limit`` rows, if it is given.
+        """
+        order = index or self._default
+        removed = 0
+        while limit is None or removed < limit:
+            # Handles are taken in portions: a change ends an iteration, and lists of all rows cost memory.
+            portion = 1024 if limit is None else min(1024, limit - removed)
+            going = [handle for handle, _ in zip(order.handles(), range(portion), strict=False)]
+            for handle in going:
+                if not condition(handle.row):
+                    return removed
+                self.remove(handle)
+                removed += 1
+            if len(going) < portion:
+                break
+        return removed
+
+    def _take(self, rowop: Rowop) -> None:
+        if rowop.opcode is INSERT:
+            self.insert(rowop.row)
+        elif rowop.opcode is DELETE:
+            self.delete(rowop.row)
+
+    def _take_out(self, handle: RowHandle) -> None:
+        unit, row = self.unit, handle.row
+        if self.pre._followers:
+            unit._run(Rowop(self.pre, DELETE, row), self.pre, None)
+        self._changes += 1
+        handle.number = -handle.number
+        for index in self._indexes:
+            index.remove(handle)
+        self._size -= 1
+        if self.out._followers or unit.tracer is not None:
+            unit._run(Rowop(self.out, DELETE, row), self.out, None)
+
+    def _put_in(self, handle: RowHandle) -> None:
+        unit, row = self.unit, handle.row
+        if self.pre._followers:
+            unit._run(Rowop(self.pre, INSERT, row), self.pre, None)
+        self._changes += 1
+        if handle.number < 0:
+            for index in self._indexes:
+                index.forget(handle)
+        handle.number = self._changes
+        for index in self._indexes:
+            index.add(handle)
+        self._size += 1
+        if self.out._followers or unit.tracer is not None:
+            unit._run(Rowop(self.out, INSERT, row), self.out, None)
+
+    def _recursion(self) -> Exception:
+        return RecursionFault(
+            f'table "{self.name}" cannot be changed by what follows from one of its changes',
+            hint="Schedule the change, or loop back to it.",
+        )
+
+    def _settle(self, error: BaseException, changes: int, *, is_complete: bool) -> None:
+        """Free the table after an error, or bar it for good if it stopped half-way."""
+        message = f"broken by an error in the middle of a change: {error}"
+        half_way = self._changes != changes and not is_complete
+        self._barred = (lambda: BrokenTableError(self.name, message)) if half_way else None
+
+    @property
+    def is_broken(self) -> bool:
+        """Tell whether an error has broken the table: it can be read, but no longer changed."""
+        return self._barred is not None and isinstance(self._barred(), BrokenTableError)
+
+    def __repr__(self) -> str:
+        return f'<Table "{self.name}" of {self._size} rows>'
+
+
+def _number(handle: RowHandle) -> int:
+    return handle.number
+
+
+def _always(row: Row) -> bool:
+    return True

@@ -1,0 +1,137 @@
+"""Table types: a row type and the tree of indexes over its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rowtide.engine.errors import ModelError
+from rowtide.engine.row_type import RowType
+from rowtide.engine.table.index_type import IndexType
+from rowtide.engine.table.tree import Node
+
+RESERVED = frozenset({"in", "pre", "out"})
+"""Names of a table's own labels, which its aggregators cannot have."""
+
+
+class TableType:
+    """What tables are made of; immutable.
+
+    The order of the indexes has a meaning: the first leaf is the one by which rows are found and
+    deleted, and the indexes decide one after the other which rows a new one displaces.
+    """
+
+    def __init__(self, row_type: RowType, **indexes: IndexType) -> None:
+        self._set(row_type, indexes)
+
+    def _set(self, row_type: RowType, indexes: dict[str, IndexType]) -> None:
+        self.row_type = row_type
+        self.indexes = indexes
+        if not indexes:
+            raise ModelError("a table type needs at least one index")
+        lines = _errors(row_type, indexes)
+        if lines:
+            shown = ["the row type is:", *str(row_type).split("\n")]
+            raise ModelError("\n".join(["index error:", *lines, *(f"    {line}" for line in shown)]))
+        self.nodes = [
+            Node(name, index, row_type, None, place) for place, (name, index) in enumerate(indexes.items())
+        ]
+        self._check_aggregators()
+
+    @classmethod
+    def of(cls, row_type: RowType, indexes: Iterable[tuple[str, IndexType]]) -> TableType:
+        """Make a table type of (name, index type) pairs, for names that cannot be keyword arguments."""
+        made = cls.__new__(cls)
+        made._set(row_type, dict(indexes))
+        return made
+
+    def _check_aggregators(self) -> None:
+        names = [node.index_type.aggregator.name for node in self.walk() if node.index_type.aggregator]
+        for name in names:
+            if name in RESERVED:
+                raise ModelError(f'an aggregator cannot be called "{name}", tables have such a label')
+            if names.count(name) > 1:
+                raise ModelError(f'aggregator "{name}" is there twice')
+
+    def walk(self) -> Iterator[Node]:
+        """Give all nodes of the index tree, each before those nested in it."""
+        pending = list(reversed(self.nodes))
+        while pending:
+            node = pending.pop()
+            yield node
+            pending.extend(reversed(node.children))
+
+    @property
+    def first_leaf(self) -> Node:
+        """The leaf index by which rows are found if nothing else is said."""
+        return self.nodes[0].first_leaf
+
+    def node(self, *path: str) -> Node:
+        """Give the node at a path of index names.
+
+        Raises:
+          ModelError: if there is none, or the path is empty.
+        """
+        level, found = self.nodes, None
+        for name in path:
+            found = next((node for node in level if node.name == name), None)
+            if found is None:
+                there = ", ".join(node.name for node in level) or "none"
+                raise ModelError(f'index "{".".join(path)}" does not exist', hint=f"There is {there}.")
+            level = found.children
+        if found is None:
+            raise ModelError("an index path needs at least one name")
+        return found
+
+    def key_of_path(self, *path: str) -> tuple[str, ...]:
+        """Give the key fields of all indexes on a path, outermost first.
+
+        Raises:
+          ModelError: if an index on the path has no key, or a field comes twice.
+        """
+        fields: list[str] = []
+        for length in range(1, len(path) + 1):
+            node = self.node(*path[:length])
+            if not node.index_type.key_fields:
+                raise ModelError(f'index "{".".join(node.path)}" has no key fields')
+            fields.extend(node.index_type.key_fields)
+        self.node(*path)
+        for field in fields:
+            if fields.count(field) > 1:
+                raise ModelError(f'field "{field}" comes twice in the key of index "{".".join(path)}"')
+        return tuple(fields)
+
+    def first_of_kind(self, kind: type[IndexType]) -> Node | None:
+        """Give the first top-level index of a kind (``Hashed``, ``Fifo``, ...), or None."""
+        return next((node for node in self.nodes if isinstance(node.index_type, kind)), None)
+
+    def equals(self, other: TableType) -> bool:
+        """Tell whether row types are equal, and indexes with their names."""
+        return (
+            self.row_type == other.row_type
+            and list(self.indexes) == list(other.indexes)
+            and all(index.equals(other.indexes[name]) for name, index in self.indexes.items())
+        )
+
+    def matches(self, other: TableType) -> bool:
+        """Tell whether row types and indexes match, whatever their names."""
+        mine, theirs = list(self.indexes.values()), list(other.indexes.values())
+        return (
+            self.row_type.matches(other.row_type)
+            and len(mine) == len(theirs)
+            and all(index.matches(against) for index, against in zip(mine, theirs, strict=True))
+        )
+
+    def __str__(self) -> str:
+        indexes = "\n".join(index.render(name, "  ") for name, index in self.indexes.items())
+        return f"table (\n  {self.row_type.render('  ')}\n) {{\n{indexes}\n}}"
+
+
+def _errors(row_type: RowType, indexes: dict[str, IndexType], indent: str = "  ") -> list[str]:
+    """Say everything that is wrong in an index tree, each index under its number and name."""
+    lines = []
+    for number, (name, index) in enumerate(indexes.items(), start=1):
+        own = [f"{indent}  {error}" for error in index.errors(row_type)]
+        inner = _errors(row_type, index.nested, indent + "  ")
+        if own or inner:
+            lines += [f"{indent}nested index {number} '{name}':", *own, *inner]
+    return lines

@@ -1,0 +1,377 @@
+"""The index tree of a table: nodes of the table type, and the indexes and groups of one table.
+
+A node is a place in the tree of index types. The top of the tree is one group
+of all rows; a group has one index for each node below it; an index that is no
+leaf has groups again. Groups come with their first row and go with their last
+one, but where aggregators live inside them the table takes them away itself,
+once it knows that an operation leaves them empty.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from rowtide.engine.row_type import Row, RowType
+from rowtide.engine.table.handle import RowHandle
+from rowtide.engine.table.index_type import Fifo, IndexType, KeyOf
+from rowtide.engine.table.order import Links, SortedStore
+
+COMPACT_ABOVE = 32
+"""Removed rows that a FIFO index keeps at least before it cleans up, so that small ones never bother."""
+
+
+class Node:
+    """One place in the index tree of a table type."""
+
+    __slots__ = (
+        "children",
+        "index_type",
+        "is_leaf",
+        "keeps_empty_groups",
+        "key_of",
+        "name",
+        "parent",
+        "position",
+    )
+
+    def __init__(
+        self, name: str, index_type: IndexType, row_type: RowType, parent: Node | None, position: int
+    ) -> None:
+        self.name = name
+        self.index_type = index_type
+        self.parent = parent
+        self.position = position
+        self.key_of: KeyOf = _no_key if isinstance(index_type, Fifo) else index_type.key_of(row_type)
+        self.children = [
+            Node(under, nested, row_type, self, place)
+            for place, (under, nested) in enumerate(index_type.nested.items())
+        ]
+        self.is_leaf = not self.children
+        self.keeps_empty_groups: bool = any(
+            child.index_type.aggregator is not None or child.keeps_empty_groups for child in self.children
+        )
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names from the top to here."""
+        return (self.name,) if self.parent is None else (*self.parent.path, self.name)
+
+    @property
+    def first_leaf(self) -> Node:
+        """The leaf that is reached by taking the first nested index again and again."""
+        return self if self.is_leaf else self.children[0].first_leaf
+
+    def make(self) -> Index:
+        """Make an empty index of this node's kind."""
+        if isinstance(self.index_type, Fifo):
+            return FifoLeaf(self, self.index_type)
+        return KeyedLeaf(self) if self.is_leaf else Groups(self)
+
+    def locate(self, top: Group, row: Row) -> Index | None:
+        """Give the index of this node that ``row`` belongs to, or None if there is no such group."""
+        if self.parent is None:
+            return top.indexes[self.position]
+        above = self.parent.locate(top, row)
+        group = above.groups.get(self.parent.key_of(row)) if isinstance(above, Groups) else None
+        return None if group is None else group.indexes[self.position]
+
+
+def _no_key(row: Row) -> Any:
+    return row
+
+
+class Group:
+    """Rows that agree in the keys of all indexes above: one index a nested node, and aggregator states."""
+
+    __slots__ = ("indexes", "key", "nodes", "states")
+
+    def __init__(self, nodes: list[Node], key: Any = None) -> None:
+        self.nodes = nodes
+        self.key = key
+        self.indexes: list[Index] = [node.make() for node in nodes]
+        self.states: list[Any] = [
+            None if (aggregator := node.index_type.aggregator) is None else aggregator.initial_state()
+            for node in nodes
+        ]
+
+    def __len__(self) -> int:
+        return len(self.indexes[0])
+
+    def leaf(self) -> Leaf:
+        """Give the first leaf inside, which has the rows of the group only if no index lies between."""
+        index = self.indexes[0]
+        if isinstance(index, Groups):
+            raise TypeError("the first index of this group is no leaf")
+        return index
+
+
+class KeyedLeaf:
+    """One row a key, hashed or sorted."""
+
+    __slots__ = ("key_of", "links", "node", "rows")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.key_of = node.key_of
+        self.rows: Any = SortedStore[RowHandle]() if node.index_type.is_sorted else {}
+        self.links: Links[RowHandle] | None = None
+
+    def displace(self, handle: RowHandle, doomed: list[RowHandle]) -> None:
+        """Add the row whose key ``handle`` takes to those that have to go."""
+        old = self.rows.get(self.key_of(handle.row))
+        if old is not None and old not in doomed:
+            doomed.append(old)
+
+    def add(self, handle: RowHandle) -> None:
+        """Take a row in; its key is free."""
+        self.rows[self.key_of(handle.row)] = handle
+        if self.links is not None:
+            self.links.append(handle)
+
+    def remove(self, handle: RowHandle) -> None:
+        """Take a row out."""
+        del self.rows[self.key_of(handle.row)]
+        if self.links is not None:
+            self.links.remove(handle)
+
+    def forget(self, handle: RowHandle) -> None:
+        """Nothing is left of a removed row."""
+
+    def find(self, row: Row) -> RowHandle | None:
+        """Give the row of the same key."""
+        found: RowHandle | None = self.rows.get(self.key_of(row))
+        return found
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[RowHandle]:
+        return iter(self.rows.values())
+
+    def first(self) -> RowHandle | None:
+        """Give the first row, or None."""
+        return next(iter(self.rows.values()), None)
+
+    def last(self) -> RowHandle | None:
+        """Give the last row, or None."""
+        if isinstance(self.rows, SortedStore):
+            return self.rows.last()
+        return next(reversed(self.rows.values()), None)
+
+    def next(self, handle: RowHandle) -> RowHandle | None:
+        """Give the row after one that is here, or None."""
+        if isinstance(self.rows, SortedStore):
+            return self.rows.after(self.key_of(handle.row))
+        if self.links is None:
+            self.links = Links(self.rows.values())
+        return self.links.after(handle)
+
+
+class FifoLeaf:
+    """Rows in the order in which they came.
+
+    A row that is removed from the middle stays in the queue, to be skipped, until many have been:
+    its handle's number is negative. The rows at both ends are always live.
+    """
+
+    __slots__ = ("jumping", "limit", "links", "node", "queue", "reverse", "size")
+
+    def __init__(self, node: Node, index_type: Fifo) -> None:
+        self.node = node
+        self.limit = index_type.limit
+        self.jumping = index_type.jumping
+        self.reverse = index_type.reverse
+        self.queue: deque[RowHandle] = deque()
+        self.size = 0
+        self.links: Links[RowHandle] | None = None
+
+    def displace(self, handle: RowHandle, doomed: list[RowHandle]) -> None:
+        """Add the oldest row to those that have to go, unless they make enough room; or all, if jumping."""
+        if not self.limit or self.size < self.limit:
+            return
+        if not doomed and not self.jumping:
+            doomed.append(self.queue[0])
+            return
+        room = self.limit - self.size + sum(self._holds(old) for old in doomed)
+        if room <= 0:
+            oldest = (old for old in self.queue if old.number > 0 and old not in doomed)
+            if self.jumping:
+                doomed.extend(list(oldest))
+            else:
+                doomed.append(next(oldest))
+
+    def _holds(self, handle: RowHandle) -> bool:
+        return self.node.locate(handle.table._top, handle.row) is self
+
+    def add(self, handle: RowHandle) -> None:
+        """Take a row in at the end."""
+        self.queue.append(handle)
+        self.size += 1
+        if self.links is not None:
+            self.links.append(handle)
+
+    def remove(self, handle: RowHandle) -> None:
+        """Take a row out, whose number is negative by now."""
+        queue = self.queue
+        self.size -= 1
+        if queue[0] is handle:
+            queue.popleft()
+            while queue and queue[0].number < 0:
+                queue.popleft()
+        elif queue[-1] is handle:
+            queue.pop()
+            while queue[-1].number < 0:
+                queue.pop()
+        elif len(queue) > 2 * self.size + COMPACT_ABOVE:
+            self.queue = deque(held for held in queue if held.number > 0)
+        if self.links is not None:
+            self.links.remove(handle)
+
+    def forget(self, handle: RowHandle) -> None:
+        """Drop what is left of a removed row, which is about to come back."""
+        self.queue = deque(held for held in self.queue if held is not handle)
+
+    def find(self, row: Row) -> RowHandle | None:
+        """Give the oldest row that is equal to ``row``; goes through all of them."""
+        return next((handle for handle in self.queue if handle.number > 0 and handle.row == row), None)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[RowHandle]:
+        queue = reversed(self.queue) if self.reverse else iter(self.queue)
+        if len(self.queue) == self.size:
+            return queue
+        return (handle for handle in queue if handle.number > 0)
+
+    def first(self) -> RowHandle | None:
+        """Give the first row, or None."""
+        if not self.queue:
+            return None
+        return self.queue[-1] if self.reverse else self.queue[0]
+
+    def last(self) -> RowHandle | None:
+        """Give the last row, or None."""
+        if not self.queue:
+            return None
+        return self.queue[0] if self.reverse else self.queue[-1]
+
+    def next(self, handle: RowHandle) -> RowHandle | None:
+        """Give the row after one that is here, or None."""
+        if self.links is None:
+            self.links = Links(held for held in self.queue if held.number > 0)
+        return self.links.before(handle) if self.reverse else self.links.after(handle)
+
+
+class Groups:
+    """Groups by key, hashed or sorted."""
+
+    __slots__ = ("groups", "key_of", "links", "node", "size")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.key_of = node.key_of
+        self.groups: Any = SortedStore[Group]() if node.index_type.is_sorted else {}
+        self.links: Links[Group] | None = None
+        self.size = 0
+
+    def displace(self, handle: RowHandle, doomed: list[RowHandle]) -> None:
+        """Ask the indexes of the row's group, in order, which rows have to go."""
+        group = self.groups.get(self.key_of(handle.row))
+        if group is not None:
+            for index in group.indexes:
+                index.displace(handle, doomed)
+
+    def add(self, handle: RowHandle) -> None:
+        """Take a row into its group."""
+        key = self.key_of(handle.row)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.open(key)
+        for index in group.indexes:
+            index.add(handle)
+        self.size += 1
+
+    def open(self, key: Any) -> Group:
+        """Make the group of a key that has none."""
+        group = self.groups[key] = Group(self.node.children, key)
+        if self.links is not None:
+            self.links.append(group)
+        return group
+
+    def remove(self, handle: RowHandle) -> None:
+        """Take a row out of its group."""
+        key = self.key_of(handle.row)
+        group = self.groups.get(key)
+        for index in group.indexes:
+            index.remove(handle)
+        self.size -= 1
+        if not self.node.keeps_empty_groups and not group.indexes[0]:
+            self.close(key, group)
+
+    def close(self, key: Any, group: Group) -> None:
+        """Take away a group that has become empty."""
+        del self.groups[key]
+        if self.links is not None:
+            self.links.remove(group)
+
+    def prune(self, row: Row) -> None:
+        """Take away the groups that ``row`` was in, inner ones first, as far as they are empty now."""
+        key = self.key_of(row)
+        group = self.groups.get(key)
+        if group is None:
+            return
+        for index in group.indexes:
+            if isinstance(index, Groups) and index.node.keeps_empty_groups:
+                index.prune(row)
+        if not group.indexes[0]:
+            self.close(key, group)
+
+    def forget(self, handle: RowHandle) -> None:
+        """Drop what is left of a removed row in its group."""
+        group = self.groups.get(self.key_of(handle.row))
+        if group is not None:
+            for index in group.indexes:
+                index.forget(handle)
+
+    def find(self, row: Row) -> RowHandle | None:
+        """Give the first row of the group that ``row`` belongs to."""
+        group = self.groups.get(self.key_of(row))
+        return None if group is None else group.indexes[0].first()
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[RowHandle]:
+        for group in self.groups.values():
+            yield from group.indexes[0]
+
+    def first(self) -> RowHandle | None:
+        """Give the first row of the first group that has any, or None."""
+        return next(iter(self), None)
+
+    def last(self) -> RowHandle | None:
+        """Give the last row of the last group, or None."""
+        handle: RowHandle | None = None
+        if isinstance(self.groups, SortedStore):
+            group = self.groups.last()
+            return None if group is None else group.indexes[0].last()
+        for group in reversed(self.groups.values()):
+            handle = group.indexes[0].last()
+            if handle is not None:
+                break
+        return handle
+
+    def group_after(self, group: Group) -> Group | None:
+        """Give the group after one that is here, or None."""
+        if isinstance(self.groups, SortedStore):
+            return self.groups.after(group.key)
+        if self.links is None:
+            self.links = Links(self.groups.values())
+        return self.links.after(group)
+
+
+Leaf = KeyedLeaf | FifoLeaf
+Index = KeyedLeaf | FifoLeaf | Groups

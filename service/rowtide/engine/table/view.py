@@ -1,0 +1,229 @@
+"""What one reads of a table: its rows by any index, and its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from rowtide.engine.errors import ModelError, TableError
+from rowtide.engine.row_type import Row
+from rowtide.engine.table.handle import RowHandle
+from rowtide.engine.table.tree import Group, Groups, Index, Node
+from rowtide.engine.values import Value
+
+if TYPE_CHECKING:
+    from rowtide.engine.table.table import Table
+
+
+class TableIndex:
+    """One index of one table: all its rows in the order of this index, and those it finds.
+
+    Iterating over it gives rows; changing the table meanwhile raises TableError.
+    """
+
+    __slots__ = ("_node", "_table")
+
+    def __init__(self, table: Table, node: Node) -> None:
+        self._table = table
+        self._node = node
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names from the top of the index tree to this index."""
+        return self._node.path
+
+    @property
+    def is_leaf(self) -> bool:
+        """Tell whether no index is nested in this one."""
+        return self._node.is_leaf
+
+    def find(self, sought: Row | RowHandle) -> RowHandle | None:
+        """Give the row with the keys of ``sought``: of a group, its first row.
+
+        A FIFO index looks for a row that is equal throughout, going through the whole group.
+        """
+        if isinstance(sought, RowHandle):
+            self._table.check_own(sought)
+            if sought.in_table and self._node.is_leaf:
+                return sought
+            sought = sought.row
+        row = self._table.row_type.adopt(sought)
+        index = self._node.locate(self._table._top, row)
+        return None if index is None else index.find(row)
+
+    def find_by(self, **fields: Value) -> RowHandle | None:
+        """Give the row with these field values, as ``find`` would; other fields count as NULL."""
+        return self.find(self._table.row_type.row(**fields))
+
+    def first(self) -> RowHandle | None:
+        """Give the first row of the table in this order, or None."""
+        return next(self._all(), None)
+
+    def next(self, handle: RowHandle) -> RowHandle | None:
+        """Give the row after ``handle``, going on into the next group; None at the end or if it is out."""
+        self._table.check_own(handle)
+        if not handle.in_table:
+            return None
+        node, top = self._node.first_leaf, self._table._top
+        index = node.locate(top, handle.row)
+        following = None if index is None or isinstance(index, Groups) else index.next(handle)
+        below: list[Node] = []
+        while following is None and node.parent is not None:
+            below.insert(0, node)
+            node = node.parent
+            groups = node.locate(top, handle.row)
+            assert isinstance(groups, Groups)
+            group: Group | None = groups.groups.get(node.key_of(handle.row))
+            while group is not None and following is None:
+                group = groups.group_after(group)
+                following = None if group is None else _first_in(group, below)
+        return following
+
+    def __iter__(self) -> Iterator[Row]:
+        return (handle.row for handle in self.handles())
+
+    def handles(self) -> Iterator[RowHandle]:
+        """Give the rows of the table in this order, with their handles."""
+        return self._table.guarded(self._all())
+
+    def _all(self) -> Iterator[RowHandle]:
+        for index in _instances(self._node, self._table._top):
+            yield from index
+
+    def group(self, sought: Row | RowHandle) -> RowGroup:
+        """Give the group that ``sought`` belongs to, which may be empty.
+
+        Raises:
+          ModelError: if this index is a leaf.
+        """
+        if self._node.is_leaf:
+            raise ModelError(f'index "{".".join(self.path)}" is a leaf, it has no groups')
+        if isinstance(sought, RowHandle):
+            self._table.check_own(sought)
+            sought = sought.row
+        return RowGroup(self._table, self._node, self._table.row_type.adopt(sought))
+
+    def group_by(self, **fields: Value) -> RowGroup:
+        """Give the group of these key values, which may be empty."""
+        return self.group(self._table.row_type.row(**fields))
+
+    def groups(self) -> Iterator[RowGroup]:
+        """Give all groups of this index in its order; changing the table meanwhile raises TableError."""
+        firsts = (
+            first
+            for index in _instances(self._node, self._table._top)
+            if isinstance(index, Groups)
+            for group in index.groups.values()
+            if (first := group.indexes[0].first()) is not None
+        )
+        return (self.group(first) for first in self._table.guarded(firsts))
+
+
+class RowGroup:
+    """The rows that share the keys of an index and of those above it. Shows them as they are now."""
+
+    __slots__ = ("_node", "_row", "_table")
+
+    def __init__(self, table: Table, node: Node, row: Row) -> None:
+        self._table = table
+        self._node = node
+        self._row = row
+
+    def _find(self) -> Group | None:
+        above = self._node.locate(self._table._top, self._row)
+        return above.groups.get(self._node.key_of(self._row)) if isinstance(above, Groups) else None
+
+    def _index(self, path: tuple[str, ...]) -> Iterable[RowHandle]:
+        group, node = self._find(), self._node
+        if group is None:
+            return ()
+        if not path:
+            return group.indexes[0]
+        place = next((place for place, child in enumerate(node.children) if child.name == path[0]), None)
+        if place is None:
+            raise ModelError(f'index "{path[0]}" is not nested in index "{".".join(node.path)}"')
+        if len(path) == 1:
+            return group.indexes[place]
+        inner = group.indexes[place]
+        wanted = self._table.type.node(*node.path, *path)
+        return (handle for found in _below(inner, wanted) for handle in found)
+
+    def handles(self, *path: str) -> Iterator[RowHandle]:
+        """Give the rows with their handles in the order of the nested index at ``path``."""
+        return self._table.guarded(self._index(path))
+
+    def rows(self, *path: str) -> Iterator[Row]:
+        """Give the rows in the order of the nested index at ``path``; without one, of the first."""
+        return (handle.row for handle in self.handles(*path))
+
+    def __iter__(self) -> Iterator[Row]:
+        return self.rows()
+
+    def __len__(self) -> int:
+        group = self._find()
+        return 0 if group is None else len(group)
+
+    def first(self) -> RowHandle | None:
+        """Give the first row of the group, or None."""
+        group = self._find()
+        return None if group is None else group.indexes[0].first()
+
+    def last(self) -> RowHandle | None:
+        """Give the last row of the group, or None."""
+        group = self._find()
+        return None if group is None else group.indexes[0].last()
+
+    def next(self, handle: RowHandle) -> RowHandle | None:
+        """Give the row after ``handle`` within the group, or None."""
+        if not handle.in_table or not self._has(handle):
+            return None
+        following = TableIndex(self._table, self._node).next(handle)
+        return following if following is not None and self._has(following) else None
+
+    def _has(self, handle: RowHandle) -> bool:
+        self._table.check_own(handle)
+        return RowGroup(self._table, self._node, handle.row)._find() is self._find()
+
+    def following(self) -> RowGroup | None:
+        """Give the group after this one in the order of the index, going on into the next outer group."""
+        last = self.last()
+        after = None if last is None else TableIndex(self._table, self._node).next(last)
+        return None if after is None else RowGroup(self._table, self._node, after.row)
+
+
+def _instances(node: Node, top: Group) -> Iterator[Index]:
+    """Give all indexes of a node: one, or one a group of the index above."""
+    if node.parent is None:
+        yield top.indexes[node.position]
+        return
+    for above in _instances(node.parent, top):
+        if isinstance(above, Groups):
+            for group in above.groups.values():
+                yield group.indexes[node.position]
+
+
+def _first_in(group: Group, below: list[Node]) -> RowHandle | None:
+    """Give the first row of a group in the order of the leaf at the end of ``below``."""
+    index = group.indexes[below[0].position]
+    if not isinstance(index, Groups):
+        return index.first()
+    firsts = (_first_in(inner, below[1:]) for inner in index.groups.values())
+    return next((first for first in firsts if first is not None), None)
+
+
+def _below(index: Index, node: Node) -> Iterator[Index]:
+    """Give all indexes of ``node`` inside one index that lies above it."""
+    if index.node is node:
+        yield index
+    elif isinstance(index, Groups):
+        for group in index.groups.values():
+            for inner in group.indexes:
+                if node.path[: len(inner.node.path)] == inner.node.path:
+                    yield from _below(inner, node)
+
+
+def stale_iteration(table: str) -> TableError:
+    """Give the error of a table that was changed while someone iterated over it."""
+    return TableError(
+        table, "changed while it was being iterated over; iterate over a list of the rows instead"
+    )

@@ -1,0 +1,192 @@
+"""Tables against a plain list, under any index tree."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+from index_trees import ROW_TYPE, changes, displaced, found, key_of, rows, trees
+
+from rowtide.engine import (
+    DELETE,
+    INSERT,
+    Descending,
+    Fifo,
+    IndexType,
+    Opcode,
+    Ordered,
+    Row,
+    Rowop,
+    Sorted,
+    Table,
+    TableType,
+    Unit,
+)
+
+Changes = list[tuple[str, Row]]
+Tree = dict[str, IndexType]
+
+
+class Observed:
+    """A table, what its labels were told, and a list that does the same."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.table = Table(Unit("u"), "t", TableType(ROW_TYPE, **tree))
+        self.held: list[Row] = []
+        self.told: list[tuple[str, Opcode, Row]] = []
+        self.seen: Counter[Row] = Counter()
+        self.table.pre.then(self.before, name="before")
+        self.table.out.then(self.after, name="after")
+
+    def before(self, rowop: Rowop) -> None:
+        self.told.append(("pre", rowop.opcode, rowop.row))
+        assert Counter(self.table) == self.seen, "pre is told before the change shows"
+
+    def after(self, rowop: Rowop) -> None:
+        self.told.append(("out", rowop.opcode, rowop.row))
+        self.seen[rowop.row] += 1 if rowop.opcode is INSERT else -1
+        self.seen += Counter()
+        assert Counter(self.table) == self.seen, "out is told when exactly this change shows"
+
+    def change(self, verb: str, row: Row) -> None:
+        expected: list[tuple[Opcode, Row]] = []
+        if verb == "insert":
+            going = displaced(self.held, row, self.tree)
+            expected = [(DELETE, self.held[place]) for place in going]
+            self.held = [kept for place, kept in enumerate(self.held) if place not in going]
+            expected.append((INSERT, row))
+            self.held.append(row)
+        else:
+            place = found(self.held, row, self.tree)
+            if place is not None:
+                expected = [(DELETE, self.held.pop(place))]
+        self.told.clear()
+        self.table.input.send(INSERT if verb == "insert" else DELETE, row)
+        assert self.told == [(label, *told) for told in expected for label in ("pre", "out")]
+
+
+@given(trees(), changes)
+def test_a_table_tells_of_the_changes_that_a_list_would_make(tree: Tree, made: Changes) -> None:
+    observed = Observed(tree)
+    for verb, row in made:
+        observed.change(verb, row)
+        assert len(observed.table) == len(observed.held)
+
+
+@given(trees(), changes)
+def test_every_index_holds_every_row_and_steps_as_it_iterates(tree: Tree, made: Changes) -> None:
+    observed = Observed(tree)
+    for verb, row in made:
+        observed.change(verb, row)
+    table = observed.table
+    for node in table.type.walk():
+        index = table.index(*node.path)
+        handles = list(index.handles())
+        assert Counter(handle.row for handle in handles) == Counter(observed.held)
+        stepped = []
+        handle = index.first()
+        while handle is not None:
+            stepped.append(handle)
+            handle = index.next(handle)
+        assert stepped == handles
+
+
+@given(trees(), changes)
+def test_stepping_goes_on_rightly_while_the_table_changes(tree: Tree, made: Changes) -> None:
+    table = Table(Unit("u"), "t", TableType(ROW_TYPE, **tree))
+    paths = [node.path for node in table.type.walk()]
+    for verb, row in made:
+        for path in paths:
+            first = table.index(*path).first()
+            if first is not None:
+                table.index(*path).next(first)
+        table.input.send(INSERT if verb == "insert" else DELETE, row)
+    for path in paths:
+        index = table.index(*path)
+        stepped, handle = [], index.first()
+        while handle is not None:
+            stepped.append(handle)
+            handle = index.next(handle)
+        assert stepped == list(index.handles())
+
+
+def rank(value: object) -> tuple[int, int, str]:
+    """Give what orders one value: NULL first, then numbers, or texts."""
+    return (
+        value is not None,
+        value if isinstance(value, int) else 0,
+        value if isinstance(value, str) else "",
+    )
+
+
+def in_order(index: IndexType, keys: list[tuple[object, ...]]) -> bool:
+    """Tell whether keys stand as a sorted index would have them."""
+    if isinstance(index, Sorted):
+        return keys == sorted(keys, reverse=True)
+    if isinstance(index, Ordered):
+        ranks = [tuple(map(rank, key)) for key in keys]
+        return ranks == sorted(ranks, reverse=isinstance(index.parameters[0], Descending))
+    return True
+
+
+@given(trees(), changes, rows)
+def test_groups_hold_the_rows_of_their_keys_in_the_order_of_their_index(
+    tree: Tree, made: Changes, sought: Row
+) -> None:
+    observed = Observed(tree)
+    for verb, row in made:
+        observed.change(verb, row)
+    table = observed.table
+    for node in table.type.walk():
+        chain = []
+        above = node
+        while above is not None:
+            chain.append(above.index_type)
+            above = above.parent
+        if node.is_leaf:
+            continue
+        expected = [
+            row
+            for row in observed.held
+            if all(key_of(index, row) == key_of(index, sought) for index in chain)
+        ]
+        index = table.index(*node.path)
+        group = index.group(sought)
+        assert len(group) == len(expected)
+        for child in node.children:
+            assert Counter(group.rows(child.name)) == Counter(expected)
+            if isinstance(child.index_type, Fifo):
+                step = -1 if child.index_type.reverse else 1
+                assert list(group.rows(child.name)) == expected[::step]
+        assert [group.first(), group.last()] == [
+            *(list(group.handles())[:1] or [None]),
+            *(list(group.handles())[-1:] or [None]),
+        ]
+        groups = list(index.groups())
+        assert sum(map(len, groups)) == len(observed.held)
+        if node.parent is None:
+            firsts = [key_of(node.index_type, next(iter(one))) for one in groups]
+            assert len(set(firsts)) == len(firsts)
+            assert in_order(node.index_type, firsts)
+        hopped, here = [], groups[0] if groups else None
+        while here is not None:
+            hopped.append(here.first())
+            here = here.following()
+        assert hopped == [one.first() for one in groups]
+
+
+@given(trees(), changes, st.integers(1, 5))
+def test_clearing_in_portions_ends_with_an_empty_table(tree: Tree, made: Changes, portion: int) -> None:
+    observed = Observed(tree)
+    for verb, row in made:
+        observed.change(verb, row)
+    there = len(observed.table)
+    went = []
+    while observed.table.clear(limit=portion):
+        went.append(there - len(observed.table))
+        there = len(observed.table)
+    assert there == 0
+    assert all(count == portion for count in went[:-1])
+    assert not list(observed.table)

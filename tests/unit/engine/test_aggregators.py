@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import pytest
+
+from rowtide.engine import (
+    AFTER_DELETE,
+    AFTER_INSERT,
+    BEFORE_MOD,
+    COLLAPSE,
+    NOP,
+    AdditiveAggregator,
+    Aggregator,
+    AggregatorContext,
+    Avg,
+    Computed,
+    Count,
+    ExecutionError,
+    Fifo,
+    First,
+    Hashed,
+    Last,
+    Max,
+    ModelError,
+    Nth,
+    Opcode,
+    Ordered,
+    RowType,
+    SimpleAggregator,
+    Sum,
+    Table,
+    TableError,
+    TableType,
+    Unit,
+)
+
+TRADE = RowType(id="int32", symbol="string", price="float64")
+TOTAL = RowType(total="float64")
+
+
+def logged(name: str, log: list[str]) -> Aggregator:
+    def handle(context: AggregatorContext) -> None:
+        log.append(f"{name} {context.call.name} {context.opcode.name} {len(context)}")
+
+    return Aggregator(name, TOTAL, handle)
+
+
+def test_the_group_at_the_top_always_exists() -> None:
+    log: list[str] = []
+    table = Table(Unit("u"), "t", TableType(TRADE, all=Hashed("id").aggregate(logged("top", log))))
+    table.insert(TRADE.row(1))
+    table.delete(TRADE.row(1))
+    assert log == [
+        "top BEFORE_MOD DELETE 0",
+        "top AFTER_INSERT INSERT 1",
+        "top BEFORE_MOD DELETE 1",
+        "top AFTER_DELETE INSERT 0",
+    ]
+
+
+def test_aggregators_beside_each_other_come_before_those_inside_and_collapse_from_inside() -> None:
+    log: list[str] = []
+    table = Table(
+        Unit("u"),
+        "t",
+        TableType(
+            TRADE,
+            group=Hashed(
+                "symbol",
+                inner=Hashed("id", deep=Fifo().aggregate(logged("deep", log))).aggregate(logged("one", log)),
+                other=Fifo().aggregate(logged("two", log)),
+            ),
+        ),
+    )
+    table.insert(TRADE.row(1, "A"))
+    log.clear()
+    table.clear()
+    assert log == [
+        "one BEFORE_MOD DELETE 1",
+        "two BEFORE_MOD DELETE 1",
+        "deep BEFORE_MOD DELETE 1",
+        "one AFTER_DELETE INSERT 0",
+        "two AFTER_DELETE INSERT 0",
+        "deep AFTER_DELETE INSERT 0",
+        "deep COLLAPSE NOP 0",
+        "one COLLAPSE NOP 0",
+        "two COLLAPSE NOP 0",
+    ]
+
+
+def test_a_group_emptied_and_refilled_at_once_keeps_its_state() -> None:
+    states: list[object] = []
+
+    def handle(context: AggregatorContext) -> None:
+        states.append(context.state)
+        assert context.call is not COLLAPSE
+
+    last = Fifo(limit=1).aggregate(Aggregator("agg", TOTAL, handle, object))
+    table = Table(Unit("u"), "t", TableType(TRADE, group=Hashed("symbol", last=last)))
+    table.insert(TRADE.row(1, "A"))
+    table.insert(TRADE.row(2, "A"))
+    assert len(set(states)) == 1
+
+
+def test_a_state_may_be_replaced_and_is_made_anew_for_a_new_group() -> None:
+    seen: list[int] = []
+
+    def handle(context: AggregatorContext) -> None:
+        seen.append(context.state)
+        context.state += 1
+
+    index = Fifo().aggregate(Aggregator("agg", TOTAL, handle, lambda: 0))
+    table = Table(Unit("u"), "t", TableType(TRADE, by_id=Hashed("id"), group=Hashed("symbol", all=index)))
+    table.insert(TRADE.row(1, "A"))
+    table.delete(TRADE.row(1))
+    table.insert(TRADE.row(1, "A"))
+    assert seen == [0, 1, 2, 3, 0]
+
+
+def test_results_leave_after_all_aggregators_have_been_called() -> None:
+    log: list[str] = []
+
+    def handle(context: AggregatorContext) -> None:
+        log.append(f"called {context.call.name}")
+        context.send(context.result(len(context)))
+
+    by_symbol = Hashed("symbol", all=Fifo().aggregate(Aggregator("a", TOTAL, handle)))
+    table = Table(
+        Unit("u"),
+        "t",
+        TableType(TRADE, by_symbol=by_symbol, arrived=Fifo().aggregate(Aggregator("b", TOTAL, handle))),
+    )
+    for name in "ab":
+        table.results(name).then(lambda rowop: log.append(str(rowop)), name="log")
+    table.out.then(lambda rowop: log.append("out"), name="log")
+    table.insert(TRADE.row(1, "A"))
+    log.clear()
+    table.insert(TRADE.row(2, "A"))
+    assert log == [
+        "called BEFORE_MOD",
+        "called BEFORE_MOD",
+        't.b OP_DELETE total="1"',
+        't.a OP_DELETE total="1"',
+        "out",
+        "called AFTER_INSERT",
+        "called AFTER_INSERT",
+        't.b OP_INSERT total="2"',
+        't.a OP_INSERT total="2"',
+    ]
+
+
+def test_a_context_is_of_no_use_after_the_call() -> None:
+    kept: list[AggregatorContext] = []
+    aggregator = Aggregator("agg", TOTAL, kept.append)
+    table = Table(Unit("u"), "t", TableType(TRADE, all=Fifo().aggregate(aggregator)))
+    table.insert(TRADE.row(1))
+    for use in (lambda: len(kept[0]), kept[0].first, kept[0].last, lambda: kept[0].send(TOTAL.row(1))):
+        with pytest.raises(ModelError, match='aggregator "agg" is not being called'):
+            use()
+
+
+def test_an_aggregator_may_look_at_another_index_of_the_group_but_not_elsewhere() -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def handle(context: AggregatorContext) -> None:
+        if context.opcode is Opcode.INSERT:
+            seen.append(
+                (
+                    *(row.id for row in context.rows("by_price")),
+                    context.first("by_price").id,
+                    context.last().id,
+                )
+            )
+            context.rows("nowhere")
+
+    group = Hashed(
+        "symbol", arrived=Fifo().aggregate(Aggregator("agg", TOTAL, handle)), by_price=Ordered("price")
+    )
+    table = Table(Unit("u"), "t", TableType(TRADE, group=group))
+    with pytest.raises(
+        TableError, match=r'aggregator "agg" at AO_AFTER_INSERT: .* the group has no index "nowhere"'
+    ):
+        table.insert(TRADE.row(2, "A", 5.0))
+    assert seen == [(2, 2, 2)]
+
+
+def test_an_aggregator_that_fails_before_the_change_leaves_the_table_as_it_was() -> None:
+    def fail(context: AggregatorContext) -> None:
+        if context.call is BEFORE_MOD and len(context):
+            raise ValueError("no")
+
+    table = Table(
+        Unit("u"), "t", TableType(TRADE, all=Hashed("id").aggregate(Aggregator("agg", TOTAL, fail)))
+    )
+    table.insert(TRADE.row(1))
+    with pytest.raises(TableError, match='table "t": aggregator "agg" at AO_BEFORE_MOD: no'):
+        table.insert(TRADE.row(2))
+    assert len(table) == 1
+    assert not table.is_broken
+
+
+def test_an_aggregator_that_fails_after_the_change_breaks_the_table() -> None:
+    def fail(context: AggregatorContext) -> None:
+        if context.call is AFTER_INSERT:
+            raise ValueError("no")
+
+    table = Table(
+        Unit("u"), "t", TableType(TRADE, all=Hashed("id").aggregate(Aggregator("agg", TOTAL, fail)))
+    )
+    with pytest.raises(ExecutionError, match=r'label "t.in".*aggregator "agg" at AO_AFTER_INSERT: no'):
+        table.input.insert(TRADE.row(1))
+    assert table.is_broken
+
+
+def test_an_aggregator_cannot_change_its_table() -> None:
+    def meddle(context: AggregatorContext) -> None:
+        tables[0].insert(TRADE.row(5))
+
+    tables: list[Table] = []
+    tables.append(
+        Table(Unit("u"), "t", TableType(TRADE, all=Hashed("id").aggregate(Aggregator("agg", TOTAL, meddle))))
+    )
+    with pytest.raises(TableError, match="cannot be changed"):
+        tables[0].insert(TRADE.row(1))
+
+
+def test_aggregators_have_names_of_their_own() -> None:
+    aggregator = Aggregator("agg", TOTAL, lambda context: None)
+    with pytest.raises(ModelError, match='aggregator "agg" is there twice'):
+        TableType(TRADE, a=Hashed("id").aggregate(aggregator), b=Fifo().aggregate(aggregator))
+    with pytest.raises(ModelError, match='cannot be called "out"'):
+        TableType(TRADE, a=Hashed("id").aggregate(Aggregator("out", TOTAL, lambda context: None)))
+    table = Table(Unit("u"), "t", TableType(TRADE, a=Hashed("id").aggregate(aggregator)))
+    with pytest.raises(ModelError, match='table "t" has no aggregator "gaa"'):
+        table.results("gaa")
+
+
+def test_the_second_aggregator_of_an_index_replaces_the_first() -> None:
+    log: list[str] = []
+    index = Hashed("id").aggregate(logged("first", log)).aggregate(logged("second", log))
+    Table(Unit("u"), "t", TableType(TRADE, a=index)).insert(TRADE.row(1))
+    assert {line.split()[0] for line in log} == {"second"}
+
+
+def test_result_types_follow_from_the_fields() -> None:
+    aggregator = SimpleAggregator(
+        "agg",
+        TRADE,
+        symbol=First("symbol"),
+        ids=Sum("id"),
+        mean_id=Avg("id"),
+        prices=Sum("price"),
+        rows=Count(),
+        top=Max(lambda row: row.price * 2, "float64"),
+        spread=Computed("float64", lambda rows: rows[-1].price - rows[0].price),
+    )
+    assert aggregator.result_type.render(None) == (
+        "row { string symbol, int64 ids, float64 mean_id, float64 prices, int64 rows, "
+        "float64 top, float64 spread, }"
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (Sum("symbol"), 'aggregator "agg", field "f": Sum of "symbol": it is no number'),
+        (Last("symbl"), 'aggregator "agg", field "f": field "symbl" does not exist'),
+        (Max(lambda row: 1), 'aggregator "agg", field "f": Max of a function needs the type'),
+    ],
+)
+def test_a_function_that_does_not_fit_is_named_with_its_field(function: Sum, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        SimpleAggregator("agg", TRADE, f=function)
+
+
+def test_what_is_not_additive_is_refused() -> None:
+    with pytest.raises(ModelError, match='aggregator "agg", field "top": Max is not additive'):
+        AdditiveAggregator("agg", TRADE, top=Max("price"))
+    with pytest.raises(ModelError, match="counts from 0"):
+        Nth("price", -1)
+
+
+def test_an_aggregator_in_the_style_of_coral8_may_tell_of_an_emptied_group() -> None:
+    told: list[str] = []
+
+    def handle(context: AggregatorContext) -> None:
+        if context.opcode is not NOP and context.call in (AFTER_DELETE, AFTER_INSERT):
+            context.send(context.result(len(context) or None))
+
+    index = Fifo().aggregate(Aggregator("agg", TOTAL, handle))
+    table = Table(Unit("u"), "t", TableType(TRADE, by_id=Hashed("id"), group=Hashed("symbol", all=index)))
+    table.results("agg").then(lambda rowop: told.append(str(rowop)), name="log")
+    table.insert(TRADE.row(1, "A"))
+    table.delete(TRADE.row(1))
+    assert told == ['t.agg OP_INSERT total="1"', "t.agg OP_INSERT"]
