@@ -199,8 +199,9 @@ class Postgres:
             _READ.get(column.type.name, "{0}").format(name)
             for column, name in zip(table.columns, names, strict=True)
         ]
-        result = connection.execution_options(yield_per=FETCH_ROWS).exec_driver_sql(
-            f"select {', '.join(selected)} from {table_sql(connection, table)}"
+        result = connection.exec_driver_sql(
+            f"select {', '.join(selected)} from {table_sql(connection, table)}",
+            execution_options={"yield_per": FETCH_ROWS},
         )
         for row in result:
             yield tuple(row)

@@ -67,11 +67,23 @@ class KeptSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotEntry:
+    """What is known of a stored snapshot without reading it. ``bytes`` is its size in the database."""
+
+    snapshot_id: int
+    epoch: int
+    commits: int
+    bytes: int
+    stored_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ErrorRow:
     """One row of the error stream (sql-decisions 22). Times are ms since the epoch, UTC.
 
     ``topic``, ``partition``, ``offset`` and ``raw`` are None where an operator had made the row, and
-    ``raw`` also where the log no longer holds the message. ``reason`` begins with its ``Reason``.
+    ``raw`` also where the log no longer holds the message. ``reason`` begins with its ``Reason``;
+    ``row`` is the row itself as JSON text, where it had been decoded.
     """
 
     kind: str
@@ -83,6 +95,39 @@ class ErrorRow:
     rowtime: int | None
     bound: int | None
     raw: bytes | None
+    row: str | None = None
+
+    @property
+    def late_by_ms(self) -> int | None:
+        """By how much a late row missed the bound."""
+        if self.kind != "LATE" or self.bound is None or self.rowtime is None:
+            return None
+        return self.bound - self.rowtime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredError:
+    """A row of the error stream as it was committed; ``error_id`` ascends."""
+
+    error_id: int
+    row: ErrorRow
+    epoch: int
+    committed_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Something that the wall clock or the broker decided, which a replay must repeat (sql-decisions 13).
+
+    It took effect before the message at ``next_offset`` of the partition, and raised its bound to
+    ``bound``, if that is not None. ``kind`` says why, such as IDLE, JOIN, APPEND_TIME, ARRIVAL.
+    """
+
+    kind: str
+    relation: str
+    partition: int
+    next_offset: int
+    bound: int | None
 
 
 class Ledger(Protocol):
@@ -102,7 +147,10 @@ class Ledger(Protocol):
         """Take the next epoch; creates the tables and the record where there are none.
 
         ``holder`` says who we are (host and process), for the one that we supersede. ``digest`` is
-        kept only where there is no record yet.
+        kept only as long as there are no positions: after that it is the one they belong to.
+
+        Raises:
+          StatementError: the tables were written by a newer program.
         """
 
     def fence(self, transaction: Transaction, *, epoch: int, commits: int) -> None:
@@ -116,7 +164,11 @@ class Ledger(Protocol):
         """
 
     def write_standings(self, transaction: Transaction, epoch: int, standings: Sequence[Standing]) -> None:
-        """Record where partitions stand; those not given stay."""
+        """Record where partitions stand; those not given stay.
+
+        Raises:
+          FaultError: a position would go back.
+        """
 
     def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
         """Append rows to the error stream's table."""

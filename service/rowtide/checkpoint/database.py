@@ -1,0 +1,425 @@
+"""The checkpoint in a relational database, in the tables of ``tables``.
+
+What one commit writes is in the caller's transaction. ``fence`` comes first: it
+changes the pipeline's one row under a condition on the epoch, so it holds that
+row's lock to the end, and a process that was superseded fails before it has
+written anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from rowtide.checkpoint.ledger import (
+    Decision,
+    ErrorRow,
+    KeptSnapshot,
+    Record,
+    SnapshotEntry,
+    Standing,
+    StoredError,
+)
+from rowtide.checkpoint.migrate import check_version, migrate
+from rowtide.checkpoint.snapshot import Chunk, chunks_of, is_readable, manifest_of, snapshot_from
+from rowtide.checkpoint.tables import Tables, named, now, schema_of, tables_of, to_ms
+from rowtide.errors import FaultError, SupersededError
+from rowtide_connectors.api import Database, TableColumn, TargetTable, Transaction
+
+KEPT_SNAPSHOTS = 2
+"""The newest, and one more for the case that it turns out to be unusable."""
+
+CHUNKS_AT_ONCE = 8
+"""Chunks in one round trip: 32 MiB of memory on either side."""
+
+
+class DatabaseLedger:
+    """The checkpoint of ``pipeline`` in ``database``; see ``ledger.Ledger``. Safe for several threads."""
+
+    def __init__(self, database: Database, pipeline: str) -> None:
+        self._database = database
+        self._pipeline = pipeline
+        self._tables: dict[str, Tables] = {}
+
+    # ------------------------------------------------------------- the record
+
+    def read(self) -> Record | None:
+        """Give what is recorded; see ``ledger.Ledger``."""
+        with self._database.begin() as transaction:
+            if not check_version(transaction.connection):
+                return None
+            return self._record(transaction.connection)
+
+    def claim(self, digest: str, holder: str) -> Record:
+        """Take the next epoch; see ``ledger.Ledger``."""
+        with self._database.begin() as transaction:
+            connection: sa.Connection = transaction.connection
+            migrate(connection)
+            pipelines, insert = self._of(connection).pipelines, _insert(connection)
+            at = now(connection.dialect.name)
+            statement = insert(pipelines).values(
+                pipeline=self._pipeline, epoch=1, holder=holder, claimed_at=at, commits=0, digest=digest
+            )
+            connection.execute(
+                statement.on_conflict_do_update(
+                    index_elements=[pipelines.c.pipeline],
+                    set_={"epoch": pipelines.c.epoch + 1, "holder": holder, "claimed_at": at},
+                )
+            )
+            record = self._record(connection)
+            if record is None:
+                raise FaultError(
+                    f'pipeline "{self._pipeline}" is not in the checkpoint that has just taken it'
+                )
+            if not record.standings and record.digest != digest:
+                connection.execute(
+                    sa.update(pipelines).where(pipelines.c.pipeline == self._pipeline).values(digest=digest)
+                )
+                return self._record(connection) or record
+            return record
+
+    def fence(self, transaction: Transaction, *, epoch: int, commits: int) -> None:
+        """Count one more commit under ``epoch``; see ``ledger.Ledger``."""
+        connection: sa.Connection = transaction.connection
+        pipelines = self._of(connection).pipelines
+        moved = connection.execute(
+            sa.update(pipelines)
+            .where(
+                pipelines.c.pipeline == self._pipeline,
+                pipelines.c.epoch == epoch,
+                pipelines.c.commits == commits,
+            )
+            .values(commits=commits + 1, committed_at=now(connection.dialect.name))
+        )
+        if moved.rowcount == 1:
+            return
+        row = connection.execute(
+            sa.select(pipelines).where(pipelines.c.pipeline == self._pipeline)
+        ).one_or_none()
+        if row is None:
+            raise FaultError(f'pipeline "{self._pipeline}" is gone from the checkpoint')
+        if row.epoch != epoch:
+            raise SupersededError(
+                f'pipeline "{self._pipeline}" was taken by {row.holder} at {row.claimed_at} UTC: '
+                f"epoch {row.epoch}, ours is {epoch}"
+            )
+        raise FaultError(
+            f'checkpoint of pipeline "{self._pipeline}" counts {row.commits} commits, {commits} were expected'
+        )
+
+    def _record(self, connection: sa.Connection) -> Record | None:
+        tables = self._of(connection)
+        row = connection.execute(
+            sa.select(tables.pipelines).where(tables.pipelines.c.pipeline == self._pipeline)
+        ).one_or_none()
+        if row is None:
+            return None
+        positions = connection.execute(
+            sa.select(tables.positions)
+            .where(tables.positions.c.pipeline == self._pipeline)
+            .order_by(tables.positions.c.relation, tables.positions.c.partition)
+        )
+        standings = tuple(
+            Standing(
+                each.relation, each.topic, each.partition, each.next_offset, each.start_offset, each.bound
+            )
+            for each in positions
+        )
+        committed_at = None if row.committed_at is None else to_ms(row.committed_at)
+        return Record(row.epoch, row.holder, row.commits, row.digest, standings, committed_at)
+
+    # ------------------------------------------------------- what a commit adds
+
+    def write_standings(self, transaction: Transaction, epoch: int, standings: Sequence[Standing]) -> None:
+        """Record where partitions stand; see ``ledger.Ledger``."""
+        if not standings:
+            return
+        connection: sa.Connection = transaction.connection
+        positions = self._of(connection).positions
+        at = now(connection.dialect.name)
+        statement = _insert(connection)(positions).values(
+            pipeline=self._pipeline,
+            epoch=epoch,
+            committed_at=at,
+            **{name: sa.bindparam(name) for name in _STANDING},
+        )
+        new = statement.excluded
+        written = connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=[positions.c.pipeline, positions.c.relation, positions.c.partition],
+                set_={
+                    "topic": new.topic,
+                    "next_offset": new.next_offset,
+                    "bound": new.bound,
+                    "epoch": epoch,
+                    "committed_at": at,
+                },
+                where=positions.c.next_offset <= new.next_offset,
+            ),
+            [{name: getattr(standing, name) for name in _STANDING} for standing in standings],
+            execution_options={"preserve_rowcount": True},
+        )
+        if written.rowcount != len(standings):
+            raise FaultError(f'a position of pipeline "{self._pipeline}" would go back')
+
+    def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
+        """Append rows to the error stream's table."""
+        transaction.append(
+            _errors_target(transaction.connection),
+            {
+                "pipeline": [self._pipeline] * len(rows),
+                "kind": [row.kind for row in rows],
+                "relation": [row.relation for row in rows],
+                "reason": [_storable(row.reason) for row in rows],
+                "topic": [row.topic for row in rows],
+                "partition": [row.partition for row in rows],
+                "message_offset": [row.offset for row in rows],
+                "rowtime": [row.rowtime for row in rows],
+                "bound": [row.bound for row in rows],
+                "late_by": [row.late_by_ms for row in rows],
+                "raw": [row.raw for row in rows],
+                "row_json": [None if row.row is None else _storable(row.row) for row in rows],
+                "epoch": [epoch] * len(rows),
+            },
+        )
+
+    def write_decisions(self, transaction: Transaction, epoch: int, decisions: Sequence[Decision]) -> None:
+        """Append decisions to the log that a replay obeys."""
+        if not decisions:
+            return
+        connection: sa.Connection = transaction.connection
+        table = self._of(connection).decisions
+        connection.execute(
+            sa.insert(table).values(
+                pipeline=self._pipeline,
+                epoch=epoch,
+                committed_at=now(connection.dialect.name),
+                **{name: sa.bindparam(name) for name in _DECISION},
+            ),
+            [{name: getattr(decision, name) for name in _DECISION} for decision in decisions],
+        )
+
+    def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> None:
+        """Keep a snapshot, and of the older ones only ``KEPT_SNAPSHOTS - 1``."""
+        connection: sa.Connection = transaction.connection
+        tables = self._of(connection)
+        snapshots, chunks = tables.snapshots, tables.snapshot_chunks
+        commits = sa.select(tables.pipelines.c.commits).where(tables.pipelines.c.pipeline == self._pipeline)
+        snapshot_id = connection.execute(
+            sa.insert(snapshots)
+            .values(
+                pipeline=self._pipeline,
+                epoch=epoch,
+                commits=commits.scalar_subquery(),
+                manifest=manifest_of(snapshot),
+                bytes=0,
+                stored_at=now(connection.dialect.name),
+            )
+            .returning(snapshots.c.snapshot_id)
+        ).scalar_one()
+        size = 0
+        for some in _in_groups(chunks_of(snapshot)):
+            connection.execute(
+                sa.insert(chunks).inline(),
+                [
+                    {
+                        "snapshot_id": snapshot_id,
+                        "part": each.part,
+                        "chunk": each.chunk,
+                        "content": each.content,
+                    }
+                    for each in some
+                ],
+            )
+            size += sum(len(each.content) for each in some)
+        connection.execute(
+            sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(bytes=size)
+        )
+        self._drop_old_snapshots(connection)
+
+    def _drop_old_snapshots(self, connection: sa.Connection) -> None:
+        tables = self._of(connection)
+        snapshots = tables.snapshots
+        kept = (
+            sa.select(snapshots.c.snapshot_id)
+            .where(snapshots.c.pipeline == self._pipeline)
+            .order_by(snapshots.c.snapshot_id.desc())
+        )
+        old = connection.execute(kept.offset(KEPT_SNAPSHOTS).limit(1000)).scalars().all()
+        for table in (tables.snapshot_chunks, snapshots):
+            connection.execute(sa.delete(table).where(table.c.snapshot_id.in_(old)))
+
+    # ----------------------------------------------------------------- readers
+
+    def newest_snapshot(self) -> KeptSnapshot | None:
+        """Give the newest snapshot that this version can read."""
+        with self._database.begin() as transaction:
+            connection: sa.Connection = transaction.connection
+            if not check_version(connection):
+                return None
+            snapshots = self._of(connection).snapshots
+            for row in connection.execute(
+                sa.select(snapshots)
+                .where(snapshots.c.pipeline == self._pipeline)
+                .order_by(snapshots.c.snapshot_id.desc())
+            ).all():
+                if is_readable(row.manifest):
+                    return snapshot_from(row.manifest, self._chunks(connection, row.snapshot_id))
+            return None
+
+    def snapshots(self) -> Sequence[SnapshotEntry]:
+        """Give what snapshots are stored, the newest first."""
+        with self._database.begin() as transaction:
+            connection: sa.Connection = transaction.connection
+            if not check_version(connection):
+                return ()
+            table = self._of(connection).snapshots
+            rows = connection.execute(
+                sa.select(table)
+                .where(table.c.pipeline == self._pipeline)
+                .order_by(table.c.snapshot_id.desc())
+            )
+            return [
+                SnapshotEntry(row.snapshot_id, row.epoch, row.commits, row.bytes, to_ms(row.stored_at))
+                for row in rows
+            ]
+
+    def decisions(self) -> Sequence[Decision]:
+        """Give all decisions, in the order in which they were committed."""
+        with self._database.begin() as transaction:
+            connection: sa.Connection = transaction.connection
+            if not check_version(connection):
+                return ()
+            table = self._of(connection).decisions
+            rows = connection.execute(
+                sa.select(*(table.c[name] for name in _DECISION))
+                .where(table.c.pipeline == self._pipeline)
+                .order_by(table.c.decision_id)
+            )
+            return [Decision(*row) for row in rows]
+
+    def errors(
+        self, *, after: int = 0, limit: int = 100, kind: str | None = None, relation: str | None = None
+    ) -> Sequence[StoredError]:
+        """Give committed error rows with an ``error_id`` above ``after``, the oldest first."""
+        with self._database.begin() as transaction:
+            connection: sa.Connection = transaction.connection
+            if not check_version(connection):
+                return ()
+            table = self._of(connection).errors
+            query = sa.select(table).where(table.c.pipeline == self._pipeline, table.c.error_id > after)
+            if kind is not None:
+                query = query.where(table.c.kind == kind)
+            if relation is not None:
+                query = query.where(table.c.relation == relation)
+            rows = connection.execute(query.order_by(table.c.error_id).limit(limit))
+            return [_stored_error(row) for row in rows]
+
+    def drop(self) -> bool:
+        """Forget the pipeline: its epoch, positions, errors, decisions and snapshots; False: none known.
+
+        The rows it has written to foreign tables stay. A process that still runs it fails at its next commit.
+        """
+        with self._database.begin() as transaction:
+            connection: sa.Connection = transaction.connection
+            if not check_version(connection):
+                return False
+            tables = self._of(connection)
+            known = connection.execute(
+                sa.delete(tables.pipelines).where(tables.pipelines.c.pipeline == self._pipeline)
+            ).rowcount
+            own = sa.select(tables.snapshots.c.snapshot_id).where(
+                tables.snapshots.c.pipeline == self._pipeline
+            )
+            chunks = tables.snapshot_chunks
+            connection.execute(sa.delete(chunks).where(chunks.c.snapshot_id.in_(own)))
+            for table in (tables.snapshots, tables.positions, tables.decisions, tables.errors):
+                connection.execute(sa.delete(table).where(table.c.pipeline == self._pipeline))
+            return bool(known)
+
+    def _chunks(self, connection: sa.Connection, snapshot_id: int) -> Iterator[Chunk]:
+        chunks = self._of(connection).snapshot_chunks
+        rows = connection.execute(
+            sa.select(chunks.c.part, chunks.c.chunk, chunks.c.content)
+            .where(chunks.c.snapshot_id == snapshot_id)
+            .order_by(chunks.c.part, chunks.c.chunk),
+            execution_options={"yield_per": CHUNKS_AT_ONCE},
+        )
+        for row in rows:
+            yield Chunk(*row)
+
+    def _of(self, connection: sa.Connection) -> Tables:
+        dialect = connection.dialect.name
+        if dialect not in self._tables:
+            self._tables[dialect] = tables_of(dialect)
+        return self._tables[dialect]
+
+
+_STANDING = ("relation", "topic", "partition", "next_offset", "start_offset", "bound")
+_DECISION = ("kind", "relation", "partition", "next_offset", "bound")
+
+
+def _insert(connection: sa.Connection) -> Any:
+    """Give the INSERT of this database that knows ON CONFLICT."""
+    return sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+
+
+def _errors_target(connection: sa.Connection) -> TargetTable:
+    """Give the table of errors as connectors see it: they write many rows fast."""
+    dialect = connection.dialect.name
+    schema = schema_of(dialect)
+    name = named(dialect, "errors")
+    columns = tuple(
+        TableColumn(column, sql_type, nullable)
+        for column, sql_type, nullable in (
+            ("pipeline", "VARCHAR", False),
+            ("kind", "VARCHAR", False),
+            ("relation", "VARCHAR", False),
+            ("reason", "VARCHAR", False),
+            ("topic", "VARCHAR", True),
+            ("partition", "INTEGER", True),
+            ("message_offset", "BIGINT", True),
+            ("rowtime", "BIGINT", True),
+            ("bound", "BIGINT", True),
+            ("late_by", "BIGINT", True),
+            ("raw", "VARBINARY", True),
+            ("row_json", "VARCHAR", True),
+            ("epoch", "BIGINT", False),
+        )
+    )
+    return TargetTable(name, columns, (), {"table_name": f"{schema}.{name}" if schema else name})
+
+
+def _stored_error(row: Any) -> StoredError:
+    error = ErrorRow(
+        row.kind,
+        row.relation,
+        row.reason,
+        row.topic,
+        row.partition,
+        row.message_offset,
+        row.rowtime,
+        row.bound,
+        row.raw,
+        row.row_json,
+    )
+    return StoredError(row.error_id, error, row.epoch, to_ms(row.committed_at))
+
+
+def _storable(text: str) -> str:
+    """Give text that every database takes: PostgreSQL has no NUL, and no driver takes half a character."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+
+
+def _in_groups(chunks: Iterator[Chunk]) -> Iterator[list[Chunk]]:
+    group: list[Chunk] = []
+    for chunk in chunks:
+        group.append(chunk)
+        if len(group) == CHUNKS_AT_ONCE:
+            yield group
+            group = []
+    if group:
+        yield group

@@ -1,0 +1,85 @@
+"""Making and upgrading the checkpoint's tables, by the packaged alembic migrations.
+
+``VERSIONS`` stands in for alembic's environment script: the connection is the
+caller's, and so is the transaction, so that two processes which start at once
+do not meet half a schema.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext, RevisionStep
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+
+from rowtide.checkpoint.tables import SCHEMA, VERSION_TABLE, named, schema_of
+from rowtide.errors import StatementError
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+_LOCK = 7_305_811_206
+"""Number of the advisory lock under which PostgreSQL's tables are made; means nothing else."""
+
+
+def stored_version(connection: sa.Connection) -> str | None:
+    """Give the version of the tables that are there; None: there are none. Changes nothing."""
+    dialect = connection.dialect.name
+    if not sa.inspect(connection).has_table(named(dialect, VERSION_TABLE), schema_of(dialect)):
+        return None
+    version = sa.Table(
+        named(dialect, VERSION_TABLE), sa.MetaData(), sa.Column("version_num"), schema=schema_of(dialect)
+    )
+    found: str | None = connection.execute(sa.select(version.c.version_num)).scalar_one_or_none()
+    return found
+
+
+def check_version(connection: sa.Connection) -> bool:
+    """Tell whether there are tables; refuse those of a newer program.
+
+    Raises:
+      StatementError: this program does not know their version.
+    """
+    version = stored_version(connection)
+    if version is None:
+        return False
+    try:
+        _scripts().get_revision(version)
+    except CommandError as error:
+        raise StatementError(
+            f'checkpoint tables are of version "{version}", which is newer than this program',
+            hint="Run the newer program, or another database.",
+        ) from error
+    return True
+
+
+def migrate(connection: sa.Connection) -> None:
+    """Bring the tables to this program's version, within the transaction that is open.
+
+    Raises:
+      StatementError: they are of a newer version.
+    """
+    dialect = connection.dialect.name
+    if dialect == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        connection.execute(sa.text(f"create schema if not exists {SCHEMA}"))
+    check_version(connection)
+    scripts = _scripts()
+
+    def upgrade(revision: tuple[str, ...], _: MigrationContext) -> list[RevisionStep]:
+        return scripts._upgrade_revs("head", revision)  # type: ignore[arg-type]  # as alembic itself does it
+
+    with EnvironmentContext(Config(), scripts, fn=upgrade) as environment:
+        environment.configure(
+            connection=connection,
+            version_table=named(dialect, VERSION_TABLE),
+            version_table_schema=schema_of(dialect),
+        )
+        environment.run_migrations()
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory(str(MIGRATIONS))

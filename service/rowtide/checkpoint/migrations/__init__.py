@@ -1,0 +1,1 @@
+"""Versions of the checkpoint tables; alembic runs them, nothing imports them."""

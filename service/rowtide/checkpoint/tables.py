@@ -1,0 +1,131 @@
+"""The checkpoint's tables: names and columns, as migrations have made them.
+
+They are in schema ``rowtide``; where a database has no schemas (SQLite), their
+names begin with ``rowtide_`` instead (sql-decisions 25).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+SCHEMA = "rowtide"
+VERSION_TABLE = "version"
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+def schema_of(dialect: str) -> str | None:
+    """Give the schema that the tables are in; None: they have a prefix."""
+    return None if dialect == "sqlite" else SCHEMA
+
+
+def named(dialect: str, name: str) -> str:
+    """Give a table's name within its schema."""
+    return name if schema_of(dialect) else f"{SCHEMA}_{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of one database."""
+
+    pipelines: sa.Table
+    positions: sa.Table
+    errors: sa.Table
+    decisions: sa.Table
+    snapshots: sa.Table
+    snapshot_chunks: sa.Table
+
+
+def tables_of(dialect: str) -> Tables:
+    """Give the tables as a database of this kind has them."""
+    metadata = sa.MetaData(schema=schema_of(dialect))
+
+    def table(name: str, *columns: sa.Column[object]) -> sa.Table:
+        return sa.Table(named(dialect, name), metadata, *columns)
+
+    return Tables(
+        pipelines=table(
+            "pipelines",
+            sa.Column("pipeline", sa.Text, primary_key=True),
+            sa.Column("epoch", sa.BigInteger),
+            sa.Column("holder", sa.Text),
+            sa.Column("claimed_at", sa.DateTime),
+            sa.Column("commits", sa.BigInteger),
+            sa.Column("committed_at", sa.DateTime),
+            sa.Column("digest", sa.Text),
+        ),
+        positions=table(
+            "positions",
+            sa.Column("pipeline", sa.Text, primary_key=True),
+            sa.Column("relation", sa.Text, primary_key=True),
+            sa.Column("topic", sa.Text),
+            sa.Column("partition", sa.Integer, primary_key=True),
+            sa.Column("next_offset", sa.BigInteger),
+            sa.Column("bound", sa.BigInteger),
+            sa.Column("epoch", sa.BigInteger),
+            sa.Column("committed_at", sa.DateTime),
+            sa.Column("start_offset", sa.BigInteger),
+        ),
+        errors=table(
+            "errors",
+            sa.Column("error_id", sa.BigInteger, primary_key=True),
+            sa.Column("pipeline", sa.Text),
+            sa.Column("kind", sa.Text),
+            sa.Column("relation", sa.Text),
+            sa.Column("reason", sa.Text),
+            sa.Column("topic", sa.Text),
+            sa.Column("partition", sa.Integer),
+            sa.Column("message_offset", sa.BigInteger),
+            sa.Column("rowtime", sa.BigInteger),
+            sa.Column("bound", sa.BigInteger),
+            sa.Column("late_by", sa.BigInteger),
+            sa.Column("raw", sa.LargeBinary),
+            sa.Column("row_json", sa.Text),
+            sa.Column("epoch", sa.BigInteger),
+            sa.Column("committed_at", sa.DateTime),
+        ),
+        decisions=table(
+            "decisions",
+            sa.Column("decision_id", sa.BigInteger, primary_key=True),
+            sa.Column("pipeline", sa.Text),
+            sa.Column("kind", sa.Text),
+            sa.Column("relation", sa.Text),
+            sa.Column("partition", sa.Integer),
+            sa.Column("next_offset", sa.BigInteger),
+            sa.Column("bound", sa.BigInteger),
+            sa.Column("epoch", sa.BigInteger),
+            sa.Column("committed_at", sa.DateTime),
+        ),
+        snapshots=table(
+            "snapshots",
+            sa.Column("snapshot_id", sa.BigInteger, primary_key=True),
+            sa.Column("pipeline", sa.Text),
+            sa.Column("epoch", sa.BigInteger),
+            sa.Column("commits", sa.BigInteger),
+            sa.Column("manifest", sa.Text),
+            sa.Column("bytes", sa.BigInteger),
+            sa.Column("stored_at", sa.DateTime),
+        ),
+        snapshot_chunks=table(
+            "snapshot_chunks",
+            sa.Column("snapshot_id", sa.BigInteger, primary_key=True),
+            sa.Column("part", sa.Integer, primary_key=True),
+            sa.Column("chunk", sa.Integer, primary_key=True),
+            sa.Column("content", sa.LargeBinary),
+        ),
+    )
+
+
+def now(dialect: str) -> sa.ColumnElement[datetime]:
+    """Give the database's own time, UTC without zone: the service's clock plays no part."""
+    if dialect == "sqlite":
+        return sa.literal_column("strftime('%Y-%m-%d %H:%M:%f000', 'now')", sa.DateTime)
+    return sa.literal_column("timezone('utc', now())", sa.DateTime)
+
+
+def to_ms(moment: datetime) -> int:
+    """Give a time of the database as ms since the epoch."""
+    return (moment - _EPOCH) // timedelta(milliseconds=1)

@@ -1,0 +1,303 @@
+"""What every ledger does: on SQLite in memory and in a file, and on real PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+
+from rowtide.checkpoint.database import KEPT_SNAPSHOTS, DatabaseLedger
+from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptSnapshot, Standing
+from rowtide.checkpoint.tables import SCHEMA, named, schema_of
+from rowtide.errors import FaultError, StatementError, SupersededError
+from rowtide_connectors.api import Database, TableColumn, TargetTable
+from rowtide_connectors.rdbms import CONNECTOR
+
+STANDINGS = (
+    Standing("ORDERS", "orders", 0, 120, 100, 1_700_000_000_000),
+    Standing("ORDERS", "orders", 1, 7, 7, None),
+)
+LATE = ErrorRow("LATE", "ORDERS", "LATE: behind", "orders", 0, 101, 900, 1_000, b"\x00\xff", '{"a": 1}')
+REJECTED = ErrorRow("REJECTED", "V", "CAST: \x00 and \ud800", None, None, None, None, None, None)
+OUTPUT = TargetTable("OUTPUT", (TableColumn("N", "INTEGER"),), ())
+
+
+@pytest.fixture(params=["sqlite-memory", "sqlite-file", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    match request.param:
+        case "postgres":
+            url = request.getfixturevalue("postgres_url")
+        case "sqlite-file":
+            url = f"sqlite:///{tmp_path / 'sink.db'}"
+        case _:
+            url = "sqlite://"
+    opened = CONNECTOR.database({"url": url})
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def ledger(database: Database) -> DatabaseLedger:
+    return DatabaseLedger(database, "prices")
+
+
+def state(*numbers: int) -> dict[str, dict[str, pa.Table]]:
+    return {"step 1": {"rows": pa.table({"n": pa.array(numbers, pa.int64())}), "none": pa.table({})}, "2": {}}
+
+
+def commit(
+    database: Database, ledger: DatabaseLedger, epoch: int, commits: int, *standings: Standing
+) -> None:
+    with database.begin() as transaction:
+        ledger.fence(transaction, epoch=epoch, commits=commits)
+        ledger.write_standings(transaction, epoch, standings)
+
+
+def test_nothing_is_there_before_a_claim_and_looking_makes_nothing(
+    database: Database, ledger: DatabaseLedger
+) -> None:
+    assert ledger.read() is None
+    assert ledger.newest_snapshot() is None
+    assert list(ledger.decisions()) == list(ledger.errors()) == list(ledger.snapshots()) == []
+    with database.begin() as transaction:
+        dialect = transaction.connection.dialect.name
+        assert not sa.inspect(transaction.connection).has_table(
+            named(dialect, "positions"), schema_of(dialect)
+        )
+
+
+def test_every_claim_takes_the_next_epoch_and_says_who_holds_it(ledger: DatabaseLedger) -> None:
+    first = ledger.claim("digest", "host a")
+    second = ledger.claim("digest", "host b")
+    assert (first.epoch, first.holder, first.commits, first.standings) == (1, "host a", 0, ())
+    assert (second.epoch, second.holder) == (2, "host b")
+    assert ledger.read() == second
+
+
+def test_the_digest_stays_that_of_the_positions(database: Database, ledger: DatabaseLedger) -> None:
+    ledger.claim("one", "a")
+    record = ledger.claim("two", "a")
+    assert record.digest == "two", "nothing was committed under the first"
+    commit(database, ledger, record.epoch, 0, *STANDINGS)
+    assert ledger.claim("three", "a").digest == "two"
+
+
+def test_what_is_committed_is_read_back(database: Database, ledger: DatabaseLedger) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    commit(database, ledger, epoch, 0, *STANDINGS)
+    moved = replace(STANDINGS[0], next_offset=150, start_offset=999, bound=1_700_000_060_000)
+    commit(database, ledger, epoch, 1, moved)
+    record = ledger.read()
+    assert record is not None
+    assert record.commits == 2
+    assert record.committed_at_ms is not None
+    assert record.committed_at_ms > 1_700_000_000_000
+    assert record.standings == (replace(moved, start_offset=100), STANDINGS[1])
+    assert record.positions() == {("ORDERS", 0): 150, ("ORDERS", 1): 7}
+
+
+def test_pipelines_of_one_database_do_not_meet(database: Database, ledger: DatabaseLedger) -> None:
+    other = DatabaseLedger(database, "other")
+    commit(database, ledger, ledger.claim("d", "a").epoch, 0, *STANDINGS)
+    assert other.read() is None
+    assert other.claim("e", "b").epoch == 1
+    assert other.claim("e", "b").standings == ()
+
+
+def test_a_superseded_process_commits_nothing_and_is_told_by_whom(
+    database: Database, ledger: DatabaseLedger
+) -> None:
+    database.prepare([OUTPUT])
+    zombie = ledger.claim("digest", "the old host").epoch
+    commit(database, ledger, zombie, 0, *STANDINGS)
+    ledger.claim("digest", "the new host")
+    with (
+        pytest.raises(SupersededError, match='"prices" was taken by the new host at 2'),
+        database.begin() as t,
+    ):
+        t.append(OUTPUT, {"N": [1]})
+        ledger.fence(t, epoch=zombie, commits=1)
+    with database.begin() as transaction:
+        assert list(transaction.rows(OUTPUT)) == []
+    record = ledger.read()
+    assert record is not None
+    assert record.commits == 1
+
+
+def test_a_commit_is_counted_once(database: Database, ledger: DatabaseLedger) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    commit(database, ledger, epoch, 0)
+    with pytest.raises(FaultError, match="counts 1 commits, 0 were expected"):
+        commit(database, ledger, epoch, 0)
+
+
+def test_a_commit_that_fails_leaves_no_trace(database: Database, ledger: DatabaseLedger) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    with pytest.raises(ZeroDivisionError), database.begin() as transaction:
+        ledger.fence(transaction, epoch=epoch, commits=0)
+        ledger.write_standings(transaction, epoch, STANDINGS)
+        ledger.write_errors(transaction, epoch, [LATE])
+        ledger.write_decisions(transaction, epoch, [Decision("IDLE", "ORDERS", 1, 7, 5)])
+        ledger.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): 120}, state(1)))
+        _ = 1 / 0
+    record = ledger.read()
+    assert record is not None
+    assert (record.commits, record.standings) == (0, ())
+    assert list(ledger.decisions()) == list(ledger.errors()) == list(ledger.snapshots()) == []
+
+
+def test_a_position_never_goes_back(database: Database, ledger: DatabaseLedger) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    commit(database, ledger, epoch, 0, *STANDINGS)
+    commit(database, ledger, epoch, 1, *STANDINGS)
+    with pytest.raises(FaultError, match="would go back"):
+        commit(database, ledger, epoch, 2, replace(STANDINGS[0], next_offset=119))
+    record = ledger.read()
+    assert record is not None
+    assert record.standings == STANDINGS
+
+
+def test_errors_are_kept_with_everything_and_read_page_by_page(
+    database: Database, ledger: DatabaseLedger
+) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    with database.begin() as transaction:
+        ledger.write_errors(transaction, epoch, [LATE, REJECTED])
+        ledger.write_errors(transaction, epoch, [])
+    first, second = ledger.errors()
+    assert first.row == LATE
+    assert first.row.late_by_ms == 100
+    assert first.epoch == epoch
+    assert first.committed_at_ms > 1_700_000_000_000
+    assert second.row == replace(REJECTED, reason="CAST: \N{REPLACEMENT CHARACTER} and ?")
+    assert first.error_id < second.error_id
+    assert ledger.errors(after=first.error_id) == [second]
+    assert ledger.errors(limit=1) == [first]
+    assert ledger.errors(kind="REJECTED") == [second]
+    assert ledger.errors(relation="ORDERS") == [first]
+
+
+def test_decisions_are_read_in_the_order_of_their_commit(database: Database, ledger: DatabaseLedger) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    log = [
+        Decision("IDLE", "ORDERS", 1, 7, 5_000),
+        Decision("JOIN", "A", 0, 0, None),
+        Decision("IDLE", "A", 0, 3, 9),
+    ]
+    with database.begin() as transaction:
+        ledger.write_decisions(transaction, epoch, log[:2])
+        ledger.write_decisions(transaction, epoch, [])
+    with database.begin() as transaction:
+        ledger.write_decisions(transaction, epoch, log[2:])
+    assert ledger.decisions() == log
+
+
+def test_the_newest_snapshot_comes_back_and_few_are_kept(
+    database: Database, ledger: DatabaseLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowtide.checkpoint.snapshot.CHUNK_BYTES", 1000)
+    epoch = ledger.claim("digest", "a").epoch
+    for number in range(5):
+        with database.begin() as transaction:
+            ledger.fence(transaction, epoch=epoch, commits=number)
+            kept = KeptSnapshot({("ORDERS", 0): number, ("ORDERS", 1): 7}, state(*range(number * 10_000)))
+            ledger.write_snapshot(transaction, epoch, kept)
+    found = ledger.newest_snapshot()
+    assert found is not None
+    assert found.positions == kept.positions
+    assert found.state.keys() == kept.state.keys()
+    assert found.state["2"] == {}
+    assert found.state["step 1"]["rows"].equals(kept.state["step 1"]["rows"])
+    assert found.state["step 1"]["none"].num_columns == 0
+    entries = ledger.snapshots()
+    assert [entry.commits for entry in entries] == [5, 4][:KEPT_SNAPSHOTS]
+    assert all(entry.bytes > 0 for entry in entries)
+    with database.begin() as transaction:
+        dialect = transaction.connection.dialect.name
+        chunks = sa.table(
+            named(dialect, "snapshot_chunks"), sa.column("snapshot_id"), schema=schema_of(dialect)
+        )
+        held = transaction.connection.execute(sa.select(chunks.c.snapshot_id).distinct()).scalars().all()
+    assert sorted(held) == sorted(entry.snapshot_id for entry in entries)
+
+
+def test_a_snapshot_of_another_format_is_passed_over(
+    database: Database, ledger: DatabaseLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    with database.begin() as transaction:
+        ledger.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): 1}, state(1)))
+    with monkeypatch.context() as newer, database.begin() as transaction:
+        newer.setattr("rowtide.checkpoint.snapshot.VERSION", 99)
+        ledger.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): 2}, state(2)))
+    found = ledger.newest_snapshot()
+    assert found is not None
+    assert found.positions == {("ORDERS", 0): 1}
+
+
+def test_tables_of_a_newer_program_are_refused(database: Database, ledger: DatabaseLedger) -> None:
+    ledger.claim("digest", "a")
+    with database.begin() as transaction:
+        dialect = transaction.connection.dialect.name
+        version = sa.table(named(dialect, "version"), sa.column("version_num"), schema=schema_of(dialect))
+        transaction.connection.execute(sa.update(version).values(version_num="9999"))
+    for refused in (ledger.read, ledger.newest_snapshot, lambda: ledger.claim("digest", "b")):
+        with pytest.raises(StatementError, match='"9999", which is newer than this program'):
+            refused()
+
+
+def test_a_dropped_pipeline_is_forgotten_and_its_runner_fails(
+    database: Database, ledger: DatabaseLedger
+) -> None:
+    other = DatabaseLedger(database, "other")
+    assert ledger.drop() is False
+    epoch = ledger.claim("digest", "a").epoch
+    for number, each in enumerate((ledger, other)):
+        each.claim("digest", "a")
+        with database.begin() as transaction:
+            each.write_errors(transaction, epoch, [LATE])
+            each.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): number}, state(1)))
+    assert ledger.drop() is True
+    assert ledger.read() is None
+    assert list(ledger.errors()) == list(ledger.snapshots()) == []
+    assert len(other.errors()) == len(other.snapshots()) == 1
+    assert other.newest_snapshot() is not None
+    with pytest.raises(FaultError, match="gone"):
+        commit(database, ledger, epoch, 0)
+
+
+def test_the_documented_columns_of_positions_and_errors_are_there(
+    database: Database, ledger: DatabaseLedger
+) -> None:
+    commit(database, ledger, ledger.claim("digest", "a").epoch, 0, *STANDINGS)
+    prefix = "rowtide_" if "sqlite" in str(database.label) else f"{SCHEMA}."
+    with database.begin() as transaction:
+        rows = transaction.connection.execute(
+            sa.text(
+                "select pipeline, relation, topic, partition, next_offset, bound, epoch"
+                f" from {prefix}positions where committed_at > '2020-01-01' order by partition"
+            )
+        ).all()
+    assert [tuple(row) for row in rows] == [
+        ("prices", "ORDERS", "orders", 0, 120, 1_700_000_000_000, 1),
+        ("prices", "ORDERS", "orders", 1, 7, None, 1),
+    ]
+
+
+def test_two_processes_that_start_at_once_get_two_epochs(database: Database) -> None:
+    ledgers = [DatabaseLedger(database, "prices") for _ in range(4)]
+    epochs: list[int] = []
+    threads = [
+        threading.Thread(target=lambda each=each: epochs.append(each.claim("digest", "a").epoch))
+        for each in ledgers
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(epochs) == [1, 2, 3, 4]
