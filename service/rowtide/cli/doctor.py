@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-EXAMPLE = "Example: rowtide doctor --json"
+if TYPE_CHECKING:
+    from rowtide.plan.plan import Server
+
+EXAMPLE = "Example: rowtide doctor pipeline.sql"
 
 DOCKER_TIMEOUT_S = 5
 """A Docker engine answers at once; a client without one may try for long."""
@@ -45,13 +49,25 @@ class Finding:
 
 
 def doctor(
+    pipeline: Annotated[
+        Path | None,
+        typer.Argument(help="Also try a connection to each server of it.", metavar="PIPELINE.sql"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the findings as JSON.")] = False,
 ) -> None:
     """Say what this machine has and lacks, and what to do.
 
-    Exit code 0: everything that is needed is here. 1: something needed is missing.
+    Exit code 0: all that is needed is here. 1: something needed is missing. 2: the pipeline is refused.
     """
+    from rowtide.cli.errors import read_text, shown_to_user
+
     findings = list(examine())
+    if pipeline is not None:
+        from rowtide.sql.pipeline import plan_pipeline
+
+        with shown_to_user():
+            planned = plan_pipeline(read_text(pipeline), file=str(pipeline))
+        findings += [_server(server) for server in planned.servers]
     healthy = all(finding.ok for finding in findings if finding.needed)
     if as_json:
         shown = [asdict(each) | {"advice": None if each.ok else each.advice} for each in findings]
@@ -184,3 +200,17 @@ def _docker() -> Finding:
         purpose="docker/compose.yaml",
         advice="Install and start Docker; the service itself does not need it.",
     )
+
+
+def _server(server: Server) -> Finding:
+    """Try a connection."""
+    from rowtide_connectors.errors import ConnectorError
+    from rowtide_connectors.registry import find_connector
+
+    name = f"server {server.name}"
+    purpose = "the pipeline"
+    try:
+        answered = find_connector(server.wrapper).check(dict(server.options))
+    except ConnectorError as error:
+        return Finding(name, needed=True, ok=False, found=error.message, purpose=purpose, advice=error.hint)
+    return Finding(name, needed=True, ok=True, found=answered, purpose=purpose)

@@ -54,3 +54,30 @@ def test_json_says_the_same_as_the_text(bare_machine: None) -> None:
         assert f"{finding['name']:<12} {finding['found']}" in text
         assert (finding["advice"] is None) == finding["ok"]
         assert finding["ok"] or finding["advice"] in text
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Path:
+    """A pipeline whose broker answers and whose database does not."""
+    path = tmp_path / "pipeline.sql"
+    path.write_text(
+        "CREATE SERVER here FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'doctor');\n"
+        "CREATE SERVER nowhere FOREIGN DATA WRAPPER KAFKA\n"
+        "  OPTIONS (bootstrap_servers '127.0.0.1:1', timeout_s '0.2');\n"
+    )
+    return path
+
+
+def test_each_server_of_a_pipeline_is_tried_and_one_that_is_down_makes_the_answer_no(pipeline: Path) -> None:
+    told = CliRunner().invoke(app, ["doctor", str(pipeline)])
+    assert told.exit_code == 1
+    assert 'ok       server HERE  broker "doctor" in this process' in told.output
+    assert "MISSING  server NOWHERE" in told.output
+
+
+def test_a_pipeline_that_is_refused_is_a_usage_error_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.sql"
+    path.write_text("CREATE SERVR here;\n")
+    told = CliRunner().invoke(app, ["doctor", str(path)])
+    assert told.exit_code == 2
+    assert f"{path}:1:8: error:" in told.output
