@@ -15,6 +15,7 @@ import pyarrow as pa
 from rowtide.errors import BoundRegressionError
 from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.program import PARTITION_BITS, Program, Step
+from rowtide.flow.succession import Succession, contents_read_by_new, inputs_of_new
 from rowtide.operators.contract import Account, Fault, Operator, State
 from rowtide.plan.nodes import Node, Sort, TableSource
 from rowtide.rows.rowop import Opcode, TimedRow
@@ -219,6 +220,50 @@ class Flow:
             self._promised[relation, partition] = bound.rowtime
             self._entrances[self._program.entrances[relation, partition]].bound = bound
 
+    def succeed(self, older: Flow, now: int) -> None:
+        """Go on where a flow of another plan stands; called before any row, ``older`` is used no more.
+
+        ``flow.succession`` says what is kept. Rows that INSERT statements have added to a table since
+        take ``now`` (ms) as rowtime, unless nothing else ever fills it: then they were always there.
+        What this gives comes out of the next ``drain``.
+
+        Raises:
+          StatementError: the change would lose rows that wait in a merge; ``older`` is as it was.
+        """
+        succession = Succession(older._program, self._program)
+        succession.check_merges(older._circuit.operators)
+        for at, before in succession.matched.items():
+            operator, former = self._circuit.operators[at], older._circuit.operators[before]
+            if operator is not None and former is not None:
+                operator.restore(succession.state(at, former))
+            self._circuit.bounds[at] = older._circuit.bounds[before]
+            node = self._program.steps[at].node
+            if before in older._entrances:
+                entrance = self._entrances.setdefault(at, _Entrance())
+                entrance.bound, entrance.pending = older._entrances[before].bound, []
+                if isinstance(node, TableSource):
+                    entrance.pending = _added(
+                        node, older._program.steps[before].node, self._program.steps[at], now
+                    )
+        for at, port, held in contents_read_by_new(self._program, succession, self._circuit.operators):
+            self._prime(at, (port, held, NO_BOUND))
+        for at, port, position in inputs_of_new(self._program, succession):
+            self._prime(at, (port, None, self._circuit.bounds[position]))
+        for at in succession.unmatched():
+            judge = succession.replaced_judge(at)
+            if judge is not None:
+                self._prime(at, (0, None, Bound(older._circuit.bounds[judge].rowtime)))
+        self._promised = {
+            place: bound for place, bound in older._promised.items() if self._takes_bounds(*place)
+        }
+
+    def _prime(self, at: int, arrival: Arrival) -> None:
+        self._entrances.setdefault(at, _Entrance()).pending.append(arrival)
+
+    def _takes_bounds(self, relation: str, partition: int) -> bool:
+        judges = (step.node.relation == relation for _, step in self._program.sorts())
+        return (relation, partition) in self._program.entrances or any(judges)
+
     def _steps(self) -> Iterator[tuple[Step, Operator]]:
         """Give the steps that have an operator, in the order of the program."""
         for at, operator in self._circuit.operators.items():
@@ -274,6 +319,18 @@ def initial(node: TableSource, step: Step) -> Arrival:
         ],
     )
     return 0, tray if node.rows else None, Bound(LATEST) if node.loaded_once else NO_BOUND
+
+
+def _added(node: TableSource, before: Node, step: Step, now: int) -> list[Arrival]:
+    """Give the rows that INSERT statements have added to a table since it was planned before."""
+    known = len(before.rows) if isinstance(before, TableSource) else 0
+    rowtime = EARLIEST if node.loaded_once else now
+    rows = [
+        TimedRow(rowtime, step.place.origin, counter, Opcode.INSERT, row)
+        for counter, row in enumerate(node.rows[known:], start=known)
+    ]
+    tray = Tray.from_rows(node.row_type, rows) if rows else None
+    return [(0, tray, Bound(LATEST) if node.loaded_once else NO_BOUND)]
 
 
 def _bounds_table(bounds: Mapping[str, Bound]) -> pa.Table:

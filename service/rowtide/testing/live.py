@@ -8,9 +8,9 @@ the whole log anew and drops what was given before. Both must come to the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -18,22 +18,21 @@ import numpy as np
 from rowtide.errors import BoundRegressionError, StatementError
 from rowtide.flow.flow import Emitted, Flow
 from rowtide.operators.contract import Fault, State
-from rowtide.plan.nodes import Node
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
-from rowtide.sql.pipeline import Session
 from rowtide.testing.batching import Batching
 from rowtide.testing.compare import Given
 from rowtide.testing.entrance import Entrance
 from rowtide.testing.error_rows import ERRORS, error_givens, settled
-from rowtide.testing.naming import fold, relation_name
+from rowtide.testing.naming import fold
 from rowtide.testing.outputs import Outputs
 from rowtide.testing.pipeline import pipeline_text
 from rowtide.testing.relations import Relations
 from rowtide.testing.rows import InputRow, Shape
-from rowtide.testing.scenario import Insert, InsertRaw, Scenario, SetBound, SqlText
-from rowtide.testing.source_log import Bounds, Entry, Rows, SourceLog
+from rowtide.testing.scenario import Scenario
+from rowtide.testing.source_log import Bounds, Changed, Entry, Rows, SourceLog
+from rowtide.testing.versions import start_session, version_of
 
 
 class Recovery(Enum):
@@ -45,11 +44,15 @@ class Recovery(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What the last commit holds: a place in the log, the state there, and how much had come out."""
+    """What the last commit holds: a place in the log, the state there, and how much had come out.
 
-    entries: int = 0
-    snapshot: dict[str, State] | None = None
-    counts: dict[str, int] = field(default_factory=dict)
+    Without ``snapshot`` the state is that of a run of the whole log, from the first version on.
+    """
+
+    entries: int
+    version: int
+    snapshot: dict[str, State] | None
+    counts: dict[str, int]
 
 
 class LiveRunner:
@@ -67,13 +70,10 @@ class LiveRunner:
         self._recovery = recovery
         self._wall = scenario.day.start
         self._log = SourceLog()
-        pipeline = pipeline_text(scenario)
-        self._session, self._relations = self._planned(pipeline)
-        self._entrance = Entrance(self._relations, self._log)
-        self._wanted = self._wanted_nodes()
-        self._partitions = self._relations.partitions(self._mentioned_partitions())
-        sources = {name: (name,) for name in self._wanted} | self._relations.targets() | {ERRORS: ()}
-        self._outputs = Outputs(sources)
+        self._session = start_session(scenario, pipeline_text(scenario))
+        self._versions = [version_of(scenario, self._session.plan)]
+        self._version = 0
+        self._outputs = Outputs(self._versions[0].sources())
         self._committed: Committed | None = None
         self._faults: list[Fault] = []
         self._flow = self._fresh_flow()
@@ -90,19 +90,19 @@ class LiveRunner:
     def insert(self, relation: str, partition: int, rows: Sequence[InputRow]) -> None:
         """See ``ScenarioRunner``."""
         name = self._relations.resolve(relation)
-        self._take_in(self._entrance.rows(name, partition, rows, self._wall))
+        self._take_in(self._entrance().rows(name, partition, rows, self._wall))
 
     def insert_raw(
         self, relation: str, partition: int, messages: Sequence[bytes | None], at: int | None
     ) -> None:
         """See ``ScenarioRunner``."""
         name = self._relations.resolve(relation)
-        self._take_in(self._entrance.messages(name, partition, messages, self._wall if at is None else at))
+        self._take_in(self._entrance().messages(name, partition, messages, self._wall if at is None else at))
 
     def bound(self, relation: str, partition: int | None, rowtime: int) -> None:
         """See ``ScenarioRunner``."""
         name = self._relations.resolve(relation)
-        partitions = self._relations.bounded_partitions(name, self._partitions)
+        partitions = self._relations.bounded_partitions(name, self._versions[self._version].partitions)
         entry = Bounds(name, partitions if partition is None else (partition,), Bound(rowtime))
         try:
             self._record(*self._fed(entry))
@@ -114,7 +114,27 @@ class LiveRunner:
 
     def sql(self, text: str) -> None:
         """See ``ScenarioRunner``."""
-        raise StatementError("statements between other steps are not supported yet", text=text)
+        session = copy(self._session)
+        version = version_of(self._scenario, session.feed(text))
+        for name, node in version.wanted.items():
+            before = self._versions[self._version].wanted.get(name)
+            if before is None or not self._outputs.untaken(name):
+                continue
+            if [column.type for column in before.row_type] != [column.type for column in node.row_type]:
+                raise StatementError(
+                    f'relation "{name}" has given rows of other columns',
+                    hint=f"An expect takes them first: expect: {name}.",
+                )
+        entry = Changed(len(self._versions), self._wall)
+        self._versions.append(version)
+        try:
+            emitted = self._fed(entry)
+        except StatementError:
+            self._versions.pop()
+            raise
+        self._session = session
+        self._log.entries.append(entry)
+        self._record(*emitted)
 
     def advance_wallclock(self, millis: int) -> None:
         """See ``ScenarioRunner``."""
@@ -127,7 +147,7 @@ class LiveRunner:
         self._outputs.append(ERRORS, error_givens(self._faults, self._flow.source_of, topics, self._log))
         self._faults = []
         snapshot = self._flow.snapshot() if self._recovery is Recovery.SNAPSHOT else None
-        self._committed = Committed(len(self._log.entries), snapshot, self._outputs.counts())
+        self._committed = Committed(len(self._log.entries), self._version, snapshot, self._outputs.counts())
 
     def crash(self) -> None:
         """See ``ScenarioRunner``."""
@@ -151,51 +171,42 @@ class LiveRunner:
     def close(self) -> None:
         """See ``ScenarioRunner``; there is nothing to give back."""
 
-    def _planned(self, pipeline: SqlText) -> tuple[Session, Relations]:
-        """Plan the pipeline; what steps insert into has a producer of its own beside pumps and INSERTs."""
-        steps = self._scenario.steps
-        inserted = {step.relation for step in steps if isinstance(step, Insert | InsertRaw)}
-        session, relations = _session(pipeline, inserted)
-        # A bound on what only pumps feed speaks of one more producer too.
-        bounded = {step.relation for step in steps if isinstance(step, SetBound)}
-        missing = {name for name in bounded if relations.has_no_clock(name)}
-        return _session(pipeline, inserted | missing) if missing else (session, relations)
-
-    def _resolved(self, names: Iterable[str]) -> dict[str, str]:
-        """Give catalog names by names as written; a name that no relation has is left out."""
-        found = {}
-        for name in names:
-            try:
-                found[name] = self._relations.resolve(name)
-            except StatementError:
-                # The step that names it is refused when it is reached.
-                continue
-        return found
-
-    def _wanted_nodes(self) -> dict[str, Node]:
-        """Give the nodes of what the steps look at or feed, and of what runs whoever looks."""
-        observed = dict.fromkeys(self._resolved(self._scenario.observed()).values())
-        fed = self._resolved(self._scenario.mentioned()).values()
-        # A foreign stream that is only fed is not thereby read: it judges nothing itself.
-        also = [name for name in fed if self._relations.foreign_stream(name) is None]
-        return self._relations.wanted([*observed, *also], with_unread=ERRORS in observed)
-
-    def _mentioned_partitions(self) -> dict[str, set[int]]:
-        mentioned = self._scenario.mentioned()
-        found: dict[str, set[int]] = {}
-        for written, name in self._resolved(mentioned).items():
-            found.setdefault(name, set()).update(mentioned[written])
-        return found
+    @property
+    def _relations(self) -> Relations:
+        return self._versions[self._version].relations
 
     def _fresh_flow(self) -> Flow:
-        return Flow(self._wanted, self._partitions)
+        version = self._versions[self._version]
+        return Flow(version.wanted, version.partitions)
 
     def _take_in(self, entry: Rows) -> None:
         self._log.entries.append(entry)
         self._record(*self._fed(entry))
 
+    def _entrance(self) -> Entrance:
+        return Entrance(self._relations, self._log)
+
+    def _changed(self, entry: Changed) -> None:
+        """Go on with another version of the pipeline."""
+        version = self._versions[entry.version]
+        flow = Flow(version.wanted, version.partitions)
+        flow.succeed(self._flow, entry.at)
+        self._faults = [self._moved(fault, flow) for fault in self._faults]
+        self._flow, self._version = flow, entry.version
+        self._outputs.look_at(version.sources())
+
+    def _moved(self, fault: Fault, flow: Flow) -> Fault:
+        """Give a fault that is not committed yet the origin that its row has in ``flow``."""
+        source = self._flow.source_of(fault.origin)
+        if source is None or not flow.reads(source[0]):
+            return fault
+        return replace(fault, origin=flow.origin(*source))
+
     def _fed(self, entry: Entry) -> list[Emitted]:
         """Feed one entry of the log, cut into trays, and give what came out of each."""
+        if isinstance(entry, Changed):
+            self._changed(entry)
+            return [self._flow.drain()]
         if isinstance(entry, Bounds):
             for partition in entry.partitions:
                 self._flow.bound(entry.relation, partition, entry.bound)
@@ -223,6 +234,8 @@ class LiveRunner:
         """Go back to the last commit with a fresh flow, and work off again what came since."""
         committed = self._committed
         self._faults = []
+        self._version = committed.version if committed and committed.snapshot is not None else 0
+        self._outputs.look_at(self._versions[self._version].sources())
         self._flow = self._fresh_flow()
         if committed is None:
             self._outputs.cut({})
@@ -237,16 +250,6 @@ class LiveRunner:
                 self._fed(entry)
         for entry in self._log.entries[committed.entries if committed else 0 :]:
             self._record(*self._fed(entry))
-
-
-def _session(pipeline: SqlText, inserted: Iterable[str]) -> tuple[Session, Relations]:
-    names = set()
-    for name in inserted:
-        # What is no name is refused by the step that has it.
-        with suppress(StatementError):
-            names.add(relation_name(name))
-    session = Session(inserted=names)
-    return session, Relations(session.feed(pipeline.text, file=pipeline.file))
 
 
 def _signed(tray: Tray, origin: int) -> Tray:

@@ -28,8 +28,20 @@ class Outputs:
     """
 
     def __init__(self, sources: Mapping[str, Sequence[str]]) -> None:
+        self._sources: dict[str, Sequence[str]] = {}
+        self._histories: dict[str, History] = {}
+        self.look_at(sources)
+
+    def look_at(self, sources: Mapping[str, Sequence[str]]) -> None:
+        """Look at these relations from now on, and no longer at others; what they gave before stays."""
         self._sources = dict(sources)
-        self._histories = {relation: History() for relation in sources}
+        for relation in sources:
+            self._histories.setdefault(relation, History())
+
+    def untaken(self, relation: str) -> int:
+        """Count the rows of a relation that no ``expect`` has taken."""
+        history = self._histories.get(relation)
+        return 0 if history is None else len(history.given) - history.taken
 
     def add(self, step: Mapping[str, Sequence[Tray]]) -> None:
         """Add what one step gave, by output of the flow.

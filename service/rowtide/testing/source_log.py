@@ -38,7 +38,15 @@ class Bounds:
     bound: Bound
 
 
-Entry = Rows | Bounds
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Statements made the pipeline's next version; ``at`` is the virtual wall time (ms)."""
+
+    version: int
+    at: int
+
+
+Entry = Rows | Bounds | Changed
 
 
 @dataclass(slots=True)

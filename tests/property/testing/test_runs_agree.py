@@ -1,4 +1,4 @@
-"""However input is cut, wherever the pipeline crashes, however it recovers: the same comes out, once."""
+"""However input is cut, wherever the pipeline crashes or is built anew: the same comes out, once."""
 
 from __future__ import annotations
 
@@ -37,6 +37,12 @@ CREATE VIEW priced AS SELECT STREAM t.n, r.cents FROM together AS t LEFT JOIN ra
 """
 LOOKED_AT = ("sorted", "together", "grouped", "priced", "rates", "SYS.ERRORS")
 
+UNSEEN = (
+    "CREATE OR REPLACE VIEW w AS SELECT STREAM zone FROM halved UNION ALL SELECT STREAM zone FROM sorted",
+    "CREATE OR REPLACE VIEW halved AS SELECT STREAM others.zone AS zone, 12 / n AS n FROM others",
+)
+"""Statements that say nothing new, but make the flow be built anew."""
+
 small = st.integers(0, 3)
 rowtimes = st.integers(0, 9).map(lambda second: second * 1000)
 ride = st.tuples(rowtimes, rowtimes | st.none(), small, small).map(
@@ -51,7 +57,7 @@ operation = st.one_of(
     st.tuples(st.just("others"), st.just(0), st.lists(other, max_size=5)),
     st.tuples(st.just("rates"), st.just(0), st.lists(rate, max_size=4)),
     st.tuples(st.just("bound"), st.sampled_from(["rides", "others", "rates", "sorted"]), rowtimes),
-    st.sampled_from([("commit",), ("crash",), ("restart",)]),
+    st.sampled_from([("commit",), ("crash",), ("restart",), ("sql", UNSEEN[0]), ("sql", UNSEEN[1])]),
 )
 batchings = st.one_of(
     st.just(WholeSteps()), st.integers(1, 3).map(TraysOf), st.integers(0, 99).map(RandomTrays)
@@ -68,7 +74,7 @@ def scenario() -> Scenario:
 
 
 def outcome(
-    operations: Sequence[tuple], batching: Batching, recovery: Recovery, *, crashes: bool
+    operations: Sequence[tuple], batching: Batching, recovery: Recovery, *, disturbed: bool
 ) -> dict[str, list[Given]]:
     runner = LiveRunner(scenario(), batching, recovery)
     for kind, *rest in operations:
@@ -81,10 +87,12 @@ def outcome(
                     assert "bound" in refused.message
             case "commit":
                 runner.commit()
-            case "crash" if crashes:
+            case "crash" if disturbed:
                 runner.crash()
             case "restart":
-                (runner.restart if crashes else runner.commit)()
+                (runner.restart if disturbed else runner.commit)()
+            case "sql" if disturbed:
+                runner.sql(*rest)
             case "rides" | "others" | "rates":
                 runner.insert(kind, *rest)
     given_rows = {name: runner.output(name) for name in LOOKED_AT}
@@ -94,11 +102,11 @@ def outcome(
 
 @settings(max_examples=40)
 @given(st.lists(operation, max_size=12), batchings, st.sampled_from(Recovery))
-def test_neither_batches_nor_crashes_nor_the_way_of_recovery_can_be_seen_in_what_comes_out(
+def test_neither_batches_nor_crashes_nor_recovery_nor_idle_statements_can_be_seen_in_what_comes_out(
     operations: list, batching: Batching, recovery: Recovery
 ) -> None:
-    plain = outcome(operations, TraysOf(1), Recovery.SNAPSHOT, crashes=False)
-    assert outcome(operations, batching, recovery, crashes=True) == plain
+    plain = outcome(operations, TraysOf(1), Recovery.SNAPSHOT, disturbed=False)
+    assert outcome(operations, batching, recovery, disturbed=True) == plain
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""A scenario's pipeline as the statements so far have made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from rowtide.errors import StatementError
+from rowtide.plan.nodes import Node
+from rowtide.plan.plan import Plan
+from rowtide.sql.pipeline import Session
+from rowtide.testing.error_rows import ERRORS
+from rowtide.testing.naming import relation_name
+from rowtide.testing.relations import Relations
+from rowtide.testing.scenario import Insert, InsertRaw, Scenario, SetBound, SqlText
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What one version of the pipeline computes for the scenario.
+
+    ``wanted`` are the nodes of what the steps look at or feed, and of what runs whoever looks;
+    ``partitions`` those of each source, as the steps mention them.
+    """
+
+    relations: Relations
+    wanted: Mapping[str, Node]
+    partitions: Mapping[str, Sequence[int]]
+
+    def sources(self) -> dict[str, Sequence[str]]:
+        """Give, for each relation that can be looked at, the outputs of the flow that it is made of."""
+        sources: dict[str, Sequence[str]] = {name: (name,) for name in self.wanted}
+        return sources | self.relations.targets() | {ERRORS: ()}
+
+
+def start_session(scenario: Scenario, pipeline: SqlText) -> Session:
+    """Plan the pipeline; what steps insert into has a producer of its own beside pumps and INSERTs.
+
+    Raises:
+      StatementError: if the pipeline is refused.
+    """
+    steps = scenario.steps
+    inserted = {step.relation for step in steps if isinstance(step, Insert | InsertRaw)}
+    session = _session(pipeline, inserted)
+    relations = Relations(session.plan)
+    # A bound on what only pumps feed speaks of one more producer too.
+    bounded = {step.relation for step in steps if isinstance(step, SetBound)}
+    missing = {name for name in bounded if relations.has_no_clock(name)}
+    return _session(pipeline, inserted | missing) if missing else session
+
+
+def _session(pipeline: SqlText, inserted: Iterable[str]) -> Session:
+    names = set()
+    for name in inserted:
+        # What is no name is refused by the step that has it.
+        with suppress(StatementError):
+            names.add(relation_name(name))
+    session = Session(inserted=names)
+    session.feed(pipeline.text, file=pipeline.file)
+    return session
+
+
+def version_of(scenario: Scenario, plan: Plan) -> Version:
+    """Give what a plan computes for a scenario."""
+    relations = Relations(plan)
+    observed = dict.fromkeys(_resolved(relations, scenario.observed()).values())
+    mentioned = scenario.mentioned()
+    fed = _resolved(relations, mentioned)
+    # A foreign stream that is only fed is not thereby read: it judges nothing itself.
+    also = [name for name in fed.values() if relations.foreign_stream(name) is None]
+    partitions: dict[str, set[int]] = {}
+    for written, name in fed.items():
+        partitions.setdefault(name, set()).update(mentioned[written])
+    wanted = relations.wanted([*observed, *also], with_unread=ERRORS in observed)
+    return Version(relations, wanted, relations.partitions(partitions))
+
+
+def _resolved(relations: Relations, names: Iterable[str]) -> dict[str, str]:
+    """Give catalog names by names as written; a name that no relation has is left out."""
+    found = {}
+    for name in names:
+        # The step that names it is refused when it is reached, or a statement before it makes it.
+        with suppress(StatementError):
+            found[name] = relations.resolve(name)
+    return found
