@@ -12,6 +12,8 @@ from rowtide_connectors.errors import ConnectorError, GoneError, OptionError, Un
 
 # librdkafka writes to standard error unless it is given a logger; what matters comes as errors.
 _LOG = logging.getLogger("rowtide_connectors.kafka")
+# Without a handler of its own or of the program, Python would write warnings to standard error after all.
+_LOG.addHandler(logging.NullHandler())
 
 _GONE = frozenset({ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_TOPIC})
 _OUT_OF_RANGE = frozenset({ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE})
