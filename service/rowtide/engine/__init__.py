@@ -26,6 +26,8 @@ from rowtide.engine.aggregate.functions import (
     SimpleAggregator,
     Sum,
 )
+from rowtide.engine.collapse import Collapse
+from rowtide.engine.driver import TextDriver
 from rowtide.engine.errors import (
     BrokenTableError,
     ExecutionError,
@@ -34,6 +36,9 @@ from rowtide.engine.errors import (
     RecursionFault,
     TableError,
 )
+from rowtide.engine.join.join_two import JoinKind, JoinTwo, UniqueKey
+from rowtide.engine.join.lookup_join import LookupJoin, LookupKind
+from rowtide.engine.projection import choose_fields, filter_fields, project
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.table.handle import RowHandle
 from rowtide.engine.table.index_type import Descending, Fifo, Hashed, IndexType, Ordered, Sorted
@@ -59,6 +64,7 @@ __all__ = [
     "BEFORE_MOD",
     "BrokenTableError",
     "COLLAPSE",
+    "Collapse",
     "Computed",
     "Count",
     "DELETE",
@@ -73,8 +79,12 @@ __all__ = [
     "Hashed",
     "INSERT",
     "IndexType",
+    "JoinKind",
+    "JoinTwo",
     "Label",
     "Last",
+    "LookupJoin",
+    "LookupKind",
     "Loop",
     "Max",
     "Min",
@@ -97,11 +107,16 @@ __all__ = [
     "TableError",
     "TableIndex",
     "TableType",
+    "TextDriver",
     "TextTracer",
     "TraceEvent",
     "Tracer",
     "Tray",
+    "UniqueKey",
     "Unit",
+    "choose_fields",
+    "filter_fields",
     "make_loop",
     "make_loop_around",
+    "project",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -44,7 +45,7 @@ class RowType:
     own names, but labels are chained only where types are equal.
     """
 
-    __slots__ = ("_checks", "_hash", "_parsers", "_positions", "names", "row_class", "types")
+    __slots__ = ("_checks", "_hash", "_parsers", "_positions", "make", "names", "row_class", "types")
 
     def __init__(self, **fields: str | FieldType) -> None:
         self._set(list(fields.items()))
@@ -67,6 +68,8 @@ class RowType:
         self._hash = hash((self.names, self.types))
         # A name that is no Python name is read by position or through ``getter``.
         self.row_class = _row_class(self)
+        self.make: Callable[[Iterable[Value]], Row] = partial(tuple.__new__, self.row_class)
+        """Makes a row of values that are known to fit, unchecked: for results computed from other rows."""
 
     @classmethod
     def of(cls, fields: Iterable[tuple[str, str | FieldType]]) -> RowType:
@@ -139,7 +142,7 @@ class RowType:
                 raise ModelError(f"{len(values)} values for a row of {len(self.names)} fields")
             values += (None,) * (len(self.names) - len(values))
         try:
-            return self.row_class._make(
+            return self.make(
                 [
                     None if value is None else check(value)
                     for check, value in zip(self._checks, values, strict=True)
@@ -170,7 +173,7 @@ class RowType:
             return self.row(*row)
         if not self.matches(made_for):
             raise ModelError(f"a row of {made_for.render(None)} is no row of {self.render(None)}")
-        return self.row_class._make(row)
+        return self.make(row)
 
     def parse(self, texts: Sequence[str]) -> Row:
         """Make a row from texts in field order; an empty or missing text is NULL.
@@ -191,7 +194,7 @@ class RowType:
                 except (KeyError, ValueError) as error:
                     kind = type_name(self.types[index])
                     raise FieldValueError(self.names[index], kind, text) from error
-        return self.row_class._make(values)
+        return self.make(values)
 
     def changed(self, row: Row, **fields: Value) -> Row:
         """Give a copy of ``row`` with some fields changed."""
@@ -202,7 +205,7 @@ class RowType:
                 values[index] = None if value is None else self._checks[index](value)
             except (TypeError, ValueError) as error:
                 raise FieldValueError(name, type_name(self.types[index]), value) from error
-        return self.row_class._make(values)
+        return self.make(values)
 
     def as_dict(self, row: Row) -> Mapping[str, Value]:
         """Give the values of a row by field name, NULLs included."""

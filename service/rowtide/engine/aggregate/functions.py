@@ -224,7 +224,7 @@ class AdditiveAggregator(Aggregator):
                 kind = type(function).__name__
                 raise ModelError(f'aggregator "{name}", field "{field}": {kind} is not additive')
         numbered = list(enumerate(added))
-        make = result_type.row_class._make
+        make = result_type.make
 
         def handle(context: AggregatorContext) -> None:
             running: _Running = context.state

@@ -1,0 +1,58 @@
+"""Collapse: many changes of a row, held back until they are flushed as at most two.
+
+Rows are told apart by a key. What goes out at a flush is concluded from the
+changes since the last one alone: nothing, a DELETE of the row as it was, an
+INSERT of the row as it is, or both.
+"""
+
+from __future__ import annotations
+
+from rowtide.engine.errors import ModelError
+from rowtide.engine.row_type import Row, RowType
+from rowtide.engine.unit.label import Label
+from rowtide.engine.unit.rowop import DELETE, INSERT, Rowop
+from rowtide.engine.unit.unit import Unit
+from rowtide.engine.values import Value
+
+
+class Collapse:
+    """Holds changes that come in at ``input`` back until ``flush`` sends what is left of them to ``out``.
+
+    ``source`` is a label to follow or, if ``unit`` is given, the type of the rows. The labels are
+    ``name.in`` and ``name.out``.
+    """
+
+    def __init__(self, name: str, source: Label | RowType, *key: str, unit: Unit | None = None) -> None:
+        if isinstance(source, Label):
+            if unit is not None and unit is not source.unit:
+                raise ModelError(f'collapse "{name}": label "{source.name}" is of another unit')
+            unit = source.unit
+        elif unit is None:
+            raise ModelError(f'collapse "{name}" needs a unit or a label to follow')
+        if not key:
+            raise ModelError(f'collapse "{name}" needs key fields')
+        row_type = source.row_type if isinstance(source, Label) else source
+        self.name = name
+        self._key_of = row_type.getter(*key)
+        self._deleted: dict[Value, Row] = {}
+        self._inserted: dict[Value, Row] = {}
+        self.input = unit.label(f"{name}.in", row_type, self._take)
+        self.out = unit.label(f"{name}.out", row_type)
+        if isinstance(source, Label):
+            source.chain(self.input)
+
+    def _take(self, rowop: Rowop) -> None:
+        key = self._key_of(rowop.row)
+        if rowop.opcode is INSERT:
+            self._inserted[key] = rowop.row
+        elif rowop.opcode is DELETE and self._inserted.pop(key, None) is None:
+            # What was inserted since the last flush, and only that, has never been seen outside.
+            self._deleted[key] = rowop.row
+
+    def flush(self) -> None:
+        """Send all DELETEs, then all INSERTs, in the order in which their keys came; forget them."""
+        for pending, opcode in ((self._deleted, DELETE), (self._inserted, INSERT)):
+            for key in list(pending):
+                row = pending.pop(key, None)
+                if row is not None:
+                    self.out.send(opcode, row)

@@ -1,0 +1,1 @@
+"""Joins of rows with tables and of tables with tables, by equal keys and always through an index."""

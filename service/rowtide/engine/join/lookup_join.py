@@ -1,0 +1,236 @@
+"""LookupJoin: each rowop that comes in is joined with the rows of a table as they are at that moment.
+
+The join has no memory of its left side and never reacts to the table: it is for
+reference tables that are there before the rows that need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TypeVar
+
+from rowtide.engine.errors import ModelError
+from rowtide.engine.projection import EVERY_FIELD, Renames, choose_fields, project
+from rowtide.engine.row_type import Row, RowType
+from rowtide.engine.table.index_type import Hashed
+from rowtide.engine.table.table import Table
+from rowtide.engine.table.tree import Groups, Node
+from rowtide.engine.unit.label import Label
+from rowtide.engine.unit.rowop import DELETE, INSERT, Rowop
+from rowtide.engine.values import is_array, is_text, type_name
+from rowtide.rows.rowop import Opcode
+
+By = Mapping[str, str] | Sequence[str]
+"""What makes rows meet: left field to right field; or field patterns that turn left names into right ones."""
+
+GroupSize = Callable[[Opcode, Row], int]
+"""Gives how many left rows there are with the key of this one, once its rowop has been applied."""
+
+
+class LookupKind(StrEnum):
+    """What becomes of a left row without a match."""
+
+    INNER = "inner"
+    LEFT = "left"
+
+
+class LookupJoin:
+    """Joins rows that come in at ``input`` with a table; results leave at ``out``.
+
+    Args:
+      name: the labels are ``name.in`` and ``name.out``.
+      left: the type of the rows that come in, or a label to take them from.
+      right: the table to look into; its unit is that of the join.
+      by: pairs of fields, or patterns; the right ones must be the key of the index.
+      index: path of the index to look through; by default the first hashed one.
+      left_fields, right_fields: which fields go into the result, as in ``engine.projection``.
+      left_first: whether the left fields come first in the result.
+      kind: ``inner`` drops what has no match, ``left`` passes it with NULLs for the right fields.
+      limit_one: join with the first match only.
+      mirror_key: give the key of the row that is there also under the names of the side that is not.
+      opposite_outer: the right side is an outer one too: what had no match before gets its result
+        replaced. Only for a join that belongs to a two-sided one.
+      group_size: tells first and last left rows of a key apart; None: there is at most one of each key.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        left: Label | RowType,
+        right: Table,
+        *,
+        by: By,
+        index: str | Sequence[str] | None = None,
+        left_fields: Sequence[str] = EVERY_FIELD,
+        right_fields: Sequence[str] = EVERY_FIELD,
+        left_first: bool = True,
+        kind: LookupKind | str = LookupKind.LEFT,
+        limit_one: bool = False,
+        mirror_key: bool = False,
+        opposite_outer: bool = False,
+        group_size: GroupSize | None = None,
+    ) -> None:
+        self.name = name
+        self.right = right
+        self.unit = right.unit
+        self.left_type = left.row_type if isinstance(left, Label) else left
+        self._is_left = join_kind(name, kind, LookupKind) is LookupKind.LEFT
+        self._opposite_outer = opposite_outer
+        self._group_size = group_size
+        try:
+            self._node = lookup_node(right, index)
+            self.by = key_pairs(self.left_type, by)
+            self._check_key()
+            left_part = (self.left_type, choose_fields(self.left_type.names, left_fields))
+            right_part = (right.row_type, choose_fields(right.row_type.names, right_fields))
+            if left_first:
+                self.result_type, self._join = project(left_part, right_part)
+            else:
+                self.result_type, swapped = project(right_part, left_part)
+                self._join = lambda left, right: swapped(right, left)
+        except ModelError as error:
+            raise ModelError(f'join "{name}": {error.message}', hint=error.hint) from error
+        self.limit_one = limit_one or self._node.is_leaf
+        # A sample of the right row with the key of a left one; also what mirrors the key of an absent row.
+        self._sample = _translator(self.left_type, right.row_type, self.by)
+        backwards = [(theirs, ours) for ours, theirs in self.by]
+        self._left_absent = _translator(right.row_type, self.left_type, backwards) if mirror_key else _absent
+        self._right_absent = self._sample if mirror_key else _absent
+        self._find = self._make_finder()
+        self.out = self.unit.label(f"{name}.out", self.result_type)
+        self.input = self.unit.label(f"{name}.in", self.left_type, self._take)
+        if isinstance(left, Label):
+            left.chain(self.input)
+
+    def _check_key(self) -> None:
+        key = self.right.type.key_of_path(*self._node.path)
+        if sorted(key) != sorted(theirs for _, theirs in self.by):
+            pairs = ", ".join(f"{ours}={theirs}" for ours, theirs in self.by)
+            raise ModelError(
+                f'index "{".".join(self._node.path)}" has the key {", ".join(key)}, it is joined by {pairs}'
+            )
+        for ours, theirs in self.by:
+            mine = self.left_type.types[self.left_type.index(ours)]
+            other = self.right.row_type.types[self.right.row_type.index(theirs)]
+            if is_text(mine) != is_text(other) or is_array(mine) != is_array(other):
+                raise ModelError(
+                    f'fields "{ours}" and "{theirs}" can never be equal: '
+                    f"{type_name(mine)} and {type_name(other)}"
+                )
+
+    def _make_finder(self) -> Callable[[Row], Sequence[Row]]:
+        node, top, sample_of = self._node, self.right._top, self._sample
+        if node.is_leaf:
+
+            def find_one(row: Row) -> Sequence[Row]:
+                sample = sample_of(row)
+                leaf = node.locate(top, sample)
+                found = None if leaf is None else leaf.find(sample)
+                return () if found is None else (found.row,)
+
+            return find_one
+
+        def find_all(row: Row) -> Sequence[Row]:
+            sample = sample_of(row)
+            above = node.locate(top, sample)
+            group = above.groups.get(node.key_of(sample)) if isinstance(above, Groups) else None
+            return () if group is None else [handle.row for handle in group.indexes[0]]
+
+        return (lambda row: find_all(row)[:1]) if self.limit_one else find_all
+
+    def lookup(self, row: Row) -> list[Row]:
+        """Give the results for a left row without sending them.
+
+        Raises:
+          ModelError, FieldValueError: if ``row`` does not fit the left type.
+        """
+        row = self.left_type.adopt(row)
+        found = self._find(row)
+        if found:
+            return [self._join(row, right) for right in found]
+        return [self._join(row, self._right_absent(row))] if self._is_left else []
+
+    def _take(self, rowop: Rowop) -> None:
+        row, opcode = rowop.row, rowop.opcode
+        send, join = self.out.send, self._join
+        found = self._find(row)
+        if not found:
+            if self._is_left:
+                send(opcode, join(row, self._right_absent(row)))
+        elif not self._opposite_outer:
+            for right in found:
+                send(opcode, join(row, right))
+        elif opcode is INSERT:
+            is_first = self._group_size is None or self._group_size(opcode, row) == 1
+            for right in found:
+                if is_first:
+                    send(DELETE, join(self._left_absent(right), right))
+                send(INSERT, join(row, right))
+        elif opcode is DELETE:
+            is_last = self._group_size is None or self._group_size(opcode, row) == 0
+            for right in found:
+                send(DELETE, join(row, right))
+                if is_last:
+                    send(INSERT, join(self._left_absent(right), right))
+
+
+def _absent(row: Row) -> Row:
+    return None
+
+
+def _translator(source: RowType, target: RowType, pairs: Iterable[tuple[str, str]]) -> Callable[[Row], Row]:
+    """Give the function that makes a row of ``target`` with the paired fields of ``source``, else NULL."""
+    renames: Renames = list(pairs)
+    named = {new: old for old, new in renames}
+    width = len(source)
+    places = [source.index(named[name]) if name in named else width for name in target.names]
+    nothing = (None,)
+
+    if len(places) == 1:
+        only = places[0]
+        return lambda row: target.make(((row + nothing)[only],))
+    return lambda row: target.make([(row + nothing)[place] for place in places])
+
+
+def lookup_node(table: Table, index: str | Sequence[str] | None) -> Node:
+    """Give the index to look through: at a path, or the first hashed one at the top.
+
+    Raises:
+      ModelError: if there is none.
+    """
+    if index is not None:
+        return table.type.node(*([index] if isinstance(index, str) else index))
+    node = table.type.first_of_kind(Hashed)
+    if node is None:
+        raise ModelError(f'table "{table.name}" has no hashed index at the top, the join needs a path')
+    return node
+
+
+def key_pairs(left: RowType, by: By) -> list[tuple[str, str]]:
+    """Give the (left field, right field) pairs of a join condition.
+
+    Raises:
+      ModelError: if a left field does not exist or the condition is empty.
+    """
+    pairs = list(by.items()) if isinstance(by, Mapping) else choose_fields(left.names, by)
+    for ours, _ in pairs:
+        left.index(ours)
+    if not pairs:
+        raise ModelError("a join needs at least one pair of fields to join by")
+    return pairs
+
+
+Kind = TypeVar("Kind", bound=StrEnum)
+
+
+def join_kind(name: str, kind: str, kinds: type[Kind]) -> Kind:
+    """Give the kind of a join by its name.
+
+    Raises:
+      ModelError: if there is none.
+    """
+    try:
+        return kinds(kind)
+    except ValueError as error:
+        raise ModelError(f'join "{name}": kind "{kind}" is none of {", ".join(kinds)}') from error

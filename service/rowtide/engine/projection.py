@@ -1,0 +1,132 @@
+"""Field patterns: which fields of a row go into a result, and under which names.
+
+A pattern is a field name or a regular expression for whole names. Each field,
+in the order of its row type, takes the first pattern that fits it; none: it is
+left out.
+
+* ``name`` passes the field;
+* ``!name`` leaves it out;
+* ``name/other`` passes it as ``other``, where ``$1``, ``$2`` stand for what the
+  groups of the expression matched and ``$&`` for the whole name.
+
+A pattern that is a plain field name must name a field, so that a slip of the
+pen is noticed; an expression may match nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import itemgetter
+
+from rowtide.engine.errors import ModelError
+from rowtide.engine.row_type import Row, RowType
+
+Renames = list[tuple[str, str]]
+"""(old name, new name) of the fields that pass, in the order of the old row type."""
+
+EVERY_FIELD = (".*",)
+
+_REFERENCE = re.compile(r"\$(&|\d+)")
+
+
+def choose_fields(names: Sequence[str], patterns: Sequence[str]) -> Renames:
+    """Give the fields that ``patterns`` pass.
+
+    Raises:
+      ModelError: if a plain name is no field, or a pattern is no regular expression.
+    """
+    rules = [_rule(pattern, names) for pattern in patterns]
+    chosen = []
+    for name in names:
+        for expression, replacement in rules:
+            match = expression.fullmatch(name)
+            if match is not None:
+                if replacement is not None:
+                    chosen.append((name, _REFERENCE.sub(partial(_group, match), replacement)))
+                break
+    return chosen
+
+
+def _group(match: re.Match[str], reference: re.Match[str]) -> str:
+    which = reference.group(1)
+    try:
+        return match.group(0 if which == "&" else int(which)) or ""
+    except IndexError as error:
+        raise ModelError(f'field pattern "{match.re.pattern}" has no group {which}') from error
+
+
+def _rule(pattern: str, names: Sequence[str]) -> tuple[re.Pattern[str], str | None]:
+    """Give what a pattern matches and what the name becomes; None: the field is left out."""
+    is_blocked = pattern.startswith("!")
+    expression, slash, replacement = pattern.removeprefix("!").partition("/")
+    if re.fullmatch(r"\w+", expression) and expression not in names:
+        raise ModelError(
+            f'field pattern "{pattern}": field "{expression}" does not exist',
+            hint=f"The fields are {', '.join(names)}.",
+        )
+    try:
+        compiled = re.compile(expression)
+    except re.error as error:
+        raise ModelError(f'field pattern "{pattern}" is no regular expression: {error}') from error
+    return compiled, None if is_blocked else replacement if slash else "$&"
+
+
+def filter_fields(names: Sequence[str], patterns: Sequence[str]) -> list[str | None]:
+    """Give, for each field in order, its new name, or None if it is left out."""
+    renamed = dict(choose_fields(names, patterns))
+    return [renamed.get(name) for name in names]
+
+
+def project(*sources: tuple[RowType, Renames]) -> tuple[RowType, Callable[..., Row]]:
+    """Give the type of the projected row, and the function that makes it of one row a source.
+
+    The fields of the result are those of the first source, then of the second, and so on. A row that is
+    None has only NULLs.
+
+    Raises:
+      ModelError: if a field does not exist, or a name would be there twice.
+    """
+    fields = [
+        (new, row_type.types[row_type.index(old)]) for row_type, renames in sources for old, new in renames
+    ]
+    result = RowType.of(fields)
+    offsets = [sum(len(row_type) for row_type, _ in sources[:place]) for place in range(len(sources))]
+    places = [
+        offset + row_type.index(old)
+        for offset, (row_type, renames) in zip(offsets, sources, strict=True)
+        for old, _ in renames
+    ]
+    pick = _picker(places)
+    make = result.make
+    nulls = [(None,) * len(row_type) for row_type, _ in sources]
+
+    if len(sources) == 1:
+        return result, lambda row: make(pick(nulls[0] if row is None else row))
+    if len(sources) == 2:
+        no_left, no_right = nulls
+
+        def join(left: Row, right: Row) -> Row:
+            return make(pick((no_left if left is None else left) + (no_right if right is None else right)))
+
+        return result, join
+
+    def project_all(*rows: Row) -> Row:
+        if len(rows) != len(sources):
+            raise ModelError(f"{len(rows)} rows for a projection of {len(sources)}")
+        values: tuple[object, ...] = ()
+        for row, null in zip(rows, nulls, strict=True):
+            values += null if row is None else tuple(row)
+        return make(pick(values))
+
+    return result, project_all
+
+
+def _picker(places: list[int]) -> Callable[[Sequence[object]], Sequence[object]]:
+    if not places:
+        return lambda values: ()
+    if len(places) == 1:
+        only = places[0]
+        return lambda values: (values[only],)
+    return itemgetter(*places)

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rowtide.engine import (
+    DELETE,
+    INSERT,
+    NOP,
+    Collapse,
+    Fifo,
+    Hashed,
+    JoinTwo,
+    LookupJoin,
+    ModelError,
+    Ordered,
+    RowType,
+    Sorted,
+    Table,
+    TableType,
+    Unit,
+)
+from rowtide.engine.projection import choose_fields, filter_fields, project
+
+ORDER = RowType(id="int32", customer="string", amount="float64")
+CUSTOMER = RowType(customer="string", city="string")
+CUSTOMERS = TableType(CUSTOMER, by_name=Hashed("customer"), by_city=Hashed("city", all=Fifo()))
+ORDERS = TableType(ORDER, by_id=Hashed("id"), by_customer=Hashed("customer", all=Fifo()))
+
+
+def customers() -> Table:
+    table = Table(Unit("u"), "customers", CUSTOMERS)
+    table.insert(CUSTOMER.row("Ann", "Aachen"))
+    return table
+
+
+def told_by(join: LookupJoin | JoinTwo) -> list[str]:
+    told: list[str] = []
+    join.out.then(
+        lambda rowop: told.append(f"{rowop.opcode.name} {rowop.label.row_type.format_csv(rowop.row)}"),
+        name="log",
+    )
+    return told
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        ([".*"], ["id", "customer", "amount"]),
+        (["amount", "id"], ["id", "amount"]),
+        (["!id", ".*"], ["customer", "amount"]),
+        (["!id"], []),
+        (["(.)(.*)/$2_$1", "none.*"], ["d_i", "ustomer_c", "mount_a"]),
+        ([".*/left_$&"], ["left_id", "left_customer", "left_amount"]),
+        (["i.*/number", "cust"][:1], ["number"]),
+    ],
+)
+def test_the_first_pattern_that_fits_a_field_decides(patterns: list[str], names: list[str]) -> None:
+    assert [new for _, new in choose_fields(ORDER.names, patterns)] == names
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("cust", 'field pattern "cust": field "cust" does not exist'),
+        ("!cust", 'field "cust" does not exist'),
+        ("(", "is no regular expression"),
+        ("(.*)/$2", "has no group 2"),
+    ],
+)
+def test_a_slip_in_a_pattern_is_noticed(pattern: str, message: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        choose_fields(ORDER.names, [pattern])
+    assert message in str(caught.value)
+
+
+def test_a_filter_gives_a_name_for_each_field() -> None:
+    assert filter_fields(("id", "symbol", "size"), ["!id", "size/lot_$&", ".*"]) == [
+        None,
+        "symbol",
+        "lot_size",
+    ]
+
+
+def test_a_projection_of_several_rows_takes_an_absent_one_as_nulls() -> None:
+    third = RowType(x="int32")
+    for sources, rows, result in [
+        ([ORDER], [(1, "Ann", 2.0)], (1, 2.0)),
+        ([ORDER, CUSTOMER], [None, ("Ann", "Aachen")], (None, None, "Aachen")),
+        ([ORDER, CUSTOMER, third], [(1, "Ann", 2.0), None, (7,)], (1, 2.0, None, 7)),
+    ]:
+        chosen = [choose_fields(source.names, ["!cust.*", ".*"]) for source in sources]  # type: ignore[attr-defined]
+        made, function = project(*zip(sources, chosen[: len(sources)], strict=True))  # type: ignore[arg-type]
+        assert function(*rows) == result  # type: ignore[attr-defined]
+        assert len(made) == len(result)
+
+
+def test_a_projection_cannot_give_a_name_twice() -> None:
+    with pytest.raises(ModelError, match='field "customer" is there twice'):
+        project((ORDER, [("customer", "customer")]), (CUSTOMER, [("customer", "customer")]))
+
+
+def lookup(**options: Any) -> LookupJoin:
+    return LookupJoin(
+        "join", ORDER, customers(), **{"by": {"customer": "customer"}, "right_fields": ["city"], **options}
+    )
+
+
+def test_a_lookup_join_passes_what_has_no_match_unless_it_is_inner() -> None:
+    for kind, expected in [("left", ["INSERT 1,Bob,2,"]), ("inner", [])]:
+        join = lookup(kind=kind)
+        told = told_by(join)
+        join.input.insert(ORDER.row(1, "Bob", 2.0))
+        assert told == expected
+        assert len(join.lookup(ORDER.row(1, "Bob", 2.0))) == len(expected)
+
+
+def test_a_nop_is_joined_and_passed_on_as_a_nop() -> None:
+    join = lookup()
+    told = told_by(join)
+    join.input.send(NOP, ORDER.row(1, "Ann"))
+    assert told == ["NOP 1,Ann,,Aachen"]
+
+
+def test_null_meets_null() -> None:
+    join = lookup()
+    join.right.insert(CUSTOMER.row(None, "nowhere"))
+    assert [row.city for row in join.lookup(ORDER.row(1))] == ["nowhere"]
+
+
+def test_a_lookup_may_go_through_an_ordered_index() -> None:
+    table = Table(Unit("u"), "c", TableType(CUSTOMER, by_name=Ordered("customer", all=Fifo())))
+    table.insert(CUSTOMER.row("Ann", "Aachen"))
+    table.insert(CUSTOMER.row("Ann", "Bonn"))
+    join = LookupJoin("join", ORDER, table, by=["customer"], index="by_name", right_fields=["city"])
+    assert [row.city for row in join.lookup(ORDER.row(1, "Ann"))] == ["Aachen", "Bonn"]
+
+
+def test_the_key_of_an_absent_row_may_be_mirrored() -> None:
+    join = lookup(mirror_key=True, left_fields=["id"], right_fields=[".*"])
+    assert join.lookup(ORDER.row(1, "Bob")) == [(1, "Bob", None)]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: lookup(by={"id": "customer"}), "can never be equal: int32 and string"),
+        (lambda: lookup(by={"customer": "city"}), "has the key customer, it is joined by customer=city"),
+        (lambda: lookup(by={"custmer": "customer"}), 'join "join": field "custmer" does not exist'),
+        (lambda: lookup(by={}), "at least one pair"),
+        (lambda: lookup(index="nowhere"), 'index "nowhere" does not exist'),
+        (lambda: lookup(index=("by_city", "all")), "has no key fields"),
+        (lambda: lookup(kind="outer"), 'kind "outer" is none of inner, left'),
+        (lambda: lookup(right_fields=[".*"]), 'field "customer" is there twice'),
+        (
+            lambda: LookupJoin(
+                "join",
+                ORDER,
+                Table(Unit("u"), "t", TableType(CUSTOMER, s=Sorted("s", key=lambda row: 1))),
+                by=["customer"],
+            ),
+            'table "t" has no hashed index at the top',
+        ),
+    ],
+)
+def test_a_lookup_join_that_makes_no_sense_is_refused(make: Callable[[], LookupJoin], message: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        make()
+    assert message in str(caught.value)
+
+
+def two(unit: Unit | None = None, **options: Any) -> JoinTwo:
+    unit = unit or Unit("u")
+    orders = Table(unit, "orders", ORDERS)
+    people = Table(unit, "customers", CUSTOMERS)
+    return JoinTwo(
+        "join", orders, people, **{"left_index": "by_customer", "right_index": "by_name", **options}
+    )
+
+
+def tables_of(join: JoinTwo) -> tuple[Table, Table]:
+    return join.right_lookup.right, join.left_lookup.right
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({}, "id customer amount city"),
+        ({"left_first": False}, "customer city id amount"),
+        ({"unique_key": "right"}, "id amount customer city"),
+        ({"unique_key": "manual", "right_fields": ["city", "customer/who"]}, "id customer amount who city"),
+    ],
+)
+def test_the_key_is_given_once_on_the_chosen_side(options: dict[str, Any], names: str) -> None:
+    assert " ".join(two(**options).result_type.names) == names
+
+
+def test_only_with_key_mirroring_an_unmatched_right_row_shows_its_key_on_the_left() -> None:
+    for unique_key, shown in [("manual", "INSERT ,Ann,,Aachen"), ("none", "INSERT ,,,Aachen")]:
+        join = two(kind="outer", unique_key=unique_key, right_fields=["city"])
+        told = told_by(join)
+        tables_of(join)[1].insert(CUSTOMER.row("Ann", "Aachen"))
+        assert told == [shown]
+
+
+def test_a_simple_minded_outer_join_never_replaces_what_had_no_match() -> None:
+    join = two(kind="outer", simple_minded=True)
+    told = told_by(join)
+    orders, people = tables_of(join)
+    people.insert(CUSTOMER.row("Ann", "Aachen"))
+    orders.insert(ORDER.row(1, "Ann", 2.0))
+    assert told == ["INSERT ,Ann,,Aachen", "INSERT 1,Ann,2,Aachen"]
+
+
+def test_a_change_that_matches_replaces_row_by_row() -> None:
+    join = two(kind="left")
+    orders, people = tables_of(join)
+    orders.insert(ORDER.row(1, "Ann"))
+    orders.insert(ORDER.row(2, "Ann"))
+    told = told_by(join)
+    people.insert(CUSTOMER.row("Ann", "Aachen"))
+    assert told == ["DELETE 1,Ann,,", "INSERT 1,Ann,,Aachen", "DELETE 2,Ann,,", "INSERT 2,Ann,,Aachen"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"left_index": "by_id"}, 'key fields "id" and "customer" have types int32 and string'),
+        ({"left_index": "by_id", "allow_key_types": True}, "can never be equal"),
+        ({"kind": "full"}, 'kind "full" is none of inner, left, right, outer'),
+        ({"unique_key": "both"}, "is none of first, left, right, manual, none"),
+        ({"by": {"id": "customer"}}, "are not the keys of the indexes"),
+        ({"right_index": ("by_city", "all")}, "has no key fields"),
+    ],
+)
+def test_a_join_of_two_that_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        two(**options)
+    assert message in str(caught.value)
+
+
+def test_tables_of_two_units_cannot_be_joined() -> None:
+    with pytest.raises(ModelError, match='tables "orders" and "customers" are of two units'):
+        JoinTwo(
+            "join",
+            Table(Unit("u"), "orders", ORDERS),
+            Table(Unit("v"), "customers", CUSTOMERS),
+            left_index="by_customer",
+            right_index="by_name",
+        )
+
+
+def test_a_collapse_concludes_from_changes_since_the_last_flush_alone() -> None:
+    collapse = Collapse("c", CUSTOMER, "customer", unit=Unit("u"))
+    told: list[str] = []
+    collapse.out.then(lambda rowop: told.append(f"{rowop.opcode.name} {rowop.row.city}"), name="log")
+    ann, moved = CUSTOMER.row("Ann", "Aachen"), CUSTOMER.row("Ann", "Bonn")
+    for sent, left in [
+        ([(INSERT, ann), (DELETE, moved)], []),
+        ([(DELETE, ann), (INSERT, ann)], ["DELETE Aachen", "INSERT Aachen"]),
+        ([(DELETE, ann), (INSERT, moved), (DELETE, moved)], ["DELETE Aachen"]),
+        ([(INSERT, ann), (INSERT, moved)], ["INSERT Bonn"]),
+        ([(DELETE, ann), (DELETE, moved)], ["DELETE Bonn"]),
+        ([(NOP, ann)], []),
+    ]:
+        told.clear()
+        for opcode, row in sent:
+            collapse.input.send(opcode, row)
+        collapse.flush()
+        assert told == left
+
+
+def test_a_collapse_needs_a_key_and_a_unit() -> None:
+    with pytest.raises(ModelError, match="needs key fields"):
+        Collapse("c", CUSTOMER, unit=Unit("u"))
+    with pytest.raises(ModelError, match="needs a unit"):
+        Collapse("c", CUSTOMER, "customer")
+    with pytest.raises(ModelError, match='label "l" is of another unit'):
+        Collapse("c", Unit("u").label("l", CUSTOMER), "customer", unit=Unit("v"))
