@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["real.kafka", "real.postgres", "rowtide.testing.pytest_plugin", "pytester"]
+pytest_plugins = ["rowtide.testing.pytest_plugin", "pytester", "real.kafka", "real.postgres", "real.spark"]
 
 # A loaded machine must not fail a property: no deadlines, and the same examples in every run.
 settings.register_profile(

@@ -27,7 +27,7 @@ def bench(
     from difflib import get_close_matches
 
     from rowtide.clock import SystemClock
-    from rowtide.testing.bench.cache import cache_folder
+    from rowtide.runners.spark.ivy import cache_directory
     from rowtide.testing.bench.suite import benchmarks, measure
 
     known = benchmarks()
@@ -41,9 +41,10 @@ def bench(
         typer.echo(f'error: benchmark "{wrong[0]}" does not exist', err=True)
         typer.echo(f"hint: {f'Did you mean {near[0]}?' if near else 'rowtide bench lists them.'}", err=True)
         raise typer.Exit(2)
+    cache, clock = cache_directory() / "bench", SystemClock()
     right = True
     for name in names:
-        line = measure(known[name], events=events, repeat=repeat, cache=cache_folder(), clock=SystemClock())
+        line = measure(known[name], events=events, repeat=repeat, cache=cache, clock=clock)
         right = right and line["check"] == "ok"
         typer.echo(json.dumps(line) if as_json else _shown(line))
     if not right:

@@ -147,13 +147,13 @@ class SparkRun:
     def _run_operator(self, number: int, segment: Segment) -> None:
         (entry,) = segment.entries
         row_types = entry_row_types(self._program, entry)
-        bounds = {port: self._reached[entry, port] for port in range(len(row_types))}
         node = self._program.steps[entry].node
         if isinstance(node, TableSource):
             _, tray, bound = initial(node, self._program.steps[entry])
             bounds = {0: bound}
             frame = self._session.createDataFrame(_initial_rows(tray or Tray.empty(node.row_type)))
         else:
+            bounds = {port: self._reached[entry, port] for port in range(len(row_types))}
             frame = self._brought_together(entry, row_types, segment.keys)
         stage = Stage(self._definition, number, bounds)
         self._write(number, segment, frame, stage.run)

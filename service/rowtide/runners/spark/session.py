@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowtide.errors import StatementError, TransientError
+from rowtide.runners.spark import ivy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+KAFKA_CONNECTOR = ("org.apache.spark", "spark-sql-kafka-0-10_2.13")
 ARROW_ROWS = 16_384
 """Rows of one Arrow batch in a task: trays of about this size are best."""
 
-_IVY_SETTINGS = """<ivysettings>
-  <settings defaultResolver="central"/>
-  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
-</ivysettings>
-"""
-"""Without the resolver of the local Maven cache, which fails on a POM whose jar is not there."""
 
-
-def open_session(
-    master: str, cache: Path, *, jars: Path | None = None, shuffles: int | None = None
-) -> SparkSession:
+def open_session(master: str, *, shuffles: int | None = None) -> SparkSession:
     """Open the session of a backfill, or give the one that is open.
 
     Args:
       master: Spark's master URL, such as ``local[2]``.
-      cache: a folder for downloaded connector jars.
-      jars: a folder that already has them; nothing is downloaded then.
       shuffles: how many partitions a shuffle makes; Spark's own default if not given.
 
     Raises:
-      StatementError: PySpark is not installed; says how to install it.
-      TransientError: Spark does not start.
+      StatementError: PySpark or Java is not installed; says how to install it.
+      TransientError: the connector's jars cannot be fetched, or Spark does not start.
     """
     try:
         import pyspark
@@ -45,32 +34,28 @@ def open_session(
         raise StatementError(
             "PySpark is not installed", hint="Install it with: pip install 'rowtide[spark]'"
         ) from error
-    builder = SparkSession.builder.master(master).appName("rowtide backfill")
+    ivy.java()
+    # The connector must equal PySpark, and be there before the JVM: a running one takes no more jars.
+    jars = ivy.fetch(*KAFKA_CONNECTOR, pyspark.__version__)
     settings = {
+        "spark.jars": ",".join(str(jar) for jar in sorted(jars.glob("*.jar"))),
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
+        # Workers find this very package, installed or not.
         "spark.executorEnv.PYTHONPATH": ":".join(each for each in sys.path if each),
     }
     if shuffles is not None:
         settings["spark.sql.shuffle.partitions"] = str(shuffles)
-    if jars is not None:
-        settings["spark.jars"] = ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
-    else:
-        cache.mkdir(parents=True, exist_ok=True)
-        ivy = cache / "ivysettings.xml"
-        ivy.write_text(_IVY_SETTINGS)
-        settings["spark.jars.packages"] = f"{KAFKA_CONNECTOR}:{pyspark.__version__}"
-        settings["spark.jars.ivySettings"] = str(ivy)
-        settings["spark.jars.ivy"] = str(cache / "ivy")
+    builder = SparkSession.builder.master(master).appName("rowtide backfill")
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
     except Exception as error:
         raise TransientError(
-            f"Spark does not start with master {master}: {error}",
-            hint="A Java runtime 17 or 21 is needed; rowtide doctor tells what is missing.",
+            f'Spark does not start with master "{master}": {error}',
+            hint="rowtide doctor tells what this machine lacks.",
         ) from error

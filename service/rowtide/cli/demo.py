@@ -1,0 +1,168 @@
+"""``rowtide demo``: the main job on an embedded default, with a kill in the middle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from rowtide.testing.demo.run import DemoResult, Display
+
+EXAMPLE = "Example: rowtide demo --json"
+
+SHOWN_ROWS = 10
+
+
+def demo(
+    as_json: Annotated[bool, typer.Option("--json", help="Write the result as one JSON object.")] = False,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep databases, settings and logs in this folder.", metavar="DIR")
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Keep the service and its pages up until interrupted.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="Port of the service's pages; 0 takes a free one.")] = 0,
+) -> None:
+    """Run a year of New York's flights and weather through an embedded broker into SQLite.
+
+    The service is killed half way and started again; the result is compared with that of a run
+    without a kill. Exit code 0: they are identical. 1: they differ.
+    """
+    import shutil
+    import tempfile
+
+    from rowtide.cli.errors import shown_to_user
+    from rowtide.clock import SystemClock
+    from rowtide.testing.demo.run import Demo
+
+    folder = keep or Path(tempfile.mkdtemp(prefix="rowtide-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with shown_to_user(), _display(quiet=as_json) as display:
+            course = Demo(folder.resolve(), SystemClock(), display, port)
+            result = course.run()
+        if as_json:
+            typer.echo(json.dumps(_as_json(result)))
+        else:
+            _show(result)
+        if serve:
+            course.serve()
+    finally:
+        if keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    if not result.identical:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _display(*, quiet: bool) -> Iterator[Display]:
+    """Show the course: a progress bar on a terminal, plain lines elsewhere, nothing if ``quiet``."""
+    import sys
+
+    if quiet:
+        yield _Quiet()
+    elif sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            yield _Bars(progress)
+    else:
+        yield _Lines()
+
+
+class _Quiet:
+    """Shows nothing."""
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        """See ``Display``."""
+
+    def advance(self, done: int) -> None:
+        """See ``Display``."""
+
+
+class _Lines:
+    """A line a stage."""
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        """See ``Display``."""
+        typer.echo(text if total is None else f"{text} ({total:,} messages)", err=True)
+
+    def advance(self, done: int) -> None:
+        """See ``Display``."""
+
+
+class _Bars:
+    """A progress bar a stage."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
+        self._text = ""
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        """See ``Display``."""
+        if text == self._text and self._task is not None:
+            self._progress.update(self._task, total=total)
+            return
+        if self._task is not None:
+            self._progress.stop_task(self._task)
+        self._text = text
+        self._task = self._progress.add_task(text, total=total)
+
+    def advance(self, done: int) -> None:
+        """See ``Display``."""
+        if self._task is not None:
+            self._progress.update(self._task, completed=done)
+
+
+def _as_json(result: DemoResult) -> dict[str, object]:
+    return {
+        "messages": result.messages,
+        "killed_at": result.killed_at,
+        "identical": result.identical,
+        "differences": list(result.differences),
+        "rows": len(result.rows),
+        "late": result.late,
+        "first_result_s": result.first_result_s,
+        "seconds": result.seconds,
+        "columns": list(result.columns),
+        "table": [list(row) for row in result.rows],
+    }
+
+
+def _show(result: DemoResult) -> None:
+    """Show the worst hours, and what the kill changed."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="The ten worst hours of 2013: departures, delay in minutes, wind in mph, visibility")
+    for name in result.columns:
+        table.add_column(name, justify="left" if name in ("hour_start", "origin") else "right")
+    delay = result.columns.index("mean_delay")
+    worst = sorted(result.rows, key=lambda row: float(str(row[delay] or 0)), reverse=True)
+    for row in worst[:SHOWN_ROWS]:
+        table.add_row(*("" if value is None else _short(value) for value in row))
+    console = Console()
+    console.print(table)
+    console.print(
+        f"{result.messages:,} messages gave {len(result.rows):,} rows; {result.late:,} flights came more "
+        f"than three hours after their time and are in the error stream.\n"
+        f"Killed after {result.killed_at:,} messages and started again: the tables are "
+        + ("identical to those of a run without a kill." if result.identical else "NOT identical:")
+    )
+    for difference in result.differences:
+        console.print(f"  {difference}")
+    console.print(f"First result after {result.first_result_s} s, all done after {result.seconds} s.")
+
+
+def _short(value: object) -> str:
+    return f"{value:.1f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,73 @@
+"""Compile every kernel ahead of time: ``python -m rowtide.operators.warm``.
+
+Kernels are compiled for the argument types that they meet, and cached on disk.
+Operators only ever give them a few: this runs them all once, on tiny input, so
+that neither a first query nor a read-only image compiles anything.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from rowtide.expr.tree import AggregateCall, FieldRef
+from rowtide.operators.contract import Place
+from rowtide.operators.registry import make
+from rowtide.plan.nodes import GroupByPeriod, Merge, Sort, Source
+from rowtide.rows.rowop import Opcode, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, Field, RowType, decimal
+from rowtide.rowtime.bound import LATEST, Bound
+from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
+
+ROW_TYPE = RowType(
+    (
+        Field("NAME", VARCHAR),
+        Field("NUMBER", BIGINT),
+        Field("SHARE", DOUBLE),
+        Field("PRICE", decimal(10, 2)),
+    )
+)
+ROWS = 64
+"""More than a tray of one row, and little enough to take no time."""
+
+
+def warm() -> None:
+    """Run every kernel once with every combination of types that operators give it."""
+    source = Source("WARM", ROW_TYPE)
+    trays = [_tray(origin) for origin in (0, 1)]
+    merge = make(Merge("WARM", (Sort("WARM", source, 0),)), Place(2, True, ((0,), (1,))))
+    for port, tray in enumerate(trays):
+        merge.step(port, tray, Bound(LATEST if port else ROWS // 2))
+    keys = ((0,), (1,), (0, 1), ())
+    for key in keys:
+        group = make(_group(source, key), Place(3))
+        for tray in trays[:1]:
+            group.step(0, tray, Bound(int(tray.rowtime[-1])))
+        group.step(0, None, Bound(LATEST // 2))
+
+
+def _tray(origin: int) -> Tray:
+    rows = [
+        TimedRow(at, origin, at, Opcode.INSERT, (f"n{at % 7}", at, at / 3, Decimal(at))) for at in range(ROWS)
+    ]
+    return Tray.from_rows(ROW_TYPE, rows)
+
+
+def _group(source: Source, keys: tuple[int, ...]) -> GroupByPeriod:
+    calls = [AggregateCall("COUNT", None, BIGINT)]
+    for index, kind in enumerate(field.type for field in ROW_TYPE):
+        argument = FieldRef(index, kind)
+        if kind.is_numeric:
+            total = BIGINT if kind.is_integer else decimal(38, 2) if kind.is_exact else DOUBLE
+            mean = decimal(38, 6) if kind.is_exact else DOUBLE
+            calls.append(AggregateCall("SUM", argument, total))
+            calls.append(AggregateCall("AVG", argument, mean))
+        calls += [AggregateCall(name, argument, kind) for name in ("MIN", "MAX")]
+    fields = [Field("$period", TIMESTAMP), *(ROW_TYPE[index] for index in keys)]
+    fields += [Field(f"$aggregate{number}", call.type) for number, call in enumerate(calls)]
+    period = Period(PeriodEdge.FLOOR, CalendarUnit.SECOND)
+    return GroupByPeriod("WARM", source, period, keys, tuple(calls), RowType(tuple(fields)))
+
+
+if __name__ == "__main__":
+    warm()

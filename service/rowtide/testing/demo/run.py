@@ -1,0 +1,263 @@
+"""The demo's course: fill the broker, run the service as a child, kill it half way, go on, compare.
+
+This process holds the broker. The service is a child that knows nothing of the
+demo: ``rowtide run`` on the demo's pipeline file. Its progress is read where
+everybody can read it, in the positions that it commits.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rowtide.clock import Clock
+from rowtide.errors import FaultError
+from rowtide.testing.demo.broker import EmbeddedBroker
+from rowtide.testing.demo.flights import FLIGHTS, PARTITIONS, WEATHER, messages
+
+PIPELINE = Path(__file__).with_name("pipeline.sql")
+TABLE = "hourly_departures"
+KILL_AT = 0.4
+"""The share of messages after whose commit the service is killed."""
+LOOK_EVERY_S = 0.05
+SILENCE_S = 120.0
+"""A child that commits nothing for so long has failed."""
+HOUR_MS = 3_600_000
+_CONFIG = """\
+[pipeline]
+name = "demo"
+
+[service]
+listen = "127.0.0.1:{port}"
+
+[servers.broker]
+bootstrap_servers = "{broker}"
+"fetch.wait.max.ms" = "50"
+
+[servers.results]
+url = "sqlite:///{database}"
+
+[commit]
+interval_ms = 200
+"""
+
+
+class Display(Protocol):
+    """Shows the course of the demo."""
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        """Begin a stage of ``total`` messages."""
+
+    def advance(self, done: int) -> None:
+        """Tell how many messages of the stage are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """What the demo found.
+
+    ``columns`` and ``rows`` are the result table; ``late`` counts error rows; ``killed_at`` is the
+    number of messages that were committed when the service was killed; times are seconds from the
+    demo's start. ``differences`` is empty where the killed and the straight run are identical.
+    """
+
+    messages: int
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[object, ...]]
+    late: int
+    killed_at: int
+    first_result_s: float
+    seconds: float
+    differences: tuple[str, ...]
+
+    @property
+    def identical(self) -> bool:
+        """Tell whether killing changed nothing."""
+        return not self.differences
+
+
+class Demo:
+    """One run of the demo in a folder of its own."""
+
+    def __init__(self, folder: Path, clock: Clock, display: Display, port: int) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._display = display
+        self._port = port
+        self._broker: EmbeddedBroker | None = None
+
+    def run(self) -> DemoResult:
+        """Run it all.
+
+        Raises:
+          FaultError: the service ended with an error; names its log.
+        """
+        began = self._clock.monotonic()
+        total = self._fill()
+        killed = self._folder / "killed.db"
+        self._display.stage("service runs; it will be killed half way", total)
+        first: float | None = None
+
+        def first_seen() -> None:
+            nonlocal first
+            first = first or self._clock.monotonic() - began
+
+        killed_at = self._follow(killed, self._start(killed), first_seen, kill_at=int(total * KILL_AT))
+        self._display.stage(f"killed with SIGKILL after {killed_at:,} messages; started again", total)
+        self._follow(killed, self._start(killed), first_seen)
+        straight = self._folder / "straight.db"
+        self._display.stage("the same once more, without a kill, to compare", total)
+        self._follow(straight, self._start(straight), first_seen)
+        columns, rows = _read(killed, f"SELECT * FROM {TABLE} ORDER BY 1, 2")
+        _, errors = _read(killed, "SELECT count(*) FROM rowtide_errors")
+        return DemoResult(
+            messages=total,
+            columns=columns,
+            rows=rows,
+            late=int(str(errors[0][0])),
+            killed_at=killed_at,
+            first_result_s=round(first or 0.0, 1),
+            seconds=round(self._clock.monotonic() - began, 1),
+            differences=tuple(_differences(killed, straight)),
+        )
+
+    def serve(self) -> None:
+        """Keep a service on the demo's result running until interrupted."""
+        child = self._start(self._folder / "killed.db", until_end=False)
+        try:
+            child.wait()
+        except KeyboardInterrupt:
+            child.send_signal(signal.SIGTERM)
+            child.wait()
+
+    def _fill(self) -> int:
+        """Put everything into the broker, and promise its end; gives the number of messages."""
+        self._display.stage("a year of flights and weather goes into the embedded broker")
+        broker = self._broker = EmbeddedBroker()
+        given = messages()
+        self._display.stage("a year of flights and weather goes into the embedded broker", len(given))
+        sent = 0
+
+        def progress(more: int) -> None:
+            nonlocal sent
+            sent += more
+            self._display.advance(sent)
+
+        for partition in range(PARTITIONS):
+            # Weather has three airports and four partitions: nothing will come from the last one.
+            if not any(each.topic == WEATHER and each.partition == partition for each in given):
+                broker.send_bound(WEATHER, partition, given[-1].timestamp + HOUR_MS)
+        broker.send(given, progress)
+        for topic in (FLIGHTS, WEATHER):
+            for partition in range(PARTITIONS):
+                broker.send_bound(topic, partition, given[-1].timestamp + HOUR_MS)
+        return len(given)
+
+    def _start(self, database: Path, *, until_end: bool = True) -> subprocess.Popen[bytes]:
+        if self._broker is None:
+            raise FaultError("the demo's broker has not been started")
+        config = database.with_suffix(".toml")
+        servers = self._broker.bootstrap_servers
+        config.write_text(_CONFIG.format(broker=servers, database=database, port=self._port))
+        command = [sys.executable, "-m", "rowtide", "run", str(PIPELINE), "--config", str(config)]
+        if until_end:
+            command.append("--until-end")
+        with database.with_suffix(".log").open("ab") as log:
+            return subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=_environment()
+            )
+
+    def _follow(
+        self,
+        database: Path,
+        child: subprocess.Popen[bytes],
+        first_seen: Callable[[], None],
+        kill_at: int | None = None,
+    ) -> int:
+        """Watch a child until it ends, or kill it once ``kill_at`` messages are committed; gives those."""
+        done = 0
+        moved = self._clock.monotonic()
+        try:
+            while child.poll() is None:
+                self._clock.sleep(LOOK_EVERY_S)
+                committed = _committed(database)
+                if committed > done:
+                    moved = self._clock.monotonic()
+                    done = committed
+                    self._display.advance(done)
+                    if _has_rows(database):
+                        first_seen()
+                if kill_at is not None and done >= kill_at:
+                    child.kill()
+                    child.wait()
+                    return _committed(database)
+                if self._clock.monotonic() - moved > SILENCE_S:
+                    raise FaultError(f"the service commits nothing: {database.with_suffix('.log')}")
+        finally:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+        if child.returncode:
+            log = database.with_suffix(".log")
+            raise FaultError(f"the service ended with exit code {child.returncode}: {log}")
+        if kill_at is not None:
+            raise FaultError("the service was done before it could be killed")
+        return done
+
+
+def _environment() -> dict[str, str]:
+    """Give the child's environment: it must find this very package, installed or not."""
+    path = os.pathsep.join(each for each in sys.path if each)
+    return os.environ | {"PYTHONPATH": path}
+
+
+def _read(database: Path, query: str) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Run a query and give the names of its columns and its rows."""
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as connection:
+        found = connection.execute(query)
+        return tuple(column[0] for column in found.description), found.fetchall()
+
+
+def _number(database: Path, query: str) -> int:
+    """Give the number that a query gives; 0 while the database or its table is not there yet."""
+    try:
+        _, rows = _read(database, query)
+    except sqlite3.OperationalError:
+        return 0
+    return int(str(rows[0][0] or 0))
+
+
+def _committed(database: Path) -> int:
+    """Count the messages whose effects are committed: this broker's offsets have no holes."""
+    return _number(database, "SELECT sum(next_offset) FROM rowtide_positions")
+
+
+def _has_rows(database: Path) -> bool:
+    return _number(database, f"SELECT count(*) FROM {TABLE}") > 0
+
+
+def _differences(left: Path, right: Path) -> list[str]:
+    """Say in what two databases differ: the result table and the error stream, row by row."""
+    found = []
+    queries = {
+        TABLE: f"SELECT * FROM {TABLE} ORDER BY 1, 2",
+        "rowtide_errors": """
+            SELECT kind, relation, reason, topic, partition, message_offset, rowtime, bound, raw
+            FROM rowtide_errors ORDER BY relation, partition, message_offset""",
+        "rowtide_positions": """
+            SELECT relation, partition, next_offset, bound FROM rowtide_positions ORDER BY 1, 2""",
+    }
+    for name, query in queries.items():
+        (_, one), (_, other) = _read(left, query), _read(right, query)
+        if one != other:
+            first = next((pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]), None)
+            found.append(f"{name}: {len(one)} and {len(other)} rows; first difference {first}")
+    return found

@@ -1,0 +1,27 @@
+"""A real Spark session, one for all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from real.parts import missing
+from rowtide.errors import RowtideError
+from rowtide.runners.spark.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Give the session; three partitions a shuffle, so that keys do lie apart."""
+    try:
+        session = open_session("local[2]", shuffles=3)
+    except RowtideError as error:
+        missing("Spark", error)
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
