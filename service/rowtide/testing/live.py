@@ -74,6 +74,7 @@ class LiveRunner:
         self._versions = [version_of(scenario, self._session.plan)]
         self._version = 0
         self._outputs = Outputs(self._versions[0].sources())
+        self._idle = self._versions[0].idle_partitions(self._wall)
         self._committed: Committed | None = None
         self._faults: list[Fault] = []
         self._flow = self._fresh_flow()
@@ -111,6 +112,7 @@ class LiveRunner:
             self._recover()
             raise
         self._log.entries.append(entry)
+        self._hear(entry.relation, entry.partitions)
 
     def sql(self, text: str) -> None:
         """See ``ScenarioRunner``."""
@@ -133,12 +135,14 @@ class LiveRunner:
             self._versions.pop()
             raise
         self._session = session
+        self._idle = version.idle_partitions(self._wall) | self._idle
         self._log.entries.append(entry)
         self._record(*emitted)
 
     def advance_wallclock(self, millis: int) -> None:
         """See ``ScenarioRunner``."""
         self._wall += millis
+        self._follow()
 
     def commit(self) -> None:
         """See ``ScenarioRunner``; also checks that every row is accounted for."""
@@ -182,6 +186,26 @@ class LiveRunner:
     def _take_in(self, entry: Rows) -> None:
         self._log.entries.append(entry)
         self._record(*self._fed(entry))
+        self._hear(entry.relation, (entry.partition,))
+
+    def _hear(self, relation: str, partitions: Sequence[int]) -> None:
+        for partition in partitions:
+            if relation in self._idle:
+                self._idle[relation].hear(partition, self._wall)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Let idle partitions take the bounds that they take now: decisions of the log from here on."""
+        for relation, partitions in self._idle.items():
+            if not self._flow.reads(relation):
+                continue
+            bounds = {
+                number: bound for (name, number), bound in self._flow.bounds().items() if name == relation
+            }
+            for partition, bound in partitions.decide(bounds, self._wall).items():
+                entry = Bounds(relation, (partition,), Bound(bound))
+                self._log.entries.append(entry)
+                self._record(*self._fed(entry))
 
     def _entrance(self) -> Entrance:
         return Entrance(self._relations, self._log)

@@ -78,6 +78,10 @@ class Relations:
         """Give the foreign stream of this catalog name."""
         return self._foreign_streams.get(relation)
 
+    def foreign_streams(self) -> list[ForeignStream]:
+        """Give all foreign streams, in the order in which they were made."""
+        return list(self._foreign_streams.values())
+
     def foreign_table(self, relation: str) -> ForeignTable | None:
         """Give the foreign table of this catalog name."""
         return self._foreign_tables.get(relation)

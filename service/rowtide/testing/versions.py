@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from rowtide.errors import StatementError
 from rowtide.plan.nodes import Node
 from rowtide.plan.plan import Plan
+from rowtide.rowtime.idle import IdlePartitions
+from rowtide.sql.literals import interval_text_ms
+from rowtide.sql.notices import IDLE_TIMEOUT
 from rowtide.sql.pipeline import Session
 from rowtide.testing.error_rows import ERRORS
 from rowtide.testing.naming import relation_name
@@ -32,6 +35,24 @@ class Version:
         """Give, for each relation that can be looked at, the outputs of the flow that it is made of."""
         sources: dict[str, Sequence[str]] = {name: (name,) for name in self.wanted}
         return sources | self.relations.targets() | {ERRORS: ()}
+
+    def idle_partitions(self, now: int) -> dict[str, IdlePartitions]:
+        """Give the idle time-outs of the foreign streams that have one, by relation; ``now`` in ms.
+
+        Raises:
+          StatementError: if the option is no length of time.
+        """
+        found = {}
+        for stream in self.relations.foreign_streams():
+            text = dict(stream.options).get(IDLE_TIMEOUT)
+            if text is None:
+                continue
+            try:
+                timeout_ms = interval_text_ms(text)
+            except ValueError as error:
+                raise StatementError(f'option "{IDLE_TIMEOUT}" of "{stream.name}": {error}') from error
+            found[stream.name] = IdlePartitions(self.partitions[stream.name], timeout_ms, now)
+        return found
 
 
 def start_session(scenario: Scenario, pipeline: SqlText) -> Session:

@@ -1,0 +1,51 @@
+"""Silent partitions under a declared idle time-out (sql-decisions 13).
+
+A partition that has brought nothing for the time-out is idle. It holds the
+stream back no longer: it takes the least bound of the partitions that are not
+idle as an explicit bound of its own, and follows them until it wakes. Where
+all are idle none holds any other back, and they take the greatest bound.
+
+What is decided here depends on the wall clock, so whoever asks writes it to
+the log with the commit; a replay obeys the log and does not ask. Nothing here
+reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rowtide.rowtime.bound import EARLIEST
+
+
+class IdlePartitions:
+    """When each partition of one stream was last heard of; times are ms of wall time.
+
+    Args:
+      partitions: all partitions of the stream.
+      timeout_ms: a partition that has been silent that long is idle.
+      now: the partitions count as heard of now.
+    """
+
+    def __init__(self, partitions: Iterable[int], timeout_ms: int, now: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._heard = dict.fromkeys(partitions, now)
+
+    def hear(self, partition: int, now: int) -> None:
+        """Note that a row or a bound of ``partition`` has come: it is awake."""
+        self._heard[partition] = now
+
+    def idle(self, now: int) -> frozenset[int]:
+        """Give the partitions that are idle."""
+        return frozenset(
+            partition for partition, heard in self._heard.items() if now - heard >= self._timeout_ms
+        )
+
+    def decide(self, bounds: Mapping[int, int], now: int) -> dict[int, int]:
+        """Give the explicit bounds (ms) that idle partitions take now, those that say more than before.
+
+        ``bounds`` are the rowtime bounds of all partitions.
+        """
+        idle = self.idle(now)
+        awake = [bound for partition, bound in bounds.items() if partition not in idle]
+        target = min(awake) if awake else max(bounds.values(), default=EARLIEST)
+        return {partition: target for partition in sorted(idle) if bounds[partition] < target}
