@@ -1,74 +1,69 @@
-"""Expressions over the columns of a tray.
-
-The row functions say what an expression means (``expr.rowwise``). A function
-with a columnar form computes all rows at once and names the rows that failed;
-what is wrong with those the row function says. Without one it is computed row
-by row. So both ways agree in values, NULLs, reasons and messages.
-"""
+"""Expressions over trays: tree -> function of a tray. Agrees with ``rowwise`` row by row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
-from rowtide.errors import Reason, RejectedRowError
-from rowtide.expr.functions import FUNCTIONS
+from rowtide.expr.coercion import coerced
+from rowtide.expr.constant import fold
+from rowtide.expr.evaluation import (
+    ColumnEvaluator,
+    Errors,
+    Part,
+    RowError,
+    expanded,
+    first_errors,
+    nulls_where_invalid,
+)
+from rowtide.expr.functions import find
+from rowtide.expr.functions.function import Signature
+from rowtide.expr.rowwise import literal_value
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
-from rowtide.rows.column import Column, Indices, Mask
+from rowtide.rows.column import Column, Indices, Mask, arrow_type
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import BOOLEAN, TIMESTAMP
-
-
-@dataclass(frozen=True, slots=True)
-class RowError:
-    """Why an expression failed for one row."""
-
-    reason: Reason
-    message: str
 
 
 class RowErrors:
-    """The rows of a tray for which an expression failed, and why; at least one."""
+    """The rows of a tray that an expression rejected, and why; at least one."""
 
-    def __init__(self, errors: dict[int, RowError]) -> None:
-        self._errors = dict(sorted(errors.items()))
+    def __init__(self, errors: Errors) -> None:
+        self._errors = errors
 
     @property
     def rows(self) -> Indices:
         """The indices of the rows, ascending."""
-        return np.fromiter(self._errors, dtype=np.int64, count=len(self._errors))
+        return np.array(sorted(self._errors), dtype=np.int64)
 
     def mask(self, length: int) -> Mask:
-        """Give True where a row of a tray of ``length`` rows failed."""
-        found = np.zeros(length, dtype=np.bool_)
-        found[self.rows] = True
-        return found
+        """Give True where a row of a tray of ``length`` rows was rejected."""
+        rejected = np.zeros(length, dtype=np.bool_)
+        rejected[list(self._errors)] = True
+        return rejected
 
     def __iter__(self) -> Iterator[RowError]:
-        return iter(self._errors.values())
+        """Give why, in order of the rows."""
+        return (self._errors[row] for row in sorted(self._errors))
 
-    def within(self, mask: Mask) -> RowErrors | None:
-        """Give those of the rows in ``mask``."""
-        return _errors({row: error for row, error in self._errors.items() if mask[row]})
+    def __len__(self) -> int:
+        return len(self._errors)
 
     @classmethod
     def first(cls, several: Sequence[RowErrors | None]) -> RowErrors | None:
-        """Give, for each row that failed, the error of the first that has one."""
-        found: dict[int, RowError] = {}
-        for errors in reversed(several):
+        """Give, for each row that any of ``several`` rejects, the error of the first that does."""
+        found: Errors | None = None
+        for errors in several:
             if errors is not None:
-                found |= errors._errors
-        return _errors(found)
+                found = first_errors(found, errors._errors)
+        return None if found is None else cls(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluated:
-    """A computed column; what it holds where a row failed means nothing."""
+    """What an expression gave for a tray. A row that was rejected is NULL in ``column``."""
 
     column: Column
     errors: RowErrors | None = None
@@ -78,208 +73,82 @@ ColumnFunction = Callable[[Tray], Evaluated]
 
 
 def compile_columns(expr: Expr) -> ColumnFunction:
-    """Make the function that computes an expression for all rows of a tray."""
+    """Give the function that evaluates ``expr`` over the rows of a tray.
+
+    Raises:
+      UnknownFunction: a call names no function; whoever builds trees asks ``functions.resolve`` first.
+    """
+    evaluate = _compile(fold(expr))
+    kind = expr.type
+
+    def evaluated(tray: Tray) -> Evaluated:
+        # What kernels meet in rows that are NULL or not asked for is theirs to survive.
+        with np.errstate(all="ignore"):
+            values, valid, errors = evaluate(tray, None)
+        if len(values) != len(tray):
+            values = expanded(values, len(tray))
+        if not errors:
+            return Evaluated(Column(kind, values, valid))
+        rejected = RowErrors(errors)
+        fine = ~rejected.mask(len(tray))
+        valid = fine if valid is None else valid & fine
+        if kind.is_variable_width:
+            values = nulls_where_invalid(values, valid)
+        return Evaluated(Column(kind, values, valid), rejected)
+
+    return evaluated
+
+
+def _compile(expr: Expr) -> ColumnEvaluator:
     match expr:
         case Literal():
-            return lambda tray: Evaluated(_constant(expr, len(tray)))
+            return _literal(expr)
         case FieldRef(index=index):
-            return lambda tray: Evaluated(tray.columns[index])
+
+            def field(tray: Tray, active: Mask | None) -> Part:
+                column = tray.columns[index]
+                return Part(column.values, column.valid)
+
+            return field
         case RowtimeRef():
-            return lambda tray: Evaluated(Column(TIMESTAMP, tray.rowtime))
+            return lambda tray, active: Part(tray.rowtime)
         case Call():
-            return _compile_call(expr)
+            return _call(expr)
 
 
-def _constant(literal: Literal, length: int) -> Column:
+def _literal(literal: Literal) -> ColumnEvaluator:
+    """Give one value for all rows; as many as there are rows where it is NULL."""
+    kind = literal.type
     if literal.value is None:
-        return Column.nulls(literal.type, length)
-    one = Column.from_values(literal.type, [literal.value])
+        return lambda tray, active: Part(*_nulls(literal, len(tray)))
+    one = Column.from_values(kind, [literal_value(literal)])
+    part = Part(one.values)
+    return lambda tray, active: part
+
+
+def _nulls(literal: Literal, count: int) -> tuple[object, Mask]:
+    valid = np.zeros(count, dtype=np.bool_)
     if literal.type.is_variable_width:
-        return Column(literal.type, pa.array(one.values.to_pylist() * length, type=one.values.type))
-    return Column(literal.type, np.broadcast_to(one.values, (length,)))
+        return pa.nulls(count, arrow_type(literal.type)), valid
+    return np.zeros(count, dtype=literal.type.dtype), valid
 
 
-def _compile_call(call: Call) -> ColumnFunction:
-    args = [compile_columns(arg) for arg in call.args]
-    match call.function:
-        case "AND":
-            return _junction(args, absorbing=False)
-        case "OR":
-            return _junction(args, absorbing=True)
-        case "IS NULL":
-            return _is_null(args[0])
-        case "COALESCE":
-            return _coalesce(call, args)
-        case "CASE":
-            return _case(call, args)
-    return _strict(call, args)
+def _call(call: Call) -> ColumnEvaluator:
+    function = find(call.function)
+    args = [fold(arg) for arg in coerced(function, call)]
+    evaluators = [_compile(arg) for arg in args]
+    constants = tuple(literal_value(arg) if isinstance(arg, Literal) else None for arg in args)
+    if all(isinstance(arg, Literal) for arg in args):
+        # Only what fails is left of these: let it fail for each row that looks at it.
+        evaluators = [_for_each_row(evaluator) for evaluator in evaluators]
+        constants = (None,) * len(args)
+    signature = Signature(function.name, tuple(arg.type for arg in args), call.type, constants)
+    return function.columnar(signature, evaluators)
 
 
-def _strict(call: Call, args: Sequence[ColumnFunction]) -> ColumnFunction:
-    function, types = FUNCTIONS[call.function], tuple(arg.type for arg in call.args)
+def _for_each_row(evaluate: ColumnEvaluator) -> ColumnEvaluator:
+    def full(tray: Tray, active: Mask | None) -> Part:
+        values, valid, errors = evaluate(tray, active)
+        return Part(values if len(values) == len(tray) else expanded(values, len(tray)), valid, errors)
 
-    def compute(tray: Tray) -> Evaluated:
-        found = [arg(tray) for arg in args]
-        columns = [each.column for each in found]
-        errors = RowErrors.first([each.errors for each in found])
-        valid: Mask | None = None
-        for column in columns:
-            if column.valid is not None:
-                valid = column.valid if valid is None else valid & column.valid
-        wanted = np.ones(len(tray), dtype=np.bool_) if valid is None else valid
-        if errors is not None:
-            wanted = wanted & ~errors.mask(len(tray))
-        fast = None if function.columnar is None else function.columnar(columns, call.type)
-        if fast is None:
-            column, own = _row_by_row(call, function.row, types, columns, wanted)
-            return Evaluated(column, RowErrors.first([errors, own]))
-        values, failed = fast
-        own = None
-        if failed is not None:
-            _, own = _row_by_row(call, function.row, types, columns, wanted & failed)
-        if not call.type.is_variable_width:
-            values = np.asarray(values).astype(call.type.dtype, copy=False)
-        return Evaluated(Column(call.type, values, valid), RowErrors.first([errors, own]))
-
-    return compute
-
-
-def _row_by_row(
-    call: Call, function: Callable[..., Any], types: Sequence[Any], columns: Sequence[Column], wanted: Mask
-) -> tuple[Column, RowErrors | None]:
-    """Compute the wanted rows one by one; the others are NULL."""
-    where = np.flatnonzero(wanted)
-    results: list[object] = [None] * len(wanted)
-    errors: dict[int, RowError] = {}
-    rows = zip(where.tolist(), *(column.take(where).to_list() for column in columns), strict=True)
-    for row, *values in rows:
-        try:
-            results[row] = function(values, tuple(types), call.type)
-        except RejectedRowError as error:
-            errors[row] = RowError(error.reason, error.message)
-    return Column.from_values(call.type, results), _errors(errors)
-
-
-def _errors(errors: dict[int, RowError]) -> RowErrors | None:
-    return RowErrors(errors) if errors else None
-
-
-def _truth(column: Column) -> tuple[Mask, Mask]:
-    """Give where a condition is TRUE, and where it is FALSE."""
-    values = np.asarray(column.values, dtype=np.bool_)
-    if column.valid is None:
-        return values, ~values
-    return values & column.valid, ~values & column.valid
-
-
-def _junction(args: Sequence[ColumnFunction], *, absorbing: bool) -> ColumnFunction:
-    """AND (absorbed by FALSE) and OR (by TRUE); what is absorbed does not look further."""
-
-    def compute(tray: Tray) -> Evaluated:
-        open_ = np.ones(len(tray), dtype=np.bool_)
-        absorbed = np.zeros(len(tray), dtype=np.bool_)
-        known = np.ones(len(tray), dtype=np.bool_)
-        errors: list[RowErrors | None] = []
-        for arg in args:
-            found = arg(tray)
-            if found.errors is not None:
-                own = found.errors.within(open_)
-                errors.append(own)
-                if own is not None:
-                    open_ = open_ & ~own.mask(len(tray))
-            true, false = _truth(found.column)
-            here = (true if absorbing else false) & open_
-            absorbed |= here
-            known &= true | false
-            open_ = open_ & ~here
-        values = absorbed if absorbing else ~absorbed
-        valid = known | absorbed
-        return Evaluated(Column(BOOLEAN, values, None if valid.all() else valid), RowErrors.first(errors))
-
-    return compute
-
-
-def _is_null(arg: ColumnFunction) -> ColumnFunction:
-    def compute(tray: Tray) -> Evaluated:
-        found = arg(tray)
-        values = np.zeros(len(tray), dtype=np.bool_) if found.column.valid is None else ~found.column.valid
-        return Evaluated(Column(BOOLEAN, values), found.errors)
-
-    return compute
-
-
-def _coalesce(call: Call, args: Sequence[ColumnFunction]) -> ColumnFunction:
-    def compute(tray: Tray) -> Evaluated:
-        choice = np.zeros(len(tray), dtype=np.int64)
-        open_ = np.ones(len(tray), dtype=np.bool_)
-        found: list[Evaluated] = []
-        for number, arg in enumerate(args):
-            each = arg(tray)
-            looked = None if each.errors is None else each.errors.within(open_)
-            found.append(Evaluated(each.column, looked))
-            choice[open_] = number
-            open_ = open_ & ~each.column.valid_mask()
-            if looked is not None:
-                open_ = open_ & ~looked.mask(len(tray))
-        return Evaluated(
-            _choose(call, [each.column for each in found], choice),
-            RowErrors.first([each.errors for each in found]),
-        )
-
-    return compute
-
-
-def _case(call: Call, args: Sequence[ColumnFunction]) -> ColumnFunction:
-    conditions, values, otherwise = args[:-1:2], args[1:-1:2], args[-1]
-
-    def compute(tray: Tray) -> Evaluated:
-        choice = np.full(len(tray), len(values), dtype=np.int64)
-        open_ = np.ones(len(tray), dtype=np.bool_)
-        errors: list[RowErrors | None] = []
-        for number, condition in enumerate(conditions):
-            found = condition(tray)
-            if found.errors is not None:
-                own = found.errors.within(open_)
-                errors.append(own)
-                if own is not None:
-                    open_ = open_ & ~own.mask(len(tray))
-            here = _truth(found.column)[0] & open_
-            choice[here] = number
-            open_ = open_ & ~here
-        failed = RowErrors.first(errors)
-        chosen = []
-        for number, value in enumerate((*values, otherwise)):
-            found = value(tray)
-            chosen.append(found.column)
-            if found.errors is not None:
-                mine = choice == number
-                if failed is not None:
-                    mine = mine & ~failed.mask(len(tray))
-                errors.append(found.errors.within(mine))
-        return Evaluated(_choose(call, chosen, choice), RowErrors.first(errors))
-
-    return compute
-
-
-def _choose(call: Call, columns: Sequence[Column], choice: Indices) -> Column:
-    """Give, for each row, the value of the column that ``choice`` names."""
-    cast = [Column(call.type, column.values, column.valid) for column in columns]
-    if call.type.is_variable_width:
-        together = Column.concat(cast)
-        return together.take(choice * len(choice) + np.arange(len(choice), dtype=np.int64))
-    values = _pick(cast, choice)
-    valid = None
-    if any(column.valid is not None for column in cast):
-        valid = np.zeros(len(choice), dtype=np.bool_)
-        for number, column in enumerate(cast):
-            mine = choice == number
-            valid[mine] = column.valid_mask()[mine]
-    return Column(call.type, values.astype(call.type.dtype, copy=False), valid)
-
-
-def _pick(columns: Sequence[Column], choice: Indices) -> Any:
-    values = np.empty(len(choice), dtype=columns[0].type.dtype)
-    for number, column in enumerate(columns):
-        mine = choice == number
-        values[mine] = column.values[mine]
-    return values
+    return full

@@ -1,85 +1,68 @@
-"""Expressions over one row: what an expression means, and the slow path of everything."""
+"""Expressions over one row: tree -> function of a row. This is what an expression means."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from rowtide.expr.functions import FUNCTIONS
+from rowtide.errors import RejectedRowError
+from rowtide.expr.coercion import coerced
+from rowtide.expr.evaluation import RowEvaluator
+from rowtide.expr.functions import find
+from rowtide.expr.functions.floats import single
+from rowtide.expr.functions.function import Signature
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.rowop import Row
-
-RowFunction = Callable[[Row, int], Any]
-"""From the fields and the rowtime (ms) of a row to a value in row form; raises RejectedRowError."""
+from rowtide.rows.types import Kind
 
 
-def compile_row(expr: Expr) -> RowFunction:
-    """Make the function that computes an expression for one row."""
+def compile_row(expr: Expr) -> RowEvaluator:
+    """Give the function that evaluates ``expr`` for a row and its rowtime (ms).
+
+    The function gives the value in row form, None for NULL, and raises
+    RejectedRowError where the expression has no value.
+
+    Raises:
+      UnknownFunction: a call names no function; whoever builds trees asks ``functions.resolve`` first.
+    """
     match expr:
-        case Literal(value=value):
+        case Literal():
+            value = literal_value(expr)
             return lambda row, rowtime: value
         case FieldRef(index=index):
             return lambda row, rowtime: row[index]
         case RowtimeRef():
             return lambda row, rowtime: rowtime
         case Call():
-            return _compile_call(expr)
+            return _call(expr)
 
 
-def _compile_call(call: Call) -> RowFunction:
-    args = [compile_row(arg) for arg in call.args]
-    match call.function:
-        case "AND":
-            return _junction(args, absorbing=False)
-        case "OR":
-            return _junction(args, absorbing=True)
-        case "IS NULL":
-            return lambda row, rowtime: args[0](row, rowtime) is None
-        case "COALESCE":
-            return _coalesce(args)
-        case "CASE":
-            return _case(args)
-    function, types, of = FUNCTIONS[call.function].row, tuple(arg.type for arg in call.args), call.type
-
-    def compute(row: Row, rowtime: int) -> Any:
-        values = [arg(row, rowtime) for arg in args]
-        return None if None in values else function(values, types, of)
-
-    return compute
+def literal_value(literal: Literal) -> object:
+    """Give the value of a literal, of a float type as a float that the type has."""
+    if literal.value is None or not literal.type.is_float:
+        return literal.value
+    value = float(literal.value)  # type: ignore[arg-type]
+    return single(value) if literal.type.kind is Kind.REAL else value
 
 
-def _junction(args: list[RowFunction], *, absorbing: bool) -> RowFunction:
-    def compute(row: Row, rowtime: int) -> Any:
-        known = True
-        for arg in args:
-            value = arg(row, rowtime)
-            if value is absorbing:
-                return absorbing
-            known = known and value is not None
-        return (not absorbing) if known else None
-
-    return compute
-
-
-def _coalesce(args: list[RowFunction]) -> RowFunction:
-    def compute(row: Row, rowtime: int) -> Any:
-        for arg in args:
-            value = arg(row, rowtime)
-            if value is not None:
-                return value
-        return None
-
-    return compute
+def _call(call: Call) -> RowEvaluator:
+    function = find(call.function)
+    args = coerced(function, call)
+    evaluators = [compile_row(arg) for arg in args]
+    signature = Signature(
+        function.name,
+        tuple(arg.type for arg in args),
+        call.type,
+        tuple(arg.value if isinstance(arg, Literal) else None for arg in args),
+    )
+    evaluate = function.row(signature, evaluators)
+    if not all(isinstance(arg, Literal) for arg in args):
+        return evaluate
+    return _once(evaluate)
 
 
-def _case(args: list[RowFunction]) -> RowFunction:
-    branches = list(zip(args[:-1:2], args[1:-1:2], strict=True))
-    otherwise = args[-1]
-
-    def compute(row: Row, rowtime: int) -> Any:
-        for condition, value in branches:
-            if condition(row, rowtime):
-                return value(row, rowtime)
-        return otherwise(row, rowtime)
-
-    return compute
+def _once(evaluate: RowEvaluator) -> RowEvaluator:
+    """Evaluate what depends on no row once; what fails goes on failing for each row."""
+    nothing: Row = ()
+    try:
+        value = evaluate(nothing, 0)
+    except RejectedRowError:
+        return evaluate
+    return lambda row, rowtime: value

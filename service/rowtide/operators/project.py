@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rowtide.errors import Reason
-from rowtide.expr.columnar import Evaluated, RowError, RowErrors, compile_columns
+from rowtide.expr.columnar import Evaluated, RowErrors, compile_columns
+from rowtide.expr.evaluation import RowError
 from rowtide.operators.contract import Output, Place
 from rowtide.operators.rowwise import RowWise
 from rowtide.plan.nodes import Project

@@ -31,6 +31,6 @@ def test_a_null_is_rejected_with_its_column_unless_the_row_is_a_delete() -> None
     assert [row.row for row in output.tray.rows()] == [("b", 1), ("d", None)]
     assert [(fault.reason, fault.message) for fault in output.faults] == [
         (Reason.CONSTRAINT, 'column "N" is NOT NULL'),
-        (Reason.DIVISION_BY_ZERO, "division by zero"),
+        (Reason.DIVISION_BY_ZERO, "division by zero in 0 / 0"),
     ]
     operator.account.check("P", operator.held())

@@ -1,87 +1,257 @@
-"""Comparisons: values meet in their common type; NULL compares to NULL."""
+"""Comparisons: = <> < <= > >=, IS [NOT] DISTINCT FROM, NULLIF, GREATEST and LEAST.
+
+Exact numbers are compared exactly, whatever their scales; as soon as a float is
+among them, as DOUBLE (REAL with REAL as REAL). Text is compared by code points,
+blanks at the end included; FALSE is less than TRUE. There are no conversions
+between text and anything else. NaN is neither equal to, less nor greater than
+any number, itself included.
+
+The planner lowers ``x BETWEEN a AND b`` to ``x >= a AND x <= b`` and ``x IN (a,
+b)`` to ``x = a OR x = b`` (NOT around them for the negated forms): NULLs then
+come out as the standard wants.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
-from rowtide.expr.functions.declaration import Columnar, Function, Values, as_float, mismatch
-from rowtide.expr.functions.typing import comparable
-from rowtide.rows.column import Column, Mask
-from rowtide.rows.types import BOOLEAN, Kind, Type
+from rowtide.expr.evaluation import (
+    ColumnEvaluator,
+    ColumnKernel,
+    Part,
+    RowEvaluator,
+    RowKernel,
+    expanded,
+    first_errors,
+    nulls_where_invalid,
+)
+from rowtide.expr.functions import arrow, exact
+from rowtide.expr.functions.function import Function, Signature, TypeMismatch, mismatch, strict, to_result
+from rowtide.expr.functions.type_rules import common_type
+from rowtide.rows.column import Mask
+from rowtide.rows.rowop import Row
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import BOOLEAN, Type
 
-DAY_MS = 86_400_000
-_ARROW = {
-    "=": "equal",
-    "<>": "not_equal",
-    "<": "less",
-    "<=": "less_equal",
-    ">": "greater",
-    ">=": "greater_equal",
+_ROW: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_NUMPY: dict[str, Any] = {
+    "=": np.equal,
+    "<>": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+_ARROW: dict[str, Any] = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
 }
 
 
-def _comparison(name: str, compare: Callable[[Any, Any], Any]) -> Function:
-    def resolve(types: tuple[Type, ...]) -> Type:
-        if len(types) == 2 and comparable(*types):
-            return BOOLEAN
-        raise mismatch(name, types, "Both sides must have types that can be compared: write a CAST.")
+def _comparable(name: str) -> Callable[[Sequence[Type]], Type]:
+    """Resolve two arguments that have a common type."""
 
-    def row(args: Sequence[Any], types: tuple[Type, ...], of: Type) -> object:
-        left, right = _alike(args, types)
-        return bool(compare(left, right))
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) != 2:
+            raise mismatch(name, args)
+        try:
+            return common_type(args)
+        except TypeMismatch as error:
+            raise mismatch(name, args, hint=error.hint) from error
 
-    return Function(name, resolve, row, _fast(name, compare))
-
-
-def _alike(args: Sequence[Any], types: tuple[Type, ...]) -> tuple[Any, Any]:
-    left, right = args
-    a, b = types
-    if a.kind is not b.kind:
-        if a.is_float or b.is_float:
-            return float(left), float(right)
-        if a.is_exact and b.is_exact:
-            return Decimal(left), Decimal(right)
-        if a.kind is Kind.DATE:
-            return left * DAY_MS, right
-        if b.kind is Kind.DATE:
-            return left, right * DAY_MS
-    return left, right
+    return resolve
 
 
-def _fast(name: str, compare: Callable[[Any, Any], Any]) -> Columnar:
-    function = _ARROW[name]
+def _truth(name: str) -> Callable[[Sequence[Type]], Type]:
+    resolve = _comparable(name)
 
-    def columnar(args: Sequence[Column], of: Type) -> tuple[Values, Mask | None] | None:
+    def truth(args: Sequence[Type]) -> Type:
+        resolve(args)
+        return BOOLEAN
+
+    return truth
+
+
+def compared_as(args: Sequence[Type], result: Type) -> Sequence[Type]:
+    """Bring the arguments to their common type, but leave exact numbers and text as they are."""
+    del result
+    if all(arg.is_exact for arg in args) or any(arg.is_variable_width for arg in args):
+        return args
+    return [common_type(args)] * len(args)
+
+
+def comparing(name: str, signature: Signature) -> ColumnKernel:
+    """Give the column function of comparison ``name``."""
+    first_type, second_type = signature.args
+    if first_type.is_variable_width:
+        function = _ARROW[name]
+
+        def compare_bytes(first: Any, second: Any) -> tuple[Any, Mask | None]:
+            found = function(arrow.operand(signature, 0, first), arrow.operand(signature, 1, second))
+            return arrow.flags(found), None
+
+        return compare_bytes
+    ufunc = _NUMPY[name]
+    if first_type.is_exact and first_type != second_type:
+
+        def compare_exact(first: Any, second: Any) -> tuple[Any, Mask | None]:
+            return _booleans(ufunc(*exact.aligned(first, first_type, second, second_type))), None
+
+        return compare_exact
+    return lambda first, second: (_booleans(ufunc(first, second)), None)
+
+
+def _booleans(values: Any) -> Any:
+    """Give what a comparison of arrays of Python objects gave as a mask too."""
+    return values.astype(np.bool_, copy=False)
+
+
+def _comparison(name: str) -> Function:
+    def row(signature: Signature) -> RowKernel:
+        del signature
+        return _ROW[name]
+
+    return strict(name, _truth(name), row, lambda signature: comparing(name, signature), operands=compared_as)
+
+
+def _distinct(name: str, *, negated: bool) -> Function:
+    """Declare IS [NOT] DISTINCT FROM: never NULL."""
+
+    def row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
+        del signature
         left, right = args
-        a, b = left.type, right.type
-        if a.is_variable_width:
-            found = pa.compute.call_function(function, [left.values, right.values]).fill_null(False)
-            return found.to_numpy(zero_copy_only=False), None
-        if np.dtype(object) in (a.dtype, b.dtype):
+
+        def evaluate(row: Row, rowtime: int) -> object:
+            first, second = left(row, rowtime), right(row, rowtime)
+            if first is None or second is None:
+                return ((first is None) != (second is None)) != negated
+            return (first != second) != negated
+
+        return evaluate
+
+    def columnar(signature: Signature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
+        differs = comparing("<>", signature)
+        left, right = args
+
+        def evaluate(tray: Tray, active: Mask | None) -> Part:
+            first, second = left(tray, active), right(tray, active)
+            values = differs(first.values, second.values)[0]
+            if first.valid is not None or second.valid is not None:
+                here1 = _mask(first.valid, len(tray))
+                here2 = _mask(second.valid, len(tray))
+                values = np.where(here1 & here2, values, here1 != here2)
+            return Part(~values if negated else values, None, first_errors(first.errors, second.errors))
+
+        return evaluate
+
+    return Function(name, _truth(name), columnar, row, compared_as)
+
+
+def _mask(valid: Mask | None, count: int) -> Mask:
+    return np.ones(count, dtype=np.bool_) if valid is None else valid
+
+
+def _nullif() -> Function:
+    """Declare NULLIF(a, b): NULL where a = b, else a."""
+
+    def resolve(args: Sequence[Type]) -> Type:
+        common = _comparable("NULLIF")(args)
+        return args[0] if compared_as(args, common) is args else common
+
+    def row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
+        del signature
+        left, right = args
+
+        def evaluate(row: Row, rowtime: int) -> object:
+            first, second = left(row, rowtime), right(row, rowtime)
+            return None if first is not None and first == second else first
+
+        return evaluate
+
+    def columnar(signature: Signature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
+        equal = comparing("=", signature)
+        is_variable_width = signature.result.is_variable_width
+        left, right = args
+
+        def evaluate(tray: Tray, active: Mask | None) -> Part:
+            first, second = left(tray, active), right(tray, active)
+            differs = ~equal(first.values, second.values)[0]
+            if second.valid is not None:
+                differs |= ~second.valid
+            valid = differs if first.valid is None else differs & first.valid
+            values = first.values
+            if len(values) != len(valid):
+                values = expanded(values, len(valid))
+            if is_variable_width:
+                values = nulls_where_invalid(values, valid)
+            return Part(values, valid, first_errors(first.errors, second.errors))
+
+        return evaluate
+
+    return Function("NULLIF", resolve, columnar, row, compared_as)
+
+
+def _extreme(name: str, sign: str) -> Function:
+    """Declare GREATEST or LEAST: NULL if an argument is NULL, the first of those that are equal."""
+
+    def resolve(args: Sequence[Type]) -> Type:
+        if not args:
+            raise mismatch(name, args)
+        try:
+            return common_type(args)
+        except TypeMismatch as error:
+            raise mismatch(name, args, hint=error.hint) from error
+
+    def row(signature: Signature) -> RowKernel:
+        del signature
+        better = _ROW[sign]
+
+        def extreme(*args: Any) -> object:
+            best = args[0]
+            for arg in args[1:]:
+                if better(arg, best):
+                    best = arg
+            return best
+
+        return extreme
+
+    def columnar(signature: Signature) -> ColumnKernel | None:
+        if signature.result.is_variable_width:
             return None
-        if a.is_float or b.is_float:
-            return compare(as_float(left), as_float(right)), None
-        if a.kind is b.kind and a.scale == b.scale:
-            return compare(left.values, right.values), None
-        if a.is_integer and b.is_integer:
-            return compare(left.values.astype(np.int64), right.values.astype(np.int64)), None
-        return None
+        better = _NUMPY[sign]
 
-    return columnar
+        def extreme(*args: Any) -> tuple[Any, Mask | None]:
+            best = args[0]
+            for arg in args[1:]:
+                best = np.where(_booleans(better(arg, best)), arg, best)
+            return best, None
+
+        return extreme
+
+    return strict(name, resolve, row, columnar, to_result)
 
 
-FUNCTIONS = (
-    _comparison("=", operator.eq),
-    _comparison("<>", operator.ne),
-    _comparison("<", operator.lt),
-    _comparison("<=", operator.le),
-    _comparison(">", operator.gt),
-    _comparison(">=", operator.ge),
+COMPARISONS: Sequence[Function] = (
+    *(_comparison(name) for name in _ROW),
+    _distinct("IS DISTINCT FROM", negated=False),
+    _distinct("IS NOT DISTINCT FROM", negated=True),
+    _nullif(),
+    _extreme("GREATEST", ">"),
+    _extreme("LEAST", "<"),
 )

@@ -1,4 +1,9 @@
-"""Text: lengths and positions count characters, from 1."""
+"""Text: || LIKE UPPER LOWER INITCAP CHAR_LENGTH SUBSTRING TRIM POSITION REPLACE OVERLAY.
+
+Characters are Unicode code points, positions begin at 1. Upper and lower case
+are taken character by character, and only where that gives one character, so
+text keeps its length (``ß`` stays as it is). || takes binary strings too.
+"""
 
 from __future__ import annotations
 
@@ -7,156 +12,318 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from rowtide.errors import Reason, RejectedRowError
-from rowtide.expr.functions.declaration import Function, mismatch
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowtide.errors import RejectedRowError
+from rowtide.expr.evaluation import ColumnKernel, RowKernel
+from rowtide.expr.functions import arrow
+from rowtide.expr.functions.function import Function, Resolve, Signature, mismatch, strict
+from rowtide.expr.functions.rejections import undefined
+from rowtide.rows.column import Mask
 from rowtide.rows.types import BOOLEAN, INTEGER, Kind, Type
 
-Resolve = Callable[[tuple[Type, ...]], Type]
+_WORD = re.compile(r"[^\W_]+")
+REMEMBERED_PATTERNS = 256
+"""Patterns of LIKE that are no constants are translated once, unless more of them than this take turns."""
 
 
-def _text(length: int | None = None) -> Type:
-    return Type(Kind.VARCHAR, length)
+def _same(row: RowKernel) -> Callable[[Signature], RowKernel]:
+    return lambda signature: row
 
 
-def _signature(
-    name: str, *, texts: int, integers: tuple[int, ...] = (0,), gives: Type | None = None
-) -> Resolve:
-    """Make the rule of a function of ``texts`` texts, then as many integers as one of ``integers`` says.
+def _no_columns(signature: Signature) -> ColumnKernel | None:
+    del signature
+    return None
 
-    Without ``gives`` the result is a VARCHAR of the first argument's length.
-    """
 
-    def resolve(types: tuple[Type, ...]) -> Type:
-        count = len(types) - texts
-        fits = count in integers and all(kind.is_text for kind in types[:texts])
-        if not fits or not all(kind.is_integer for kind in types[texts:]):
-            raise mismatch(name, types)
-        return gives or _text(types[0].precision)
+def _takes(name: str, texts: int, integers: Sequence[int], result: Resolve) -> Resolve:
+    """Resolve ``texts`` texts, then as many integers as one of ``integers`` says."""
+
+    def resolve(args: Sequence[Type]) -> Type:
+        fits = len(args) - texts in integers and all(arg.is_text for arg in args[:texts])
+        if not fits or not all(arg.is_integer for arg in args[texts:]):
+            raise mismatch(name, args)
+        return result(args)
 
     return resolve
 
 
-def _concat_type(types: tuple[Type, ...]) -> Type:
-    if len(types) != 2 or not (all(t.is_text for t in types) or all(t.is_binary for t in types)):
-        raise mismatch("||", types, "Both sides are text: write a CAST.")
-    lengths = [kind.precision for kind in types]
-    total = None if None in lengths else sum(each or 0 for each in lengths)
-    return Type(Kind.VARCHAR if types[0].is_text else Kind.VARBINARY, total)
+def _as_long_as_first(args: Sequence[Type]) -> Type:
+    return Type(Kind.VARCHAR, args[0].precision)
 
 
-@lru_cache(maxsize=1024)
-def _pattern(pattern: str, escape: str | None) -> re.Pattern[str]:
-    """Translate a LIKE pattern: % is any text, _ any character.
+def _any_length(args: Sequence[Type]) -> Type:
+    del args
+    return Type(Kind.VARCHAR)
+
+
+def _integer(args: Sequence[Type]) -> Type:
+    del args
+    return INTEGER
+
+
+def _together(args: Sequence[Type]) -> Type:
+    """Give the type of two texts, or two binary strings, behind one another."""
+    first, second = args[0].precision, args[1].precision
+    kind = Kind.VARCHAR if args[0].is_text else Kind.VARBINARY
+    return Type(kind, None if first is None or second is None else first + second)
+
+
+# ------------------------------------------------------------- concatenation
+
+
+def _concat() -> Function:
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) == 2 and (all(a.is_text for a in args) or all(a.is_binary for a in args)):
+            return _together(args)
+        raise mismatch("||", args, hint="CAST what is no text to VARCHAR.")
+
+    def columnar(signature: Signature) -> ColumnKernel:
+        nothing: object = "" if signature.result.is_text else b""
+
+        def join(first: Any, second: Any) -> tuple[Any, Mask | None]:
+            between = pa.scalar(nothing, type=first.type)
+            parts = (arrow.operand(signature, 0, first), arrow.operand(signature, 1, second))
+            return pc.binary_join_element_wise(*parts, between), None
+
+        return join
+
+    return strict("||", resolve, _same(lambda first, second: first + second), columnar)
+
+
+# ---------------------------------------------------------------------- LIKE
+
+
+@lru_cache(maxsize=REMEMBERED_PATTERNS)
+def _pattern(pattern: str, escape: str | None) -> tuple[re.Pattern[str], str]:
+    r"""Translate a pattern: % is any text, _ any character; gives a regex and Arrow's form, with \ as escape.
 
     Raises:
-      RejectedRowError: FUNCTION, if the escape is no character or escapes nothing.
+      RejectedRowError: the escape is not one character, or stands before an ordinary one.
     """
     if escape is not None and len(escape) != 1:
-        raise RejectedRowError(Reason.FUNCTION, "the ESCAPE of LIKE is one character")
-    parts = []
+        raise undefined("LIKE", (pattern, escape), "ESCAPE is one character")
+    regex, plain = [], []
     chars = iter(pattern)
     for char in chars:
+        literal = char
         if char == escape:
-            following = next(chars, None)
-            if following not in ("%", "_", escape):
-                raise RejectedRowError(Reason.FUNCTION, "the ESCAPE of LIKE stands before %, _ or itself")
-            parts.append(re.escape(following or ""))
-        else:
-            parts.append(".*" if char == "%" else "." if char == "_" else re.escape(char))
-    return re.compile("".join(parts), re.DOTALL)
+            literal = next(chars, "")
+            if literal not in ("%", "_", escape):
+                raise undefined("LIKE", (pattern, escape), "ESCAPE stands before %, _ or itself")
+        elif char in "%_":
+            regex.append(".*" if char == "%" else ".")
+            plain.append(char)
+            continue
+        regex.append(re.escape(literal))
+        plain.append("\\" + literal if literal in "%_\\" else literal)
+    return re.compile("".join(regex), re.DOTALL), "".join(plain)
 
 
-def _like_type(types: tuple[Type, ...]) -> Type:
-    if len(types) not in (2, 3) or not all(kind.is_text for kind in types):
-        raise mismatch("LIKE", types)
-    return BOOLEAN
+def _like() -> Function:
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) not in (2, 3) or not all(arg.is_text for arg in args):
+            raise mismatch("LIKE", args)
+        return BOOLEAN
+
+    def row(text: str, pattern: str, escape: str | None = None) -> bool:
+        return _pattern(pattern, escape)[0].fullmatch(text) is not None
+
+    def columnar(signature: Signature) -> ColumnKernel | None:
+        pattern, escape = signature.constants[1], signature.constants[2:]
+        if not isinstance(pattern, str) or None in escape:
+            return None
+
+        def match(texts: Any, *rest: Any) -> tuple[Any, Mask | None]:
+            del rest
+            return arrow.flags(pc.match_like(texts, plain)), None
+
+        def fail(texts: Any, *rest: Any) -> tuple[Any, Mask | None]:
+            del rest
+            return np.zeros(len(texts), dtype=np.bool_), np.ones(len(texts), dtype=np.bool_)
+
+        try:
+            plain = _pattern(pattern, escape[0] if escape else None)[1]
+        except RejectedRowError:
+            return fail
+        return match
+
+    return strict("LIKE", resolve, _same(row), columnar)
 
 
-def _like(args: Sequence[Any], types: tuple[Type, ...], of: Type) -> object:
-    return _pattern(args[1], args[2] if len(args) > 2 else None).fullmatch(args[0]) is not None
+# ----------------------------------------------------------------- cases
 
 
-def _substring(args: Sequence[Any], types: tuple[Type, ...], of: Type) -> object:
-    text, start = args[0], args[1]
-    end = len(text) + 1
-    if len(args) > 2:
-        if args[2] < 0:
-            raise RejectedRowError(Reason.FUNCTION, f"SUBSTRING has a length below zero: {args[2]}")
-        end = start + args[2]
-    return text[max(start, 1) - 1 : max(end, 1) - 1]
+def _upper(text: str) -> str:
+    if text.isascii():
+        return text.upper()
+    return "".join(_one(char, char.upper()) for char in text)
 
 
-def _overlay(args: Sequence[Any], types: tuple[Type, ...], of: Type) -> object:
-    text, put, start = args[:3]
-    length = args[3] if len(args) > 3 else len(put)
-    if start < 1 or length < 0:
-        raise RejectedRowError(Reason.FUNCTION, "OVERLAY begins at 1 or later and has no length below zero")
-    return text[: start - 1] + put + text[start - 1 + length :]
+def _lower(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    return "".join(_one(char, char.lower()) for char in text)
 
 
-def _overlay_type(types: tuple[Type, ...]) -> Type:
-    if len(types) not in (3, 4) or not all(t.is_text for t in types[:2]):
-        raise mismatch("OVERLAY", types)
-    if not all(t.is_integer for t in types[2:]):
-        raise mismatch("OVERLAY", types)
-    return _text()
+def _one(char: str, changed: str) -> str:
+    return changed if len(changed) == 1 else char
 
 
-def _trim(strip: Callable[[str, str], str]) -> Callable[[Sequence[Any], tuple[Type, ...], Type], object]:
-    def row(args: Sequence[Any], types: tuple[Type, ...], of: Type) -> object:
-        characters = args[1] if len(args) > 1 else " "
-        if len(characters) != 1:
-            raise RejectedRowError(Reason.FUNCTION, "TRIM takes away one character")
-        return strip(args[0], characters)
-
-    return row
+def _initcap(text: str) -> str:
+    """Begin every run of letters and digits with upper case and go on in lower case."""
+    return _WORD.sub(lambda word: _upper(word.group()[0]) + _lower(word.group()[1:]), text)
 
 
-def _trim_type(name: str) -> Resolve:
-    def resolve(types: tuple[Type, ...]) -> Type:
-        if len(types) not in (1, 2) or not all(kind.is_text for kind in types):
-            raise mismatch(name, types)
-        return _text(types[0].precision)
+def _case(name: str, row: Callable[[str], str], ascii_function: Any) -> Function:
+    def columnar(signature: Signature) -> ColumnKernel:
+        del signature
 
-    return resolve
+        def change(texts: Any) -> tuple[Any, Mask | None]:
+            changed = ascii_function(texts)
+            if arrow.is_ascii(texts):
+                return changed, None
+            return changed, ~arrow.flags(pc.string_is_ascii(texts))
 
+        return change
 
-def _replace_type(types: tuple[Type, ...]) -> Type:
-    if len(types) != 3 or not all(kind.is_text for kind in types):
-        raise mismatch("REPLACE", types)
-    return _text()
-
-
-def _initcap(args: Sequence[Any], types: tuple[Type, ...], of: Type) -> object:
-    return re.sub(r"[^\W_]+", lambda word: word.group()[0].upper() + word.group()[1:].lower(), args[0])
+    return strict(name, _takes(name, 1, (0,), _as_long_as_first), _same(row), columnar)
 
 
-FUNCTIONS = (
-    Function("||", _concat_type, lambda args, types, of: args[0] + args[1]),
-    Function("LIKE", _like_type, _like),
-    Function("UPPER", _signature("UPPER", texts=1, gives=None), lambda args, types, of: args[0].upper()),
-    Function("LOWER", _signature("LOWER", texts=1), lambda args, types, of: args[0].lower()),
-    Function("INITCAP", _signature("INITCAP", texts=1), _initcap),
-    Function(
-        "CHAR_LENGTH",
-        _signature("CHAR_LENGTH", texts=1, gives=INTEGER),
-        lambda args, types, of: len(args[0]),
-    ),
-    Function("SUBSTRING", _signature("SUBSTRING", texts=1, integers=(1, 2)), _substring),
-    Function(
-        "POSITION",
-        _signature("POSITION", texts=2, gives=INTEGER),
-        lambda args, types, of: args[1].find(args[0]) + 1,
-    ),
-    Function(
-        "REPLACE",
-        _replace_type,
-        lambda args, types, of: args[0].replace(args[1], args[2]) if args[1] else args[0],
-    ),
-    Function("OVERLAY", _overlay_type, _overlay),
-    Function("TRIM", _trim_type("TRIM"), _trim(lambda text, char: text.strip(char))),
-    Function("TRIM_LEADING", _trim_type("TRIM"), _trim(lambda text, char: text.lstrip(char))),
-    Function("TRIM_TRAILING", _trim_type("TRIM"), _trim(lambda text, char: text.rstrip(char))),
-    Function("LTRIM", _trim_type("LTRIM"), _trim(lambda text, char: text.lstrip(char))),
-    Function("RTRIM", _trim_type("RTRIM"), _trim(lambda text, char: text.rstrip(char))),
+# ------------------------------------------------------------------- parts
+
+
+def _char_length() -> Function:
+    def columnar(signature: Signature) -> ColumnKernel:
+        del signature
+        return lambda texts: (arrow.numbers(pc.utf8_length(texts), "int32"), None)
+
+    return strict("CHAR_LENGTH", _takes("CHAR_LENGTH", 1, (0,), _integer), _same(len), columnar)
+
+
+def _substring() -> Function:
+    """Declare SUBSTRING(text FROM start FOR length): counted from ``start`` also where that is before 1."""
+
+    def row(text: str, start: int, length: int | None = None) -> str:
+        if length is None:
+            return text[max(start, 1) - 1 :]
+        if length < 0:
+            raise undefined("SUBSTRING", (text, start, length), "the length is negative")
+        return text[max(start, 1) - 1 : max(start + length, 1) - 1]
+
+    def columnar(signature: Signature) -> ColumnKernel | None:
+        start, *rest = signature.constants[1:]
+        if not isinstance(start, int) or None in rest or signature.constants[0] is not None:
+            return None
+        begin = max(start, 1) - 1
+        end = None
+        if rest:
+            (length,) = rest
+            if not isinstance(length, int) or length < 0:
+                return None
+            end = max(start + length, 1) - 1
+
+        def cut(texts: Any, *numbers: Any) -> tuple[Any, Mask | None]:
+            del numbers
+            return pc.utf8_slice_codeunits(texts, begin, end), None
+
+        return cut
+
+    return strict("SUBSTRING", _takes("SUBSTRING", 1, (1, 2), _as_long_as_first), _same(row), columnar)
+
+
+def _trim(name: str, strip: Callable[[str, str], str], function: Any) -> Function:
+    """Declare TRIM(text [, characters]): any of ``characters``, a blank if they are not given."""
+
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) not in (1, 2) or not all(arg.is_text for arg in args):
+            raise mismatch(name, args)
+        return _as_long_as_first(args)
+
+    def row(text: str, characters: str = " ") -> str:
+        return strip(text, characters)
+
+    def columnar(signature: Signature) -> ColumnKernel | None:
+        characters = signature.constants[1] if len(signature.args) == 2 else " "
+        if not isinstance(characters, str) or signature.constants[0] is not None:
+            return None
+
+        def trim(texts: Any, *rest: Any) -> tuple[Any, Mask | None]:
+            del rest
+            return function(texts, characters=characters), None
+
+        return trim
+
+    return strict(name, resolve, _same(row), columnar)
+
+
+def _position() -> Function:
+    """Declare POSITION(part IN text): 0 where there is none."""
+
+    def row(part: str, text: str) -> int:
+        return text.find(part) + 1
+
+    def columnar(signature: Signature) -> ColumnKernel | None:
+        part = signature.constants[0]
+        if not isinstance(part, str):
+            return None
+
+        def find(parts: Any, texts: Any) -> tuple[Any, Mask | None]:
+            del parts
+            found = arrow.numbers(pc.find_substring(texts, part), "int32") + np.int32(1)
+            # Arrow counts bytes.
+            return found, None if arrow.is_ascii(texts) else ~arrow.flags(pc.string_is_ascii(texts))
+
+        return find
+
+    return strict("POSITION", _takes("POSITION", 2, (0,), _integer), _same(row), columnar)
+
+
+def _replace() -> Function:
+    def row(text: str, old: str, new: str) -> str:
+        return text.replace(old, new) if old else text
+
+    def columnar(signature: Signature) -> ColumnKernel | None:
+        text, old, new = signature.constants
+        if text is not None or not isinstance(old, str) or not isinstance(new, str):
+            return None
+
+        def replace(texts: Any, *rest: Any) -> tuple[Any, Mask | None]:
+            del rest
+            return (pc.replace_substring(texts, old, new) if old else texts), None
+
+        return replace
+
+    return strict("REPLACE", _takes("REPLACE", 3, (0,), _any_length), _same(row), columnar)
+
+
+def _overlay() -> Function:
+    """Declare OVERLAY(text PLACING put FROM start FOR length); ``length`` is that of ``put`` by default."""
+
+    def row(text: str, put: str, start: int, length: int | None = None) -> str:
+        replaced = len(put) if length is None else length
+        if start < 1 or replaced < 0:
+            why = "it starts before 1" if start < 1 else "the length is negative"
+            raise undefined("OVERLAY", (text, put, start, replaced), why)
+        return text[: start - 1] + put + text[start - 1 + replaced :]
+
+    return strict("OVERLAY", _takes("OVERLAY", 2, (1, 2), _together), _same(row), _no_columns)
+
+
+TEXT: Sequence[Function] = (
+    _concat(),
+    _like(),
+    _case("UPPER", _upper, pc.ascii_upper),
+    _case("LOWER", _lower, pc.ascii_lower),
+    strict("INITCAP", _takes("INITCAP", 1, (0,), _as_long_as_first), _same(_initcap), _no_columns),
+    _char_length(),
+    _substring(),
+    _trim("TRIM", str.strip, pc.utf8_trim),
+    _trim("LTRIM", str.lstrip, pc.utf8_ltrim),
+    _trim("RTRIM", str.rstrip, pc.utf8_rtrim),
+    _position(),
+    _replace(),
+    _overlay(),
 )

@@ -1,4 +1,17 @@
-"""Dates and times: parts of them, and rounding to a calendar unit or a step (sql-decisions 3)."""
+"""Parts of times and rounding of times: EXTRACT, FLOOR_TO, CEIL_TO, STEP, TSDIFF (sql-decisions 3).
+
+| name                         | SQL                          | gives                              |
+|------------------------------|------------------------------|------------------------------------|
+| EXTRACT(unit, time)          | EXTRACT(unit FROM time)      | BIGINT                             |
+| FLOOR_TO(time, unit), CEIL_TO | FLOOR(time TO unit)         | TIMESTAMP of a TIMESTAMP, DATE of a DATE |
+| STEP(time, step [, offset])  | STEP(time BY step)           | TIMESTAMP, aligned to 1970-01-01 + offset |
+| TSDIFF(start, end)           | the same                     | BIGINT, ms from start to end       |
+
+Units are constants of text. Weeks begin on Monday and WEEK is the week of the
+year by ISO 8601; DOW is 1 for Sunday to 7 for Saturday; EPOCH is in seconds,
+MILLISECOND the part of the second. A DATE is the midnight that it begins with.
+The parts of an INTERVAL have its sign.
+"""
 
 from __future__ import annotations
 
@@ -7,144 +20,231 @@ from typing import Any
 
 import numpy as np
 
-from rowtide.errors import Reason, RejectedRowError
-from rowtide.expr.functions.declaration import Function, Values, mismatch
-from rowtide.rows.column import Column, Mask
-from rowtide.rows.types import BIGINT, TIMESTAMP, Kind, Type
+from rowtide.expr.evaluation import ColumnKernel, RowKernel
+from rowtide.expr.functions import civil, exact
+from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.rejections import overflow, undefined
+from rowtide.rows.column import Mask
+from rowtide.rows.types import BIGINT, DATE, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Type
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge, ceil_to, floor_to
 
-DAY_MS = 86_400_000
 _OF_DAY = {"HOUR": (3_600_000, 24), "MINUTE": (60_000, 60), "SECOND": (1_000, 60), "MILLISECOND": (1, 1_000)}
 _OF_DATE = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY")
-UNITS = (*_OF_DATE, *_OF_DAY, "EPOCH")
+_OF_TIMESTAMP = (*_OF_DATE, *_OF_DAY, "EPOCH")
+UNITS: dict[Type, Sequence[str]] = {
+    TIMESTAMP: _OF_TIMESTAMP,
+    DATE: _OF_TIMESTAMP,
+    TIME: tuple(_OF_DAY),
+    INTERVAL_DAY: ("DAY", *_OF_DAY),
+    INTERVAL_MONTH: ("YEAR", "MONTH"),
+}
+"""What can be extracted from values of a type."""
 
 
-def _moment_and_unit(name: str) -> Callable[[tuple[Type, ...]], Type]:
-    def resolve(types: tuple[Type, ...]) -> Type:
-        if len(types) == 2 and types[0].kind in (Kind.TIMESTAMP, Kind.DATE) and types[1].is_text:
-            return types[0]
-        raise mismatch(f"{name[:-3]} .. TO", types)
-
-    return resolve
+# ------------------------------------------------------------------- EXTRACT
 
 
-def _step_type(types: tuple[Type, ...]) -> Type:
-    spans = all(kind.kind is Kind.INTERVAL_DAY for kind in types[1:])
-    if len(types) in (2, 3) and types[0].kind is Kind.TIMESTAMP and spans:
-        return TIMESTAMP
-    raise mismatch("STEP", types)
+def _month_of_day(day: int) -> int:
+    year, month, _ = civil.civil(day)
+    return (year - 1970) * 12 + month - 1
 
 
-def _extract_type(types: tuple[Type, ...]) -> Type:
-    moments = (Kind.TIMESTAMP, Kind.DATE, Kind.TIME, Kind.INTERVAL_DAY, Kind.INTERVAL_MONTH)
-    if len(types) == 2 and types[0].is_text and types[1].kind in moments:
-        return BIGINT
-    raise mismatch("EXTRACT", types)
+_Calendar = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+_ONE: _Calendar = (_month_of_day, civil.month_start)
+_MANY: _Calendar = (civil.months_of, civil.month_starts)
 
 
-def _rounded(round_to: Callable[[Any, Period], Any]) -> Function:
-    name = "FLOOR_TO" if round_to is floor_to else "CEIL_TO"
-
-    def compute(values: Any, kind: Type, unit: str) -> Any:
-        moments = values * DAY_MS if kind.kind is Kind.DATE else values
-        found = round_to(moments, Period(PeriodEdge.FLOOR, CalendarUnit(unit)))
-        return found // DAY_MS if kind.kind is Kind.DATE else found
-
-    def row(args: Sequence[Any], types: tuple[Type, ...], of: Type) -> object:
-        return int(compute(np.array([args[0]], dtype=np.int64), types[0], args[1])[0])
-
-    def columnar(args: Sequence[Column], of: Type) -> tuple[Values, Mask | None] | None:
-        if not len(args[0]):
-            return args[0].values, None
-        unit = args[1].values[0].as_py()
-        return compute(args[0].values.astype(np.int64), args[0].type, unit), None
-
-    return Function(name, _moment_and_unit(name), row, columnar)
-
-
-def _step(args: Sequence[Any], types: tuple[Type, ...], of: Type) -> object:
-    return int(floor_to(np.array([args[0]], dtype=np.int64), _grid(*args[1:]))[0])
-
-
-def _fast_step(args: Sequence[Column], of: Type) -> tuple[Values, Mask | None] | None:
-    if not len(args[0]):
-        return args[0].values, None
-    return floor_to(args[0].values, _grid(*(int(arg.values[0]) for arg in args[1:]))), None
-
-
-def _grid(step_ms: int, offset_ms: int = 0) -> Period:
-    if step_ms <= 0:
-        raise RejectedRowError(Reason.FUNCTION, "STEP takes an interval above zero")
-    return Period(PeriodEdge.FLOOR, step_ms=step_ms, offset_ms=offset_ms)
-
-
-def _extract(args: Sequence[Any], types: tuple[Type, ...], of: Type) -> object:
-    unit, value = args
-    kind = types[1].kind
-    if kind is Kind.INTERVAL_MONTH:
-        months = {"YEAR": abs(value) // 12, "MONTH": abs(value) % 12}.get(unit)
-        if months is not None:
-            return months if value >= 0 else -months
-        raise RejectedRowError(Reason.FUNCTION, f"an INTERVAL YEAR TO MONTH has no {unit}")
-    if kind is Kind.INTERVAL_DAY:
-        size = abs(value)
-        if unit == "DAY":
-            found = size // DAY_MS
-        elif unit in _OF_DAY:
-            length, count = _OF_DAY[unit]
-            found = size // length % count
-        else:
-            raise RejectedRowError(Reason.FUNCTION, f"an INTERVAL DAY TO SECOND has no {unit}")
-        return found if value >= 0 else -found
-    moment = value * DAY_MS if kind is Kind.DATE else value
-    if unit in _OF_DAY:
-        length, count = _OF_DAY[unit]
-        return moment // length % count
-    if kind is Kind.TIME:
-        raise RejectedRowError(Reason.FUNCTION, f"a TIME has no {unit}")
-    return moment // 1_000 if unit == "EPOCH" else _of_date(unit, moment // DAY_MS)
-
-
-def _of_date(unit: str, day: int) -> int:
-    date = np.datetime64(day, "D")
-    months = int(date.astype("datetime64[M]").astype(np.int64))
-    year_start = int(date.astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64))
+def _date_part(unit: str, day: Any, calendar: _Calendar) -> Any:
+    """Give a part of a day, or of a column of days."""
+    months_of, month_start = calendar
+    if unit == "DOW":
+        return (day + 4) % 7 + 1
+    if unit == "WEEK":
+        # The week belongs to the year that its Thursday is in.
+        thursday = day - (day + 3) % 7 + 3
+        return (thursday - month_start(months_of(thursday) // 12 * 12)) // 7 + 1
+    month = months_of(day)
     match unit:
         case "YEAR":
-            return 1970 + months // 12
+            return month // 12 + 1970
         case "QUARTER":
-            return months % 12 // 3 + 1
+            return month % 12 // 3 + 1
         case "MONTH":
-            return months % 12 + 1
+            return month % 12 + 1
         case "DAY":
-            return day - int(date.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)) + 1
-        case "DOW":
-            return (day + 4) % 7 + 1
-        case "DOY":
-            return day - year_start + 1
-        case "WEEK":
-            thursday = np.datetime64(day - (day + 3) % 7 + 3, "D")
-            first = int(thursday.astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64))
-            return (int(thursday.astype(np.int64)) - first) // 7 + 1
+            return day - month_start(month) + 1
         case _:
-            raise RejectedRowError(Reason.FUNCTION, f"EXTRACT does not know {unit}")
+            return day - month_start(month // 12 * 12) + 1
 
 
-def _tsdiff_type(types: tuple[Type, ...]) -> Type:
-    if len(types) == 2 and all(kind.kind is Kind.TIMESTAMP for kind in types):
+def _part(unit: str, kind: Type, value: Any, calendar: _Calendar) -> Any:
+    """Give a part of a value that is not an interval, or of a column of them."""
+    if unit in _OF_DAY:
+        length, count = _OF_DAY[unit]
+        return value * 0 if kind == DATE else value // length % count
+    if unit == "EPOCH":
+        return value * 86_400 if kind == DATE else value // 1_000
+    return _date_part(unit, value if kind == DATE else value // civil.DAY_MS, calendar)
+
+
+def _interval_part(unit: str, kind: Type, size: Any) -> Any:
+    """Give a part of the size of an interval, or of a column of them."""
+    if kind == INTERVAL_MONTH:
+        return size // 12 if unit == "YEAR" else size % 12
+    if unit == "DAY":
+        return size // civil.DAY_MS
+    length, count = _OF_DAY[unit]
+    return size // length % count
+
+
+def _extract() -> Function:
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) != 2 or not args[0].is_text or args[1] not in UNITS:
+            raise mismatch("EXTRACT", args)
         return BIGINT
-    raise mismatch("TSDIFF", types)
+
+    def row(signature: Signature) -> RowKernel:
+        kind = signature.args[1]
+        is_interval = kind in (INTERVAL_DAY, INTERVAL_MONTH)
+
+        def extract(unit: str, value: int) -> int:
+            if unit not in UNITS[kind]:
+                raise undefined("EXTRACT", (unit, value), f"{kind} has no {unit}")
+            if not is_interval:
+                found: int = _part(unit, kind, value, _ONE)
+                return found
+            part: int = _interval_part(unit, kind, abs(value))
+            return part if value >= 0 else -part
+
+        return extract
+
+    def columnar(signature: Signature) -> ColumnKernel | None:
+        unit, kind = signature.constants[0], signature.args[1]
+        if not isinstance(unit, str) or unit not in UNITS[kind]:
+            return None
+        if kind not in (INTERVAL_DAY, INTERVAL_MONTH):
+            return lambda units, values: (_part(unit, kind, exact.whole(values), _MANY), None)
+
+        def extract(units: Any, values: Any) -> tuple[Any, Mask | None]:
+            del units
+            part = _interval_part(unit, kind, np.abs(values))
+            return np.where(values < 0, -part, part), values == exact.INT64_MIN
+
+        return extract
+
+    return strict("EXTRACT", resolve, row, columnar)
 
 
-FUNCTIONS = (
-    _rounded(floor_to),
-    _rounded(ceil_to),
-    Function("STEP", _step_type, _step, _fast_step),
-    Function("EXTRACT", _extract_type, _extract),
-    Function(
-        "TSDIFF",
-        _tsdiff_type,
-        lambda args, types, of: args[0] - args[1],
-        lambda args, of: (args[0].values - args[1].values, None),
-    ),
+# -------------------------------------------------------------- FLOOR and CEIL
+
+
+def _rounded(name: str, round_to: Callable[[Any, Period], Any]) -> Function:
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) != 2 or args[0] not in (TIMESTAMP, DATE) or not args[1].is_text:
+            raise mismatch(name, args)
+        return args[0]
+
+    def moved(kind: Type, unit: str, values: Any) -> Any:
+        period = Period(PeriodEdge.FLOOR, CalendarUnit(unit))
+        if kind == TIMESTAMP:
+            return round_to(values, period)
+        return round_to(values * civil.DAY_MS, period) // civil.DAY_MS
+
+    def row(signature: Signature) -> RowKernel:
+        kind = signature.result
+        low, high = civil.RANGES[kind]
+
+        def round_one(value: int, unit: str) -> int:
+            if unit not in CalendarUnit.__members__:
+                raise undefined(name, (value, unit), f"there is no unit {unit}")
+            result = int(moved(kind, unit, np.array([value], dtype=np.int64))[0])
+            if not low <= result <= high:
+                raise overflow(name, (value, unit), kind)
+            return result
+
+        return round_one
+
+    def columnar(signature: Signature) -> ColumnKernel | None:
+        unit, kind = signature.constants[1], signature.result
+        low, high = civil.RANGES[kind]
+        if not isinstance(unit, str) or unit not in CalendarUnit.__members__:
+            return None
+
+        def round_all(values: Any, units: Any) -> tuple[Any, Mask | None]:
+            del units
+            return exact.within(moved(kind, unit, exact.whole(values)), low, high, kind.dtype)
+
+        return round_all
+
+    return strict(name, resolve, row, columnar)
+
+
+# -------------------------------------------------------------- STEP, TSDIFF
+
+
+def _step() -> Function:
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) not in (2, 3) or args[0] not in (TIMESTAMP, DATE):
+            raise mismatch("STEP", args)
+        if any(arg != INTERVAL_DAY for arg in args[1:]):
+            raise mismatch("STEP", args, hint="STEP goes by an INTERVAL of days to seconds.")
+        return TIMESTAMP
+
+    def operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
+        return (result, *args[1:])
+
+    low, high = civil.RANGES[TIMESTAMP]
+
+    def row(value: int, step: int, offset: int = 0) -> int:
+        if step <= 0:
+            raise undefined("STEP", (value, step, offset), "the step is not above zero")
+        result = value - (value - offset) % step
+        if result < low:
+            raise overflow("STEP", (value, step, offset), TIMESTAMP)
+        return result
+
+    def step_all(values: Any, steps: Any, offsets: Any = None) -> tuple[Any, Mask | None]:
+        wrong = steps <= 0
+        if wrong.any():
+            steps = np.where(wrong, 1, steps)
+        rest = (values if offsets is None else exact.subtract(values, offsets)) % steps
+        result, outside = exact.within(exact.subtract(values, rest), low, high, np.dtype(np.int64))
+        return result, exact.either(wrong, outside)
+
+    return strict("STEP", resolve, lambda signature: row, lambda signature: step_all, operands)
+
+
+def _tsdiff() -> Function:
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) != 2 or any(arg not in (TIMESTAMP, DATE) for arg in args):
+            raise mismatch("TSDIFF", args)
+        return BIGINT
+
+    def operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
+        del result
+        return [TIMESTAMP] * len(args)
+
+    def row(signature: Signature) -> RowKernel:
+        kind = signature.result
+
+        def difference(start: int, end: int) -> int:
+            if not exact.INT64_MIN <= end - start <= exact.INT64_MAX:
+                raise overflow("TSDIFF", (start, end), kind)
+            return end - start
+
+        return difference
+
+    def columnar(signature: Signature) -> ColumnKernel:
+        kind = signature.result
+        return lambda start, end: exact.settled(exact.subtract(end, start), kind)
+
+    return strict("TSDIFF", resolve, row, columnar, operands)
+
+
+TIMES: Sequence[Function] = (
+    _extract(),
+    _rounded("FLOOR_TO", floor_to),
+    _rounded("CEIL_TO", ceil_to),
+    _step(),
+    _tsdiff(),
 )

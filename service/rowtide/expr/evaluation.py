@@ -1,0 +1,244 @@
+"""How expressions are evaluated: over the columns of a tray, or over one row.
+
+An evaluator of columns takes a tray and the rows that are asked for (None: all
+of them) and gives a ``Part``. For every row that was asked for and is not among
+the part's errors, ``values`` and ``valid`` hold the answer; elsewhere they hold
+anything. A part of a literal has one value that stands for all rows.
+
+``strict_columns`` and ``strict_row`` make evaluators of functions that are NULL
+where an argument is NULL. The row function is the meaning; a column function
+computes what it is sure of, names the rows in doubt, and those are worked off
+by the row function: so both agree in values, reasons and messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowtide.errors import Reason, RejectedRowError
+from rowtide.rows.column import Column, Indices, Mask, arrow_type, scaled, unscaled
+from rowtide.rows.rowop import Row
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import Kind, Type
+
+
+class RowError(NamedTuple):
+    """Why an expression rejected a row."""
+
+    reason: Reason
+    message: str
+
+
+Errors = dict[int, RowError]
+"""Why rows are rejected, by row index; never changed once it is in a part."""
+
+
+class Part(NamedTuple):
+    """What an evaluator of columns gives: as ``Column``, and the rows that failed."""
+
+    values: Any
+    valid: Mask | None = None
+    errors: Errors | None = None
+
+
+ColumnEvaluator = Callable[[Tray, Mask | None], Part]
+"""Takes the tray and the rows asked for."""
+RowEvaluator = Callable[[Row, int], object]
+"""Takes a row and its rowtime (ms); raises RejectedRowError."""
+RowKernel = Callable[..., object]
+"""Takes arguments in row form, none of them NULL; raises RejectedRowError."""
+ColumnKernel = Callable[..., tuple[Any, Mask | None]]
+"""Takes the arguments' values; gives values and the rows in doubt. What stands in rows that are NULL
+or were not asked for means nothing and must do no harm."""
+
+
+def first_errors(first: Errors | None, second: Errors | None) -> Errors | None:
+    """Give the errors of two parts, where a row fails twice those of the first."""
+    if not first:
+        return second
+    if not second:
+        return first
+    return {**second, **first}
+
+
+def both(first: Mask | None, second: Mask | None) -> Mask | None:
+    """Give the rows in both masks; None is all rows."""
+    if first is None:
+        return second
+    if second is None:
+        return first
+    return first & second
+
+
+def stored(kind: Type, value: object) -> object:
+    """Give what a column holds for a value in row form that is not NULL."""
+    if kind.kind is Kind.DECIMAL:
+        return unscaled(value, kind.scale)  # type: ignore[arg-type]
+    return value
+
+
+def row_form(kind: Type, values: Any, index: int) -> Any:
+    """Give value ``index`` of a column's values in row form; of a literal's part the one value."""
+    value = values[index if len(values) > 1 else 0]
+    if kind.is_variable_width:
+        return value.as_py()
+    if kind.kind is Kind.DECIMAL:
+        return scaled(int(value), kind.scale)
+    return value.item()
+
+
+def expanded(values: Any, count: int) -> Any:
+    """Give the one value of a literal's part ``count`` times."""
+    if isinstance(values, np.ndarray):
+        return np.full(count, values[0], dtype=values.dtype)
+    return pa.repeat(values[0], count)
+
+
+def nulls_where_invalid(values: Any, valid: Mask | None) -> Any:
+    """Give an Arrow array with NULL wherever ``valid`` is False."""
+    if valid is None or values.null_count == len(valid) - np.count_nonzero(valid):
+        return values
+    return pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
+
+
+def strict_row(kernel: RowKernel, args: Sequence[RowEvaluator]) -> RowEvaluator:
+    """Evaluate all of ``args`` in order; NULL if one of them is."""
+    if len(args) == 1:
+        (only,) = args
+
+        def unary(row: Row, rowtime: int) -> object:
+            value = only(row, rowtime)
+            return None if value is None else kernel(value)
+
+        return unary
+    if len(args) == 2:
+        left, right = args
+
+        def binary(row: Row, rowtime: int) -> object:
+            first = left(row, rowtime)
+            second = right(row, rowtime)
+            return None if first is None or second is None else kernel(first, second)
+
+        return binary
+
+    def general(row: Row, rowtime: int) -> object:
+        values = [arg(row, rowtime) for arg in args]
+        return None if None in values else kernel(*values)
+
+    return general
+
+
+def strict_columns(
+    types: Sequence[Type],
+    result: Type,
+    row_kernel: RowKernel,
+    kernel: ColumnKernel | None,
+    args: Sequence[ColumnEvaluator],
+) -> ColumnEvaluator:
+    """Evaluate ``args`` and apply ``kernel``, or ``row_kernel`` row by row where there is none."""
+
+    def evaluate(tray: Tray, active: Mask | None) -> Part:
+        parts = [arg(tray, active) for arg in args]
+        errors: Errors | None = None
+        valid: Mask | None = None
+        for part in parts:
+            valid = both(valid, part.valid)
+            if part.errors:
+                errors = first_errors(errors, part.errors)
+        if kernel is None:
+            wanted = _wanted(both(valid, active), errors, len(tray))
+            return _loop(types, result, row_kernel, parts, wanted, valid, errors, len(tray))
+        values, doubtful = kernel(*(part.values for part in parts))
+        if doubtful is not None:
+            if len(doubtful) != len(tray):
+                doubtful = np.broadcast_to(doubtful, len(tray))
+            wanted = _wanted(both(both(doubtful, valid), active), errors, len(tray))
+            if len(wanted):
+                values, errors = _repair(types, result, row_kernel, parts, wanted, values, errors)
+        if result.is_variable_width:
+            values = nulls_where_invalid(values, valid)
+        return Part(values, valid, errors)
+
+    return evaluate
+
+
+def _wanted(rows: Mask | None, errors: Errors | None, count: int) -> Indices:
+    """Give the indices of ``rows`` without those that have failed already."""
+    if errors:
+        rows = np.ones(count, dtype=np.bool_) if rows is None else rows.copy()
+        rows[list(errors)] = False
+    return np.arange(count) if rows is None else np.flatnonzero(rows)
+
+
+def _repair(
+    types: Sequence[Type],
+    result: Type,
+    kernel: RowKernel,
+    parts: Sequence[Part],
+    wanted: Indices,
+    values: Any,
+    errors: Errors | None,
+) -> tuple[Any, Errors | None]:
+    """Work off the rows in doubt by the row function."""
+    failed: Errors = {}
+    answers: list[object] = []
+    answered: list[int] = []
+    for index in wanted.tolist():
+        given = [row_form(kind, part.values, index) for kind, part in zip(types, parts, strict=True)]
+        try:
+            answers.append(kernel(*given))
+        except RejectedRowError as error:
+            failed[index] = RowError(error.reason, error.message)
+        else:
+            answered.append(index)
+    if answered:
+        if result.is_variable_width:
+            mask = np.zeros(len(values), dtype=np.bool_)
+            mask[answered] = True
+            values = pc.replace_with_mask(values, pa.array(mask), pa.array(answers, type=values.type))
+        else:
+            values = values.copy()
+            for index, answer in zip(answered, answers, strict=True):
+                values[index] = stored(result, answer)
+    return values, first_errors(errors, failed)
+
+
+def _loop(
+    types: Sequence[Type],
+    result: Type,
+    kernel: RowKernel,
+    parts: Sequence[Part],
+    wanted: Indices,
+    valid: Mask | None,
+    errors: Errors | None,
+    count: int,
+) -> Part:
+    """Work off every row by the row function."""
+    failed: Errors = {}
+    answers: list[object] = [None] * count
+    columns: list[Iterator[object]] = []
+    for kind, part in zip(types, parts, strict=True):
+        column = Column(kind, part.values)
+        if len(part.values) == 1:
+            columns.append(repeat(column.to_list()[0], len(wanted)))
+        else:
+            columns.append(iter((column if len(wanted) == count else column.take(wanted)).to_list()))
+    for index, given in zip(wanted.tolist(), zip(*columns, strict=True), strict=True):
+        try:
+            answers[index] = kernel(*given)
+        except RejectedRowError as error:
+            failed[index] = RowError(error.reason, error.message)
+    if result.is_variable_width:
+        values = pa.array(answers, type=arrow_type(result))
+    else:
+        values = np.zeros(count, dtype=result.dtype)
+        for index in wanted.tolist():
+            if index not in failed:
+                values[index] = stored(result, answers[index])
+    return Part(values, valid, first_errors(errors, failed))

@@ -1,0 +1,58 @@
+"""Between Arrow arrays and NumPy arrays, without a copy where that can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rowtide.expr.functions.function import Signature
+from rowtide.rows.column import Mask, arrow_type
+
+
+def flags(array: Any) -> Mask:
+    """Give an Arrow array of booleans as a mask; what stands for NULL means nothing."""
+    count = len(array)
+    if not count:
+        return np.zeros(0, dtype=np.bool_)
+    bits = np.frombuffer(array.buffers()[1], dtype=np.uint8)
+    offset = array.offset
+    return np.unpackbits(bits, count=offset + count, bitorder="little")[offset:].view(np.bool_)
+
+
+def numbers(array: Any, dtype: str) -> Any:
+    """Give an Arrow array of fixed width as NumPy array; what stands for NULL means nothing."""
+    count = len(array)
+    if not count:
+        return np.zeros(0, dtype=dtype)
+    return np.frombuffer(array.buffers()[1], dtype=dtype)[array.offset : array.offset + count]
+
+
+def value_bytes(array: Any) -> Any:
+    """Give the bytes of all values of an Arrow array of text or binary, behind one another."""
+    count = len(array)
+    offsets_buffer, bytes_buffer = array.buffers()[1:]
+    if not count or bytes_buffer is None:
+        return np.zeros(0, dtype=np.uint8)
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int32)
+    start, stop = offsets[array.offset], offsets[array.offset + count]
+    return np.frombuffer(bytes_buffer, dtype=np.uint8)[start:stop]
+
+
+def is_ascii(array: Any) -> bool:
+    """Tell whether every value of an Arrow array of text is ASCII."""
+    held = value_bytes(array)
+    return not len(held) or int(held.max()) < 128
+
+
+def scalar(signature: Signature, index: int) -> Any:
+    """Give the Arrow scalar of an argument that is constant, None if it is not."""
+    value = signature.constants[index]
+    return None if value is None else pa.scalar(value, type=arrow_type(signature.args[index]))
+
+
+def operand(signature: Signature, index: int, values: Any) -> Any:
+    """Give an argument of an Arrow function: its constant as a scalar, or the array itself."""
+    constant = scalar(signature, index)
+    return values if constant is None else constant

@@ -1,0 +1,82 @@
+"""CAST: which types become which; how is in the modules of each family.
+
+| from, to  | number   | BOOLEAN  | text | binary | DATE | TIME | TIMESTAMP | INTERVAL   |
+|-----------|----------|----------|------|--------|------|------|-----------|------------|
+| number    | yes      | integers | yes  |        |      |      | integers  | integers   |
+| BOOLEAN   | integers | yes      | yes  |        |      |      |           |            |
+| text      | yes      | yes      | yes  | yes    | yes  | yes  | yes       | yes        |
+| binary    |          |          | yes  | yes    |      |      |           |            |
+| DATE      |          |          | yes  |        | yes  |      | yes       |            |
+| TIME      |          |          | yes  |        |      | yes  |           |            |
+| TIMESTAMP | integers |          | yes  |        | yes  | yes  | yes       |            |
+| INTERVAL  | integers |          | yes  |        |      |      |           | same kind  |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rowtide.expr.evaluation import ColumnKernel, RowKernel
+from rowtide.expr.functions import cast_numbers, cast_text, cast_times
+from rowtide.expr.functions.function import Function, Signature, TypeMismatch, mismatch, strict
+from rowtide.rows.types import BOOLEAN, Type
+
+
+def cast_allowed(source: Type, target: Type) -> bool:
+    """Tell whether ``CAST(x AS target)`` exists for an ``x`` of type ``source``."""
+    return source == target or _family(source, target) is not None
+
+
+_Makers = tuple[Callable[[Type, Type], RowKernel], Callable[[Type, Type], ColumnKernel | None]]
+
+
+def _family(source: Type, target: Type) -> _Makers | None:
+    """Give the makers of the row and column functions; None where there is no such cast."""
+    if source.is_numeric and target.is_numeric:
+        return cast_numbers.row, cast_numbers.columns
+    if (source == BOOLEAN and target.is_integer) or (target == BOOLEAN and source.is_integer):
+        return cast_numbers.row, cast_numbers.columns
+    if cast_text.allowed(source, target):
+        return cast_text.row, cast_text.columns
+    if cast_times.allowed(source, target):
+        return cast_times.row, cast_times.columns
+    return None
+
+
+def _resolve(args: Sequence[Type]) -> Type:
+    """Take source and target."""
+    if len(args) != 2:
+        raise mismatch("CAST", args)
+    source, target = args
+    if not cast_allowed(source, target):
+        raise TypeMismatch(f"{source} cannot be cast to {target}")
+    return target
+
+
+def _makers(signature: Signature) -> _Makers:
+    source, target = signature.args[0], signature.result
+    makers = (_same_row, _same_columns) if source == target else _family(source, target)
+    if makers is None:
+        raise TypeMismatch(f"{source} cannot be cast to {target}")
+    return makers
+
+
+def _same_row(source: Type, target: Type) -> RowKernel:
+    del source, target
+    return lambda value: value
+
+
+def _same_columns(source: Type, target: Type) -> ColumnKernel:
+    del source, target
+    return lambda values: (values, None)
+
+
+def _row(signature: Signature) -> RowKernel:
+    return _makers(signature)[0](signature.args[0], signature.result)
+
+
+def _columns(signature: Signature) -> ColumnKernel | None:
+    return _makers(signature)[1](signature.args[0], signature.result)
+
+
+CASTS: Sequence[Function] = (strict("CAST", _resolve, _row, _columns),)

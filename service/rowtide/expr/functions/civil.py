@@ -1,0 +1,79 @@
+"""The proleptic Gregorian calendar, for one day and for columns of days.
+
+Days count from 1970-01-01, months from January 1970. The arithmetic on single
+days is that of any year, also beyond what ``datetime.date`` knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rowtide.rows.types import DATE, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Type
+
+DAY_MS = 86_400_000
+MIN_DAY, MAX_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31: what SQL, databases and ``datetime`` agree on."""
+
+RANGES: dict[Type, tuple[int, int]] = {
+    TIMESTAMP: (MIN_DAY * DAY_MS, MAX_DAY * DAY_MS + DAY_MS - 1),
+    DATE: (MIN_DAY, MAX_DAY),
+    TIME: (0, DAY_MS - 1),
+    INTERVAL_DAY: (-(2**63), 2**63 - 1),
+    INTERVAL_MONTH: (-(2**63), 2**63 - 1),
+}
+"""What functions give of each type at least and at most; anything else is OVERFLOW."""
+
+MAX_MONTHS = 12 * 20_000
+"""More months than this lead from any day of the calendar out of it."""
+
+
+def civil(day: int) -> tuple[int, int, int]:
+    """Give year, month and day of the month of a day."""
+    shifted = day + 719_468
+    era, of_era = divmod(shifted, 146_097)
+    year_of_era = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted_month = (5 * of_year + 2) // 153
+    month = shifted_month + 3 if shifted_month < 10 else shifted_month - 9
+    return year_of_era + era * 400 + (month <= 2), month, of_year - (153 * shifted_month + 2) // 5 + 1
+
+
+def day_of(year: int, month: int, day: int) -> int:
+    """Give the day of a date that is known to exist."""
+    year -= month <= 2
+    era, year_of_era = divmod(year, 400)
+    of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
+    return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + of_year - 719_468
+
+
+def month_start(month: int) -> int:
+    """Give the first day of a month counted from January 1970."""
+    return day_of(1970 + month // 12, month % 12 + 1, 1)
+
+
+def months_later(day: int, months: int) -> int:
+    """Give the same day of the month so many months later, or the last one if that month is shorter."""
+    year, month, of_month = civil(day)
+    target = (year - 1970) * 12 + month - 1 + months
+    start = month_start(target)
+    return min(start + of_month - 1, month_start(target + 1) - 1)
+
+
+def months_of(days: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the months, from January 1970, that days are in."""
+    return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+
+
+def month_starts(months: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the first days of months."""
+    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+
+
+def days_months_later(days: Any, months: Any) -> Any:
+    """Give ``months_later`` for columns; at most ``MAX_MONTHS`` either way."""
+    month = months_of(days)
+    start = month_starts(month + months)
+    return np.minimum(start + (days - month_starts(month)), month_starts(month + months + 1) - 1)

@@ -1,0 +1,175 @@
+"""CASE and COALESCE: of several values the first one that applies, and only that one is looked at.
+
+``CASE x WHEN a THEN ..`` is ``CASE WHEN x = a THEN ..``; a missing ELSE is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rowtide.expr.evaluation import (
+    ColumnEvaluator,
+    Errors,
+    Part,
+    RowEvaluator,
+    both,
+    expanded,
+    first_errors,
+)
+from rowtide.expr.functions.function import Function, Signature, TypeMismatch, mismatch
+from rowtide.expr.functions.type_rules import common_type
+from rowtide.rows.column import Mask
+from rowtide.rows.rowop import Row
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import BOOLEAN, Type
+
+
+def _common(name: str, types: Sequence[Type], args: Sequence[Type]) -> Type:
+    try:
+        return common_type(types)
+    except TypeMismatch as error:
+        raise mismatch(name, args, hint=error.hint) from error
+
+
+def choose(choices: Sequence[Mask], parts: Sequence[Part], result: Type, count: int) -> tuple[Any, Any]:
+    """Give values and validity of the first part whose choice holds, of the last one where none does.
+
+    ``choices`` has one mask less than there are ``parts``.
+    """
+    if result.is_variable_width:
+        return _choose_bytes(choices, parts, count)
+    values = parts[-1].values
+    valid = parts[-1].valid
+    for choice, part in zip(reversed(choices), reversed(parts[:-1]), strict=True):
+        values = np.where(choice, part.values, values)
+        if valid is not None or part.valid is not None:
+            valid = np.where(choice, _valid(part.valid), _valid(valid))
+    return values, valid
+
+
+def _valid(valid: Mask | None) -> Any:
+    return True if valid is None else valid
+
+
+def _choose_bytes(choices: Sequence[Mask], parts: Sequence[Part], count: int) -> tuple[Any, Any]:
+    """Choose by one gather out of all parts behind one another."""
+    starts = np.cumsum([0, *(len(part.values) for part in parts)])
+    rows = np.arange(count, dtype=np.int32)
+
+    def places(index: int) -> Any:
+        start = np.int32(starts[index])
+        return start if len(parts[index].values) == 1 else rows + start
+
+    indices = places(len(parts) - 1)
+    for index in range(len(choices) - 1, -1, -1):
+        indices = np.where(choices[index], places(index), indices)
+    values = pa.concat_arrays([part.values for part in parts]).take(pa.array(indices))
+    valid = None if not values.null_count else np.asarray(values.is_valid())
+    return values, valid
+
+
+def _case() -> Function:
+    def resolve(args: Sequence[Type]) -> Type:
+        conditions, values = args[:-1:2], [*args[1::2], args[-1]] if args else []
+        if len(args) < 3 or len(args) % 2 == 0 or any(kind != BOOLEAN for kind in conditions):
+            raise mismatch("CASE", args)
+        return _common("CASE", values, args)
+
+    def operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
+        last = len(args) - 1
+        return [kind if index % 2 == 0 and index != last else result for index, kind in enumerate(args)]
+
+    def row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
+        del signature
+        branches = list(zip(args[:-1:2], args[1::2], strict=True))
+        otherwise = args[-1]
+
+        def evaluate(row: Row, rowtime: int) -> object:
+            for condition, value in branches:
+                if condition(row, rowtime):
+                    return value(row, rowtime)
+            return otherwise(row, rowtime)
+
+        return evaluate
+
+    def columnar(signature: Signature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
+        branches = list(zip(args[:-1:2], args[1::2], strict=True))
+        otherwise = args[-1]
+        result = signature.result
+
+        def evaluate(tray: Tray, active: Mask | None) -> Part:
+            errors: Errors | None = None
+            choices, parts = [], []
+            pending = active
+            for condition, value in branches:
+                flags, valid, failed = condition(tray, pending)
+                errors = first_errors(errors, failed)
+                holds = flags if valid is None else flags & valid
+                if len(holds) != len(tray):
+                    holds = expanded(holds, len(tray))
+                part = value(tray, both(pending, holds))
+                errors = first_errors(errors, part.errors)
+                choices.append(holds)
+                parts.append(part)
+                pending = both(pending, ~holds)
+            part = otherwise(tray, pending)
+            parts.append(part)
+            values, valid = choose(choices, parts, result, len(tray))
+            return Part(values, valid, first_errors(errors, part.errors))
+
+        return evaluate
+
+    return Function("CASE", resolve, columnar, row, operands)
+
+
+def _coalesce() -> Function:
+    def resolve(args: Sequence[Type]) -> Type:
+        if not args:
+            raise mismatch("COALESCE", args)
+        return _common("COALESCE", args, args)
+
+    def operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
+        return [result] * len(args)
+
+    def row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
+        del signature
+
+        def evaluate(row: Row, rowtime: int) -> object:
+            for arg in args:
+                value = arg(row, rowtime)
+                if value is not None:
+                    return value
+            return None
+
+        return evaluate
+
+    def columnar(signature: Signature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
+        result = signature.result
+
+        def evaluate(tray: Tray, active: Mask | None) -> Part:
+            part = args[0](tray, active)
+            choices, parts = [], [part]
+            errors, pending = part.errors, active
+            for arg in args[1:]:
+                if part.valid is None:
+                    break
+                choices.append(part.valid)
+                pending = both(pending, ~part.valid)
+                part = arg(tray, pending)
+                parts.append(part)
+                errors = first_errors(errors, part.errors)
+            if not choices:
+                return part
+            values, valid = choose(choices, parts, result, len(tray))
+            return Part(values, valid, errors)
+
+        return evaluate
+
+    return Function("COALESCE", resolve, columnar, row, operands)
+
+
+CONDITIONALS: Sequence[Function] = (_case(), _coalesce())

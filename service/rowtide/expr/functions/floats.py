@@ -1,0 +1,143 @@
+"""+ - * / % NEGATE ABS of REAL or DOUBLE: the arguments have the type of the result.
+
+A result is infinite or NaN only if an argument was: what would become infinite
+is OVERFLOW. REAL is computed as DOUBLE and rounded once, which for these
+operations gives the bits of single-precision arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rowtide.expr.evaluation import ColumnKernel, RowKernel
+from rowtide.expr.functions import exact
+from rowtide.expr.functions.function import Signature
+from rowtide.expr.functions.rejections import division_by_zero, overflow
+from rowtide.rows.column import Mask
+from rowtide.rows.types import Kind, Type
+
+_SINGLE = struct.Struct("f")
+
+
+def single(value: float) -> float:
+    """Round to the nearest REAL.
+
+    Raises:
+      OverflowError: ``value`` is finite and too large.
+    """
+    rounded: float = _SINGLE.unpack(_SINGLE.pack(value))[0]
+    return rounded
+
+
+def finite(name: str, kind: Type, operation: Callable[..., float]) -> RowKernel:
+    """Make the row function of a float operation that is infinite or NaN only if an argument is."""
+    is_single = kind.kind is Kind.REAL
+
+    def compute(*args: float) -> float:
+        try:
+            result = operation(*args)
+            if is_single:
+                result = single(result)
+        except OverflowError:
+            raise overflow(name, args, kind) from None
+        if result - result != 0.0 and all(map(math.isfinite, args)):
+            raise overflow(name, args, kind)
+        return result
+
+    return compute
+
+
+def doubtful(result: Any, *args: Any) -> Mask | None:
+    """Give the rows in which finite arguments gave something infinite or NaN."""
+    fine: Mask = np.isfinite(result)
+    if fine.all():
+        return None
+    rows = ~fine
+    for arg in args:
+        rows = rows & np.isfinite(arg)
+    return rows
+
+
+def _remainder(first: float, second: float) -> float:
+    return math.nan if math.isinf(first) else math.fmod(first, second)
+
+
+_ROW: dict[str, Callable[..., float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "%": _remainder,
+    "NEGATE": operator.neg,
+    "ABS": operator.abs,
+}
+_COLUMNS: dict[str, Any] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "%": np.fmod,
+    "NEGATE": np.negative,
+    "ABS": np.absolute,
+}
+
+
+def row(signature: Signature) -> RowKernel:
+    """Give the row function."""
+    name = signature.name
+    kernel = finite(name, signature.result, _ROW[name])
+    if name not in "/%":
+        return kernel
+
+    def divide(first: float, second: float) -> object:
+        if second == 0:
+            raise division_by_zero(name, (first, second))
+        return kernel(first, second)
+
+    return divide
+
+
+def columns(signature: Signature) -> ColumnKernel:
+    """Give the column function."""
+    ufunc = _COLUMNS[signature.name]
+    if signature.name in "/%":
+
+        def divide(first: Any, second: Any) -> tuple[Any, Mask | None]:
+            second, zeros = exact.without_zeros(second)
+            values = ufunc(first, second)
+            return values, exact.either(zeros, doubtful(values, first, second))
+
+        return divide
+
+    def compute(*args: Any) -> tuple[Any, Mask | None]:
+        values = ufunc(*args)
+        return values, doubtful(values, *args)
+
+    return compute
+
+
+def nearest_whole(value: float) -> int:
+    """Round half away from zero.
+
+    Raises:
+      OverflowError: ``value`` is infinite or NaN.
+    """
+    if value - value != 0.0:
+        raise OverflowError
+    whole = math.trunc(value)
+    # Exact: a double with a fractional part is less than 2**53.
+    if abs(value - whole) >= 0.5:
+        whole += 1 if value > 0 else -1
+    return whole
+
+
+def nearest_wholes(values: Any) -> Any:
+    """Give ``nearest_whole`` for a column, as floats; infinite and NaN stay."""
+    whole = np.trunc(values)
+    return whole + np.where(np.abs(values - whole) >= 0.5, np.copysign(1.0, values), 0.0)

@@ -1,0 +1,93 @@
+"""What a scalar function is.
+
+It is declared once and says four things: which type it has for given argument
+types, which types its arguments are brought to first, how it computes columns
+and how it computes one row. Most are ``strict``: NULL where an argument is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rowtide.errors import StatementError
+from rowtide.expr.evaluation import (
+    ColumnEvaluator,
+    ColumnKernel,
+    RowEvaluator,
+    RowKernel,
+    strict_columns,
+    strict_row,
+)
+from rowtide.rows.types import Type
+
+
+class TypeMismatch(StatementError):
+    """A function does not take these types; ``place`` is for the catcher to add."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One use of a function: types of the arguments as its kernels get them, and of the result.
+
+    ``constants`` has the value, in row form, of each argument whose part is one literal that is not
+    NULL; None for the others. At least one argument is not constant.
+    """
+
+    name: str
+    args: tuple[Type, ...]
+    result: Type
+    constants: tuple[object, ...]
+
+
+Resolve = Callable[[Sequence[Type]], Type]
+"""Gives the type of the result; raises TypeMismatch."""
+Operands = Callable[[Sequence[Type], Type], Sequence[Type]]
+"""Gives the types that arguments of these types are cast to before the function gets them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A scalar function or operator."""
+
+    name: str
+    resolve: Resolve
+    columnar: Callable[[Signature, Sequence[ColumnEvaluator]], ColumnEvaluator]
+    row: Callable[[Signature, Sequence[RowEvaluator]], RowEvaluator]
+    operands: Operands
+
+
+def as_given(args: Sequence[Type], result: Type) -> Sequence[Type]:
+    """Leave the arguments as they are."""
+    del result
+    return args
+
+
+def to_result(args: Sequence[Type], result: Type) -> Sequence[Type]:
+    """Bring all arguments to the type of the result."""
+    return [result] * len(args)
+
+
+def strict(
+    name: str,
+    resolve: Resolve,
+    row: Callable[[Signature], RowKernel],
+    columnar: Callable[[Signature], ColumnKernel | None],
+    operands: Operands = as_given,
+) -> Function:
+    """Declare a function that is NULL where an argument is NULL; ``columnar`` may know no kernel."""
+
+    def columns(signature: Signature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
+        return strict_columns(signature.args, signature.result, row(signature), columnar(signature), args)
+
+    def one_row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
+        return strict_row(row(signature), args)
+
+    return Function(name, resolve, columns, one_row, operands)
+
+
+def mismatch(name: str, args: Sequence[Type], *, hint: str | None = None) -> TypeMismatch:
+    """Make the error that ``name`` does not take ``args``."""
+    sort = "function" if name.isidentifier() else "operator"
+    given = ", ".join(str(arg) for arg in args)
+    return TypeMismatch(f'{sort} "{name}" does not take ({given})', hint=hint)

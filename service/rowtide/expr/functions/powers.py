@@ -1,0 +1,86 @@
+"""SQRT, EXP, LN, LOG10 and POWER: of numbers of any type, always DOUBLE.
+
+Their last bits depend on who computes them, so rows and columns call the same
+NumPy functions, on arrays that lie in one piece. Where a function has no value
+the row is rejected with FUNCTION, where it leaves the range of DOUBLE with
+OVERFLOW.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rowtide.expr.evaluation import ColumnKernel, RowKernel
+from rowtide.expr.functions import exact, floats
+from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.rejections import overflow, undefined
+from rowtide.rows.column import Mask
+from rowtide.rows.types import DOUBLE, Type
+
+Domain = Callable[..., Any]
+"""Gives the rows in which a function has no value."""
+
+
+def _operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
+    return [result] * len(args)
+
+
+def _function(name: str, ufunc: Any, count: int, outside: Domain, why: str) -> Function:
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) != count or not all(arg.is_numeric for arg in args):
+            raise mismatch(name, args)
+        return DOUBLE
+
+    def compute(*args: Any) -> tuple[Any, Mask, Mask | None]:
+        # One piece of memory: NumPy may take another way through anything else.
+        given = [np.ascontiguousarray(each) for each in np.broadcast_arrays(*args)]
+        values = ufunc(*given)
+        return values, outside(*given), floats.doubtful(values, *given)
+
+    def row(signature: Signature) -> RowKernel:
+        kind = signature.result
+
+        def one(*args: float) -> float:
+            with np.errstate(all="ignore"):
+                values, undefined_rows, infinite = compute(*(np.array([arg]) for arg in args))
+            if undefined_rows[0]:
+                raise undefined(name, args, why)
+            if infinite is not None and infinite[0]:
+                raise overflow(name, args, kind)
+            return float(values[0])
+
+        return one
+
+    def columnar(signature: Signature) -> ColumnKernel:
+        del signature
+
+        def all_rows(*args: Any) -> tuple[Any, Mask | None]:
+            values, undefined_rows, infinite = compute(*args)
+            return values, exact.either(undefined_rows, infinite)
+
+        return all_rows
+
+    return strict(name, resolve, row, columnar, _operands)
+
+
+def _no_power(base: Any, exponent: Any) -> Any:
+    fractional = np.isfinite(exponent) & (exponent != np.trunc(exponent))
+    return ((base == 0) & (exponent < 0)) | (np.isfinite(base) & (base < 0) & fractional)
+
+
+POWERS: Sequence[Function] = (
+    _function("SQRT", np.sqrt, 1, lambda value: value < 0, "the number is negative"),
+    _function("EXP", np.exp, 1, lambda value: np.zeros(len(value), dtype=np.bool_), ""),
+    _function("LN", np.log, 1, lambda value: value <= 0, "the number is not above zero"),
+    _function("LOG10", np.log10, 1, lambda value: value <= 0, "the number is not above zero"),
+    _function(
+        "POWER",
+        np.power,
+        2,
+        _no_power,
+        "zero has no negative powers, a negative number only whole ones",
+    ),
+)

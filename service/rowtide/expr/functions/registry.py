@@ -1,0 +1,87 @@
+"""All scalar functions by name; each is declared once, in the module of its idea."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from rowtide.errors import StatementError
+from rowtide.expr.functions.arithmetic import ARITHMETIC
+from rowtide.expr.functions.cast import CASTS
+from rowtide.expr.functions.comparison import COMPARISONS
+from rowtide.expr.functions.conditional import CONDITIONALS
+from rowtide.expr.functions.function import Function
+from rowtide.expr.functions.logic import LOGIC
+from rowtide.expr.functions.powers import POWERS
+from rowtide.expr.functions.rounding import ROUNDING
+from rowtide.expr.functions.text import TEXT
+from rowtide.expr.functions.times import TIMES
+from rowtide.rows.types import Type
+
+_DECLARED = {
+    function.name: function
+    for function in (
+        *ARITHMETIC,
+        *COMPARISONS,
+        *LOGIC,
+        *CONDITIONALS,
+        *CASTS,
+        *TEXT,
+        *TIMES,
+        *ROUNDING,
+        *POWERS,
+    )
+}
+_OTHER_NAMES = {
+    "MOD": "%",
+    "CEILING": "CEIL",
+    "POW": "POWER",
+    "CHARACTER_LENGTH": "CHAR_LENGTH",
+    "SUBSTR": "SUBSTRING",
+    "TRIM_LEADING": "LTRIM",
+    "TRIM_TRAILING": "RTRIM",
+}
+
+FUNCTIONS: Mapping[str, Function] = _DECLARED | {
+    other: _DECLARED[name] for other, name in _OTHER_NAMES.items()
+}
+"""Every function under its names, upper case. Operators have their SQL spelling; the sign is NEGATE."""
+
+
+class UnknownFunction(StatementError):
+    """There is no function of this name."""
+
+    def __init__(self, name: str) -> None:
+        near = suggestion(name)
+        super().__init__(
+            f'function "{name}" does not exist', hint=None if near is None else f'Did you mean "{near}"?'
+        )
+
+
+def find(name: str) -> Function:
+    """Give the function called ``name``, in upper case.
+
+    Raises:
+      UnknownFunction: there is none; its hint names the nearest one.
+    """
+    function = FUNCTIONS.get(name)
+    if function is None:
+        raise UnknownFunction(name)
+    return function
+
+
+def suggestion(name: str) -> str | None:
+    """Give the function name nearest to ``name``, if one is near."""
+    callable_names = [known for known in FUNCTIONS if known.isidentifier()]
+    near = difflib.get_close_matches(name.upper(), callable_names, n=1)
+    return near[0] if near else None
+
+
+def resolve(name: str, arg_types: Sequence[Type]) -> Type:
+    """Give the type of function ``name`` for arguments of these types; of CAST for (source, target).
+
+    Raises:
+      UnknownFunction: there is no such function.
+      TypeMismatch: it does not take these types.
+    """
+    return find(name).resolve(arg_types)

@@ -1,0 +1,178 @@
+"""FLOOR, CEIL, ROUND, TRUNCATE and SIGN of numbers.
+
+FLOOR and CEIL give whole numbers: DECIMAL(p - s + 1, 0) of a DECIMAL(p, s).
+ROUND goes half away from zero and may need one more digit, so it gives
+DECIMAL(p + 1, s); TRUNCATE goes towards zero. Both take the number of digits
+behind the point that stay, negative for tens and hundreds. A float is rounded
+at the power of ten nearest to what is asked for, as far as a double can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rowtide.expr.evaluation import ColumnKernel, RowKernel
+from rowtide.expr.functions import exact, floats
+from rowtide.expr.functions.decimals import units
+from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.rejections import overflow
+from rowtide.expr.functions.type_rules import digits
+from rowtide.rows.column import Mask, scaled
+from rowtide.rows.types import INTEGER, MAX_DECIMAL_PRECISION, Kind, Type, decimal
+
+_MOST_DIGITS = 2 * MAX_DECIMAL_PRECISION
+"""Rounding at more digits than this, either way, changes nothing or leaves nothing."""
+_WHOLE_DOUBLES = 2.0**52
+"""Doubles from here on have no fractional part."""
+_MAX_DOUBLE_EXPONENT = 308
+
+Divide = Callable[[Any, Any], Any]
+
+
+def _floor(dividend: Any, divisor: Any) -> Any:
+    return dividend // divisor
+
+
+def _ceil(dividend: Any, divisor: Any) -> Any:
+    return -(-dividend // divisor)
+
+
+_ROW: dict[str, Divide] = {
+    "FLOOR": _floor,
+    "CEIL": _ceil,
+    "ROUND": exact.divided_half_away,
+    "TRUNCATE": exact.divided_truncating,
+}
+_COLUMNS: dict[str, Divide] = {
+    "FLOOR": _floor,
+    "CEIL": _ceil,
+    "ROUND": exact.rounded,
+    "TRUNCATE": exact.truncated,
+}
+_FLOATS: dict[str, Any] = {
+    "FLOOR": np.floor,
+    "CEIL": np.ceil,
+    "ROUND": floats.nearest_wholes,
+    "TRUNCATE": np.trunc,
+}
+
+
+def _rounding(name: str, *, takes_digits: bool) -> Function:
+    def resolve(args: Sequence[Type]) -> Type:
+        counts = (1, 2) if takes_digits else (1,)
+        fits = len(args) in counts and args[0].is_numeric and all(arg.is_integer for arg in args[1:])
+        if not fits:
+            raise mismatch(name, args)
+        kind = args[0]
+        if kind.kind is not Kind.DECIMAL:
+            return kind
+        precision, scale = digits(kind)
+        if name == "ROUND":
+            return decimal(min(precision + 1, MAX_DECIMAL_PRECISION), scale)
+        if takes_digits or not scale:
+            return kind
+        return decimal(precision - scale + 1)
+
+    return strict(name, resolve, _row, _columns)
+
+
+def _row(signature: Signature) -> RowKernel:
+    name, source, kind = signature.name, signature.args[0], signature.result
+    if kind.is_float:
+        return _float_row(signature)
+    low, high = exact.exact_range(kind)
+    divide, scale = _ROW[name], digits(source)[1]
+    is_decimal = kind.kind is Kind.DECIMAL
+    to_whole = name in ("FLOOR", "CEIL")
+
+    def compute(value: Any, kept: int = 0) -> object:
+        dropped = scale - max(-_MOST_DIGITS, min(kept, scale))
+        unit = 10**dropped
+        result = divide(units(value, scale), unit)
+        if not to_whole:
+            result *= unit
+        if not low <= result <= high:
+            raise overflow(name, (value, kept) if kept else (value,), kind)
+        return scaled(result, kind.scale) if is_decimal else result
+
+    return compute
+
+
+def _columns(signature: Signature) -> ColumnKernel | None:
+    name, source, kind = signature.name, signature.args[0], signature.result
+    kept = signature.constants[1] if len(signature.args) == 2 else 0
+    if not isinstance(kept, int):
+        return None
+    if kind.is_float:
+        return lambda values, *rest: (_round_floats(name, values, kept), None)
+    scale, to_whole = digits(source)[1], name in ("FLOOR", "CEIL")
+    dropped = scale - max(-_MOST_DIGITS, min(kept, scale))
+    divide, unit = _COLUMNS[name], 10**dropped
+
+    def compute(values: Any, *rest: Any) -> tuple[Any, Mask | None]:
+        del rest
+        values = exact.whole(values)
+        if not dropped:
+            return exact.settled(values, kind)
+        if dropped > exact.INT64_DIGITS:
+            values = values.astype(object)
+        result = divide(values, np.array([unit], dtype=values.dtype))
+        if not to_whole:
+            result = exact.multiply(result, np.array([unit], dtype=object))
+        return exact.settled(result, kind)
+
+    return compute
+
+
+def _float_row(signature: Signature) -> RowKernel:
+    name, dtype = signature.name, signature.result.dtype
+
+    def compute(value: float, kept: int = 0) -> float:
+        with np.errstate(all="ignore"):
+            result: float = _round_floats(name, np.array([value], dtype=dtype), kept)[0].item()
+        return result
+
+    return compute
+
+
+def _round_floats(name: str, values: Any, kept: int) -> Any:
+    """Round a column of floats; what has no such digits stays as it is."""
+    round_whole = _FLOATS[name]
+    if kept == 0:
+        return round_whole(values)
+    if abs(kept) > _MAX_DOUBLE_EXPONENT:
+        return values if kept > 0 else values * 0
+    power = float(10 ** abs(kept))
+    wide = values.astype(np.float64)
+    moved = wide * power if kept > 0 else wide / power
+    whole = round_whole(moved)
+    back = whole / power if kept > 0 else whole * power
+    # Where the product has no fractional part or is infinite, there was nothing to round.
+    return np.where(np.abs(moved) < _WHOLE_DOUBLES, back, wide).astype(values.dtype, copy=False)
+
+
+def _sign() -> Function:
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) != 1 or not args[0].is_numeric:
+            raise mismatch("SIGN", args)
+        return INTEGER
+
+    def row(value: Any) -> int:
+        return int(value > 0) - int(value < 0)
+
+    def columns(values: Any) -> tuple[Any, Mask | None]:
+        return (values > 0).astype(np.int32) - (values < 0).astype(np.int32), None
+
+    return strict("SIGN", resolve, lambda signature: row, lambda signature: columns)
+
+
+ROUNDING: Sequence[Function] = (
+    _rounding("FLOOR", takes_digits=False),
+    _rounding("CEIL", takes_digits=False),
+    _rounding("ROUND", takes_digits=True),
+    _rounding("TRUNCATE", takes_digits=True),
+    _sign(),
+)
