@@ -102,7 +102,7 @@ def test_the_pipeline_and_its_settings_reach_the_pod_unchanged(helm: str) -> Non
     (config_map,) = of_kind(rendered(helm, values), "ConfigMap")
     assert config_map["data"]["pipeline.sql"] == written["pipeline"]["sql"]
     assert config_map["data"]["config.toml"] == written["config"]
-    assert tomllib.loads(config_map["data"]["config.toml"]) == {"commit": {"rows": 10000}}
+    assert tomllib.loads(config_map["data"]["config.toml"]) == {"commit": {"max_rows": 10000}}
 
 
 def test_the_sample_pipeline_can_be_given_as_a_file(helm: str) -> None:
@@ -123,7 +123,7 @@ def test_secrets_are_taken_by_reference(helm: str) -> None:
     (pod,) = pod_specs(rendered(helm, VALUES / "good/everything.yaml"))
     (container,) = pod["containers"]
     variables = {variable["name"]: variable for variable in container["env"]}
-    assert variables["ROWTIDE_SERVER_WAREHOUSE_PASSWORD"]["valueFrom"] == {
+    assert variables["ROWTIDE_SERVERS__WAREHOUSE__PASSWORD"]["valueFrom"] == {
         "secretKeyRef": {"name": "warehouse", "key": "password"}
     }
     assert {

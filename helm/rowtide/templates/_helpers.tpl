@@ -65,9 +65,9 @@ capabilities:
 
 {{- /* Shared by the service and the backfill, so that both are the same pipeline on the same servers. */ -}}
 {{- define "rowtide.environment" -}}
-- name: ROWTIDE_PIPELINE_NAME
+- name: ROWTIDE_PIPELINE__NAME
   value: {{ default .Release.Name .Values.pipeline.name | quote }}
-- name: ROWTIDE_SERVICE_LISTEN
+- name: ROWTIDE_SERVICE__LISTEN
   value: 0.0.0.0:8080
 {{- range .Values.env }}
 - name: {{ .name }}
