@@ -81,8 +81,9 @@ class JsonDecoder:
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode messages; see ``codec.contract.Decoder``."""
-        messages = self._structs(values)
-        alone = np.fromiter((message is None for message in messages), np.bool_, len(messages))
+        messages, failed = self._structs(values)
+        alone = np.zeros(len(messages), dtype=np.bool_)
+        alone[failed] = True
         columns = self._columns(values, messages, alone)
         if not alone.any():
             return Decoded(columns, np.arange(len(values), dtype=np.int64), ())
@@ -98,16 +99,18 @@ class JsonDecoder:
         )
         return Decoded(merged, accepted[order], faults)
 
-    def _structs(self, values: Sequence[bytes | None]) -> list[Any]:
-        """Decode each message into a struct; None where that did not go."""
+    def _structs(self, values: Sequence[bytes | None]) -> tuple[list[Any], list[int]]:
+        """Decode each message into a struct; None where that did not go, and where that was."""
         messages: list[Any] = []
+        failed: list[int] = []
         # The iterator goes on behind the message that raised, and what extend() has taken stays.
         decoded: Iterator[Any] = map(self._decode_struct, values)  # type: ignore[arg-type]
         while True:
             try:
                 messages.extend(decoded)
-                return messages
+                return messages, failed
             except (*_NOT_JSON, TypeError):
+                failed.append(len(messages))
                 messages.append(None)
 
     def _columns(

@@ -117,7 +117,7 @@ def deliver(stream: ForeignStream, decoder: Decoder, origin: int, messages: Mess
         messages.offsets[accepted],
     )
     bounds = {index: mark for index, mark in marks.items() if isinstance(mark, ExplicitBound)}
-    raw_bytes = sum(len(value) for value in messages.values if value is not None)
+    raw_bytes = sum(map(len, filter(None, messages.values)))
     parts = _in_log_order(tray, accepted, bounds)
     return Delivery(relation, messages.partition, parts, tuple(faults), messages, raw_bytes)
 
