@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from rowtide.checkpoint.ledger import ErrorRow, Place
 from rowtide.flow.flow import in_input_order
 from rowtide.operators.contract import Fault
+from rowtide.rows.rowop import Row
 from rowtide_connectors.api import Messages
 
 
@@ -76,9 +78,15 @@ def error_rows(
                 rowtime=fault.rowtime,
                 bound=fault.bound,
                 raw=None if place is None else _raw(place, fault.counter, recent, fetched),
+                row=None if fault.row is None else _as_json(fault.row),
             )
         )
     return rows
+
+
+def _as_json(row: Row) -> str:
+    """Give a row in row form as a JSON array; what JSON has no form for as text, binary in base64."""
+    return msgspec.json.encode(row).decode()
 
 
 def _message_place(place: Place | None, topics: Mapping[str, str]) -> Place | None:

@@ -132,6 +132,7 @@ class Intake:
     clock: Clock
     looked_up: Callable[[Mapping[Place, int]], None]
     """Told the ends of the partitions, now and then."""
+    poll_messages: int = POLL_MESSAGES
     _look_again: float = float("-inf")
     _reader: Reader | None = None
     _paused: frozenset[int] = field(default_factory=frozenset)
@@ -156,7 +157,7 @@ class Intake:
                 self._reader.resume(sorted(self._paused - paused))
                 self._paused = paused
             self._look_up()
-            polled = self._reader.poll(POLL_MESSAGES, timeout_s)
+            polled = self._reader.poll(self.poll_messages, timeout_s)
         except BaseException:
             self.close()
             raise

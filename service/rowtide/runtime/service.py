@@ -29,7 +29,7 @@ from rowtide.runtime.commit import Committer
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.digest import differences, dumped, plan_digests
 from rowtide.runtime.inbox import DirectInbox, Inbox, ThreadedInbox
-from rowtide.runtime.intake import Channel, Intake
+from rowtide.runtime.intake import POLL_MESSAGES, Channel, Intake
 from rowtide.runtime.live import Live, Observer, Pace, Unobserved
 from rowtide.runtime.output import target_table
 from rowtide.runtime.recovery import begin_of_replay, check_ranges, replay, usable
@@ -68,6 +68,7 @@ class Equipment:
     crash_points: CrashPoints = field(default_factory=NoCrash)
     observer: Observer = field(default_factory=Unobserved)
     max_held_rows: int = MAX_HELD_ROWS
+    poll_messages: int = POLL_MESSAGES
 
 
 class Service:
@@ -250,7 +251,14 @@ class Service:
             own = {partition: offset for (name, partition), offset in positions.items() if name == relation}
             if own:
                 retry = self._retry(f'broker of "{relation}"', beats=not equipment.threads)
-                intake = Intake(each, own, equipment.crash_points, equipment.clock, self._note_ends)
+                intake = Intake(
+                    each,
+                    own,
+                    equipment.crash_points,
+                    equipment.clock,
+                    self._note_ends,
+                    equipment.poll_messages,
+                )
                 intakes.append((intake, retry))
         if equipment.threads:
             return ThreadedInbox(intakes)
