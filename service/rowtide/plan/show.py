@@ -11,7 +11,8 @@ _PRECEDENCE = {
     "OR": 1,
     "AND": 2,
     "NOT": 3,
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "LIKE", "IS NULL"), 4),
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "LIKE"), 4),
+    **dict.fromkeys(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"), 4),
     **dict.fromkeys(("+", "-", "||"), 5),
     **dict.fromkeys(("*", "/", "%"), 6),
 }
@@ -62,7 +63,9 @@ def _call(call: Call, row_type: RowType) -> tuple[str, int]:
     match call.function, texts:
         case "CAST", (operand,):
             return f"CAST({operand} AS {call.type})", _ATOM
-        case ("FLOOR_TO" | "CEIL_TO") as name, (operand, _):
+        case ("FLOOR_TO" | "CEIL_TO") as name, _:
+            # An operand that ends with an interval would take the TO for its own.
+            operand = _tight(call.args[0], row_type, _ATOM)
             return f"{name[:-3]}({operand} TO {_text_of(call.args[1])})", _ATOM
         case "STEP", (operand, length):
             return f"STEP({operand} BY {length})", _ATOM
@@ -76,8 +79,10 @@ def _call(call: Call, row_type: RowType) -> tuple[str, int]:
             return f"CASE{branches} ELSE {texts[-1]} END", _ATOM
         case "NOT", _:
             return f"NOT {_tight(call.args[0], row_type, 4)}", 3
-        case "IS NULL", _:
-            return f"{_tight(call.args[0], row_type, 5)} IS NULL", 4
+        case "NEGATE", _:
+            return f"-{_tight(call.args[0], row_type, _ATOM)}", 6
+        case name, (_,) if name.startswith("IS "):
+            return f"{_tight(call.args[0], row_type, 5)} {name}", 4
     level = _PRECEDENCE.get(call.function)
     if level is None or len(texts) < 2:
         return f"{call.function}({', '.join(texts)})", _ATOM

@@ -1,4 +1,4 @@
-"""Where a field comes from: which field of a target ROWTIME or a group's period feeds (sql-decisions 28)."""
+"""Where a field comes from: through the nodes of a plan, down to ROWTIME, a period or a table's key."""
 
 from __future__ import annotations
 
@@ -17,8 +17,34 @@ from rowtide.plan.nodes import (
 
 
 def rowtime_field(node: Node) -> int | None:
-    """Give the first field of ``node`` that always holds its row's ROWTIME or its group's period."""
+    """Give the first field of ``node`` that always holds its row's ROWTIME or its group's period.
+
+    ``replay --from --to`` compares by it (sql-decisions 28).
+    """
     return next((index for index in range(len(node.row_type)) if _is_fed(node, index)), None)
+
+
+def key_fields(node: Node) -> tuple[int, ...] | None:
+    """Give the fields of a changelog that hold the primary key of its table; None if it lost them."""
+    match node:
+        case KeyedTable(key=key):
+            return key or None
+        case Filter(input=below) | Sort(input=below):
+            return key_fields(below)
+        case Project(input=below, expressions=expressions):
+            key = key_fields(below) or ()
+            held = [
+                next((at for at, each in enumerate(expressions) if _is_field(each, index)), None)
+                for index in key
+            ]
+            found = tuple(at for at in held if at is not None)
+            return found if key and len(found) == len(key) else None
+        case _:
+            return None
+
+
+def _is_field(expr: Expr, index: int) -> bool:
+    return isinstance(expr, FieldRef) and expr.index == index
 
 
 def _is_fed(node: Node, index: int) -> bool:

@@ -3,7 +3,7 @@
 sqlglot cuts the text. The grammar (``expression_grammar``, ``query_grammar``,
 ``statement_grammar``) is our own and strict: sqlglot's own reads over a comma
 too many, a missing AND of BETWEEN or a missing parenthesis, and gives most
-nodes no place (docs/decisions/0001).
+nodes no place (docs/decisions/0002).
 
 Invariants, checked by tests/unit/sql/test_dialect.py:
 

@@ -285,7 +285,11 @@ class ExpressionGrammar:
             cursor.accept_symbol("+")
         text = cursor.string("the length of the interval in single quotes")
         unit = self._interval_unit()
-        to = self._interval_unit() if cursor.accept("TO") else None
+        to = None
+        # An interval goes from large to small: in FLOOR(x + INTERVAL '1' HOUR TO DAY) the TO is FLOOR's.
+        if cursor.is_word("TO") and literals.is_range(unit, cursor.ahead(1).text):
+            cursor.expect("TO")
+            to = self._interval_unit()
         try:
             value = sign * literals.interval(text, unit, to)
         except ValueError as error:
@@ -460,7 +464,7 @@ class ExpressionGrammar:
                 cursor.advance()
                 unit = self._interval_unit()
                 to = self._interval_unit() if cursor.accept("TO") else unit
-                if (unit in literals.MS) != (to in literals.MS):
+                if unit != to and not literals.is_range(unit, to):
                     raise cursor.fail(f"there are no intervals of {unit} TO {to}", token=token)
                 return INTERVAL_DAY if unit in literals.MS else INTERVAL_MONTH
         if cursor.is_name():

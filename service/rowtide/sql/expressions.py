@@ -1,7 +1,7 @@
 """Expressions: syntax -> the typed tree of ``rowtide.expr``.
 
-What the tree has no function for is written with what it has: BETWEEN as two
-comparisons, IN as several, CASE x WHEN as CASE WHEN, NULLIF as CASE.
+BETWEEN is written as two comparisons, IN as several, CASE x WHEN as CASE WHEN.
+Constant parts are computed once, here.
 
 An untyped NULL takes the type of what stands beside it; where nothing says
 which, it is refused.
@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from rowtide.errors import Place, RejectedRowError, StatementError
-from rowtide.expr.functions import FUNCTIONS, common_type, resolve
-from rowtide.expr.rowwise import compile_row
+from rowtide.errors import Place, StatementError
+from rowtide.expr.constant import fold
+from rowtide.expr.functions import cast_allowed, common_type, resolve
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.types import (
     BIGINT,
@@ -30,7 +30,6 @@ from rowtide.rows.types import (
 )
 from rowtide.sql.aggregates import AGGREGATES, LATER, ONLY_OVER, AggregateList, result_type
 from rowtide.sql.scope import Scope
-from rowtide.sql.suggestions import did_you_mean
 from rowtide.sql.syntax import (
     Between,
     Binary,
@@ -86,7 +85,7 @@ class ExpressionPlanner:
     def plan_as(self, syntax: Expression, wanted: Type) -> Expr:
         """Give the typed tree of ``syntax``; an untyped NULL is one of type ``wanted``."""
         typed = self._plan(syntax)
-        return Literal(None, wanted) if typed == UNTYPED_NULL else typed
+        return Literal(None, wanted) if typed == UNTYPED_NULL else fold(typed)
 
     def condition(self, syntax: Expression) -> Expr:
         """Give the typed tree of a condition.
@@ -96,7 +95,7 @@ class ExpressionPlanner:
         """
         typed = self.plan_as(syntax, BOOLEAN)
         if typed.type.kind is not Kind.BOOLEAN:
-            raise StatementError(f"a condition is BOOLEAN, this is {typed.type}", place=syntax.place)
+            raise _no_condition(typed, syntax.place)
         return typed
 
     # ---------------------------------------------------------------- nodes
@@ -123,8 +122,8 @@ class ExpressionPlanner:
                 return self._call(operator, [self._plan(left), self._plan(right)], place)
             case IsTest():
                 return self._is_test(syntax)
-            case IsDistinct(left=left, right=right, negated=negated, place=place):
-                return self._is_distinct(self._plan(left), self._plan(right), negated, place)
+            case IsDistinct():
+                return self._is_distinct(syntax)
             case Between():
                 return self._between(syntax)
             case InList():
@@ -151,16 +150,11 @@ class ExpressionPlanner:
         operand = self._plan(syntax.operand)
         if syntax.operator == "NOT":
             return self._call("NOT", [operand], syntax.place)
-        if operand == UNTYPED_NULL or not (operand.type.is_numeric or operand.type.kind in _SIGNED):
-            raise StatementError(f"there is no {syntax.operator} of {_shown(operand)}", place=syntax.place)
-        if syntax.operator == "+":
-            return operand
-        if isinstance(operand, Literal) and isinstance(operand.value, int | float | Decimal):
-            return Literal(-operand.value, operand.type)
-        return self._call("-", [Literal(_zero(operand.type), operand.type), operand], syntax.place)
+        negated = self._call("NEGATE", [operand], syntax.place)
+        return negated if syntax.operator == "-" else operand
 
     def _connected(self, syntax: Binary) -> Expr:
-        """Plan a chain of ANDs or ORs: balanced, so that a long one is not a deep one."""
+        """Plan a chain of ANDs or ORs as one call, so that a long one is not a deep one."""
         operands: list[Expression] = []
         pending: list[Expression] = [syntax]
         while pending:
@@ -169,33 +163,18 @@ class ExpressionPlanner:
                 pending += [each.right, each.left]
             else:
                 operands.append(each)
-        return self._balanced(syntax.operator, [self.condition(each) for each in operands])
-
-    def _balanced(self, operator: str, conditions: Sequence[Expr]) -> Expr:
-        if len(conditions) == 1:
-            return conditions[0]
-        middle = len(conditions) // 2
-        left = self._balanced(operator, conditions[:middle])
-        return Call(operator, (left, self._balanced(operator, conditions[middle:])), BOOLEAN)
+        return Call(syntax.operator, tuple(self.condition(each) for each in operands), BOOLEAN)
 
     def _is_test(self, syntax: IsTest) -> Expr:
-        if syntax.test == "NULL":
-            operand = self.plan_as(syntax.operand, BOOLEAN)
-            return self._negate(Call("IS NULL", (operand,), BOOLEAN), syntax.negated)
-        operand = self.condition(syntax.operand)
-        if syntax.test == "UNKNOWN":
-            return self._negate(Call("IS NULL", (operand,), BOOLEAN), syntax.negated)
-        wanted = operand if syntax.test == "TRUE" else Call("NOT", (operand,), BOOLEAN)
-        known = Call("COALESCE", (wanted, Literal(False, BOOLEAN)), BOOLEAN)
-        return self._negate(known, syntax.negated)
+        operand = self.plan_as(syntax.operand, BOOLEAN)
+        if syntax.test != "NULL" and operand.type != BOOLEAN:
+            raise _no_condition(operand, syntax.operand.place)
+        test = "NULL" if syntax.test == "UNKNOWN" else syntax.test
+        return self._call(f"IS {'NOT ' if syntax.negated else ''}{test}", [operand], syntax.place)
 
-    def _is_distinct(self, left: Expr, right: Expr, negated: bool, place: Place) -> Expr:
-        """Plan ``CASE WHEN a IS NULL THEN b IS NOT NULL WHEN b IS NULL THEN TRUE ELSE a <> b END``."""
-        differ = self._call("<>", [left, right], place)
-        left, right = differ.args
-        missing = Call("IS NULL", (left,), BOOLEAN), Call("IS NULL", (right,), BOOLEAN)
-        branches = (missing[0], self._negate(missing[1], True), missing[1], Literal(True, BOOLEAN), differ)
-        return self._negate(Call("CASE", branches, BOOLEAN), negated)
+    def _is_distinct(self, syntax: IsDistinct) -> Expr:
+        operands = [self._plan(syntax.left), self._plan(syntax.right)]
+        return self._call(f"IS {'NOT ' if syntax.negated else ''}DISTINCT FROM", operands, syntax.place)
 
     def _between(self, syntax: Between) -> Expr:
         operand, low, high = (self._plan(each) for each in (syntax.operand, syntax.low, syntax.high))
@@ -206,7 +185,8 @@ class ExpressionPlanner:
     def _in_list(self, syntax: InList) -> Expr:
         operand = self._plan(syntax.operand)
         equals = [self._call("=", [operand, self._plan(item)], item.place) for item in syntax.items]
-        return self._negate(self._balanced("OR", equals), syntax.negated)
+        found = equals[0] if len(equals) == 1 else Call("OR", tuple(equals), BOOLEAN)
+        return self._negate(found, syntax.negated)
 
     def _like(self, syntax: Like) -> Expr:
         args = [self.plan_as(syntax.operand, VARCHAR), self.plan_as(syntax.pattern, VARCHAR)]
@@ -261,17 +241,6 @@ class ExpressionPlanner:
         if name == "COALESCE" and args:
             values = self._alike(args, [each.place for each in syntax.args], place)
             return Call("COALESCE", tuple(values), values[0].type)
-        if name == "NULLIF" and len(args) == 2:
-            equal = self._call("=", args, place)
-            null = Literal(None, args[0].type)
-            return Call("CASE", (equal, null, args[0]), args[0].type)
-        name = _SYNONYMS.get(name, name)
-        if name not in FUNCTIONS:
-            raise StatementError(
-                f'function "{name}" does not exist',
-                place=place,
-                hint=did_you_mean(name, [each for each in FUNCTIONS if each[:1].isalpha()]),
-            )
         return self._call(name, args, place)
 
     def _aggregate(self, syntax: FunctionCall) -> Expr:
@@ -331,18 +300,15 @@ def step_ms(planner: ExpressionPlanner, syntax: Stepped) -> Literal:
 def cast(operand: Expr, of: Type, place: Place) -> Expr:
     """Give CAST(operand AS of); of a constant that can be cast, the constant.
 
+    A field of text that any value of fits is the same field of the wider type: nothing is computed.
+
     Raises:
       StatementError: there is no such CAST.
     """
     _guarded(lambda: resolve("CAST", (operand.type, of)), place)
-    call = Call("CAST", (operand,), of)
-    if isinstance(operand, Literal):
-        try:
-            return Literal(compile_row(call)((), 0), of)
-        except RejectedRowError:
-            # Only a row that gets here is rejected: a CASE may never look at it.
-            return call
-    return call
+    if isinstance(operand, FieldRef) and _holds_all(of, operand.type):
+        return replace(operand, type=of)
+    return fold(Call("CAST", (operand,), of))
 
 
 def assign(operand: Expr, of: Type, what: str, place: Place) -> Expr:
@@ -370,7 +336,7 @@ def assign(operand: Expr, of: Type, what: str, place: Place) -> Expr:
         raise StatementError(
             f"{what} is {of}, the value is {source}",
             place=place,
-            hint=f"CAST(.. AS {of}) converts it." if _castable(source, of) else None,
+            hint=f"CAST(.. AS {of}) converts it." if cast_allowed(source, of) else None,
         )
     return cast(operand, of, place)
 
@@ -399,7 +365,7 @@ class GroupedPlanner(ExpressionPlanner):
 
     def _plan(self, syntax: Expression) -> Expr:
         if isinstance(syntax, ColumnRef | Rounded | Stepped) or not _is_constant_or_aggregate(syntax):
-            group = self._groups.get(ExpressionPlanner(self._scope, self._clause)._plan(syntax))
+            group = self._groups.get(fold(ExpressionPlanner(self._scope, self._clause)._plan(syntax)))
             if group is not None:
                 return group
         return super()._plan(syntax)
@@ -488,15 +454,6 @@ def _is_constant_or_aggregate(syntax: Expression) -> bool:
     return isinstance(syntax, literal) or has_aggregate(syntax)
 
 
-_SIGNED = (Kind.INTERVAL_DAY, Kind.INTERVAL_MONTH)
-_SYNONYMS = {
-    "CEILING": "CEIL",
-    "CHARACTER_LENGTH": "CHAR_LENGTH",
-    "POW": "POWER",
-    "SUBSTR": "SUBSTRING",
-}
-
-
 def _number(syntax: NumberLiteral) -> Literal:
     """Give a number: INTEGER or BIGINT if it is whole, DECIMAL with a point, DOUBLE with an exponent."""
     text = syntax.text
@@ -519,22 +476,17 @@ def _number(syntax: NumberLiteral) -> Literal:
     return Literal(Decimal(text), decimal(max(1, digits, len(fraction)), len(fraction)))
 
 
-def _zero(of: Type) -> object:
-    if of.kind is Kind.DECIMAL:
-        return Decimal(0).scaleb(-of.scale)
-    return 0.0 if of.is_float else 0
+def _no_condition(expr: Expr, place: Place) -> StatementError:
+    return StatementError(f"a condition is BOOLEAN, this is {expr.type}", place=place)
 
 
-def _shown(expr: Expr) -> str:
-    return "NULL" if expr == UNTYPED_NULL else str(expr.type)
-
-
-def _castable(source: Type, of: Type) -> bool:
-    try:
-        resolve("CAST", (source, of))
-    except StatementError:
+def _holds_all(wide: Type, narrow: Type) -> bool:
+    """Tell whether text of type ``narrow`` is, as it stands, text of type ``wide``."""
+    if wide.kind is not narrow.kind or wide.kind not in (Kind.VARCHAR, Kind.VARBINARY):
         return False
-    return True
+    if wide.precision is None or narrow.precision is None:
+        return wide.precision is None
+    return narrow.precision <= wide.precision
 
 
 def _guarded(work: Callable[[], Type], place: Place) -> Type:

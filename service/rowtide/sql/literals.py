@@ -103,6 +103,14 @@ def interval(text: str, unit: str, to: str | None = None) -> int:
     return sign * total
 
 
+def is_range(unit: str, to: str) -> bool:
+    """Tell whether there are intervals from ``unit`` to ``to``, such as DAY TO SECOND."""
+    return any(
+        unit in family and to in family and family.index(unit) < family.index(to)
+        for family in (_DAY_TIME, _YEAR_MONTH)
+    )
+
+
 def interval_text_ms(text: str) -> int:
     """Read an interval as options spell it, such as ``1 DAY`` or ``30 SECOND``, as milliseconds.
 
@@ -121,13 +129,12 @@ def interval_text_ms(text: str) -> int:
 
 def _units(unit: str, to: str | None) -> tuple[str, ...]:
     """Give the fields of an interval from ``unit`` to ``to``."""
-    for family in (_DAY_TIME, _YEAR_MONTH):
-        if unit in family and (to is None or to in family):
-            first = family.index(unit)
-            last = first if to is None else family.index(to)
-            if to is None or last > first:
-                return family[first : last + 1]
-    raise ValueError(f"there are no intervals of {unit if to is None else f'{unit} TO {to}'}")
+    family = _DAY_TIME if unit in _DAY_TIME else _YEAR_MONTH
+    if to is None:
+        return (unit,)
+    if not is_range(unit, to):
+        raise ValueError(f"there are no intervals of {unit} TO {to}")
+    return family[family.index(unit) : family.index(to) + 1]
 
 
 def _millis(fraction: str | None) -> int:

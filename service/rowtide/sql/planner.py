@@ -15,6 +15,7 @@ from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
 from rowtide.plan.nodes import KeyedTable, Merge, Node, Sort, Source, TableSource
+from rowtide.plan.trace import key_fields
 from rowtide.rows.types import RowType
 from rowtide.sql.expressions import UNTYPED_NULL, assign, cast
 from rowtide.sql.joins import FromPlanner
@@ -196,24 +197,9 @@ class Planner:
                 f'writing to foreign stream "{shown}" is not supported yet', place=pump.target.place
             )
         shape = self._query(pump.query, name, pump.schema, key)
-        if shape.changelog and isinstance(target, StreamDefinition):
-            raise StatementError(
-                f'the changes of a table cannot be written to stream "{shown}"',
-                place=pump.target.place,
-                hint="A stream has no deletes: write to a table with a PRIMARY KEY.",
-            )
-        if (
-            shape.changelog
-            and target.server is not None
-            and isinstance(target, TableDefinition)
-            and not target.key
-        ):
-            raise StatementError(
-                f'the changes of a table cannot be written to foreign table "{shown}" without PRIMARY KEY',
-                place=pump.target.place,
-                hint="A PRIMARY KEY says which row a change replaces.",
-            )
         node = _stored(shape, name, pump.columns, target, shown)
+        if shape.changelog:
+            _check_changelog(node, target, shown, pump.target.place)
         return PlannedPump(target_key, node, shape.changelog, pump.target.place)
 
 
@@ -287,6 +273,36 @@ def _judged_by_pump(definition: StreamDefinition | TableDefinition) -> RowType:
             for index, field in enumerate(definition.row_type)
         )
     )
+
+
+def _check_changelog(
+    node: Node, target: StreamDefinition | TableDefinition, shown: str, place: Place
+) -> None:
+    """See that a table's changes can be applied to the target: each to the row that it is about.
+
+    Raises:
+      StatementError: the target keeps no rows, or its key does not tell those of the table apart.
+    """
+    what = f'{target.kind.value} "{shown}"'
+    if isinstance(target, StreamDefinition):
+        raise StatementError(
+            f"the changes of a table cannot be written to {what}",
+            place=place,
+            hint="A stream has no deletes: write to a table with a PRIMARY KEY.",
+        )
+    if not target.key:
+        raise StatementError(
+            f"the changes of a table cannot be written to {what} without PRIMARY KEY",
+            place=place,
+            hint="A PRIMARY KEY says which row a change replaces.",
+        )
+    fields = key_fields(node)
+    if fields is None or not set(fields) <= set(target.key):
+        raise StatementError(
+            f"the PRIMARY KEY of {what} does not hold that of the table whose changes are written",
+            place=place,
+            hint="Otherwise two rows of the table could become one row there.",
+        )
 
 
 def _check_distinct(columns: Sequence[Name]) -> None:

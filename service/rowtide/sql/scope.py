@@ -12,6 +12,10 @@ from rowtide.sql.suggestions import did_you_mean
 from rowtide.sql.syntax import ColumnRef, Name
 
 ROWTIME = "ROWTIME"
+PSEUDO_COLUMNS = frozenset(
+    {"KAFKA_TOPIC", "KAFKA_PARTITION", "KAFKA_OFFSET", "KAFKA_KEY", "KAFKA_TIMESTAMP", "KAFKA_HEADERS"}
+)
+"""What rows of a Kafka stream will have besides their columns (sql-decisions 23)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +69,7 @@ class Scope:
         for found, field, _ in binding.fields():
             if found == name.text:
                 return field
-        raise StatementError(
-            f'column "{name.text}" of "{binding.alias}" does not exist',
-            place=name.place,
-            hint=did_you_mean(name.text, binding.row_type.names),
-        )
+        raise _no_column(name, binding.row_type.names, f' of "{binding.alias}"')
 
     def binding(self, parts: Sequence[Name], place: Place) -> Binding:
         """Give the relation of FROM that these names mean.
@@ -101,9 +101,7 @@ class Scope:
         ]
         if not found:
             names = [column for binding in self.bindings for column in binding.row_type.names]
-            raise StatementError(
-                f'column "{name.text}" does not exist', place=place, hint=did_you_mean(name.text, names)
-            )
+            raise _no_column(name, names)
         if len(found) > 1:
             owners = " and ".join(f'"{binding.alias}"' for binding, _ in found)
             raise StatementError(
@@ -121,3 +119,12 @@ class Scope:
             for _, field, nullable in binding.fields()
             if field.index == index
         )
+
+
+def _no_column(name: Name, names: Sequence[str], where: str = "") -> StatementError:
+    """Give the error that nothing in ``names`` is called ``name``."""
+    if name.text in PSEUDO_COLUMNS:
+        return StatementError(f"pseudo-column {name.text} is not supported yet", place=name.place)
+    return StatementError(
+        f'column "{name.text}"{where} does not exist', place=name.place, hint=did_you_mean(name.text, names)
+    )

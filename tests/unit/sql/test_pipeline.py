@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowtide.errors import StatementError
-from rowtide.expr.tree import FieldRef, RowtimeRef
+from rowtide.expr.tree import Call, FieldRef, RowtimeRef
 from rowtide.plan.nodes import (
     AsOfJoin,
     BoundPolicy,
@@ -288,3 +288,44 @@ def test_the_type_of_a_column_of_text_is_the_declared_one() -> None:
     assert relation(STREAM, "S").row_type[1].type == Type(VARCHAR.kind, 4)
     assert relation(STREAM, "S").row_type[2].type == INTEGER
     assert isinstance(list(nodes_below(relation(STREAM, "S")))[-1], Source)
+
+
+def test_text_that_fits_is_not_cast_and_text_that_may_not_fit_is() -> None:
+    text = (
+        "CREATE STREAM a (x VARCHAR(4)); CREATE STREAM b (x VARCHAR(9)); CREATE STREAM w (x VARCHAR(4));"
+        "CREATE VIEW v AS SELECT STREAM * FROM a UNION ALL SELECT STREAM * FROM b;"
+        "CREATE PUMP p AS INSERT INTO w SELECT STREAM * FROM v;"
+    )
+    relations = dict(plan_pipeline(text).relations)
+    merge = relations["V"]
+    assert merge.row_type[0].type == Type(VARCHAR.kind, 9)
+    assert [each.row_type for each in merge.inputs] == [merge.row_type] * 2
+    first = merge.inputs[0]
+    assert isinstance(first, Project)
+    assert first.expressions == (FieldRef(0, Type(VARCHAR.kind, 9)),)
+    narrowed = relations["W"]
+    assert isinstance(narrowed, Project)
+    assert isinstance(narrowed.expressions[0], Call)
+
+
+@pytest.mark.parametrize(
+    ("query", "accepted"),
+    [
+        ("SELECT k, n FROM t", True),
+        ("SELECT k, n + 1 FROM t WHERE n > 1", True),
+        ("SELECT UPPER(k), n FROM t", False),
+        ("SELECT 'x', n FROM t", False),
+    ],
+)
+def test_changes_of_a_table_go_where_the_key_keeps_them_apart(query: str, accepted: bool) -> None:
+    text = (
+        "CREATE SERVER db FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite://');"
+        "CREATE TABLE t (k VARCHAR(4) PRIMARY KEY, n INTEGER);"
+        "CREATE FOREIGN TABLE o (k VARCHAR(8) PRIMARY KEY, n BIGINT) SERVER db;"
+        f"CREATE PUMP p AS INSERT INTO o {query};"
+    )
+    if accepted:
+        assert len(plan_pipeline(text).pumps) == 1
+    else:
+        with pytest.raises(StatementError, match="does not hold that of the table"):
+            plan_pipeline(text)
