@@ -65,6 +65,7 @@ class Flow:
         self._circuit = Circuit(self._program)
         self._entrances = {at: _Entrance() for at in self._program.entrances.values()}
         self._promised: dict[tuple[str, int], int] = {}
+        self._before: dict[str, list[Tray]] = {}
         self._row_types = {name: node.row_type for name, node in outputs.items()}
         for at, entrance in self._entrances.items():
             node = self._program.steps[at].node
@@ -134,7 +135,10 @@ class Flow:
                 arrivals[at] = entrance.pending
                 entrance.pending = []
         passed = self._circuit.push(arrivals)
-        outputs = {name: passed.given.get(at, []) for name, at in self._program.outputs.items()}
+        outputs = {
+            name: self._before.pop(name, []) + passed.given.get(at, [])
+            for name, at in self._program.outputs.items()
+        }
         return Emitted(outputs, _once(passed.faults))
 
     def accounts(self) -> dict[str, AccountView]:
@@ -231,7 +235,7 @@ class Flow:
           StatementError: the change would lose rows that wait in a merge; ``older`` is as it was.
         """
         succession = Succession(older._program, self._program)
-        succession.check_merges(older._circuit.operators)
+        released = succession.released(older._circuit.operators)
         for at, before in succession.matched.items():
             operator, former = self._circuit.operators[at], older._circuit.operators[before]
             if operator is not None and former is not None:
@@ -253,6 +257,11 @@ class Flow:
             judge = succession.replaced_judge(at)
             if judge is not None:
                 self._prime(at, (0, None, Bound(older._circuit.bounds[judge].rowtime)))
+        for each in released:
+            for at, port in each.ports:
+                self._prime(at, (port, each.tray, self._circuit.bounds[each.position]))
+            for name in each.outputs:
+                self._before.setdefault(name, []).append(each.tray)
         self._promised = {
             place: bound for place, bound in older._promised.items() if self._takes_bounds(*place)
         }

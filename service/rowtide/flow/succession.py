@@ -4,8 +4,9 @@ Steps of the two plans are matched by what they do themselves, not by what they
 read: a grouped view keeps its open groups when a view below it is replaced.
 What is matched keeps its state, everything else begins empty at this place of
 the log: rows that a replaced step still held in a t-sort, group or join are
-not in the new one. Rows that wait in a merge are never lost: a change that
-would leave some without a port is refused.
+not in the new one. Rows that wait in a merge are never lost: they leave when it
+is left with one input, and a change that would leave some without a port is
+refused.
 
 A new reader of an engine table is given the table's present contents first.
 """
@@ -13,13 +14,13 @@ A new reader of an engine table is given the table's present contents first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pyarrow as pa
 
 from rowtide.errors import StatementError
-from rowtide.flow.program import Program, Step
+from rowtide.flow.program import Port, Program, Step
 from rowtide.operators.contract import Operator, State
 from rowtide.operators.keyed_table import KeyedTableOperator
 from rowtide.plan.nodes import AsOfJoin, Merge, Node, Sort, Source, TableSource
@@ -31,6 +32,24 @@ from rowtide.rowtime.bound import NO_BOUND
 Signature = tuple[object, ...]
 ORIGIN_COLUMNS = (ORIGIN, "origin")
 """Columns of snapshots that hold origins: of rows, and of bounds."""
+
+
+_PLACES = frozenset({"input", "sources", "table", "stream", "row_type"})
+"""Fields of nodes that say what is read, and of which types: a signature has these in its own way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Rows that a merge held until it was left with one input.
+
+    ``outputs`` are the names under which the merge gave them, ``ports`` what read it and now reads
+    ``position``, the input, itself.
+    """
+
+    tray: Tray
+    outputs: tuple[str, ...]
+    ports: tuple[Port, ...]
+    position: int
 
 
 class Succession:
@@ -63,17 +82,36 @@ class Succession:
             state = self._ports_moved(at, state)
         return {name: self._origins_moved(table) for name, table in state.items()}
 
-    def check_merges(self, operators: Mapping[int, Operator | None]) -> None:
-        """Check that no merge that is gone still holds rows.
+    def released(self, operators: Mapping[int, Operator | None]) -> list[Released]:
+        """Give what waited in merges that are gone because one of their inputs is left.
 
         Raises:
-          StatementError: naming its relation.
+          StatementError: if rows wait in a merge for what is taken away, or come from it.
         """
+        found = []
         kept = set(self.matched.values())
+        newer = {before: at for at, before in self.matched.items()}
         for at, operator in operators.items():
             step = self._older.steps[at]
-            if operator is not None and at not in kept and isinstance(step.node, Merge) and operator.held():
+            if operator is None or at in kept or not isinstance(step.node, Merge) or not operator.held():
+                continue
+            state = operator.snapshot()
+            inputs = dict(_inputs(self._older, at))
+            held = [port for port in inputs if len(state[f"queue {port}"])]
+            if len(held) != 1 or inputs[held[0]] not in newer:
                 raise _waiting(step)
+            rows = self._origins_moved(state[f"queue {held[0]}"])
+            position = newer[inputs[held[0]]]
+            readers = {newer.get(target) for target, _ in step.targets}
+            found.append(
+                Released(
+                    Tray.from_arrow(step.node.row_type, rows),
+                    tuple(name for name, place in self._older.outputs.items() if place == at),
+                    tuple(port for port in self._newer.steps[position].targets if port[0] in readers),
+                    position,
+                )
+            )
+        return found
 
     def unmatched(self) -> Iterator[int]:
         """Give the steps that are new, in the order of the program."""
@@ -90,12 +128,25 @@ class Succession:
         return None
 
     def _ports_moved(self, at: int, state: State) -> State:
+        """Give the state of a merge with what waits at each port moved to where its input is read now.
+
+        Where inputs were replaced, as by a pump that is stopped, and there are as many as before, a port
+        keeps what stood at its place.
+        """
         before = self.matched[at]
-        old_ports = {position: port for port, position in _inputs(self._older, before)}
-        ports = [
-            old_ports.pop(self.matched.get(position, -1), None) for _, position in _inputs(self._newer, at)
-        ]
-        if any(len(state[f"queue {port}"]) for port in old_ports.values()):
+        left = {position: port for port, position in _inputs(self._older, before)}
+        inputs = _inputs(self._newer, at)
+        count = len(left)
+        ports = [left.pop(self.matched.get(position, -1), None) for _, position in inputs]
+        if len(ports) == count:
+            replaced = set(left.values())
+            ports = [
+                port if source is None and port in replaced else source for port, source in enumerate(ports)
+            ]
+            replaced.difference_update(port for port in ports if port is not None)
+        else:
+            replaced = set(left.values())
+        if any(len(state[f"queue {port}"]) for port in replaced):
             raise _waiting(self._older.steps[before])
         empty = state["queue 0"].slice(0, 0)
         bounds = state["bounds"]
@@ -149,23 +200,24 @@ def _inputs(program: Program, at: int) -> list[tuple[int, int]]:
 
 
 def _signature(step: Step) -> Signature:
-    """Give what a step does itself: everything of its node but what it reads, of that only the row types."""
+    """Give what a step does itself: everything of its node but what it reads, of that only the types."""
     node = step.node
+    inputs: tuple[object, ...]
     match node:
         case Source() | TableSource():
             return (_plain(node), step.partition)
+        case Merge():
+            # Ports come and go; ``state`` moves what waits at each.
+            inputs = ()
         case AsOfJoin(table=table):
             # Its state is an image of the table: it holds for this very table only.
-            own: tuple[object, ...] = (rewrite(table, _plain),)
+            inputs = (rewrite(table, _plain), _types(node.stream.row_type))
         case _:
-            own = ()
-    own += tuple(
-        (field.name, getattr(node, field.name))
-        for field in fields(node)
-        if field.name not in ("input", "sources", "table", "stream", "row_type")
+            inputs = tuple(_types(each.row_type) for each in node.inputs)
+    own = tuple(
+        (field.name, getattr(node, field.name)) for field in fields(node) if field.name not in _PLACES
     )
-    types = tuple(_types(each.row_type) for each in (node, *node.inputs))
-    return (type(node), own, types, step.partition)
+    return (type(node), own, _types(node.row_type), inputs, step.partition)
 
 
 def _types(row_type: RowType) -> tuple[Type, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rowtide.errors import Place, StatementError
 from rowtide.plan.connect import Connector, Feed
-from rowtide.plan.nodes import Node
+from rowtide.plan.nodes import Node, Source
 from rowtide.plan.order import place_order
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan, Pump
 from rowtide.plan.trace import rowtime_field
@@ -193,7 +193,10 @@ def _plan(catalog: Catalog, inserted: frozenset[str]) -> tuple[tuple[Stage, ...]
         for key, planned in pumps.items()
         if catalog.objects[planned.target].kind is ObjectKind.FOREIGN_TABLE
     }
-    flows = {relation_name(key): connector.connect(planned.node) for key, planned in pumps.items()}
+    flows = {
+        relation_name(key): connector.connect(_flowing(catalog, key, planned))
+        for key, planned in pumps.items()
+    }
     ordered = {name: place_order(node) for name, node in connected.items()}
     ordered_flows = {name: place_order(node) for name, node in flows.items()}
     stages = (
@@ -230,22 +233,20 @@ def _stage(name: str, relations: dict[str, Node], pumps: dict[str, Node]) -> Sta
 
 
 def _pumps(catalog: Catalog, planner: Planner) -> dict[Key, PlannedPump]:
-    """Plan all pumps.
+    """Plan all pumps, stopped ones too.
 
     Raises:
-      StatementError: one of them is stopped, or cannot be planned.
+      StatementError: one of them cannot be planned.
     """
-    planned = {}
-    for key, pump in catalog.pumps():
-        if not pump.started:
-            with written_in(pump.origin):
-                raise StatementError(
-                    f'pump "{relation_name(key)}" is stopped, which is not supported yet',
-                    place=pump.origin.place,
-                    hint=f"ALTER PUMP {relation_name(key)} START; in the same text starts it.",
-                )
-        planned[key] = planner.pump(key)
-    return planned
+    return {key: planner.pump(key) for key, _ in catalog.pumps()}
+
+
+def _flowing(catalog: Catalog, key: Key, planned: PlannedPump) -> Node:
+    """Give what a pump brings: while it is stopped nothing, and no bound, but it keeps its place."""
+    pump = catalog.objects[key]
+    if isinstance(pump, PumpDefinition) and not pump.started:
+        return Source(relation_name(key), planned.node.row_type)
+    return planned.node
 
 
 def _feeds(catalog: Catalog, pumps: dict[Key, PlannedPump], inserted: frozenset[str]) -> dict[str, Feed]:
@@ -255,7 +256,7 @@ def _feeds(catalog: Catalog, pumps: dict[Key, PlannedPump], inserted: frozenset[
         if found.kind in (ObjectKind.STREAM, ObjectKind.TABLE):
             name = relation_name(key)
             rows = found.rows if isinstance(found, TableDefinition) else ()
-            nodes = tuple(each.node for each in pumps.values() if each.target == key)
+            nodes = tuple(_flowing(catalog, pump, each) for pump, each in pumps.items() if each.target == key)
             feeds[name] = Feed(nodes, rows, name in inserted)
     return feeds
 

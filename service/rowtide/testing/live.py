@@ -73,7 +73,7 @@ class LiveRunner:
         self._session = start_session(scenario, pipeline_text(scenario))
         self._versions = [version_of(scenario, self._session.plan)]
         self._version = 0
-        self._outputs = Outputs(self._versions[0].sources())
+        self._outputs = Outputs(self._versions[0].looked_at())
         self._idle = self._versions[0].idle_partitions(self._wall)
         self._committed: Committed | None = None
         self._faults: list[Fault] = []
@@ -217,7 +217,7 @@ class LiveRunner:
         flow.succeed(self._flow, entry.at)
         self._faults = [self._moved(fault, flow) for fault in self._faults]
         self._flow, self._version = flow, entry.version
-        self._outputs.look_at(version.sources())
+        self._outputs.look_at(version.looked_at())
 
     def _moved(self, fault: Fault, flow: Flow) -> Fault:
         """Give a fault that is not committed yet the origin that its row has in ``flow``."""
@@ -247,11 +247,8 @@ class LiveRunner:
 
     def _record(self, *emitted: Emitted) -> None:
         """Keep what one step gave."""
-        trays: dict[str, list[Tray]] = {}
         for each in emitted:
-            for name, given in each.outputs.items():
-                trays.setdefault(name, []).extend(given)
-        self._outputs.add(trays)
+            self._outputs.add(each.outputs)
         self._faults += settled(fault for each in emitted for fault in each.faults)
 
     def _recover(self) -> None:
@@ -259,7 +256,6 @@ class LiveRunner:
         committed = self._committed
         self._faults = []
         self._version = committed.version if committed and committed.snapshot is not None else 0
-        self._outputs.look_at(self._versions[self._version].sources())
         self._flow = self._fresh_flow()
         if committed is None:
             self._outputs.cut({})

@@ -20,22 +20,15 @@ class History:
 
 
 class Outputs:
-    """The histories of all relations that a scenario looks at.
+    """The histories of all relations that a scenario looks at."""
 
-    Args:
-      sources: for each relation, the outputs of the flow that it is made of, in their order: itself,
-        or the pumps into a foreign table.
-    """
-
-    def __init__(self, sources: Mapping[str, Sequence[str]]) -> None:
-        self._sources: dict[str, Sequence[str]] = {}
+    def __init__(self, relations: Iterable[str]) -> None:
         self._histories: dict[str, History] = {}
-        self.look_at(sources)
+        self.look_at(relations)
 
-    def look_at(self, sources: Mapping[str, Sequence[str]]) -> None:
-        """Look at these relations from now on, and no longer at others; what they gave before stays."""
-        self._sources = dict(sources)
-        for relation in sources:
+    def look_at(self, relations: Iterable[str]) -> None:
+        """Look at these relations too from now on."""
+        for relation in relations:
             self._histories.setdefault(relation, History())
 
     def untaken(self, relation: str) -> int:
@@ -43,16 +36,12 @@ class Outputs:
         history = self._histories.get(relation)
         return 0 if history is None else len(history.given) - history.taken
 
-    def add(self, step: Mapping[str, Sequence[Tray]]) -> None:
-        """Add what one step gave, by output of the flow.
-
-        Called once for a whole step: several pumps into one table take turns by steps, not by trays.
-        """
-        for relation, outputs in self._sources.items():
-            given = self._histories[relation].given
-            for output in outputs:
-                for tray in step.get(output, ()):
-                    given += (Given(timed.rowtime, timed.row, Opcode(timed.opcode)) for timed in tray.rows())
+    def add(self, given: Mapping[str, Sequence[Tray]]) -> None:
+        """Add what came out of each relation."""
+        for relation, trays in given.items():
+            history = self._histories[relation].given
+            for tray in trays:
+                history += (Given(timed.rowtime, timed.row, Opcode(timed.opcode)) for timed in tray.rows())
 
     def append(self, relation: str, given: Iterable[Given]) -> None:
         """Add rows that no flow gave."""

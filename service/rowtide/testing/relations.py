@@ -15,6 +15,7 @@ from rowtide.plan.nodes import (
     Source,
     TableSource,
 )
+from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
 from rowtide.testing.error_rows import ERROR_ROW, ERRORS
 from rowtide.testing.naming import relation_name
@@ -28,7 +29,7 @@ class Relations:
         self._nodes = dict(plan.relations)
         self._foreign_tables = {table.name: table for table in plan.foreign_tables}
         self._foreign_streams = {stream.name: stream for stream in plan.foreign_streams}
-        self._pumps = plan.pumps
+        self._table_nodes = table_nodes(plan)
 
     def resolve(self, name: str) -> str:
         """Give the catalog name.
@@ -39,7 +40,7 @@ class Relations:
         found = relation_name(name)
         if found == ERRORS or found in self._nodes or found in self._foreign_tables:
             return found
-        known = ", ".join([*self._nodes, *self._foreign_tables])
+        known = ", ".join(self.names())
         raise StatementError(f'relation "{found}" does not exist', hint=f"There are {known or 'none'}.")
 
     def shape(self, name: str) -> Shape:
@@ -90,14 +91,14 @@ class Relations:
         """Give what a flow must compute, by output name: ``named`` relations and what runs anyway.
 
         That is every stream and table (they judge and apply their rows whoever reads them), and
-        every pump into a foreign table, by ``pump_output``. ``with_unread`` adds the views that
-        nothing else reads, so that what they reject is seen.
+        every foreign table that a pump writes to. ``with_unread`` adds the views that nothing else
+        reads, so that what they reject is seen.
         """
         wanted = {name: self._nodes[name] for name in named if name in self._nodes}
         for name, node in self._nodes.items():
             if self.entrance(name) is not None and name not in self._foreign_streams:
                 wanted.setdefault(name, node)
-        wanted |= {pump_output(pump.name): pump.node for pump in self._pumps}
+        wanted |= self._table_nodes
         if with_unread:
             read = {each for node in wanted.values() for each in below(node)}
             # A view is made after what it reads: from the last one back, each one read is seen in time.
@@ -113,12 +114,9 @@ class Relations:
             name: dict(stream.options).get("topic", name) for name, stream in self._foreign_streams.items()
         }
 
-    def targets(self) -> dict[str, tuple[str, ...]]:
-        """Give, for each foreign table, the output names of the pumps into it, in their order."""
-        return {
-            table: tuple(pump_output(pump.name) for pump in self._pumps if pump.target == table)
-            for table in self._foreign_tables
-        }
+    def names(self) -> list[str]:
+        """Give the catalog names of all relations."""
+        return [*self._nodes, *self._foreign_tables]
 
     def bounded_partitions(self, relation: str, partitions: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
         """Give the partitions of which an explicit bound of ``relation`` speaks.
@@ -161,11 +159,6 @@ class Relations:
             if target is not None:
                 found[target] = numbers | (found[target] if target in mentioned and target != name else set())
         return {name: tuple(sorted(numbers)) for name, numbers in found.items()}
-
-
-def pump_output(pump: str) -> str:
-    """Give the output name of a pump; no relation can have it."""
-    return f"pump {pump}"
 
 
 def below(node: Node) -> list[Node]:

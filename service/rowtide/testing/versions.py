@@ -31,10 +31,9 @@ class Version:
     wanted: Mapping[str, Node]
     partitions: Mapping[str, Sequence[int]]
 
-    def sources(self) -> dict[str, Sequence[str]]:
-        """Give, for each relation that can be looked at, the outputs of the flow that it is made of."""
-        sources: dict[str, Sequence[str]] = {name: (name,) for name in self.wanted}
-        return sources | self.relations.targets() | {ERRORS: ()}
+    def looked_at(self) -> list[str]:
+        """Give the relations whose output is kept."""
+        return [*dict.fromkeys([*self.wanted, *self.relations.names()]), ERRORS]
 
     def idle_partitions(self, now: int) -> dict[str, IdlePartitions]:
         """Give the idle time-outs of the foreign streams that have one, by relation; ``now`` in ms.
