@@ -103,6 +103,9 @@ class Source(Protocol):
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, bytes | None]:
         """Give the raw values at these offsets, for error rows; a missing one is left out."""
 
+    def close(self) -> None:
+        """Give its connections back, not those of its readers; twice is harmless."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
@@ -162,6 +165,13 @@ class Database(Protocol):
         Raises:
           UnavailableError: the database is down or the connection broke. Raised by the commit
             itself, it may have happened: the caller must look at its epoch and cut to know.
+        """
+
+    def missing(self, tables: Sequence[TargetTable]) -> Sequence[str]:
+        """Give the names of those that ``prepare`` would create; changes nothing.
+
+        Raises:
+          MismatchError: as ``prepare``.
         """
 
     def prepare(self, tables: Sequence[TargetTable]) -> None:

@@ -1,1 +1,514 @@
-"""Settings as frozen values: from a TOML file, environment variables and defaults."""
+"""Settings: what differs between machines. The pipeline's SQL says the rest.
+
+Every setting is declared once, as a field below: its name, type, default,
+meaning and limit. A TOML file gives values, and environment variables stand
+above the file: ``ROWTIDE_COMMIT__INTERVAL_MS`` is ``interval_ms`` of
+``[commit]``. Options of servers, streams and tables that the SQL gives can be
+replaced in the same way, without touching the SQL.
+
+A value may be kept elsewhere: ``{ env = "PGPASSWORD" }`` or
+``{ file = "/run/secrets/password" }`` in the file. Such a value never shows.
+
+``python -m rowtide.config > docs/reference/configuration.md`` writes the
+reference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import re
+import sys
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rowtide.errors import Place, StatementError
+
+ENV_PREFIX = "ROWTIDE_"
+ENV_SEPARATOR = "__"
+"""Between section and setting: one underscore stands inside names."""
+
+HIDDEN = "***"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secret:
+    """A text that is not to be shown; ``reveal`` gives it to whoever needs it."""
+
+    _text: str
+
+    def reveal(self) -> str:
+        """Give the text itself."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    __str__ = __repr__
+
+
+def _means(
+    meaning: str, *, at_least: float | None = None, choices: tuple[str, ...] = ()
+) -> Mapping[str, Any]:
+    """Say what a setting means, a fragment for the reference, and what it may be."""
+    return {"meaning": meaning, "at_least": at_least, "choices": choices}
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """The pipeline itself."""
+
+    name: str | None = field(
+        default=None,
+        metadata=_means("name under which positions are kept; by default the stem of the SQL file's name"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """The running service."""
+
+    listen: str = field(
+        default="127.0.0.1:8080", metadata=_means("host and port of health, metrics and status pages")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSettings:
+    """When output and positions are committed: as soon as one of these is reached."""
+
+    interval_ms: int = field(
+        default=1000, metadata=_means("longest time between two commits, in ms", at_least=1)
+    )
+    max_rows: int = field(default=200_000, metadata=_means("most messages between two commits", at_least=1))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSettings:
+    """Where the checkpoint is kept, and how often operator state is stored in it."""
+
+    url: Secret | None = field(
+        default=None,
+        metadata=_means(
+            "database of a pipeline without foreign tables; the others keep theirs beside their tables"
+        ),
+    )
+    snapshot_interval_s: float = field(
+        default=60.0,
+        metadata=_means(
+            "longest time between two snapshots, in seconds; 0: time gives no reason for one", at_least=0
+        ),
+    )
+    snapshot_rows: int = field(
+        default=5_000_000,
+        metadata=_means(
+            "most messages between two snapshots; 0: their number gives no reason for one", at_least=0
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSettings:
+    """What the service holds in memory before it stops reading."""
+
+    held_rows: int = field(
+        default=2_000_000,
+        metadata=_means("rows held by operators, waiting for their time, before reading pauses", at_least=1),
+    )
+    queue_messages: int = field(
+        default=100_000,
+        metadata=_means("messages of one stream that are read and wait for the engine", at_least=1),
+    )
+    queue_bytes: int = field(
+        default=64 * 1024 * 1024,
+        metadata=_means("bytes of one stream that are read and wait for the engine", at_least=1),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What is written to standard error."""
+
+    level: str = field(
+        default="info",
+        metadata=_means(
+            "the least important lines that are written", choices=("debug", "info", "warning", "error")
+        ),
+    )
+    format: str = field(
+        default="auto",
+        metadata=_means(
+            "lines for people or for programs; auto: text on a terminal, else json",
+            choices=("auto", "text", "json"),
+        ),
+    )
+
+
+Options = Mapping[str, str | Secret]
+"""Options of one server, stream or table, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings. ``servers``, ``streams`` and ``tables`` are by folded name, and replace SQL's options."""
+
+    pipeline: PipelineSettings = PipelineSettings()
+    service: ServiceSettings = ServiceSettings()
+    commit: CommitSettings = CommitSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    limits: LimitsSettings = LimitsSettings()
+    log: LogSettings = LogSettings()
+    servers: Mapping[str, Options] = field(default_factory=dict)
+    streams: Mapping[str, Options] = field(default_factory=dict)
+    tables: Mapping[str, Options] = field(default_factory=dict)
+    file: str | None = None
+
+    def options(self, kind: str, name: str, given: Mapping[str, str]) -> dict[str, str]:
+        """Give the options of one object as they count, secrets revealed.
+
+        Args:
+          kind: "servers", "streams" or "tables".
+          name: the object's name as the catalog folds it.
+          given: the options that SQL gives.
+        """
+        replaced: Mapping[str, Options] = getattr(self, kind)
+        merged = dict(given)
+        for option, value in replaced.get(name.upper(), {}).items():
+            merged[option] = value.reveal() if isinstance(value, Secret) else value
+        return merged
+
+    def check_names(self, kind: str, known: Sequence[str]) -> None:
+        """Refuse options for objects that the pipeline does not have.
+
+        Raises:
+          StatementError: names the first one, and the nearest that there is.
+        """
+        replaced: Mapping[str, Options] = getattr(self, kind)
+        folded = [name.upper() for name in known]
+        for name in replaced:
+            if name not in folded:
+                raise StatementError(
+                    f'{kind.removesuffix("s")} "{name}" of the configuration is not in the pipeline',
+                    file=self.file,
+                    hint=_nearest(name, folded),
+                )
+
+
+OBJECTS = {
+    "servers": "servers of the pipeline: the options of CREATE SERVER",
+    "streams": "foreign streams: the options of CREATE FOREIGN STREAM",
+    "tables": "foreign tables: the options of CREATE FOREIGN TABLE",
+}
+"""Sections with a subsection for each object, holding options in place of those in SQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One declared setting, for reading values and for the reference."""
+
+    section: str
+    name: str
+    kind: type
+    default: object
+    meaning: str
+    at_least: float | None
+    choices: tuple[str, ...]
+
+    @property
+    def env(self) -> str:
+        """The environment variable."""
+        return f"{ENV_PREFIX}{self.section}{ENV_SEPARATOR}{self.name}".upper()
+
+
+def _declared() -> Iterator[Setting]:
+    for section, kind in typing.get_type_hints(Settings).items():
+        if not dataclasses.is_dataclass(kind):
+            continue
+        hints = typing.get_type_hints(kind)
+        for each in dataclasses.fields(kind):
+            yield Setting(section, each.name, _plain(hints[each.name]), each.default, **each.metadata)
+
+
+def _plain(hint: Any) -> type:
+    """Give the type of a setting that may be None."""
+    if isinstance(hint, types.UnionType):
+        hint = next(each for each in typing.get_args(hint) if each is not types.NoneType)
+    kind: type = hint
+    return kind
+
+
+SETTINGS: tuple[Setting, ...] = tuple(_declared())
+"""Every setting, in the order of the reference."""
+
+_SECTIONS = tuple(dict.fromkeys(setting.section for setting in SETTINGS))
+
+
+def load_settings(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Settings:
+    """Read settings from a TOML file, if there is one, and from environment variables above it.
+
+    Args:
+      path: the file; None: defaults and environment only.
+      environment: by default that of the process.
+
+    Raises:
+      StatementError: the file cannot be read, a name is unknown or a value wrong; nothing is kept.
+    """
+    env = os.environ if environment is None else environment
+    source = _File(path)
+    values: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
+    objects: dict[str, dict[str, dict[str, str | Secret]]] = {kind: {} for kind in OBJECTS}
+    for section, content in source.content.items():
+        if section in values:
+            for name, value in source.table(content, section).items():
+                setting = _find(section, name, source)
+                values[section][name] = _typed(setting, source.resolved(value, section, name, env), source)
+        elif section in objects:
+            for name, options in source.table(content, section).items():
+                held = objects[section].setdefault(name.upper(), {})
+                for option, value in source.table(options, section, name).items():
+                    held[option] = _text(source.resolved(value, f"{section}.{name}", option, env))
+        else:
+            raise source.error(
+                f'section "{section}" does not exist', section, None, _nearest(section, [*values, *objects])
+            )
+    for variable, text in env.items():
+        section, *names = variable.removeprefix(ENV_PREFIX).lower().split(ENV_SEPARATOR)
+        if not variable.startswith(ENV_PREFIX) or not names:
+            continue
+        if section in objects and len(names) >= 2:
+            # An option of the underlying client has dots, which no variable can have.
+            option = ".".join(names[1:])
+            objects[section].setdefault(names[0].upper(), {})[option] = Secret(text)
+        elif section in values and len(names) == 1:
+            setting = _find(section, names[0], variable)
+            values[section][names[0]] = _typed(setting, text, variable)
+        else:
+            known = [each.env for each in SETTINGS]
+            raise StatementError(
+                f'environment variable "{variable}" is no setting', hint=_nearest(variable, known)
+            )
+    hints = typing.get_type_hints(Settings)
+    built: dict[str, Any] = {section: hints[section](**given) for section, given in values.items()}
+    built.update(objects)
+    return Settings(**built, file=None if path is None else str(path))
+
+
+class _File:
+    """The TOML file: its content, and where in it something stands."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.content: dict[str, Any] = {}
+        self._text = ""
+        if path is None:
+            return
+        try:
+            self._text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise StatementError(f'file "{path}" cannot be read: {error.strerror}') from error
+        except UnicodeDecodeError as error:
+            raise StatementError(f'file "{path}" is not UTF-8 text') from error
+        try:
+            self.content = tomllib.loads(self._text)
+        except tomllib.TOMLDecodeError as error:
+            told = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
+            raise StatementError(
+                f"this is not TOML: {told[1] if told else error}",
+                place=Place(int(told[2]), int(told[3])) if told else None,
+                file=str(path),
+                text=self._text,
+            ) from error
+
+    def error(self, message: str, section: str, name: str | None, hint: str | None = None) -> StatementError:
+        """Give an error about a section, or a name in it, with its place."""
+        place = self._place(section, name)
+        file = None if self.path is None else str(self.path)
+        return StatementError(message, place=place, file=file, text=self._text, hint=hint)
+
+    def table(self, value: object, *path: str) -> Mapping[str, Any]:
+        """Check that a value is a table.
+
+        Raises:
+          StatementError.
+        """
+        if not isinstance(value, dict):
+            section, *rest = path
+            name = rest[0] if rest else None
+            raise self.error(f'"{".".join(path)}" is a value, not a section', section, name)
+        return value
+
+    def resolved(self, value: object, section: str, name: str, env: Mapping[str, str]) -> object:
+        """Give a value that is kept elsewhere; any other one as it is.
+
+        Raises:
+          StatementError: it is not there, or not said rightly.
+        """
+        if not isinstance(value, dict):
+            return value
+        if list(value) == ["env"] and isinstance(value["env"], str):
+            if value["env"] not in env:
+                raise self.error(f'environment variable "{value["env"]}" is not set', section, name)
+            return Secret(env[value["env"]])
+        if list(value) == ["file"] and isinstance(value["file"], str):
+            try:
+                return Secret(Path(value["file"]).read_text(encoding="utf-8").rstrip("\r\n"))
+            except (OSError, UnicodeDecodeError) as error:
+                raise self.error(f'file "{value["file"]}" cannot be read', section, name) from error
+        raise self.error(
+            f'value of "{name}" is neither plain nor kept elsewhere',
+            section,
+            name,
+            'Kept elsewhere is { env = "NAME" } or { file = "/path" }.',
+        )
+
+    def _place(self, section: str, name: str | None) -> Place | None:
+        """Find the line of a section or a name by eye: TOML's reader does not tell."""
+        current, wanted = "", section.lower()
+        for number, line in enumerate(self._text.splitlines(), 1):
+            if header := re.match(r"\s*\[\s*([^\]]+?)\s*\]", line):
+                current = header[1].replace('"', "").lower()
+                if name is None and current.split(".")[0] == wanted:
+                    return Place(number, header.start(1) + 1, len(header[1]))
+            elif key := re.match(r'\s*("?)([^"=]+?)\1\s*=', line):
+                path = f"{current}.{key[2]}".strip(".").lower()
+                if path == f"{wanted}.{name}".lower() or (name is None and path.split(".")[0] == wanted):
+                    return Place(number, key.start(2) + 1, len(key[2]))
+        return None
+
+
+def _find(section: str, name: str, origin: _File | str) -> Setting:
+    for setting in SETTINGS:
+        if setting.section == section and setting.name == name:
+            return setting
+    known = [setting for setting in SETTINGS if setting.section == section]
+    if isinstance(origin, str):
+        message, names = f'environment variable "{origin}" is no setting', [each.env for each in known]
+        raise StatementError(message, hint=_nearest(origin, names))
+    names = [each.name for each in known]
+    raise origin.error(
+        f'setting "{name}" of [{section}] does not exist', section, name, _nearest(name, names)
+    )
+
+
+def _typed(setting: Setting, value: object, origin: _File | str) -> object:
+    """Give a value in the setting's type; text of the environment or of a secret is read."""
+    try:
+        typed = _read(setting.kind, value)
+        if setting.choices and typed not in setting.choices:
+            raise ValueError(f"it must be one of {', '.join(setting.choices)}")
+        if setting.at_least is not None and isinstance(typed, int | float) and not typed >= setting.at_least:
+            raise ValueError(f"it must be at least {setting.at_least:g}")
+    except ValueError as error:
+        shown = f'"{value}"' if isinstance(value, str) else str(value)
+        what = f'"{setting.name}" of [{setting.section}]' if isinstance(origin, _File) else f'"{origin}"'
+        message = f"{what} is {shown}: {error}"
+        if isinstance(origin, _File):
+            raise origin.error(message, setting.section, setting.name) from error
+        raise StatementError(message) from error
+    return typed
+
+
+def _read(kind: type, value: object) -> object:
+    text = value.reveal() if isinstance(value, Secret) else value
+    if kind is Secret and isinstance(text, str):
+        return Secret(text)
+    if kind is str and isinstance(text, str):
+        return text
+    if kind is float and isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text)
+    if kind is int and isinstance(text, int) and not isinstance(text, bool):
+        return text
+    if kind in (int, float) and isinstance(text, str):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    raise ValueError(f"it must be {_KIND_NAMES[kind]}")
+
+
+_KIND_NAMES = {str: "text", Secret: "text", int: "a whole number", float: "a number"}
+
+
+def _text(value: object) -> str | Secret:
+    """Give an option's value as SQL would have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, Secret) else str(value)
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f'Did you mean "{near[0]}"?' if near else f"There are: {', '.join(known) or 'none'}."
+
+
+HEAD = """\
+# Configuration
+
+`rowtide run PIPELINE.sql --config FILE` reads settings from a TOML file; environment variables stand above
+it. This page is written by `python -m rowtide.config`; a test checks that it is current. What is not known
+is refused.
+
+```toml
+[commit]
+interval_ms = 500
+
+[servers.warehouse]            # CREATE SERVER warehouse ...
+url = "postgresql://rowtide@db.example/warehouse"
+password = { env = "PGPASSWORD" }
+
+[streams.orders]               # CREATE FOREIGN STREAM orders ...
+topic = "orders-test"
+
+[servers.k]
+"sasl.password" = { file = "/run/secrets/kafka" }
+```
+
+A value may be kept in an environment variable, `{ env = "NAME" }`, or in a file, `{ file = "/path" }`: it is
+then treated as a secret and never shown.
+"""
+
+OBJECTS_HEAD = """
+## Options in place of those in SQL
+
+| section | what it replaces | environment variable |
+|---|---|---|
+"""
+
+OBJECTS_TAIL = """
+Names fold as in SQL. A part of a variable's name after another `__` stands behind a dot:
+`ROWTIDE_SERVERS__K__SASL__PASSWORD` is the option `sasl.password` of server `k`. Values from variables are
+never shown. A name that the pipeline does not have is refused.
+"""
+
+
+def configuration_page() -> str:
+    """Give the reference as Markdown."""
+    lines = [HEAD]
+    hints = typing.get_type_hints(Settings)
+    for section in _SECTIONS:
+        lines.append(f"\n## [{section}]\n\n{hints[section].__doc__}\n\n")
+        lines.append("| setting | type | default | meaning | environment variable |\n|---|---|---|---|---|\n")
+        lines += [_row(setting) for setting in SETTINGS if setting.section == section]
+    lines.append(OBJECTS_HEAD)
+    for kind, meaning in OBJECTS.items():
+        lines.append(f"| `[{kind}.NAME]` | {meaning} | `{ENV_PREFIX}{kind.upper()}__NAME__OPTION` |\n")
+    lines.append(OBJECTS_TAIL)
+    return "".join(lines)
+
+
+def _row(setting: Setting) -> str:
+    kind = " or ".join(f"`{choice}`" for choice in setting.choices) or _KIND_NAMES[setting.kind]
+    if setting.kind is Secret:
+        kind += ", secret"
+    default = "-" if setting.default is None else f"`{setting.default}`"
+    return f"| `{setting.name}` | {kind} | {default} | {setting.meaning} | `{setting.env}` |\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(configuration_page())

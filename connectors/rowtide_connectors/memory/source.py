@@ -56,6 +56,9 @@ class MemorySource:
                     found[offset] = log.values[at]
         return found
 
+    def close(self) -> None:
+        """Nothing is held."""
+
 
 class MemoryReader:
     """Reads partitions in turn, so that none starves; owned by one thread."""

@@ -81,6 +81,19 @@ class SqlDatabase:
                 raise
             transaction.commit()
 
+    def missing(self, tables: Sequence[TargetTable]) -> Sequence[str]:
+        """Give the names of the tables that are missing; see ``api.Database``."""
+        names = []
+        with self.begin() as transaction:
+            for table in tables:
+                wanted = physical(table)
+                existing = self.dialect.existing(transaction.connection, wanted)
+                if existing is None:
+                    names.append(table.name)
+                else:
+                    fitted(self.dialect, wanted, existing)
+        return names
+
     def prepare(self, tables: Sequence[TargetTable]) -> None:
         """Create the tables that are missing, all or none; see ``api.Database``."""
         with self.begin() as transaction:

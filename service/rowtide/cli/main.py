@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rowtide.cli import bench, check, demo, doctor, explain, test
+from rowtide.cli import bench, check, connectors, demo, doctor, explain, test
 from rowtide.cli.errors import set_debug
 
 app = typer.Typer(name="rowtide", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -26,3 +26,4 @@ app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 app.command("test", epilog=test.EXAMPLE)(test.test)
+app.add_typer(connectors.app)

@@ -145,6 +145,14 @@ def test_a_table_is_made_that_fits_what_was_declared(database: Database) -> None
     assert len(rows_of(database, target)) == 1
 
 
+def test_what_is_missing_is_told_and_not_made(database: Database) -> None:
+    database.prepare([LOG])
+    assert database.missing([LOG, PRICES]) == ["PRICES"]
+    assert database.missing([LOG, PRICES]) == ["PRICES"]
+    with pytest.raises(MismatchError, match="log_lines"):
+        database.missing([table({"LINE": "DOUBLE"}, name="LOG_LINES")])
+
+
 def test_folded_names_are_small_letters_and_others_are_exact(database: Database) -> None:
     target = table({"ID": "INTEGER", "mixedCase": "INTEGER", "SELECT": "INTEGER"}, key=["ID"], name="ORDER")
     database.prepare([target])

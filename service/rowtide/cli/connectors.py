@@ -1,0 +1,186 @@
+"""``rowtide connectors``: what is installed, what each option means, and whether everything answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rowtide.plan.plan import Plan
+    from rowtide_connectors.api import Connector, Option
+    from rowtide_connectors.errors import ConnectorError
+
+app = typer.Typer(name="connectors", no_args_is_help=True, help="What is installed; try a connection.")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON.")]
+
+
+@app.command("list", epilog="Example: rowtide connectors list")
+def list_connectors(as_json: AsJson = False) -> None:
+    """List the connectors that are installed: the names that FOREIGN DATA WRAPPER takes."""
+    from rowtide.cli.errors import shown_to_user
+    from rowtide_connectors.registry import connector_names, find_connector
+
+    with shown_to_user():
+        found = [find_connector(name) for name in connector_names()]
+    if as_json:
+        listed = [{"name": each.name, "description": each.description} for each in found]
+        typer.echo(json.dumps({"connectors": listed}, indent=2))
+        return
+    for each in found:
+        typer.echo(f"{each.name:<10} {each.description}")
+
+
+@app.command(epilog="Example: rowtide connectors describe kafka")
+def describe(
+    name: Annotated[str, typer.Argument(help="The connector's name.", metavar="NAME")],
+    as_json: AsJson = False,
+) -> None:
+    """Describe a connector: each option with type, default and meaning."""
+    from rowtide.cli.errors import shown_to_user
+    from rowtide_connectors.registry import find_connector
+
+    with shown_to_user():
+        connector = find_connector(name)
+    options = [_described(option) for option in connector.options]
+    if as_json:
+        told = {"name": connector.name, "description": connector.description, "options": options}
+        typer.echo(json.dumps(told, indent=2))
+        return
+    typer.echo(f"{connector.name}: {connector.description}")
+    for line in _option_lines(connector):
+        typer.echo(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One server, stream or table that was tried; ``code`` is the exit code that it alone would give."""
+
+    kind: str
+    name: str
+    ok: bool
+    answer: str
+    code: int = 0
+    hint: str | None = None
+
+
+@app.command(epilog="Example: rowtide connectors check pipeline.sql --config config.toml")
+def check(
+    pipeline: Annotated[Path, typer.Argument(help="The pipeline's statements.", metavar="PIPELINE.sql")],
+    config: Annotated[Path | None, typer.Option("--config", help="The configuration, a TOML file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try every server, stream and table of a pipeline; creates nothing.
+
+    Exit code 0: all answer and fit. 2: an option is wrong, a topic is missing or a table does not fit.
+    3: something is down.
+    """
+    from rowtide.cli.errors import read_text, shown_to_user
+    from rowtide.config import load_settings
+    from rowtide.runtime.configured import configured
+    from rowtide.sql.pipeline import plan_pipeline
+
+    with shown_to_user():
+        plan = plan_pipeline(read_text(pipeline), file=str(pipeline))
+        plan = configured(plan, load_settings(config))
+    tried = list(_tried(plan))
+    if as_json:
+        typer.echo(
+            json.dumps({"ok": all(each.ok for each in tried), "tried": list(map(asdict, tried))}, indent=2)
+        )
+    else:
+        for each in tried:
+            typer.echo(f"{'ok' if each.ok else 'FAILED':<7} {each.kind} {each.name}: {each.answer}")
+            if each.hint is not None:
+                typer.echo(f"{'':<7} hint: {each.hint}")
+    codes = {each.code for each in tried} - {0}
+    raise typer.Exit(min(codes, default=0))
+
+
+def _tried(plan: Plan) -> Iterator[Tried]:
+    """Try servers, then what they hold; what is of a server that failed is left out."""
+    from rowtide.runtime.configured import connector_options
+    from rowtide.runtime.output import target_table
+    from rowtide_connectors.errors import ConnectorError
+    from rowtide_connectors.registry import find_connector
+
+    servers = {server.name: server for server in plan.servers}
+    up: set[str] = set()
+    for server in plan.servers:
+        try:
+            answer = find_connector(server.wrapper).check(dict(server.options))
+            yield Tried("server", server.name, True, answer)
+            up.add(server.name)
+        except ConnectorError as error:
+            yield _failed("server", server.name, error)
+    for stream in plan.foreign_streams:
+        if stream.server not in up:
+            continue
+        server = servers[stream.server]
+        try:
+            source = find_connector(server.wrapper).source(dict(server.options), connector_options(stream))
+            try:
+                partitions = len(source.ranges())
+            finally:
+                source.close()
+            yield Tried("stream", stream.name, True, f'topic "{source.topic}", {partitions} partition(s)')
+        except ConnectorError as error:
+            yield _failed("stream", stream.name, error)
+    for table in plan.foreign_tables:
+        if table.server not in up:
+            continue
+        server = servers[table.server]
+        try:
+            database = find_connector(server.wrapper).database(dict(server.options))
+            try:
+                missing = database.missing([target_table(table)])
+            finally:
+                database.close()
+            yield Tried("table", table.name, True, "will be created" if missing else "is there and fits")
+        except ConnectorError as error:
+            yield _failed("table", table.name, error)
+
+
+def _failed(kind: str, name: str, error: ConnectorError) -> Tried:
+    from rowtide.cli.errors import exit_code
+
+    return Tried(kind, name, False, error.message, exit_code(error), error.hint)
+
+
+def _described(option: Option) -> dict[str, object]:
+    from rowtide_connectors.options import KIND_NAMES
+
+    return {
+        "name": option.name,
+        "applies_to": option.applies_to,
+        "type": KIND_NAMES[option.kind],
+        "required": option.required,
+        "default": option.default,
+        "secret": option.secret,
+        "meaning": option.meaning,
+    }
+
+
+def _option_lines(connector: Connector) -> Iterator[str]:
+    from rowtide_connectors.options import KIND_NAMES
+
+    for applies_to in ("server", "stream", "table"):
+        options = [option for option in connector.options if option.applies_to == applies_to]
+        if not options:
+            continue
+        yield f"\noptions of a {applies_to}:"
+        width = max(len(option.name) for option in options)
+        for option in options:
+            notes = [KIND_NAMES[option.kind]]
+            if option.required:
+                notes.append("required")
+            if option.default is not None:
+                notes.append(f"default {option.default}")
+            if option.secret:
+                notes.append("secret")
+            yield f"  {option.name:<{width}}  {option.meaning} ({', '.join(notes)})"
