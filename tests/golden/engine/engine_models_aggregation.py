@@ -16,6 +16,7 @@ from rowtide.engine import (
     NOP,
     Aggregator,
     AggregatorContext,
+    Avg,
     Computed,
     Fifo,
     Hashed,
@@ -193,10 +194,16 @@ def float_sums(order: str | None, **indexes: IndexType) -> TextDriver:
     return window(show, bySymbol=Hashed("symbol", last4=last4, **indexes))
 
 
+def simple_average() -> TextDriver:
+    aggregator = SimpleAggregator(NAME, TRADE, symbol=Last("symbol"), id=Last("id"), price=Avg("price"))
+    return window(bySymbol=Hashed("symbol", last2=Fifo(limit=2).aggregate(aggregator)))
+
+
 AGGREGATION_MODELS: dict[str, Callable[[], TextDriver]] = {
     "vwap": vwap,
     "average sent by hand": average_sent_by_hand,
     "average with helper table": average_with_helper_table,
+    "simple average": simple_average,
     "managed average": lambda: of_two(send_average_of_last(2)),
     "window with slack": window_with_slack,
     "aggregation on an ordered index": aggregation_on_an_ordered_index,

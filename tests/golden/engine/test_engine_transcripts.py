@@ -14,10 +14,11 @@ from engine_models_aggregation import AGGREGATION_MODELS
 from engine_models_joins import JOIN_MODELS
 from engine_models_scheduling import SCHEDULING_MODELS
 from engine_models_tables import TABLE_MODELS
+from engine_models_time import TIME_MODELS
 
 HERE = Path(__file__).parent
 TRANSCRIPTS = sorted(HERE.glob("*.txt"))
-MODELS = {**SCHEDULING_MODELS, **TABLE_MODELS, **AGGREGATION_MODELS, **JOIN_MODELS}
+MODELS = {**SCHEDULING_MODELS, **TABLE_MODELS, **AGGREGATION_MODELS, **JOIN_MODELS, **TIME_MODELS}
 
 
 def replay(written: list[str]) -> Iterator[str]:
