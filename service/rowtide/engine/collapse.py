@@ -40,6 +40,7 @@ class Collapse:
         self.out = unit.label(f"{name}.out", row_type)
         if isinstance(source, Label):
             source.chain(self.input)
+        unit.keep(name, self)
 
     def _take(self, rowop: Rowop) -> None:
         key = self._key_of(rowop.row)
@@ -56,3 +57,13 @@ class Collapse:
                 row = pending.pop(key, None)
                 if row is not None:
                     self.out.send(opcode, row)
+
+    def snapshot(self) -> tuple[list[Row], list[Row]]:
+        """Give the rows to be deleted and those to be inserted at the next flush, as plain tuples."""
+        return [tuple(row) for row in self._deleted.values()], [tuple(row) for row in self._inserted.values()]
+
+    def restore(self, state: tuple[list[Row], list[Row]]) -> None:
+        """Take over what ``snapshot`` gave."""
+        for pending, rows in zip((self._deleted, self._inserted), state, strict=True):
+            for row in map(self.input.row_type.adopt, rows):
+                pending[self._key_of(row)] = row

@@ -1,4 +1,4 @@
-"""Models of chapter 13 and 14.1 of the guide: traffic accounting driven by the time in the data; the diamond."""
+"""Models of chapters 13 and 14.1 of the guide: traffic accounting by the time in the data, the diamond."""
 
 from __future__ import annotations
 

@@ -145,7 +145,9 @@ AggregatorHandler = Callable[[AggregatorContext], None]
 class Aggregator:
     """What is computed for each group: a name, the type of its results, and who computes.
 
-    ``initial_state`` makes the state of a new group. The same aggregator may serve several table types.
+    ``initial_state`` makes the state of a new group; ``save_state`` gives it as plain values for a
+    snapshot, and ``load_state`` makes it of them again: needed where it is no plain value itself. The same
+    aggregator may serve several table types.
     """
 
     def __init__(
@@ -154,11 +156,16 @@ class Aggregator:
         result_type: RowType,
         handler: AggregatorHandler,
         initial_state: Callable[[], Any] | None = None,
+        *,
+        save_state: Callable[[Any], Any] | None = None,
+        load_state: Callable[[Any], Any] | None = None,
     ) -> None:
         self.name = name
         self.result_type = result_type
         self.handler = handler
         self.initial_state: Callable[[], Any] = initial_state or _nothing
+        self.save_state: Callable[[Any], Any] = save_state or _itself
+        self.load_state: Callable[[Any], Any] = load_state or _itself
 
     def __repr__(self) -> str:
         return f'<Aggregator "{self.name}">'
@@ -166,6 +173,10 @@ class Aggregator:
 
 def _nothing() -> None:
     return None
+
+
+def _itself(state: Any) -> Any:
+    return state
 
 
 class _Place:

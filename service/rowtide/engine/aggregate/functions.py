@@ -254,7 +254,24 @@ class AdditiveAggregator(Aggregator):
                 running.sent = make([output(first.row, last.row, running) for output in outputs])
                 context.send(running.sent)
 
-        super().__init__(name, result_type, handle, lambda: _Running(len(added)))
+        def load(saved: Any) -> _Running:
+            running = _Running(len(added))
+            running.sums, running.counts, sent = saved
+            running.sent = None if sent is None else make(sent)
+            return running
+
+        super().__init__(
+            name,
+            result_type,
+            handle,
+            lambda: _Running(len(added)),
+            save_state=_save,
+            load_state=load,
+        )
+
+
+def _save(running: _Running) -> Any:
+    return running.sums, running.counts, None if running.sent is None else tuple(running.sent)
 
 
 Output = Callable[[Row, Row, _Running], Value]

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from rowtide.engine.aggregate.aggregator import Aggregation
 from rowtide.engine.errors import BrokenTableError, ModelError, RecursionFault, TableError
 from rowtide.engine.row_type import Row
+from rowtide.engine.snapshot import TableState, restore_table, snapshot_table
 from rowtide.engine.table.handle import RowHandle
 from rowtide.engine.table.table_type import TableType
 from rowtide.engine.table.tree import Group
@@ -54,6 +55,7 @@ class Table:
         self._changes = 0
         self._barred: Callable[[], Exception] | None = None
         self._aggregation = Aggregation.of(self)
+        unit.keep(name, self)
 
     # Reading
 
@@ -232,6 +234,14 @@ class Table:
             if len(going) < portion:
                 break
         return removed
+
+    def snapshot(self) -> TableState:
+        """Give everything that the table remembers, as plain values; see ``engine.snapshot``."""
+        return snapshot_table(self)
+
+    def restore(self, state: TableState) -> None:
+        """Take over, while empty, what ``snapshot`` gave for a table of an equal type; nobody is told."""
+        restore_table(self, state)
 
     def _take(self, rowop: Rowop) -> None:
         if rowop.opcode is INSERT:

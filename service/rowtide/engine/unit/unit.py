@@ -13,8 +13,9 @@ the label which sets it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
+from typing import Any, Protocol
 
 from rowtide.engine.errors import ExecutionError, ModelError, RecursionFault
 from rowtide.engine.row_type import RowType
@@ -22,6 +23,17 @@ from rowtide.engine.unit.frame import Frame, FrameMark
 from rowtide.engine.unit.label import Handler, Label
 from rowtide.engine.unit.rowop import Rowop, Tray
 from rowtide.engine.unit.trace import Moment, TraceEvent, Tracer
+
+
+class Stateful(Protocol):
+    """A part of a model that remembers something: a table, a collapse, or one of the model's own."""
+
+    def snapshot(self) -> Any:
+        """Give everything it remembers, as plain values."""
+
+    def restore(self, state: Any) -> None:
+        """Take over, while new, what ``snapshot`` gave."""
+
 
 STACK_LIMIT = 100
 """Frames a unit may nest: one takes up to eight Python frames, of which Python allows a thousand."""
@@ -42,6 +54,7 @@ class Unit:
         self.stack_limit = stack_limit
         self.tracer: Tracer | None = None
         self._labels: list[Label] = []
+        self._parts: list[tuple[str, Stateful]] = []
         self._outermost = Frame()
         # A frame is only made when something is queued in it or marks it; None stands for an empty one.
         self._frames: list[Frame | None] = [self._outermost]
@@ -141,11 +154,41 @@ class Unit:
         """All labels of this unit in the order in which they were made."""
         return tuple(self._labels)
 
+    def keep(self, name: str, part: Stateful) -> None:
+        """Include a part of the model in the unit's snapshots; tables and collapses do it by themselves."""
+        self._parts.append((name, part))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Give everything that the parts of the model remember, by name, as plain values.
+
+        Raises:
+          ModelError: if rowops are queued or running, or two parts have the same name.
+        """
+        if len(self._frames) > 1 or not self.is_empty:
+            raise ModelError(f'unit "{self.name}" cannot be saved while it has rowops to run')
+        names = [name for name, _ in self._parts]
+        for name in names:
+            if names.count(name) > 1:
+                raise ModelError(f'unit "{self.name}" has two parts called "{name}", it cannot be saved')
+        return {name: part.snapshot() for name, part in self._parts}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Let the parts of a new model take over what ``snapshot`` of an equal model gave.
+
+        Raises:
+          ModelError: if the parts are not the same.
+        """
+        if sorted(state) != sorted(name for name, _ in self._parts):
+            raise ModelError(f'unit "{self.name}" has not the parts of the snapshot: {", ".join(state)}')
+        for name, part in self._parts:
+            part.restore(state[name])
+
     def clear(self) -> None:
         """Clear every label, so that nothing refers to anything any more; the unit is done with."""
         for label in self._labels:
             label.clear()
         self._labels.clear()
+        self._parts.clear()
         self._outermost.queue.clear()
 
     def __enter__(self) -> Unit:

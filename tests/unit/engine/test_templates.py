@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import pytest
+
+from rowtide.engine import (
+    INSERT,
+    Descending,
+    Fifo,
+    Hashed,
+    ModelError,
+    Ordered,
+    Rowop,
+    RowType,
+    Table,
+    TableError,
+    TableType,
+    Tray,
+    Unit,
+)
+from rowtide.engine.expiry import Expiry
+from rowtide.engine.templates import ChunkedRemoval, TableQuery, equal_where_set
+
+READING = RowType(time="int64", sensor="string", value="float64")
+BY_TIME = TableType(READING, by_sensor=Hashed("sensor", all=Fifo()), by_time=Ordered("time", same=Fifo()))
+COMMAND = RowType(text="string")
+
+
+def readings(*rows: tuple[object, ...]) -> Table:
+    table = Table(Unit("u"), "readings", BY_TIME)
+    for row in rows:
+        table.insert(READING.row(*row))
+    return table
+
+
+def log_of(table: Table, *names: str) -> list[str]:
+    log: list[str] = []
+    for label in table.unit.labels:
+        if label.name in names:
+            label.then(lambda rowop: log.append(str(rowop)), name="log")
+    return log
+
+
+def test_rows_expire_as_rowtime_advances_and_never_come_back() -> None:
+    table = readings((1, "a"), (5, "b"), (5, "c"), (9, "a"))
+    expiry = Expiry(table, "time", keep=4)
+    assert expiry.advance(5) == 0
+    assert expiry.advance(9) == 1
+    assert expiry.advance(7) == 0
+    assert expiry.advance(10) == 2
+    assert [row.time for row in table] == [9]
+
+
+def test_a_row_without_time_goes_with_the_first_advance() -> None:
+    table = readings((None, "a"), (3, "b"))
+    assert Expiry(table, "time", 4, "by_time").advance(3) == 1
+
+
+@pytest.mark.parametrize("index", [Hashed("time"), Ordered(Descending("time")), Ordered("sensor", "time")])
+def test_expiry_needs_an_index_that_is_ordered_by_time_first(index: Hashed | Ordered) -> None:
+    table = Table(Unit("u"), "t", TableType(READING, by_time=index))
+    with pytest.raises(ModelError, match='table "t" has no index that is ordered by field "time"'):
+        Expiry(table, "time", 4)
+
+
+def test_a_query_is_answered_by_the_rows_it_asks_for_and_an_end() -> None:
+    table = readings((1, "a", 1.0), (2, "b", 2.0), (3, "a", 2.0))
+    query = TableQuery("q", table, fields=["!time", ".*"], where=equal_where_set(READING))
+    log = log_of(table, "q.out")
+    query.input.insert(READING.row(sensor="a"))
+    query.input.insert(READING.row(0, "a", 2.0))
+    assert log == [
+        'q.out OP_INSERT sensor="a" value="1"',
+        'q.out OP_INSERT sensor="a" value="2"',
+        "q.out OP_NOP",
+        'q.out OP_INSERT sensor="a" value="2"',
+        "q.out OP_NOP",
+    ]
+
+
+def test_rows_are_removed_in_chunks_while_the_model_is_idle() -> None:
+    table = Table(Unit("u"), "t", TableType(READING, all=Fifo()))
+    for time in range(5):
+        table.insert(READING.row(time))
+    idle = Tray()
+    removal = ChunkedRemoval("clear", table, COMMAND, idle, limit=2, unwanted=lambda row: bool(row.time < 4))
+    log = log_of(table, "clear.done")
+    removal.input.insert(COMMAND.row("all"))
+    assert (len(table), len(idle), log) == (3, 1, [])
+    table.unit.schedule(idle)
+    idle.clear()
+    table.unit.drain()
+    assert (len(table), len(idle), log) == (1, 0, ['clear.done OP_INSERT text="all"'])
+
+
+def test_a_unit_is_saved_only_at_rest_and_restored_only_into_a_new_model() -> None:
+    table = readings((1, "a"))
+    table.unit.schedule(table.input.rowop(INSERT, READING.row(2)))
+    with pytest.raises(ModelError, match='unit "u" cannot be saved while it has rowops to run'):
+        table.unit.snapshot()
+    table.unit.drain()
+    state = table.unit.snapshot()
+    with pytest.raises(TableError, match='table "readings": can only be restored while it is empty'):
+        table.unit.restore(state)
+    with pytest.raises(ModelError, match="has not the parts of the snapshot: readings"):
+        Unit("v").restore(state)
+    Table(table.unit, "readings", BY_TIME)
+    with pytest.raises(ModelError, match='two parts called "readings"'):
+        table.unit.snapshot()
+
+
+def test_a_table_is_not_saved_in_the_middle_of_a_change() -> None:
+    table = readings()
+    seen: list[str] = []
+
+    def save(rowop: Rowop) -> None:
+        with pytest.raises(TableError, match="in the middle of a change"):
+            table.snapshot()
+        seen.append("refused")
+
+    table.out.then(save)
+    table.insert(READING.row(1))
+    assert seen == ["refused"]
