@@ -34,10 +34,12 @@ from rowtide.sql.statements import (
     CreatePump,
     CreateView,
     Drop,
+    InsertValues,
     ObjectKind,
     QueryStatement,
     Statement,
 )
+from rowtide.sql.values import TimedValues, timed_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,25 @@ def plan_pipeline(text: str, *, file: str | None = None, inserted: Collection[st
     return session.plan
 
 
-class Session:
-    """What a sequence of texts has defined, and its plan; each text counts as a whole or not at all."""
+@dataclass(frozen=True, slots=True)
+class StreamRows:
+    """Rows of an INSERT statement into a stream; one without a ROWTIME (ms) takes the time of arrival."""
 
-    def __init__(self, *, inserted: Collection[str] = ()) -> None:
+    relation: str
+    rows: tuple[TimedValues, ...]
+
+
+class Session:
+    """What a sequence of texts has defined, and its plan; each text counts as a whole or not at all.
+
+    With ``takes_rows`` INSERT statements may put rows into streams: the caller takes them from
+    ``arrived``, and they are one more producer of the stream.
+    """
+
+    def __init__(self, *, inserted: Collection[str] = (), takes_rows: bool = False) -> None:
         self._inserted = frozenset(inserted)
+        self._takes_rows = takes_rows
+        self._arrived: tuple[StreamRows, ...] = ()
         self._catalog = Catalog()
         self._stages, self._plan = _plan(self._catalog, self._inserted)
 
@@ -90,13 +106,25 @@ class Session:
         Raises:
           StatementError: with place, text and file; nothing has changed.
         """
+        arrived: list[StreamRows] = []
         with _located(text, file):
             catalog = self._catalog
             for statement in parse(text):
-                catalog = _defined(catalog, statement, text, file)
-            stages, plan = _plan(catalog, self._inserted)
+                rows = _stream_rows(catalog, statement) if self._takes_rows else None
+                if rows is None:
+                    catalog = _defined(catalog, statement, text, file)
+                else:
+                    arrived.append(rows)
+            inserted = self._inserted.union(rows.relation for rows in arrived)
+            stages, plan = _plan(catalog, inserted)
         self._catalog, self._stages, self._plan = catalog, stages, plan
+        self._inserted, self._arrived = inserted, tuple(arrived)
         return plan
+
+    @property
+    def arrived(self) -> tuple[StreamRows, ...]:
+        """What the INSERT statements of the last text put into streams: for the caller to insert."""
+        return self._arrived
 
     @property
     def kinds(self) -> tuple[tuple[str, str], ...]:
@@ -156,6 +184,17 @@ def _defined(catalog: Catalog, statement: Statement, text: str, file: str | None
         else:
             planner.relation(key)
     return after
+
+
+def _stream_rows(catalog: Catalog, statement: Statement) -> StreamRows | None:
+    """Give the rows that a statement puts into a stream; None for every other statement."""
+    if not isinstance(statement, InsertValues):
+        return None
+    key, found = catalog.find(statement.target, "stream or table")
+    if found.kind is not ObjectKind.STREAM or not isinstance(found, StreamDefinition):
+        return None
+    name = relation_name(key)
+    return StreamRows(name, timed_rows(statement, found.row_type, (), name))
 
 
 def _check_drop(catalog: Catalog, statement: Drop) -> None:

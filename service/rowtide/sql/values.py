@@ -8,12 +8,17 @@ from rowtide.errors import RejectedRowError, StatementError
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Expr, Literal
 from rowtide.rows.rowop import Row
-from rowtide.rows.types import RowType
+from rowtide.rows.types import TIMESTAMP, Field, RowType
 from rowtide.sql.expressions import UNTYPED_NULL, ExpressionPlanner, assign
 from rowtide.sql.relations import column_index
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.statements import InsertValues
 from rowtide.sql.syntax import Expression
+
+_ROWTIME_COLUMN = Field(ROWTIME, TIMESTAMP)
+
+TimedValues = tuple[int | None, Row]
+"""A row, and its ROWTIME (ms) where the statement names one."""
 
 
 def inserted_rows(
@@ -24,40 +29,59 @@ def inserted_rows(
     Raises:
       StatementError: a value is no constant, does not fit its column, or is missing; with its place.
     """
-    positions = list(range(len(row_type)))
+    for name in statement.columns:
+        if name.text == ROWTIME:
+            raise StatementError(
+                "INSERT with a ROWTIME into a table is not supported yet",
+                place=name.place,
+                hint="Rows of INSERT statements are there from the beginning.",
+            )
+    return tuple(row for _, row in timed_rows(statement, row_type, key, table))
+
+
+def timed_rows(
+    statement: InsertValues, row_type: RowType, key: Sequence[int], relation: str
+) -> tuple[TimedValues, ...]:
+    """Give the rows of an INSERT statement, which may name ROWTIME among its columns.
+
+    Raises:
+      StatementError: a value is no constant, does not fit its column, or is missing; with its place.
+    """
+    positions: list[int | None] = list(range(len(row_type)))
     if statement.columns:
-        for name in statement.columns:
-            if name.text == ROWTIME:
-                raise StatementError(
-                    "INSERT with a ROWTIME is not supported yet",
-                    place=name.place,
-                    hint="Rows of INSERT statements are there from the beginning.",
-                )
-        positions = [column_index(row_type, name, table) for name in statement.columns]
+        positions = [
+            None if name.text == ROWTIME else column_index(row_type, name, relation)
+            for name in statement.columns
+        ]
     planner = ExpressionPlanner(Scope(()), "VALUES")
     rows = []
     for syntax in statement.rows:
         if len(syntax) != len(positions):
             raise StatementError(
-                f'{len(syntax)} values are given, "{table}" takes {len(positions)}',
+                f'{len(syntax)} values are given, "{relation}" takes {len(positions)}',
                 place=syntax[0].place,
             )
+        rowtime: int | None = None
         values: list[object] = [None] * len(row_type)
         for position, each in zip(positions, syntax, strict=True):
-            column = row_type[position]
+            column = _ROWTIME_COLUMN if position is None else row_type[position]
             typed = assign(
                 planner.plan_as(each, UNTYPED_NULL.type),
                 column.type,
-                f'column "{column.name}" of "{table}"',
+                f'column "{column.name}" of "{relation}"',
                 each.place,
             )
-            values[position] = _constant(typed, each)
+            value = _constant(typed, each)
+            if position is not None:
+                values[position] = value
+            elif isinstance(value, int):
+                rowtime = value
         for position, column in enumerate(row_type):
             if values[position] is None and (not column.nullable or position in key):
                 raise StatementError(
-                    f'column "{column.name}" of "{table}" cannot be NULL', place=syntax[0].place
+                    f'column "{column.name}" of "{relation}" cannot be NULL', place=syntax[0].place
                 )
-        rows.append(tuple(values))
+        rows.append((rowtime, tuple(values)))
     return tuple(rows)
 
 

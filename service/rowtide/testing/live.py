@@ -79,6 +79,7 @@ class LiveRunner:
         self._faults: list[Fault] = []
         self._flow = self._fresh_flow()
         self._record(self._flow.drain())
+        self._take_arrived()
 
     def fold(self, name: str) -> str:
         """See ``ScenarioRunner``."""
@@ -138,6 +139,7 @@ class LiveRunner:
         self._idle = version.idle_partitions(self._wall) | self._idle
         self._log.entries.append(entry)
         self._record(*emitted)
+        self._take_arrived()
 
     def advance_wallclock(self, millis: int) -> None:
         """See ``ScenarioRunner``."""
@@ -187,6 +189,12 @@ class LiveRunner:
         self._log.entries.append(entry)
         self._record(*self._fed(entry))
         self._hear(entry.relation, (entry.partition,))
+
+    def _take_arrived(self) -> None:
+        """Take in what INSERT statements of the last text put into streams."""
+        for each in self._session.arrived:
+            rows = [InputRow(rowtime, row) for rowtime, row in each.rows]
+            self._take_in(self._entrance().rows(each.relation, 0, rows, self._wall))
 
     def _hear(self, relation: str, partitions: Sequence[int]) -> None:
         for partition in partitions:

@@ -32,7 +32,7 @@ class Relations:
         self._table_nodes = table_nodes(plan)
 
     def resolve(self, name: str) -> str:
-        """Give the catalog name.
+        """Give the catalog name; the schema may be left out where only one has a relation of that name.
 
         Raises:
           StatementError: if there is no such relation.
@@ -40,6 +40,9 @@ class Relations:
         found = relation_name(name)
         if found == ERRORS or found in self._nodes or found in self._foreign_tables:
             return found
+        elsewhere = [each for each in self.names() if each.endswith(f".{found}")]
+        if len(elsewhere) == 1:
+            return elsewhere[0]
         known = ", ".join(self.names())
         raise StatementError(f'relation "{found}" does not exist', hint=f"There are {known or 'none'}.")
 
@@ -135,12 +138,8 @@ class Relations:
         numbers = {each for source in sources_of(node) for each in partitions[source.relation]}
         return tuple(sorted(numbers))
 
-    def has_no_clock(self, name: str) -> bool:
-        """Tell whether this is a relation, and neither has an entrance nor promotes nor sorts by time."""
-        try:
-            relation = self.resolve(name)
-        except StatementError:
-            return False
+    def has_no_clock(self, relation: str) -> bool:
+        """Tell whether rows of a catalog name can neither be inserted nor take bounds."""
         node = self._nodes.get(relation)
         return node is not None and self.entrance(relation) is None and not takes_bounds(node, relation)
 

@@ -60,23 +60,22 @@ def start_session(scenario: Scenario, pipeline: SqlText) -> Session:
     Raises:
       StatementError: if the pipeline is refused.
     """
+    relations = Relations(_session(pipeline, ()).plan)
     steps = scenario.steps
-    inserted = {step.relation for step in steps if isinstance(step, Insert | InsertRaw)}
-    session = _session(pipeline, inserted)
-    relations = Relations(session.plan)
+    inserted = set()
+    for written in {step.relation for step in steps if isinstance(step, Insert | InsertRaw)}:
+        # What is no name is refused by the step that has it; a later statement may make the relation.
+        with suppress(StatementError):
+            inserted.add(relation_name(written))
+            inserted.add(relations.resolve(written))
     # A bound on what only pumps feed speaks of one more producer too.
-    bounded = {step.relation for step in steps if isinstance(step, SetBound)}
-    missing = {name for name in bounded if relations.has_no_clock(name)}
-    return _session(pipeline, inserted | missing) if missing else session
+    bounded = _resolved(relations, (step.relation for step in steps if isinstance(step, SetBound)))
+    inserted |= {name for name in bounded.values() if relations.has_no_clock(name)}
+    return _session(pipeline, inserted)
 
 
 def _session(pipeline: SqlText, inserted: Iterable[str]) -> Session:
-    names = set()
-    for name in inserted:
-        # What is no name is refused by the step that has it.
-        with suppress(StatementError):
-            names.add(relation_name(name))
-    session = Session(inserted=names)
+    session = Session(inserted=set(inserted), takes_rows=True)
     session.feed(pipeline.text, file=pipeline.file)
     return session
 
