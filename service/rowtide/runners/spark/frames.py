@@ -20,7 +20,7 @@ from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.flow import Flow, initial
 from rowtide.flow.program import Port
 from rowtide.flow.segments import Segment, segments
-from rowtide.operators.contract import Fault, State
+from rowtide.operators.contract import Account, Fault, State
 from rowtide.operators.merge import MergeOperator
 from rowtide.operators.registry import operator_type
 from rowtide.plan.nodes import PartitionKey, TableSource
@@ -178,13 +178,36 @@ class SparkRun:
             if len(held):
                 merge.offer(port, tray_of(held, row_type, 0), self._reached[entry, port])
         frame = reduce(lambda left, right: left.unionByName(right), parts)
-        stage = Stage(self._definition, number, {0: self._reached[entry, 0]})
-        self._write(number, segment, frame, stage.run)
-        released = frame.count()
+        if len(segment.steps) > 1:
+            stage = Stage(self._definition, number, {0: self._reached[entry, 0]})
+            self._write(number, segment, frame, stage.run)
+        else:
+            # What is let through is read where it lies: nothing is computed here.
+            self._given[number] = self._as_given(frame, entry)
+        came = sum(self._account(at).rows_out for at in feeders.values())
+        released = came - merge.held()
         merge.account.rows_in += released
         merge.account.done += released
         merge.account.rows_out += released
         self._settle(number, {entry: [(port, None, self._reached[entry, port]) for port in feeders]})
+
+    def _account(self, at: int) -> Account:
+        operator = self._circuits[self._home[at]].operators[at]
+        if operator is None:
+            raise FaultError(f"step {at} is a source: it judges no rows and cannot feed a merge")
+        return operator.account
+
+    def _as_given(self, rows: DataFrame, at: int) -> DataFrame:
+        """Give rows of port 0 as those that step ``at`` gave."""
+        from pyspark.sql import functions
+
+        count = len(self._program.steps[at].node.row_type)
+        return rows.select(
+            functions.lit(at).cast("int").alias(STEP),
+            *(self._column(name) for name, _ in TIMES),
+            self._column(SEQ),
+            *(self._column(field_name(0, index)).alias(field_name(at, index)) for index in range(count)),
+        )
 
     def _write(
         self,
