@@ -24,6 +24,7 @@ from rowtide.plan.nodes import (
     Sort,
     Source,
     TableSource,
+    WindowJoin,
 )
 
 PARTITION_BITS = 16
@@ -93,7 +94,7 @@ class Program:
                 found = [self._put(node, ordinal, None, [at for each in inputs for at in each])]
             case Filter() | Project() | Promote() | Sort():
                 found = [self._put(node, ordinal, self.steps[at].partition, [at]) for at in inputs[0]]
-            case GroupByPeriod() | KeyedTable() | AsOfJoin():
+            case GroupByPeriod() | KeyedTable() | AsOfJoin() | WindowJoin():
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
         self._positions[node] = found
         return found
@@ -112,7 +113,7 @@ class Program:
         own = origin_of(ordinal)
         port_origins = tuple(self.steps[at].origins for at in inputs)
         match node:
-            case GroupByPeriod():
+            case GroupByPeriod() | WindowJoin():
                 origins: tuple[int, ...] = (own,)
             case Sort() if merged:
                 origins = (own,)

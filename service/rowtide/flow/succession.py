@@ -34,7 +34,7 @@ ORIGIN_COLUMNS = (ORIGIN, "origin")
 """Columns of snapshots that hold origins: of rows, and of bounds."""
 
 
-_PLACES = frozenset({"input", "sources", "table", "stream", "row_type"})
+_PLACES = frozenset({"left", "right", "input", "sources", "table", "stream", "row_type"})
 """Fields of nodes that say what is read, and of which types: a signature has these in its own way."""
 
 

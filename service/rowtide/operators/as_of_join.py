@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from operator import itemgetter
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from rowtide.operators.contract import Account, Output, Place, State
+from rowtide.operators.row_keys import key_getter
 from rowtide.plan.nodes import AsOfJoin, JoinKind
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
@@ -28,8 +28,8 @@ class AsOfJoinOperator:
     def __init__(self, node: AsOfJoin, _place: Place) -> None:
         self.account = Account()
         self._node = node
-        self._table_key = _getter(node.table_key)
-        self._stream_key = _getter(node.stream_key)
+        self._table_key = key_getter(node.table_key)
+        self._stream_key = key_getter(node.stream_key)
         self._unmatched: Row = (None,) * len(node.table.row_type)
         self._image: dict[Row, list[TimedRow]] = {}
         self._changes: deque[TimedRow] = deque()
@@ -124,11 +124,3 @@ class AsOfJoinOperator:
             out.append(timed._replace(row=timed.row + match.row))
         if not matches and self._node.kind is JoinKind.LEFT:
             out.append(timed._replace(row=timed.row + self._unmatched))
-
-
-def _getter(fields: Sequence[int]) -> Callable[[Row], Row]:
-    """Give the function that takes a key out of a row, as a tuple whatever its width."""
-    if len(fields) == 1:
-        (only,) = fields
-        return lambda row: (row[only],)
-    return itemgetter(*fields)

@@ -37,6 +37,7 @@ OPERATORS: dict[type, str] = {
     nodes.GroupByPeriod: "group_by_period:GroupByPeriodOperator",
     nodes.KeyedTable: "keyed_table:KeyedTableOperator",
     nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",
+    nodes.WindowJoin: "window_join:WindowJoinOperator",
 }
 """Node type to ``module:class`` below this package."""
 

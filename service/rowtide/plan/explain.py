@@ -17,6 +17,7 @@ from rowtide.plan.nodes import (
     Sort,
     Source,
     TableSource,
+    WindowJoin,
 )
 from rowtide.plan.show import show, show_aggregate, show_interval
 from rowtide.rows.types import RowType
@@ -103,6 +104,16 @@ def _detail(node: Node) -> str:
                 for left, right in zip(node.stream_key, node.table_key, strict=True)
             )
             return f"{kind.value}, table as of the stream's ROWTIME, on {on}"
+        case WindowJoin(left=left_side, right=right_side):
+            on = " AND ".join(
+                f"{left_side.row_type[one].name} = {right_side.row_type[other].name}"
+                for one, other in zip(node.left_key, node.right_key, strict=True)
+            )
+            window = f"right from {node.low_ms} to {node.high_ms} ms after left"
+            further = ""
+            if node.condition is not None:
+                further = f"; and {show(node.condition, node.row_type)}"
+            return f"{node.kind.value}, {window}, on {on or 'every pair'}{further}"
 
 
 def _period(period: Period) -> str:

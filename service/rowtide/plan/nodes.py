@@ -225,10 +225,22 @@ class KeyedTable:
 
 
 class JoinKind(Enum):
-    """What becomes of a stream row without a match."""
+    """Of which sides a row without a match comes out, NULLs beside it."""
 
     INNER = "INNER"
     LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    FULL = "FULL"
+
+    @property
+    def keeps_left(self) -> bool:
+        """Tell whether unmatched rows of the left side come out."""
+        return self in (JoinKind.LEFT, JoinKind.FULL)
+
+    @property
+    def keeps_right(self) -> bool:
+        """Tell whether unmatched rows of the right side come out."""
+        return self in (JoinKind.RIGHT, JoinKind.FULL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +266,59 @@ class AsOfJoin:
         return (self.table, self.stream)
 
 
+class JoinTime(Enum):
+    """Whose rowtime a pair of a windowed join has."""
+
+    LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    LATER = "LATER"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowJoin:
+    """Join two streams where right rowtime - left rowtime is within [low_ms, high_ms], both included.
+
+    ``time`` is the side without a window, or LATER (sql-decisions 16). An unmatched left row comes out at
+    its rowtime + ``left_delay_ms``, a right one at + ``right_delay_ms``: the length of its own window where
+    that is PRECEDING, else 0. Rows match where the keys are equal and not NULL and ``condition``, over the
+    left fields and then the right ones, is TRUE.
+
+    Out: the left fields, then the right ones, in the order (rowtime, left row, right row), a missing row
+    first; a row leaves as soon as no earlier one can come.
+    """
+
+    relation: str
+    left: Node
+    right: Node
+    left_key: tuple[int, ...]
+    right_key: tuple[int, ...]
+    low_ms: int
+    high_ms: int
+    time: JoinTime
+    kind: JoinKind
+    row_type: RowType
+    condition: Expr | None = None
+    left_delay_ms: int = 0
+    right_delay_ms: int = 0
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The left side, then the right one."""
+        return (self.left, self.right)
+
+
 Node = (
-    Source | TableSource | Filter | Project | Promote | Sort | Merge | GroupByPeriod | KeyedTable | AsOfJoin
+    Source
+    | TableSource
+    | Filter
+    | Project
+    | Promote
+    | Sort
+    | Merge
+    | GroupByPeriod
+    | KeyedTable
+    | AsOfJoin
+    | WindowJoin
 )
 
 ROW_WISE = (Filter, Project, Promote)
@@ -271,5 +334,7 @@ def partition_key(node: Node) -> PartitionKey | None:
             return (key,)
         case AsOfJoin(table_key=table_key, stream_key=stream_key):
             return (table_key, stream_key)
+        case WindowJoin(left_key=left_key, right_key=right_key) if left_key:
+            return (left_key, right_key)
         case _:
             return None

@@ -40,6 +40,7 @@ from rowtide.plan.nodes import (
     Sort,
     Source,
     TableSource,
+    WindowJoin,
 )
 from rowtide.plan.walk import with_inputs
 from rowtide.rows.types import Kind
@@ -114,7 +115,7 @@ def is_monotonic(rowtime: Expr) -> bool:
 def is_ordered(node: Node) -> bool:
     """Tell whether the rows of ``node`` come in rowtime order: what placing order must bring about."""
     match node:
-        case Merge() | GroupByPeriod():
+        case Merge() | GroupByPeriod() | WindowJoin():
             return True
         case Sort(input=below):
             return _chain_to_source(below) is None

@@ -17,6 +17,7 @@ from rowtide.plan.nodes import (
     Sort,
     Source,
     TableSource,
+    WindowJoin,
 )
 
 
@@ -33,6 +34,8 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
             return replace(node, sources=tuple(inputs))
         case AsOfJoin():
             return replace(node, table=inputs[0], stream=inputs[1])
+        case WindowJoin():
+            return replace(node, left=inputs[0], right=inputs[1])
 
 
 def rewrite(node: Node, rule: Callable[[Node], Node]) -> Node:
