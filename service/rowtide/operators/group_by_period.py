@@ -23,7 +23,7 @@ from rowtide.plan.nodes import GroupByPeriod
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
-from rowtide.rows.types import TIMESTAMP
+from rowtide.rows.types import MAX_TIMESTAMP_MS, TIMESTAMP
 from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
 from rowtide.rowtime.period import PeriodEdge, period_end, period_value
 
@@ -271,7 +271,8 @@ class GroupByPeriodOperator:
         """Give the end of the period that the bound is in: nothing closes later at an earlier rowtime."""
         if self._bound.rowtime == EARLIEST:
             return NO_BOUND
-        at = np.array([self._bound.rowtime], dtype=np.int64)
+        # A bound may promise that nothing follows at all; there is no period behind the last year.
+        at = np.array([min(self._bound.rowtime, MAX_TIMESTAMP_MS)], dtype=np.int64)
         return Bound(int(period_end(self._node.period, period_value(self._node.period, at))[0]))
 
 

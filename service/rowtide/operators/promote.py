@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.errors import Reason
+from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.columnar import compile_columns
 from rowtide.expr.rowwise import compile_row
 from rowtide.operators.contract import Fault, Output, Place
 from rowtide.operators.rowwise import RowWise
 from rowtide.plan.nodes import BoundPolicy, Promote
 from rowtide.rows.tray import Tray
+from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
 
 
@@ -57,11 +58,22 @@ class PromoteOperator(RowWise):
         match self._node.bounds:
             case BoundPolicy.PASS:
                 return bound
-            case BoundPolicy.MAP if bound.rowtime != EARLIEST:
-                mapped = self._of_bound((), bound.rowtime)
-                return bound.shifted(mapped) if isinstance(mapped, int) else NO_BOUND
+            case BoundPolicy.MAP if bound.rowtime >= MIN_TIMESTAMP_MS:
+                return bound.shifted(self._mapped(min(bound.rowtime, MAX_TIMESTAMP_MS)))
             case _:
                 return NO_BOUND
+
+    def _mapped(self, rowtime: int) -> int:
+        """Give the new rowtime of a bound, by the expression of the rows.
+
+        Where that leaves the range of TIMESTAMP, the rows behind the bound do too and are rejected:
+        no row follows that is earlier than the range's end.
+        """
+        try:
+            mapped = self._of_bound((), rowtime)
+        except RejectedRowError:
+            return MAX_TIMESTAMP_MS if rowtime > 0 else EARLIEST
+        return mapped if isinstance(mapped, int) else EARLIEST
 
     def _reject(self, tray: Tray, mask: NDArray[np.bool_], reason: Reason, message: str) -> Sequence[Fault]:
         if not mask.any():
