@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from rowtide.plan.plan import Plan
     from rowtide.sql.pipeline import Session
 
-EXAMPLE = "Example: rowtide check pipeline.sql"
+EXAMPLE = "Example: rowtide check pipeline.sql --config config.toml"
+FROM_CONFIGURATION = "(from the configuration)"
+"""What is shown in place of a value that the configuration gives: it may be a secret."""
 
 
 def check(
     pipeline: Annotated[Path, typer.Argument(help="The pipeline's statements.", metavar="PIPELINE.sql")],
+    config: Annotated[Path | None, typer.Option("--config", help="The configuration, a TOML file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON.")] = False,
 ) -> None:
     """Parse, resolve, type and plan a pipeline, and show what it defines; touches nothing.
@@ -23,12 +27,14 @@ def check(
     Exit code 0: it is accepted; warnings may be shown. 2: it is refused, with the place and the reason.
     """
     from rowtide.cli.errors import read_text, shown_to_user
+    from rowtide.config import load_settings
+    from rowtide.runtime.configured import configured
     from rowtide.sql.pipeline import Session
 
     with shown_to_user():
         session = Session()
         session.feed(read_text(pipeline), file=str(pipeline))
-        found = described(session)
+        found = described(session, configured(session.plan, load_settings(config)))
         if as_json:
             typer.echo(json.dumps({"ok": True, **found}, indent=2))
         else:
@@ -37,11 +43,17 @@ def check(
             typer.echo(f"{pipeline} is accepted.")
 
 
-def described(session: Session) -> dict[str, Any]:
-    """Give what a session has defined, as plain values; secrets in options are hidden."""
-    from rowtide.plan.explain import columns_of
+def described(session: Session, plan: Plan) -> dict[str, Any]:
+    """Give what a session has defined, as plain values; secrets in options are hidden.
 
-    plan = session.plan
+    ``plan`` is the session's with the options of the configuration.
+    """
+    from rowtide.plan.explain import columns_of
+    from rowtide.sql.notices import notices
+
+    written = {server.name: dict(server.options) for server in session.plan.servers}
+    streams = {stream.name: stream for stream in plan.foreign_streams}
+    warned = notices({**dict(plan.relations), **{pump.name: pump.node for pump in plan.pumps}}, streams)
     kinds = dict(session.kinds)
     tables = {table.name: table for table in plan.foreign_tables}
     return {
@@ -49,7 +61,7 @@ def described(session: Session) -> dict[str, Any]:
             {
                 "name": server.name,
                 "wrapper": server.wrapper,
-                "options": _shown(server.wrapper, dict(server.options)),
+                "options": _shown(server.wrapper, written[server.name], dict(server.options)),
             }
             for server in plan.servers
         ],
@@ -62,7 +74,7 @@ def described(session: Session) -> dict[str, Any]:
             for name, table in tables.items()
         ],
         "pumps": [{"name": name, "target": target} for name, target in session.pumps],
-        "warnings": [{"relation": notice.relation, "message": notice.message} for notice in plan.notices],
+        "warnings": [{"relation": notice.relation, "message": notice.message} for notice in warned],
     }
 
 
@@ -77,8 +89,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _shown(wrapper: str, options: dict[str, str]) -> dict[str, str]:
-    """Give options as they may be shown, by what the connector declares as secret."""
+def _shown(wrapper: str, written: dict[str, str], options: dict[str, str]) -> dict[str, str]:
+    """Give options as they may be shown: those of SQL by what the connector declares as secret."""
     import re
 
     from rowtide_connectors.errors import OptionError
@@ -92,5 +104,7 @@ def _shown(wrapper: str, options: dict[str, str]) -> dict[str, str]:
     # The user part of a URL may hold a password under any option's name.
     return {
         name: re.sub(r"(?<=://)[^/@\s]*(?=@)", HIDDEN, value)
+        if options[name] == written.get(name)
+        else FROM_CONFIGURATION
         for name, value in redacted(declared, options).items()
     }

@@ -97,3 +97,24 @@ def test_explain_shows_one_relation_named_as_in_sql(pipeline: Path) -> None:
     missing = run("explain", pipeline, "namd")
     assert missing.exit_code == 2
     assert 'hint: Did you mean "NAMED"?' in missing.stderr
+
+
+def test_the_configuration_counts_and_what_it_gives_is_not_shown(pipeline: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(
+        """
+        [servers.broker]
+        "sasl.password" = "swordfish"
+        "sasl.username" = "joe"
+        [streams.changes]
+        idle_timeout = "30 SECOND"
+        """,
+        encoding="utf-8",
+    )
+    result = run("check", pipeline, "--config", config)
+    assert result.exit_code == 0, result.output
+    assert "swordfish" not in result.output
+    assert "sasl.username '(from the configuration)'" in result.output
+    assert "warning" not in result.output
+    config.write_text("[servers.brocker]\nx = 'y'\n", encoding="utf-8")
+    assert run("check", pipeline, "--config", config).exit_code == 2
