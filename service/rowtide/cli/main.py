@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rowtide.cli import bench, check, connectors, demo, doctor, explain, test
+from rowtide.cli import bench, check, connectors, demo, doctor, explain, positions, run, test
 from rowtide.cli.errors import set_debug
 
 app = typer.Typer(name="rowtide", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -25,5 +25,7 @@ app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
+app.command("positions", epilog=positions.EXAMPLE)(positions.positions)
+app.command("run", epilog=run.EXAMPLE)(run.run)
 app.command("test", epilog=test.EXAMPLE)(test.test)
 app.add_typer(connectors.app)

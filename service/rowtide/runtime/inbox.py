@@ -80,7 +80,14 @@ class DirectInbox:
 class ThreadedInbox:
     """Reads each stream in a thread of its own."""
 
-    def __init__(self, intakes: Sequence[tuple[Intake, Retry]]) -> None:
+    def __init__(
+        self,
+        intakes: Sequence[tuple[Intake, Retry]],
+        max_messages: int = QUEUE_MESSAGES,
+        max_bytes: int = QUEUE_BYTES,
+    ) -> None:
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
         self._changed = threading.Condition()
         self._waiting: deque[Delivery] = deque()
         self._messages: dict[str, int] = {}

@@ -16,28 +16,9 @@ from rowtide.plan.nodes import Node
 from rowtide.plan.nodes import Source as SourceNode
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan, Server
+from rowtide.runtime.configured import connector_options
 from rowtide_connectors.api import Database, Source
 from rowtide_connectors.registry import find_connector
-
-SERVICE_OPTIONS = frozenset({"format", "max_ahead"})
-"""Options of a foreign stream that are Rowtide's own; all others are the connector's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """Where the servers of a plan are, once configuration has overridden what the SQL says.
-
-    ``servers`` has the options of each server by name. ``checkpoint_url`` names the database of a
-    pipeline without foreign tables.
-    """
-
-    servers: Mapping[str, Mapping[str, str]]
-    checkpoint_url: str | None = None
-
-    @classmethod
-    def as_written(cls, plan: Plan) -> Addresses:
-        """Give what the SQL itself says."""
-        return cls({server.name: dict(server.options) for server in plan.servers})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +41,21 @@ class Pipeline:
 
 
 @contextmanager
-def open_pipeline(plan: Plan, name: str, addresses: Addresses) -> Iterator[Pipeline]:
+def open_pipeline(plan: Plan, name: str, checkpoint_url: str | None = None) -> Iterator[Pipeline]:
     """Put a pipeline together, and close it at the end of the block.
+
+    Args:
+      plan: the plan, with the options that count (``configured``).
+      name: under which its positions are kept.
+      checkpoint_url: the database of a pipeline without foreign tables.
 
     Raises:
       StatementError: it has no database, or two.
       OptionError: an option of a server or stream is wrong.
     """
-    database = _database(plan, addresses)
-    pipeline = Pipeline(name, plan, _sources(plan, addresses), database, DatabaseLedger(database, name))
+    sources = _sources(plan)
+    database = _database(plan, checkpoint_url)
+    pipeline = Pipeline(name, plan, sources, database, DatabaseLedger(database, name))
     try:
         yield pipeline
     finally:
@@ -94,22 +81,22 @@ def streams_read(plan: Plan) -> list[ForeignStream]:
     return [stream for stream in plan.foreign_streams if stream.name in found]
 
 
-def _sources(plan: Plan, addresses: Addresses) -> dict[str, Source]:
+def _sources(plan: Plan) -> dict[str, Source]:
     servers = {server.name: server for server in plan.servers}
     found = {}
     for stream in streams_read(plan):
-        options = {name: value for name, value in stream.options if name not in SERVICE_OPTIONS}
-        connector = find_connector(servers[stream.server].wrapper)
-        found[stream.name] = connector.source(addresses.servers[stream.server], options)
+        server = servers[stream.server]
+        connector = find_connector(server.wrapper)
+        found[stream.name] = connector.source(dict(server.options), connector_options(stream))
     return found
 
 
-def _database(plan: Plan, addresses: Addresses) -> Database:
+def _database(plan: Plan, checkpoint_url: str | None) -> Database:
     servers = {server.name: server for server in plan.servers}
     used: list[Server] = []
     for table in plan.foreign_tables:
         server = servers[table.server]
-        if all(addresses.servers[server.name] != addresses.servers[each.name] for each in used):
+        if all((server.wrapper, server.options) != (each.wrapper, each.options) for each in used):
             used.append(server)
     if len(used) > 1:
         raise StatementError(
@@ -118,10 +105,10 @@ def _database(plan: Plan, addresses: Addresses) -> Database:
             "one database.",
         )
     if used:
-        return find_connector(used[0].wrapper).database(addresses.servers[used[0].name])
-    if addresses.checkpoint_url is None:
+        return find_connector(used[0].wrapper).database(dict(used[0].options))
+    if checkpoint_url is None:
         raise StatementError(
             "the pipeline has no foreign table, so there is no database to keep its positions in",
             hint="Set checkpoint.url in the configuration.",
         )
-    return find_connector("rdbms").database({"url": addresses.checkpoint_url})
+    return find_connector("rdbms").database({"url": checkpoint_url})

@@ -28,7 +28,7 @@ from rowtide.runtime.begin import At, Begin, Edge, first_offsets
 from rowtide.runtime.commit import Committer
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.digest import differences, dumped, plan_digests
-from rowtide.runtime.inbox import DirectInbox, Inbox, ThreadedInbox
+from rowtide.runtime.inbox import QUEUE_BYTES, QUEUE_MESSAGES, DirectInbox, Inbox, ThreadedInbox
 from rowtide.runtime.intake import POLL_MESSAGES, Channel, Intake
 from rowtide.runtime.live import Live, Observer, Pace, Unobserved
 from rowtide.runtime.output import target_table
@@ -69,6 +69,8 @@ class Equipment:
     observer: Observer = field(default_factory=Unobserved)
     max_held_rows: int = MAX_HELD_ROWS
     poll_messages: int = POLL_MESSAGES
+    queue_messages: int = QUEUE_MESSAGES
+    queue_bytes: int = QUEUE_BYTES
 
 
 class Service:
@@ -261,7 +263,7 @@ class Service:
                 )
                 intakes.append((intake, retry))
         if equipment.threads:
-            return ThreadedInbox(intakes)
+            return ThreadedInbox(intakes, equipment.queue_messages, equipment.queue_bytes)
         return DirectInbox(intakes, equipment.clock)
 
     def _retry(self, dependency: str, *, beats: bool) -> Retry:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from rowtide.config import Settings
 from rowtide.errors import StatementError, SupersededError
+from rowtide.runtime.configured import configured
 from rowtide.runtime.crashpoints import POINTS, CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
 from rowtide.runtime.live import Pace
-from rowtide.runtime.pipeline import Addresses, open_pipeline
+from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
@@ -58,7 +60,7 @@ class World:
                 self.broker.hole("readings", partition=partition)
 
     def run(self, pace: Pace, crash_points: CrashPoints | None = None) -> None:
-        with open_pipeline(self.plan, "p", Addresses.as_written(self.plan)) as pipeline:
+        with open_pipeline(self.plan, "p") as pipeline:
             Service(
                 Equipment(
                     name=pipeline.name,
@@ -162,11 +164,11 @@ def test_tables_that_configuration_puts_in_two_databases_are_refused(tmp_path: P
         "CREATE FOREIGN TABLE other (a INTEGER) SERVER e;\n"
     )
     plan = plan_pipeline(text)
-    with open_pipeline(plan, "p", Addresses.as_written(plan)):
+    with open_pipeline(plan, "p"):
         pass
-    servers = {**Addresses.as_written(plan).servers, "E": {"url": f"sqlite:///{tmp_path}/b.db"}}
+    settings = Settings(servers={"E": {"url": f"sqlite:///{tmp_path}/b.db"}})
     with (
         pytest.raises(StatementError, match='two databases: of server "D" and of server "E"'),
-        open_pipeline(plan, "p", Addresses(servers)),
+        open_pipeline(configured(plan, settings), "p"),
     ):
         pass

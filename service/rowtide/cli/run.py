@@ -1,0 +1,107 @@
+"""``rowtide run``: run a pipeline as a service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+
+if TYPE_CHECKING:
+    from rowtide.config import Settings
+    from rowtide.runtime.live import Pace
+
+EXAMPLE = "Example: rowtide run pipeline.sql --config config.toml --from '2026-01-31 12:00:00'"
+
+
+def run(
+    pipeline: PipelineFile,
+    config: ConfigFile = None,
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="Where to begin while nothing is committed: watermark (without one: earliest), earliest, "
+            "or a message timestamp, UTC.",
+            metavar="watermark|earliest|TIME",
+        ),
+    ] = "watermark",
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Stop with exit code 3 when a broker or database is down.")
+    ] = False,
+    until_end: Annotated[
+        bool,
+        typer.Option("--until-end", help="Stop when every partition is read to the end it has at the start."),
+    ] = False,
+) -> None:
+    """Run a pipeline: read its topics, and commit its rows exactly once until told to stop.
+
+    Exit code 0: stopped by SIGTERM or SIGINT, or at the end. 1: an invariant broke; nothing wrong was
+    committed. 2: the start is refused. 3: a dependency is down, or another process took the pipeline.
+    """
+    from rowtide.cli.errors import shown_to_user
+    from rowtide.cli.pipeline_file import opened
+    from rowtide.clock import SystemClock
+    from rowtide.metrics import Metrics
+    from rowtide.runtime.begin import parse_begin
+    from rowtide.runtime.crashpoints import crash_points_from_environment
+    from rowtide.runtime.logs import set_up_logs
+    from rowtide.runtime.observing import MetricsObserver
+    from rowtide.runtime.retry import StoppedError
+    from rowtide.runtime.service import Equipment, Service
+    from rowtide.runtime.stopping import StopSignals
+    from rowtide.web import WebServer, build_app
+
+    with shown_to_user(), opened(pipeline, config) as (found, settings):
+        set_up_logs(settings.log)
+        where = parse_begin(begin)
+        clock, metrics, signals = SystemClock(), Metrics(), StopSignals()
+        service = Service(
+            Equipment(
+                name=found.name,
+                plan=found.plan,
+                sources=found.sources,
+                database=found.database,
+                ledger=found.ledger,
+                clock=clock,
+                pace=_pace(settings),
+                stopping=signals.is_set,
+                wait=not no_wait,
+                crash_points=crash_points_from_environment(),
+                observer=MetricsObserver(metrics, clock),
+                max_held_rows=settings.limits.held_rows,
+                queue_messages=settings.limits.queue_messages,
+                queue_bytes=settings.limits.queue_bytes,
+            )
+        )
+        web = WebServer(build_app(service.board, metrics, clock, version=_version()), settings.service.listen)
+        web.start()
+        signals.install()
+        try:
+            service.run(where, until_end=until_end)
+        except StoppedError:
+            # Told to stop while something was down: what was not committed is read again.
+            pass
+        finally:
+            web.stop()
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("rowtide")
+    except PackageNotFoundError:
+        return "0 (a checkout)"
+
+
+def _pace(settings: Settings) -> Pace:
+    from rowtide.runtime.live import Pace
+
+    return Pace(
+        commit_interval_ms=settings.commit.interval_ms,
+        commit_max_rows=settings.commit.max_rows,
+        snapshot_rows=settings.checkpoint.snapshot_rows or None,
+        snapshot_interval_s=settings.checkpoint.snapshot_interval_s or None,
+    )

@@ -1,0 +1,54 @@
+"""SIGTERM and SIGINT: finish the commit and go, within ten seconds.
+
+The first signal asks the main loop to stop. A commit that hangs in a database
+that does not answer must not keep the process: after ``LIMIT_S`` it ends
+anyhow, as it may at any moment, since what is not committed is read again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType
+
+import structlog
+
+LIMIT_S = 9.0
+"""The promise is ten seconds; one is left for the process to end."""
+_GIVEN_UP = 3
+
+_log = structlog.get_logger("rowtide")
+
+
+class StopSignals:
+    """Notes that the process was asked to stop; installed by the command that runs a service."""
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def is_set(self) -> bool:
+        """Tell whether to stop."""
+        return self._asked
+
+    def install(self) -> None:
+        """Take SIGTERM and SIGINT over; called in the main thread."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._handle)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self._asked:
+            # Asked twice: the user does not want to wait.
+            os._exit(_GIVEN_UP)
+        self._asked = True
+        _log.info("stopping", signal=signal.Signals(number).name)
+        watchdog = threading.Timer(LIMIT_S, _give_up)
+        watchdog.daemon = True
+        watchdog.start()
+
+
+def _give_up() -> None:
+    _log.error(
+        "stop_timed_out", limit_s=LIMIT_S, hint="Nothing is lost: what was not committed is read again."
+    )
+    os._exit(_GIVEN_UP)
