@@ -13,7 +13,8 @@ from rowtide.rows.types import Field, RowType
 from rowtide.sql.expressions import ExpressionPlanner, cast
 from rowtide.sql.relations import Planned, project, shifted, unique_names
 from rowtide.sql.scope import Binding, Scope
-from rowtide.sql.syntax import DerivedTable, FromItem, Join, Query, RelationRef
+from rowtide.sql.stream_joins import Side, window_join
+from rowtide.sql.syntax import DerivedTable, FromItem, Join, Query, RangeWindow, RelationRef
 
 ReadRelation = Callable[[RelationRef], tuple[Planned, tuple[str, ...]]]
 """Gives the relation that a name means, and the names by which it can be called."""
@@ -46,6 +47,12 @@ class FromPlanner:
         """
         if isinstance(item, Join):
             return self._join(item)
+        if (window := _window(item)) is not None:
+            raise StatementError(
+                "a window on a relation says which rows a JOIN brings together; there is no JOIN",
+                place=window.place,
+                hint="For a window of each row write SUM(x) OVER (RANGE INTERVAL '1' MINUTE PRECEDING).",
+            )
         if isinstance(item, RelationRef) and item.as_of is not None:
             raise StatementError(
                 "FOR SYSTEM_TIME AS OF stands behind a table that a stream is joined with",
@@ -80,11 +87,26 @@ class FromPlanner:
         if left.changelog and right.changelog:
             raise StatementError("joins of two tables are not supported yet", place=join.place)
         if not left.changelog and not right.changelog:
-            raise StatementError(
-                "two streams are joined without a window: all their rows would have to be kept for ever",
-                place=join.place,
-                hint="Windows on joined streams (OVER (RANGE INTERVAL ..)) are not supported yet.",
+            node, scope = window_join(
+                self._relation,
+                join,
+                (
+                    Side(left.node, left.scope.bindings, _window(join.left)),
+                    Side(right.node, right.scope.bindings, _window(join.right)),
+                ),
+                lambda scope: ExpressionPlanner(scope, "ON").condition(join.condition),
+                _conjuncts,
+                lambda conjunct, width: _key_pair(conjunct, width, join.condition.place),
+                self._with_keys,
             )
+            return Read(node, scope, changelog=False)
+        for item in (join.left, join.right):
+            if (window := _window(item)) is not None:
+                raise StatementError(
+                    "a window stands on a stream that is joined with a stream",
+                    place=window.place,
+                    hint="A table is read as of the ROWTIME of the stream row.",
+                )
         table_on_left = left.changelog
         preserved = "RIGHT" if table_on_left else "LEFT"
         if join.kind not in ("INNER", preserved):
@@ -192,6 +214,10 @@ class FromPlanner:
             positions.append(expressions.index(key))
         computed = project(self._relation, node, tuple(expressions), RowType(tuple(fields)))
         return computed, tuple(positions)
+
+
+def _window(item: FromItem) -> RangeWindow | None:
+    return None if isinstance(item, Join) else item.window
 
 
 def _conjuncts(condition: Expr) -> Iterator[Expr]:

@@ -6,6 +6,7 @@ from rowtide.errors import StatementError
 from rowtide.sql.dialect import Token
 from rowtide.sql.expression_grammar import ExpressionGrammar
 from rowtide.sql.syntax import (
+    BooleanLiteral,
     DerivedTable,
     Expression,
     FromItem,
@@ -13,6 +14,7 @@ from rowtide.sql.syntax import (
     Name,
     OrderItem,
     Query,
+    RangeWindow,
     RelationRef,
     Select,
     SelectItem,
@@ -132,7 +134,11 @@ class QueryGrammar(ExpressionGrammar):
                     "relations in FROM are joined with JOIN .. ON, not with a comma",
                     hint="Write JOIN and say in ON what must be equal.",
                 )
-            for word in ("CROSS", "NATURAL", "LATERAL"):
+            if cursor.accept("CROSS", "JOIN"):
+                place = cursor.place_of(token)
+                left = Join(left, self._from_primary(), "INNER", BooleanLiteral(True, place), place)
+                continue
+            for word in ("NATURAL", "LATERAL"):
                 if cursor.is_word(word):
                     raise cursor.unsupported(f"{word} JOIN is", hint="Write JOIN .. ON.")
             kind = cursor.one_of("LEFT", "RIGHT", "FULL", "INNER", "OUTER")
@@ -156,8 +162,9 @@ class QueryGrammar(ExpressionGrammar):
             if cursor.is_word("SELECT") or cursor.is_symbol("("):
                 query = self.query()
                 cursor.expect_symbol(")")
-                self._no_window()
-                return DerivedTable(query, self._relation_alias(), cursor.place_of(first))
+                window = self._window()
+                alias = self._relation_alias()
+                return DerivedTable(query, alias, window or self._window(), cursor.place_of(first))
             inner = self._from()
             cursor.expect_symbol(")")
             return inner
@@ -166,25 +173,64 @@ class QueryGrammar(ExpressionGrammar):
         if cursor.is_word("SELECT"):
             raise cursor.fail("a query in FROM stands in parentheses")
         name = cursor.qualified_name("the name of a stream, view or table")
-        self._no_window()
+        window = self._window()
         if cursor.is_symbol("("):
             raise cursor.unsupported("a function in FROM is", token=first)
         as_of = self._as_of()
         alias = self._relation_alias()
         if as_of is None:
             as_of = self._as_of()
-        return RelationRef(name, alias, as_of, cursor.place_of(first))
+        return RelationRef(name, alias, as_of, window or self._window(), cursor.place_of(first))
 
     def _relation_alias(self) -> Name | None:
         alias = self._alias("the alias of a relation")
-        self._no_window()
         if alias is not None and self.cursor.is_symbol("("):
             raise self.cursor.unsupported("naming the columns of an alias is")
         return alias
 
-    def _no_window(self) -> None:
-        if self.cursor.is_word("OVER"):
-            raise self.cursor.unsupported("joins of two streams (a window on a relation in FROM) are")
+    def _window(self) -> RangeWindow | None:
+        """Read OVER (RANGE ..) of a relation that is joined, before its alias or behind it."""
+        cursor = self.cursor
+        first = cursor.current
+        if not cursor.accept("OVER"):
+            return None
+        cursor.expect_symbol("(")
+        if cursor.is_word("ROWS"):
+            raise cursor.unsupported("ROWS on a joined relation is", hint="RANGE INTERVAL .. counts time.")
+        cursor.expect("RANGE")
+        if cursor.accept("BETWEEN"):
+            start = self._window_edge()
+            cursor.expect("AND")
+            end = self._window_edge()
+        else:
+            edge = self._window_edge()
+            start, end = min(edge, 0), max(edge, 0)
+        cursor.expect_symbol(")")
+        place = cursor.span(first)
+        if start > end:
+            raise StatementError("the window ends before it begins", place=place)
+        return RangeWindow(start, end, place)
+
+    def _window_edge(self) -> int:
+        """Read one end of a window; gives ms after the other side's row."""
+        cursor = self.cursor
+        if cursor.accept("CURRENT", "ROW"):
+            return 0
+        if cursor.is_word("UNBOUNDED"):
+            raise cursor.fail(
+                "a join of streams needs a limit: all rows would have to be kept for ever",
+                hint="Write RANGE INTERVAL '10' MINUTE PRECEDING.",
+            )
+        length = self.interval()
+        if length.type.kind.name != "INTERVAL_DAY" or not isinstance(length.value, int) or length.value < 0:
+            raise StatementError(
+                "RANGE takes an interval of days to seconds, not below zero", place=length.place
+            )
+        if cursor.accept("PRECEDING"):
+            return -length.value
+        if cursor.accept("FOLLOWING"):
+            return length.value
+        raise cursor.unexpected('"PRECEDING" or "FOLLOWING"')
 
     def _as_of(self) -> Expression | None:
         cursor = self.cursor

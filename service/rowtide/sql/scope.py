@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
-from rowtide.rows.types import RowType
+from rowtide.rows.types import TIMESTAMP, RowType
 from rowtide.sql.suggestions import did_you_mean
 from rowtide.sql.syntax import ColumnRef, Name
 
@@ -22,7 +22,8 @@ PSEUDO_COLUMNS = frozenset(
 class Binding:
     """One relation of FROM: its fields stand from ``start`` on in the row that expressions read.
 
-    ``has_rowtime`` is False for a table: its rows have none of their own in the joined row.
+    ``has_rowtime`` is False for a table: its rows have none of their own in the joined row. A stream
+    that was joined with another has its own ROWTIME in the field ``rowtime_field``.
     ``qualifiers`` are the names by which it can be called: its alias, or else its schema and name.
     """
 
@@ -30,6 +31,7 @@ class Binding:
     row_type: RowType
     start: int
     has_rowtime: bool
+    rowtime_field: int | None = None
 
     @property
     def alias(self) -> str:
@@ -65,6 +67,8 @@ class Scope:
                     place=column.place,
                     hint="ROWTIME alone is that of the stream row.",
                 )
+            if binding.rowtime_field is not None:
+                return FieldRef(binding.rowtime_field, TIMESTAMP)
             return RowtimeRef()
         for found, field, _ in binding.fields():
             if found == name.text:

@@ -256,12 +256,22 @@ class StarItem:
 
 
 @dataclass(frozen=True, slots=True)
+class RangeWindow:
+    """OVER (RANGE ..) of a joined relation: rows from ``start_ms`` to ``end_ms`` after the other side's."""
+
+    start_ms: int
+    end_ms: int
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class RelationRef:
     """A named relation in FROM; ``as_of`` is the expression of FOR SYSTEM_TIME AS OF."""
 
     name: QualifiedName
     alias: Name | None
     as_of: Expression | None
+    window: RangeWindow | None = None
     place: Place = field(default=NOWHERE, compare=False)
 
 
@@ -271,6 +281,7 @@ class DerivedTable:
 
     query: Query
     alias: Name | None
+    window: RangeWindow | None = None
     place: Place = field(default=NOWHERE, compare=False)
 
 

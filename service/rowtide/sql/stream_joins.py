@@ -1,0 +1,159 @@
+"""Joins of two streams: windows on their rows, keys, and what is left of ON (sql-decisions 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from rowtide.errors import StatementError
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.plan.nodes import JoinKind, JoinTime, Node, WindowJoin
+from rowtide.rows.types import BOOLEAN, TIMESTAMP, Field, RowType
+from rowtide.sql.relations import project, shifted, unique_names
+from rowtide.sql.scope import ROWTIME, Binding, Scope
+from rowtide.sql.syntax import Join, RangeWindow
+
+KeyPair = Callable[[Expr, int], "tuple[Expr, Expr] | None"]
+"""Gives left and right side of an equality between columns of both, else None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a join: its node, what it can be called by, its window."""
+
+    node: Node
+    bindings: tuple[Binding, ...]
+    window: RangeWindow | None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What the windows of a join mean: how far right may be from left, whose rowtime a pair has."""
+
+    low_ms: int
+    high_ms: int
+    time: JoinTime
+    left_delay_ms: int
+    right_delay_ms: int
+
+
+def span_of(left: RangeWindow | None, right: RangeWindow | None) -> Span:
+    """Give what the windows mean; at least one side has one.
+
+    A window says how far its side's row may be from the other side's row.
+    """
+    left_delay = 0 if left is None else max(0, -left.start_ms)
+    right_delay = 0 if right is None else max(0, -right.start_ms)
+    if left is None and right is not None:
+        return Span(right.start_ms, right.end_ms, JoinTime.LEFT, 0, right_delay)
+    if right is None and left is not None:
+        return Span(-left.end_ms, -left.start_ms, JoinTime.RIGHT, left_delay, 0)
+    if left is None or right is None:
+        raise ValueError("a join of two streams has a window")
+    low = min(right.start_ms, -left.end_ms)
+    high = max(right.end_ms, -left.start_ms)
+    return Span(low, high, JoinTime.LATER, left_delay, right_delay)
+
+
+def with_rowtime(side: Side, relation: str) -> Side:
+    """Give a side with a field for its own ROWTIME, which the joined row does not have."""
+    if not any(binding.has_rowtime and binding.rowtime_field is None for binding in side.bindings):
+        return side
+    row_type = side.node.row_type
+    name = unique_names([*row_type.names, f"${ROWTIME}"])[-1]
+    expressions: tuple[Expr, ...] = tuple(FieldRef(index, field.type) for index, field in enumerate(row_type))
+    expressions += (RowtimeRef(),)
+    fields = (*row_type, Field(name, TIMESTAMP, nullable=False))
+    node = project(relation, side.node, expressions, RowType(fields))
+    bindings = tuple(
+        replace(binding, rowtime_field=len(row_type))
+        if binding.has_rowtime and binding.rowtime_field is None
+        else binding
+        for binding in side.bindings
+    )
+    return Side(node, bindings, side.window)
+
+
+def moved(bindings: tuple[Binding, ...], by: int, *, outer: bool) -> Iterator[Binding]:
+    """Give bindings whose fields stand ``by`` further to the right; ``outer``: any may be NULL."""
+    for binding in bindings:
+        row_type = binding.row_type
+        if outer:
+            row_type = RowType(tuple(replace(field, nullable=True) for field in row_type))
+        at = None if binding.rowtime_field is None else binding.rowtime_field + by
+        yield replace(binding, start=binding.start + by, row_type=row_type, rowtime_field=at)
+
+
+def window_join(
+    relation: str,
+    join: Join,
+    sides: tuple[Side, Side],
+    condition_of: Callable[[Scope], Expr],
+    conjuncts_of: Callable[[Expr], Iterator[Expr]],
+    key_pair: KeyPair,
+    with_keys: Callable[[Node, list[Expr]], tuple[Node, tuple[int, ...]]],
+) -> tuple[Node, Scope]:
+    """Plan a join of two streams; gives its node and its scope.
+
+    Raises:
+      StatementError: no side has a window.
+    """
+    left, right = (with_rowtime(side, relation) for side in sides)
+    if left.window is None and right.window is None:
+        raise StatementError(
+            "two streams are joined without a window: all their rows would have to be kept for ever",
+            place=join.place,
+            hint="Say how far apart they may be: JOIN s OVER (RANGE INTERVAL '10' MINUTE FOLLOWING) ON ..",
+        )
+    kind = JoinKind(join.kind)
+    width = len(left.node.row_type)
+    bindings = (
+        *moved(left.bindings, 0, outer=kind.keeps_right),
+        *moved(right.bindings, width, outer=kind.keeps_left),
+    )
+    keys: list[tuple[Expr, Expr]] = []
+    others: list[Expr] = []
+    for conjunct in conjuncts_of(condition_of(Scope(bindings))):
+        pair = key_pair(conjunct, width)
+        if pair is not None:
+            keys.append((pair[0], shifted(pair[1], width, -width)))
+        elif conjunct != Literal(True, BOOLEAN):
+            others.append(conjunct)
+    left_node, left_key = with_keys(left.node, [key for key, _ in keys])
+    right_node, right_key = with_keys(right.node, [key for _, key in keys])
+    added = len(left_node.row_type) - width
+    span = span_of(left.window, right.window)
+    fields = [
+        *(replace(field, nullable=field.nullable or kind.keeps_right) for field in left_node.row_type),
+        *(replace(field, nullable=field.nullable or kind.keeps_left) for field in right_node.row_type),
+    ]
+    names = unique_names([field.name for field in fields])
+    row_type = RowType(tuple(replace(field, name=name) for field, name in zip(fields, names, strict=True)))
+    condition = _all([shifted(each, width, added) for each in others])
+    node = WindowJoin(
+        relation,
+        left_node,
+        right_node,
+        left_key,
+        right_key,
+        span.low_ms,
+        span.high_ms,
+        span.time,
+        kind,
+        row_type,
+        condition,
+        span.left_delay_ms,
+        span.right_delay_ms,
+    )
+    rest = tuple(moved(bindings[len(left.bindings) :], added, outer=False))
+    return node, Scope((*bindings[: len(left.bindings)], *rest))
+
+
+def _all(conditions: list[Expr]) -> Expr | None:
+    """Connect conditions with AND."""
+    if not conditions:
+        return None
+    found = conditions[0]
+    for each in conditions[1:]:
+        found = Call("AND", (found, each), BOOLEAN)
+    return found
