@@ -42,7 +42,7 @@ class Benchmark:
     warm: bool = True
 
 
-MODULES = ("stateless", "windows")
+MODULES = ("stateless", "windows", "engine")
 """Modules of this package that have benchmarks, in ``BENCHMARKS``."""
 
 
