@@ -36,6 +36,7 @@ from rowtide.engine.errors import (
     RecursionFault,
     TableError,
 )
+from rowtide.engine.expiry import Expiry
 from rowtide.engine.join.join_two import JoinKind, JoinTwo, UniqueKey
 from rowtide.engine.join.lookup_join import LookupJoin, LookupKind
 from rowtide.engine.projection import choose_fields, filter_fields, project
@@ -45,6 +46,7 @@ from rowtide.engine.table.index_type import Descending, Fifo, Hashed, IndexType,
 from rowtide.engine.table.table import Table
 from rowtide.engine.table.table_type import TableType
 from rowtide.engine.table.view import RowGroup, TableIndex
+from rowtide.engine.templates import ChunkedRemoval, TableQuery, equal_where_set
 from rowtide.engine.unit.frame import FrameMark
 from rowtide.engine.unit.label import Handler, Label
 from rowtide.engine.unit.loop import Loop, make_loop, make_loop_around
@@ -64,12 +66,14 @@ __all__ = [
     "BEFORE_MOD",
     "BrokenTableError",
     "COLLAPSE",
+    "ChunkedRemoval",
     "Collapse",
     "Computed",
     "Count",
     "DELETE",
     "Descending",
     "ExecutionError",
+    "Expiry",
     "FieldValueError",
     "Fifo",
     "First",
@@ -106,6 +110,7 @@ __all__ = [
     "Table",
     "TableError",
     "TableIndex",
+    "TableQuery",
     "TableType",
     "TextDriver",
     "TextTracer",
@@ -115,6 +120,7 @@ __all__ = [
     "UniqueKey",
     "Unit",
     "choose_fields",
+    "equal_where_set",
     "filter_fields",
     "make_loop",
     "make_loop_around",
