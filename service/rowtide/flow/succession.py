@@ -103,14 +103,13 @@ class Succession:
             rows = self._origins_moved(state[f"queue {held[0]}"])
             position = newer[inputs[held[0]]]
             readers = {newer.get(target) for target, _ in step.targets}
-            found.append(
-                Released(
-                    Tray.from_arrow(step.node.row_type, rows),
-                    tuple(name for name, place in self._older.outputs.items() if place == at),
-                    tuple(port for port in self._newer.steps[position].targets if port[0] in readers),
-                    position,
-                )
-            )
+            names = tuple(name for name, place in self._older.outputs.items() if place == at)
+            ports = tuple(port for port in self._newer.steps[position].targets if port[0] in readers)
+            stands_for_it = any(self._newer.outputs.get(name) == position for name in names)
+            if not stands_for_it and not ports:
+                # What is read now is another input: the rows came from what is taken away.
+                raise _waiting(step)
+            found.append(Released(Tray.from_arrow(step.node.row_type, rows), names, ports, position))
         return found
 
     def unmatched(self) -> Iterator[int]:

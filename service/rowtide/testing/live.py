@@ -21,6 +21,7 @@ from rowtide.operators.contract import Fault, State
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
+from rowtide.runtime.output import TableOutput
 from rowtide.testing.batching import Batching
 from rowtide.testing.compare import Given
 from rowtide.testing.entrance import Entrance
@@ -254,10 +255,20 @@ class LiveRunner:
         return emitted
 
     def _record(self, *emitted: Emitted) -> None:
-        """Keep what one step gave."""
+        """Keep what one step gave; what a foreign table cannot take becomes a fault."""
+        faults: list[Fault] = []
         for each in emitted:
-            self._outputs.add(each.outputs)
-        self._faults += settled(fault for each in emitted for fault in each.faults)
+            for relation, trays in each.outputs.items():
+                table = self._relations.foreign_table(relation)
+                if table is None:
+                    self._outputs.add(relation, trays)
+                    continue
+                sink = TableOutput(table)
+                faults += sink.add(trays)
+                writes = sink.take()
+                self._outputs.add(relation, () if writes is None else [writes.tray])
+            faults += each.faults
+        self._faults += settled(faults)
 
     def _recover(self) -> None:
         """Go back to the last commit with a fresh flow, and work off again what came since."""

@@ -36,12 +36,16 @@ class Outputs:
         history = self._histories.get(relation)
         return 0 if history is None else len(history.given) - history.taken
 
-    def add(self, given: Mapping[str, Sequence[Tray]]) -> None:
-        """Add what came out of each relation."""
-        for relation, trays in given.items():
-            history = self._histories[relation].given
-            for tray in trays:
-                history += (Given(timed.rowtime, timed.row, Opcode(timed.opcode)) for timed in tray.rows())
+    def add(self, relation: str, trays: Iterable[Tray]) -> None:
+        """Add what came out of a relation."""
+        self.append(
+            relation,
+            (
+                Given(timed.rowtime, timed.row, Opcode(timed.opcode))
+                for tray in trays
+                for timed in tray.rows()
+            ),
+        )
 
     def append(self, relation: str, given: Iterable[Given]) -> None:
         """Add rows that no flow gave."""

@@ -2,6 +2,11 @@
 
 Relations are named as in SQL. A method that raises ``StatementError`` has
 refused the step and changed nothing.
+
+``testing.live`` is the runner in memory. Another one can take from the kit what
+is the same everywhere: ``versions`` (what to compute), ``entrance`` and
+``source_log`` (what a source would have delivered), ``outputs`` and
+``error_rows`` (what came out).
 """
 
 from __future__ import annotations
