@@ -16,7 +16,7 @@ from rowtide.testing.bench.workload import run_query
 W1_SQL = """
 CREATE VIEW w1 AS
   SELECT STREAM ts, key, price * qty AS notional,
-         TSDIFF(ts, TIMESTAMP '1970-01-01 00:00:00') / 60000 AS minute,
+         TSDIFF(TIMESTAMP '1970-01-01 00:00:00', ts) / 60000 AS minute,
          CASE WHEN qty % 2 = 1 THEN 'B' ELSE 'S' END AS side
   FROM events WHERE price > 50.0 AND qty >= 100;
 """
