@@ -40,6 +40,23 @@ def value_bytes(array: Any) -> Any:
     return np.frombuffer(bytes_buffer, dtype=np.uint8)[start:stop]
 
 
+def common_length(array: Any) -> int | None:
+    """Give the bytes that each value of an Arrow array has; None if they differ or one is NULL."""
+    if array.null_count or not len(array):
+        return None
+    offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+    lengths = np.diff(offsets)
+    return int(lengths[0]) if (lengths == lengths[0]).all() else None
+
+
+def gather_fixed(array: Any, length: int, indices: Any) -> Any:
+    """Give the values at ``indices`` of an array whose values all have ``length`` bytes, not zero."""
+    values = value_bytes(array).view(f"V{length}" if length > 1 else np.uint8).take(indices)
+    offsets = np.arange(0, (len(indices) + 1) * length, length, dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
+    return pa.Array.from_buffers(array.type, len(indices), buffers)
+
+
 def is_ascii(array: Any) -> bool:
     """Tell whether every value of an Arrow array of text is ASCII."""
     held = value_bytes(array)

@@ -20,6 +20,7 @@ from rowtide.expr.evaluation import (
     expanded,
     first_errors,
 )
+from rowtide.expr.functions import arrow
 from rowtide.expr.functions.function import Function, Signature, TypeMismatch, mismatch
 from rowtide.expr.functions.type_rules import common_type
 from rowtide.rows.column import Mask
@@ -57,6 +58,7 @@ def _valid(valid: Mask | None) -> Any:
 
 def _choose_bytes(choices: Sequence[Mask], parts: Sequence[Part], count: int) -> tuple[Any, Any]:
     """Choose by one gather out of all parts behind one another."""
+    together = pa.concat_arrays([part.values for part in parts])
     starts = np.cumsum([0, *(len(part.values) for part in parts)])
     rows = np.arange(count, dtype=np.int32)
 
@@ -67,7 +69,11 @@ def _choose_bytes(choices: Sequence[Mask], parts: Sequence[Part], count: int) ->
     indices = places(len(parts) - 1)
     for index in range(len(choices) - 1, -1, -1):
         indices = np.where(choices[index], places(index), indices)
-    values = pa.concat_arrays([part.values for part in parts]).take(pa.array(indices))
+    if len(together) == len(parts):
+        length = arrow.common_length(together)
+        if length:
+            return arrow.gather_fixed(together, length, indices), None
+    values = together.take(pa.array(indices))
     valid = None if not values.null_count else np.asarray(values.is_valid())
     return values, valid
 

@@ -22,7 +22,7 @@ from rowtide.expr.functions.rejections import division_by_zero, overflow
 from rowtide.rows.column import Mask
 from rowtide.rows.types import Kind, Type
 
-_SINGLE = struct.Struct("f")
+_SINGLE = struct.Struct("<f")
 
 
 def single(value: float) -> float:
