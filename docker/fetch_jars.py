@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from rowtide.cli.doctor import SPARK_JARS
 from rowtide.runners.spark.ivy import fetch
 
-for name in ("spark-sql-kafka-0-10_2.13", "spark-avro_2.13"):
+for name in SPARK_JARS:
     fetch("org.apache.spark", name, version("pyspark"))

@@ -49,6 +49,15 @@ def test_everything_that_the_images_copy_is_in_the_build_context() -> None:
         assert any(path == kept or path.startswith(f"{kept}/") for kept in allowed), path
 
 
+def test_the_spark_image_holds_the_jars_that_the_spark_runner_asks_for() -> None:
+    from rowtide.cli.doctor import SPARK_JARS
+    from rowtide.runners.spark.session import KAFKA_CONNECTOR
+
+    assert ("org.apache.spark", SPARK_JARS[0]) == KAFKA_CONNECTOR
+    assert "ROWTIDE_CACHE=/opt/rowtide/cache" in DOCKERFILE
+    assert "rm -rf /opt/rowtide/cache/ivy" in DOCKERFILE
+
+
 def test_the_final_images_do_not_run_as_root() -> None:
     stages = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)
     by_name = {stage.split()[2]: stage for stage in stages[1:] if " AS " in stage.splitlines()[0]}
