@@ -11,6 +11,9 @@ import pytest
 import yaml
 
 from house.machine import ROOT, program, run
+from rowtide.config import load_settings
+from rowtide.runtime.configured import configured
+from rowtide.sql.pipeline import plan_pipeline
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
@@ -91,6 +94,15 @@ def test_our_containers_run_without_privileges_on_a_read_only_file_system(compos
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_rowtide_understands_the_settings_of_the_sample(compose: dict[str, Any]) -> None:
+    plan = plan_pipeline((DOCKER / "orders/pipeline.sql").read_text())
+    for name in ("service", "backfill"):
+        settings = load_settings(DOCKER / "orders/config.toml", compose["services"][name]["environment"])
+        assert settings.service.listen == "0.0.0.0:8080"
+        (warehouse,) = (each for each in configured(plan, settings).servers if each.name == "WAREHOUSE")
+        assert dict(warehouse.options)["password"] == "${POSTGRES_PASSWORD:-rowtide}"
 
 
 def test_the_topic_of_old_event_times_keeps_its_messages(compose: dict[str, Any]) -> None:

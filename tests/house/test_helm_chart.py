@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from house.machine import ROOT, program, run
+from rowtide.config import load_settings
 
 CHART = ROOT / "helm/rowtide"
 VALUES = Path(__file__).parent / "helm"
@@ -130,6 +131,26 @@ def test_secrets_are_taken_by_reference(helm: str) -> None:
         "name": "secret-kafka-tls",
         "secret": {"secretName": "kafka.client", "defaultMode": 0o440},
     } in pod["volumes"]
+
+
+@pytest.mark.parametrize(
+    "values", [path for path in GOOD if "existing" not in path.stem], ids=lambda p: p.stem
+)
+def test_rowtide_understands_the_settings_that_a_pod_gets(helm: str, values: Path, tmp_path: Path) -> None:
+    manifests = rendered(helm, values)
+    (config_map,) = of_kind(manifests, "ConfigMap")
+    config = tmp_path / "config.toml"
+    config.write_text(config_map["data"]["config.toml"])
+    for pod in pod_specs(manifests):
+        given = {
+            variable["name"]: variable.get("value", "hidden") for variable in pod["containers"][0]["env"]
+        }
+        settings = load_settings(config, given)
+        assert settings.service.listen == "0.0.0.0:8080"
+        assert settings.pipeline.name == "orders"
+        for password in (name for name in given if name.endswith("PASSWORD")):
+            assert password == "ROWTIDE_SERVERS__WAREHOUSE__PASSWORD"
+            assert settings.options("servers", "WAREHOUSE", {}) == {"password": "hidden"}
 
 
 def test_a_backfill_reads_the_same_pipeline_with_the_same_secrets_while_the_service_waits(helm: str) -> None:

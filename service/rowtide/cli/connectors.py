@@ -88,7 +88,7 @@ def check(
     with shown_to_user():
         plan = plan_pipeline(read_text(pipeline), file=str(pipeline))
         plan = configured(plan, load_settings(config))
-    tried = list(_tried(plan))
+    tried = list(try_everything(plan))
     if as_json:
         typer.echo(
             json.dumps({"ok": all(each.ok for each in tried), "tried": list(map(asdict, tried))}, indent=2)
@@ -102,7 +102,7 @@ def check(
     raise typer.Exit(min(codes, default=0))
 
 
-def _tried(plan: Plan) -> Iterator[Tried]:
+def try_everything(plan: Plan) -> Iterator[Tried]:
     """Try servers, then what they hold; what is of a server that failed is left out."""
     from rowtide.runtime.configured import connector_options
     from rowtide.runtime.output import target_table

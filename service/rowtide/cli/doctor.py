@@ -10,14 +10,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from rowtide.plan.plan import Server
-
-EXAMPLE = "Example: rowtide doctor pipeline.sql"
+EXAMPLE = "Example: rowtide doctor pipeline.sql --config config.toml"
 
 DOCKER_TIMEOUT_S = 5
 """A Docker engine answers at once; a client without one may try for long."""
@@ -51,7 +48,10 @@ class Finding:
 def doctor(
     pipeline: Annotated[
         Path | None,
-        typer.Argument(help="Also try a connection to each server of it.", metavar="PIPELINE.sql"),
+        typer.Argument(help="Also try its servers, streams and tables.", metavar="PIPELINE.sql"),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="The pipeline's configuration, a TOML file.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the findings as JSON.")] = False,
 ) -> None:
@@ -59,15 +59,9 @@ def doctor(
 
     Exit code 0: all that is needed is here. 1: something needed is missing. 2: the pipeline is refused.
     """
-    from rowtide.cli.errors import read_text, shown_to_user
-
     findings = list(examine())
     if pipeline is not None:
-        from rowtide.sql.pipeline import plan_pipeline
-
-        with shown_to_user():
-            planned = plan_pipeline(read_text(pipeline), file=str(pipeline))
-        findings += [_server(server) for server in planned.servers]
+        findings += _pipeline(pipeline, config)
     healthy = all(finding.ok for finding in findings if finding.needed)
     if as_json:
         shown = [asdict(each) | {"advice": None if each.ok else each.advice} for each in findings]
@@ -202,15 +196,23 @@ def _docker() -> Finding:
     )
 
 
-def _server(server: Server) -> Finding:
-    """Try a connection."""
-    from rowtide_connectors.errors import ConnectorError
-    from rowtide_connectors.registry import find_connector
+def _pipeline(pipeline: Path, config: Path | None) -> Iterator[Finding]:
+    """Try everything that a pipeline is connected to, as ``rowtide connectors check`` does."""
+    from rowtide.cli.connectors import try_everything
+    from rowtide.cli.errors import read_text, shown_to_user
+    from rowtide.config import load_settings
+    from rowtide.runtime.configured import configured
+    from rowtide.sql.pipeline import plan_pipeline
 
-    name = f"server {server.name}"
-    purpose = "the pipeline"
-    try:
-        answered = find_connector(server.wrapper).check(dict(server.options))
-    except ConnectorError as error:
-        return Finding(name, needed=True, ok=False, found=error.message, purpose=purpose, advice=error.hint)
-    return Finding(name, needed=True, ok=True, found=answered, purpose=purpose)
+    with shown_to_user():
+        plan = plan_pipeline(read_text(pipeline), file=str(pipeline))
+        plan = configured(plan, load_settings(config))
+    for tried in try_everything(plan):
+        yield Finding(
+            f"{tried.kind} {tried.name}",
+            needed=True,
+            ok=tried.ok,
+            found=tried.answer,
+            purpose="the pipeline",
+            advice=tried.hint,
+        )

@@ -66,14 +66,18 @@ def pipeline(tmp_path: Path) -> Path:
     path.write_text(
         "CREATE SERVER here FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'doctor');\n"
         "CREATE SERVER nowhere FOREIGN DATA WRAPPER KAFKA\n"
-        "  OPTIONS (bootstrap_servers '127.0.0.1:1', timeout_s '0.2');\n"
+        "  OPTIONS (bootstrap_servers '127.0.0.1:1', timeout_s '5');\n"
     )
     return path
 
 
-def test_each_server_of_a_pipeline_is_tried_and_one_that_is_down_makes_the_answer_no(pipeline: Path) -> None:
+def test_each_server_of_a_pipeline_is_tried_and_one_that_is_down_makes_the_answer_no(
+    pipeline: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[servers.nowhere]\ntimeout_s = "0.2"\n')
     told = subprocess.run(
-        [sys.executable, "-m", "rowtide", "doctor", str(pipeline)],
+        [sys.executable, "-m", "rowtide", "doctor", str(pipeline), "--config", str(config)],
         capture_output=True,
         text=True,
         check=False,
