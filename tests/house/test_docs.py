@@ -98,6 +98,18 @@ def test_every_folder_of_modules_is_a_package_and_so_is_installed() -> None:
     assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
 
 
+def test_every_file_beside_the_modules_is_installed_with_them() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    patterns = settings["package-data"]["*"]
+    beside = [
+        path
+        for top in PACKAGES
+        for path in (ROOT / top).rglob("*.*")
+        if path.suffix != ".py" and "__pycache__" not in path.parts
+    ]
+    assert [str(path) for path in beside if not any(path.match(pattern) for pattern in patterns)] == []
+
+
 def test_a_module_of_more_than_600_lines_says_why() -> None:
     unexplained = []
     for top in (*PACKAGES, "tests", "docker"):
