@@ -38,7 +38,12 @@ def open_consumer(
     except (ck.KafkaException, TypeError, ValueError) as error:
         cause = error.args[0] if error.args else error
         text = cause.str() if isinstance(cause, ck.KafkaError) else str(cause)
-        raise OptionError(f"librdkafka refuses its configuration: {text}") from error
+        raise refused_config(text) from error
+
+
+def refused_config(text: str) -> OptionError:
+    """Give the error for a configuration that librdkafka does not take, in its own words."""
+    return OptionError(f"librdkafka refuses its configuration: {text}")
 
 
 def _ignore(_: ck.KafkaError) -> None:

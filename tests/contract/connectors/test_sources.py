@@ -83,9 +83,17 @@ class KafkaLog:
         self.broker.delete_records(self.topic, 0, before)
 
 
-@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])
-def log(request: pytest.FixtureRequest) -> Log:
-    if request.param == "kafka":
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("kafka", marks=pytest.mark.kafka),
+        pytest.param("kafka without compiled code", marks=pytest.mark.kafka),
+    ]
+)
+def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Log:
+    if request.param.startswith("kafka"):
+        if request.param != "kafka":
+            monkeypatch.setattr("rowtide_connectors.kafka.reader.library", lambda: "not wanted")
         return KafkaLog(request.getfixturevalue("kafka"))
     return MemoryLog(f"topic of {request.node.name}")
 
