@@ -15,11 +15,16 @@ class FieldValueError(RejectedRowError):
     ``field`` and ``value`` say which; ``type_name`` is the type as the engine prints it.
     """
 
-    def __init__(self, field: str, type_name: str, value: object) -> None:
-        super().__init__(Reason.TYPE, f'field "{field}" of type {type_name} cannot hold {value!r}')
+    def __init__(self, field: str, type_name: str, value: object, place: str | None = None) -> None:
+        before = "" if place is None else f"{place}: "
+        super().__init__(Reason.TYPE, f'{before}field "{field}" of type {type_name} cannot hold {value!r}')
         self.field = field
         self.type_name = type_name
         self.value = value
+
+    def at(self, place: str) -> FieldValueError:
+        """Give the same error saying where the row was to go."""
+        return FieldValueError(self.field, self.type_name, self.value, place)
 
 
 class TableError(FaultError):

@@ -98,7 +98,7 @@ def project(*sources: tuple[RowType, Renames]) -> tuple[RowType, Callable[..., R
         for offset, (row_type, renames) in zip(offsets, sources, strict=True)
         for old, _ in renames
     ]
-    pick = _picker(places)
+    pick = picker(places)
     make = result.make
     nulls = [(None,) * len(row_type) for row_type, _ in sources]
 
@@ -123,7 +123,8 @@ def project(*sources: tuple[RowType, Renames]) -> tuple[RowType, Callable[..., R
     return result, project_all
 
 
-def _picker(places: list[int]) -> Callable[[Sequence[object]], Sequence[object]]:
+def picker(places: Sequence[int]) -> Callable[[Sequence[object]], Sequence[object]]:
+    """Give a fast function from a sequence of values to those at ``places``."""
     if not places:
         return lambda values: ()
     if len(places) == 1:

@@ -200,8 +200,10 @@ def test_a_handle_of_another_table_is_refused() -> None:
 
 def test_a_row_that_does_not_fit_changes_nothing() -> None:
     table = table_of(BY_ID)
-    with pytest.raises(FieldValueError, match="field \"id\" of type int32 cannot hold 'one'"):
+    with pytest.raises(FieldValueError, match='table "t": field "id" of type int32 cannot hold \'one\''):
         table.insert(("one", None, None))
+    with pytest.raises(FieldValueError, match=r'label "t\.in": field "id" of type int32 cannot hold'):
+        table.input.insert(("one", None, None))
     with pytest.raises(ModelError, match="is no row of"):
         table.insert(RowType(other="int32").row(1))
     assert len(table) == 0
@@ -272,13 +274,19 @@ def test_an_error_between_two_changes_breaks_the_table_but_it_can_be_read() -> N
             change()
 
 
-def test_a_comparison_that_fails_leaves_the_table_as_it_was() -> None:
-    by_ratio = TableType(TRADE, ratio=Sorted("ratio", key=lambda row: 1 / row.price))
-    table = table_of(by_ratio, (1, "A", 1.0))
-    with pytest.raises(ZeroDivisionError):
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_key_function_that_fails_leaves_the_table_as_it_was(is_nested: bool) -> None:
+    ratio = Sorted("ratio", key=lambda row: 1 / row.price)
+    indexes = {"by_symbol": Hashed("symbol", ratio=ratio)} if is_nested else {"ratio": ratio}
+    table = table_of(TableType(TRADE, arrived=Fifo(), **indexes), (1, "A", 1.0))
+    told = told_by(table)
+    with pytest.raises(
+        TableError, match=r'table "t": an index has no place for the row id="2" .* division by zero'
+    ):
         table.insert(TRADE.row(2, "B", 0.0))
-    assert len(table) == 1
+    assert (len(table), told) == (1, [])
     assert table.insert(TRADE.row(3, "C", 2.0))
+    assert [row.id for row in table] == [1, 3]
 
 
 def test_rows_are_removed_from_the_beginning_of_an_index_as_long_as_they_are_old() -> None:

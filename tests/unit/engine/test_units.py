@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from rowtide.engine import (
@@ -306,3 +308,16 @@ def test_a_clearing_label_takes_no_data() -> None:
     label = Unit("u").clearing_label("model", on_clear=lambda: None)
     with pytest.raises(ExecutionError, match="cannot take"):
         label.insert(())
+
+
+def test_an_opcode_is_one_of_the_three() -> None:
+    label = Unit("u").label("label", NUMBER)
+    for send in (label.send, label.rowop):
+        with pytest.raises(ModelError, match='label "label" cannot take opcode 7'):
+            send(7, NUMBER.row(1))  # type: ignore[operator]
+
+
+def test_a_function_without_a_name_needs_one_for_its_label() -> None:
+    label = Unit("u").label("label", NUMBER)
+    with pytest.raises(ModelError, match='a label after label "label" needs a name'):
+        label.then(partial(print, "got"))

@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import TypeVar
 
 from rowtide.engine.errors import ModelError
-from rowtide.engine.projection import EVERY_FIELD, Renames, choose_fields, project
+from rowtide.engine.projection import EVERY_FIELD, choose_fields, picker, project
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.table.index_type import Hashed
 from rowtide.engine.table.table import Table
-from rowtide.engine.table.tree import Groups, Node
+from rowtide.engine.table.tree import Groups, KeyedLeaf, Node
 from rowtide.engine.unit.label import Label
 from rowtide.engine.unit.rowop import DELETE, INSERT, Rowop
 from rowtide.engine.values import is_array, is_text, type_name
@@ -120,6 +120,9 @@ class LookupJoin:
                 )
 
     def _make_finder(self) -> Callable[[Row], Sequence[Row]]:
+        hashed = self._find_hashed() if self._node.parent is None else None
+        if hashed is not None:
+            return hashed
         node, top, sample_of = self._node, self.right._top, self._sample
         if node.is_leaf:
 
@@ -138,6 +141,35 @@ class LookupJoin:
             return () if group is None else [handle.row for handle in group.indexes[0]]
 
         return (lambda row: find_all(row)[:1]) if self.limit_one else find_all
+
+    def _find_hashed(self) -> Callable[[Row], Sequence[Row]] | None:
+        """Give the short way through a hashed index at the top: its key, taken from the left row."""
+        index_type = self._node.index_type
+        if not isinstance(index_type, Hashed):
+            return None
+        ours = {theirs: mine for mine, theirs in self.by}
+        key_of = self.left_type.getter(*(ours[theirs] for theirs in index_type.key_fields))
+        index = self.right._top.indexes[self._node.position]
+        if isinstance(index, KeyedLeaf):
+            rows = index.rows
+
+            def find_one(row: Row) -> Sequence[Row]:
+                found = rows.get(key_of(row))
+                return () if found is None else (found.row,)
+
+            return find_one
+        assert isinstance(index, Groups)
+        groups, limit_one = index.groups, self.limit_one
+
+        def find_all(row: Row) -> Sequence[Row]:
+            group = groups.get(key_of(row))
+            if group is None:
+                return ()
+            if limit_one:
+                return (group.indexes[0].first().row,)
+            return [handle.row for handle in group.indexes[0]]
+
+        return find_all
 
     def lookup(self, row: Row) -> list[Row]:
         """Give the results for a left row without sending them.
@@ -181,16 +213,11 @@ def _absent(row: Row) -> Row:
 
 def _translator(source: RowType, target: RowType, pairs: Iterable[tuple[str, str]]) -> Callable[[Row], Row]:
     """Give the function that makes a row of ``target`` with the paired fields of ``source``, else NULL."""
-    renames: Renames = list(pairs)
-    named = {new: old for old, new in renames}
+    named = {new: old for old, new in pairs}
     width = len(source)
-    places = [source.index(named[name]) if name in named else width for name in target.names]
-    nothing = (None,)
-
-    if len(places) == 1:
-        only = places[0]
-        return lambda row: target.make(((row + nothing)[only],))
-    return lambda row: target.make([(row + nothing)[place] for place in places])
+    pick = picker([source.index(named[name]) if name in named else width for name in target.names])
+    make, nothing = target.make, (None,)
+    return lambda row: make(pick(row + nothing))
 
 
 def lookup_node(table: Table, index: str | Sequence[str] | None) -> Node:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from rowtide.engine.aggregate.aggregator import Aggregation
-from rowtide.engine.errors import BrokenTableError, ModelError, RecursionFault, TableError
+from rowtide.engine.errors import BrokenTableError, FieldValueError, ModelError, RecursionFault, TableError
 from rowtide.engine.row_type import Row
 from rowtide.engine.snapshot import TableState, restore_table, snapshot_table
 from rowtide.engine.table.handle import RowHandle
@@ -110,9 +110,17 @@ class Table:
             raise ModelError(f'table "{self.name}" has no aggregator "{aggregator}"')
         return label
 
+    def _adopt(self, row: Row) -> Row:
+        try:
+            return self.row_type.adopt(row)
+        except ModelError as error:
+            raise ModelError(f'table "{self.name}": {error.message}', hint=error.hint) from error
+        except FieldValueError as error:
+            raise error.at(f'table "{self.name}"') from error
+
     def handle(self, row: Row) -> RowHandle:
         """Make a handle for ``row``, which is not in the table yet."""
-        return RowHandle(self, self.row_type.adopt(row))
+        return RowHandle(self, self._adopt(row))
 
     def check_own(self, handle: RowHandle) -> None:
         """Check that a handle is of this table.
@@ -142,13 +150,14 @@ class Table:
 
         Raises:
           ModelError, FieldValueError: if the row does not fit; nothing has changed.
+          TableError: if a key function or a comparison raised; nothing has changed.
           RecursionFault: if the table is in the middle of another change; nothing has changed.
           BrokenTableError: if an error has broken the table.
           ExecutionError: if a label or an aggregator raised; see the top of this module.
         """
         if row.__class__ is not RowHandle:
             if row.__class__ is not self._row_class:
-                row = self.row_type.adopt(row)
+                row = self._adopt(row)
             handle = RowHandle(self, row)
         else:
             handle = row
@@ -158,11 +167,15 @@ class Table:
         if self._barred is not None:
             raise self._barred()
         doomed: list[RowHandle] = []
-        for index in self._indexes:
-            index.displace(handle, doomed)
+        try:
+            for index in self._indexes:
+                index.displace(handle, doomed)
+        except Exception as error:
+            shown = self.row_type.format(handle.row)
+            raise TableError(self.name, f"an index has no place for the row {shown}: {error}") from error
         if len(doomed) > 1:
             doomed.sort(key=_number)
-        self._barred, changes = self._recursion, self._changes
+        self._barred, changes, size = self._recursion, self._changes, self._size
         try:
             if self._aggregation is not None:
                 self._aggregation.before(doomed, handle)
@@ -173,7 +186,8 @@ class Table:
                 self._aggregation.after(doomed, handle)
         except BaseException as error:
             # With the row in and told to ``out``, only followers have failed: the change is complete.
-            self._settle(error, changes, is_complete=self._aggregation is None and handle.number > 0)
+            is_in = self._size == size - len(doomed) + 1
+            self._settle(error, changes, is_complete=self._aggregation is None and is_in)
             raise
         self._barred = None
         return True

@@ -69,6 +69,12 @@ class Node:
             return FifoLeaf(self, self.index_type)
         return KeyedLeaf(self) if self.is_leaf else Groups(self)
 
+    def check_keys(self, row: Row) -> None:
+        """Let key functions below fail now, if they are going to, and not when the row is half-way in."""
+        for child in self.children:
+            child.key_of(row)
+            child.check_keys(row)
+
     def locate(self, top: Group, row: Row) -> Index | None:
         """Give the index of this node that ``row`` belongs to, or None if there is no such group."""
         if self.parent is None:
@@ -283,6 +289,8 @@ class Groups:
         if group is not None:
             for index in group.indexes:
                 index.displace(handle, doomed)
+        else:
+            self.node.check_keys(handle.row)
 
     def add(self, handle: RowHandle) -> None:
         """Take a row into its group."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rowtide.engine.errors import ModelError
+from rowtide.engine.errors import FieldValueError, ModelError
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.unit.rowop import DELETE, INSERT, Rowop
 from rowtide.engine.values import Value
@@ -77,8 +77,18 @@ class Label:
     def rowop(self, opcode: Opcode, row: Row) -> Rowop:
         """Make a rowop for this label without sending it; ``row`` may be of any matching type."""
         if row.__class__ is not self._row_class:
-            row = self.row_type.adopt(row)
+            row = self._adopt(row)
+        if opcode.__class__ is not Opcode:
+            raise ModelError(f'label "{self.name}" cannot take opcode {opcode!r}')
         return Rowop(self, opcode, row)
+
+    def _adopt(self, row: Row) -> Row:
+        try:
+            return self.row_type.adopt(row)
+        except ModelError as error:
+            raise ModelError(f'label "{self.name}": {error.message}', hint=error.hint) from error
+        except FieldValueError as error:
+            raise error.at(f'label "{self.name}"') from error
 
     def adopt(self, rowop: Rowop) -> Rowop:
         """Make a rowop for this label with the opcode and row of another."""
@@ -95,7 +105,9 @@ class Label:
     def send(self, opcode: Opcode, row: Row) -> None:
         """Send ``row`` here under any opcode and return when everything that follows from it is done."""
         if row.__class__ is not self._row_class:
-            row = self.row_type.adopt(row)
+            row = self._adopt(row)
+        if opcode.__class__ is not Opcode:
+            raise ModelError(f'label "{self.name}" cannot take opcode {opcode!r}')
         (self._unit or self.unit)._run(Rowop(self, opcode, row), self, None)
 
     def forward(self, rowop: Rowop) -> None:
@@ -127,7 +139,10 @@ class Label:
 
         Its name is that of the function unless ``name`` says otherwise.
         """
-        return self.chain(self.unit.label(name or handler.__name__, self.row_type, handler))
+        named = name or getattr(handler, "__name__", None)
+        if named is None:
+            raise ModelError(f'a label after label "{self.name}" needs a name: {handler!r} has none')
+        return self.chain(self.unit.label(named, self.row_type, handler))
 
     def unchain_all(self) -> None:
         """Take away all labels that are chained to this one."""
