@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowtide.engine import INSERT, Label, Rowop, RowType, Unit
+from rowtide.engine import INSERT, ExecutionError, Label, Moment, Rowop, RowType, TextTracer, TraceEvent, Unit
 
 LABELS = 6
 EMPTY = RowType()
@@ -61,29 +61,82 @@ def run_in_the_model(program: Program) -> list[tuple[int, int]]:
     return log
 
 
-def run_in_the_unit(program: Program) -> list[tuple[int, int]]:
-    unit = Unit("u")
-    log: list[tuple[int, int]] = []
+class Running:
+    """A program wired up in a unit; may be told to fail when it gets to its n-th label."""
 
-    def make(number: int) -> Label:
+    def __init__(self, program: Program) -> None:
+        self.unit = Unit("u")
+        self.log: list[tuple[int, int]] = []
+        self.fails_at: int | None = None
+        self.labels = [self.make(number, program.actions[number]) for number in range(LABELS + 1)]
+        for number, followers in program.chains.items():
+            for follower in followers:
+                self.labels[number].chain(self.labels[follower])
+
+    def make(self, number: int, actions: list[tuple[str, int]]) -> Label:
         def handle(rowop: Rowop) -> None:
-            log.append((number, unit.stack_depth))
-            for verb, target in program.actions[number]:
-                getattr(unit, verb)(labels[target].rowop(INSERT, ()))
+            self.log.append((number, self.unit.stack_depth))
+            if len(self.log) == self.fails_at:
+                raise ZeroDivisionError
+            for verb, target in actions:
+                getattr(self.unit, verb)(self.labels[target].rowop(INSERT, ()))
 
-        return unit.label(str(number), EMPTY, handle)
+        return self.unit.label(str(number), EMPTY, handle)
 
-    labels = [make(number) for number in range(LABELS + 1)]
-    for number, followers in program.chains.items():
-        for follower in followers:
-            labels[number].chain(labels[follower])
-    unit.schedule(*(label.rowop(INSERT, ()) for label in labels))
-    unit.drain()
-    assert unit.is_empty
-    assert unit.stack_depth == 1
-    return log
+    def run(self) -> list[tuple[int, int]]:
+        self.log.clear()
+        self.unit.schedule(*(label.rowop(INSERT, ()) for label in self.labels))
+        self.unit.drain()
+        assert self.unit.is_empty
+        assert self.unit.stack_depth == 1
+        return list(self.log)
 
 
 @given(programs())
 def test_labels_run_in_the_order_of_the_rules(program: Program) -> None:
-    assert run_in_the_unit(program) == run_in_the_model(program)
+    assert Running(program).run() == run_in_the_model(program)
+
+
+@given(programs())
+def test_a_trace_changes_nothing_and_is_properly_nested(program: Program) -> None:
+    running = Running(program)
+    open_labels: list[tuple[Label, int]] = []
+    last: dict[int, Moment] = {}
+
+    def check(event: TraceEvent) -> None:
+        if event.moment is Moment.BEFORE:
+            open_labels.append((event.label, len(open_labels)))
+            last[len(open_labels)] = event.moment
+            return
+        assert open_labels[-1][0] is event.label
+        before = last[len(open_labels)]
+        if event.moment is Moment.DRAIN:
+            assert before is Moment.BEFORE
+        elif event.moment is Moment.BEFORE_CHAINED:
+            assert before is Moment.DRAIN
+            assert event.label.followers
+        else:
+            assert before is (Moment.BEFORE_CHAINED if event.label.followers else Moment.DRAIN)
+            open_labels.pop()
+            return
+        last[len(open_labels)] = event.moment
+
+    running.unit.tracer = check
+    assert running.run() == run_in_the_model(program)
+    assert open_labels == []
+
+
+@given(programs(), st.integers(1, 20), st.booleans())
+def test_after_an_error_the_unit_works_as_before(program: Program, fails_at: int, is_traced: bool) -> None:
+    running = Running(program)
+    running.unit.tracer = TextTracer() if is_traced else None
+    running.fails_at = fails_at
+    try:
+        running.run()
+    except ExecutionError as error:
+        failed = running.log[-1][0]
+        assert error.label == str(failed)
+        assert error.stack[0].startswith(f'label "{failed}", ')
+        assert running.unit.stack_depth == 1
+    running.fails_at = None
+    assert running.run() == run_in_the_model(program)

@@ -17,6 +17,7 @@ from rowtide.engine import (
     ExecutionError,
     Fifo,
     First,
+    Fold,
     Hashed,
     Last,
     Max,
@@ -292,3 +293,20 @@ def test_an_aggregator_in_the_style_of_coral8_may_tell_of_an_emptied_group() -> 
     table.insert(TRADE.row(1, "A"))
     table.delete(TRADE.row(1))
     assert told == ['t.agg OP_INSERT total="1"', "t.agg OP_INSERT"]
+
+
+def test_a_function_of_ones_own_may_go_row_by_row() -> None:
+    both = Fold(
+        lambda row: (row.id, row.price),
+        "float64",
+        start=(0, 0.0),
+        step=lambda held, pair: (held[0] + pair[0], held[1] + pair[0] * pair[1]),
+        finish=lambda held: held[1] / held[0] if held[0] else None,
+    )
+    aggregator = SimpleAggregator("agg", TRADE, weighted=both, rows=Count())
+    table = Table(Unit("u"), "t", TableType(TRADE, all=Fifo().aggregate(aggregator)))
+    told: list[str] = []
+    table.results("agg").then(lambda rowop: told.append(str(rowop)), name="log")
+    table.insert(TRADE.row(1, "A", 10.0))
+    table.insert(TRADE.row(3, "A", 20.0))
+    assert told[-1] == 't.agg OP_INSERT weighted="17.5" rows="2"'

@@ -279,3 +279,13 @@ def test_a_collapse_needs_a_key_and_a_unit() -> None:
         Collapse("c", CUSTOMER, "customer")
     with pytest.raises(ModelError, match='label "l" is of another unit'):
         Collapse("c", Unit("u").label("l", CUSTOMER), "customer", unit=Unit("v"))
+
+
+def test_a_join_tells_what_it_was_made_of() -> None:
+    join = two(kind="left", left_first=False)
+    assert (join.kind, join.unique_key, join.by) == ("left", "right", [("customer", "customer")])
+    assert (join.left_fields, join.right_fields) == (("!customer", ".*"), (".*",))
+    assert (join.left_index, join.right_index) == (("by_customer",), ("by_name",))
+    inner = join.right_lookup
+    assert (inner.kind, inner.limit_one, inner.index) == ("inner", False, ("by_customer",))
+    assert join.left_lookup.limit_one

@@ -8,6 +8,7 @@ decision 10).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from rowtide.engine.aggregate.aggregator import (
@@ -159,6 +160,32 @@ class Computed(Function):
     def compute(self, values: Sequence[Value]) -> Value:
         """Give what the function gives."""
         return self._function(values)
+
+
+class Fold(Function):
+    """A function of your own, row by row: ``step`` takes what is held and the next value.
+
+    Each computation begins with ``start`` and ends with ``finish`` of what is held; ``start`` must not be
+    changed by ``step``, which gives the new value.
+    """
+
+    def __init__(
+        self,
+        argument: Argument,
+        kind: str | FieldType,
+        start: Any,
+        step: Callable[[Any, Value], Any],
+        finish: Callable[[Any], Value] | None = None,
+    ) -> None:
+        super().__init__(argument, kind)
+        self._start = start
+        self._step = step
+        self._finish = finish
+
+    def compute(self, values: Sequence[Value]) -> Value:
+        """Step through the values from first to last."""
+        held = reduce(self._step, values, self._start)
+        return held if self._finish is None else self._finish(held)
 
 
 def _result_type(name: str, row_type: RowType, fields: dict[str, Function]) -> RowType:

@@ -52,6 +52,9 @@ class UniqueKey(StrEnum):
 class JoinTwo:
     """Joins two tables of one unit; the changes of the result leave at ``out``.
 
+    What it was made of can be read from attributes of the same names, as it took effect: field patterns
+    with the keys that are left out, ``unique_key`` with the side that ``first`` stands for.
+
     Args:
       name: the output label is ``name.out``; printed rowops show ``name.leftLookup.out`` or
         ``name.rightLookup.out``, after the side whose change they come from.
@@ -87,7 +90,9 @@ class JoinTwo:
         simple_minded: bool = False,
     ) -> None:
         self.name = name
+        self.left, self.right = left, right
         self.kind = join_kind(name, kind, JoinKind)
+        self.left_first = left_first
         if left.unit is not right.unit:
             raise ModelError(f'join "{name}": tables "{left.name}" and "{right.name}" are of two units')
         try:
@@ -105,6 +110,8 @@ class JoinTwo:
         elif kept is UniqueKey.RIGHT:
             left_fields = [*(f"!{ours}" for ours, _ in self.by), *left_fields]
         self.left_fields, self.right_fields = tuple(left_fields), tuple(right_fields)
+        self.unique_key = kept
+        self.left_index, self.right_index = left_node.path, right_node.path
         mirror_key = kept is not UniqueKey.NONE
 
         is_self_join = left is right

@@ -38,6 +38,8 @@ class LookupKind(StrEnum):
 class LookupJoin:
     """Joins rows that come in at ``input`` with a table; results leave at ``out``.
 
+    What it was made of can be read from attributes of the same names, as it took effect.
+
     Args:
       name: the labels are ``name.in`` and ``name.out``.
       left: the type of the rows that come in, or a label to take them from.
@@ -75,9 +77,12 @@ class LookupJoin:
         self.right = right
         self.unit = right.unit
         self.left_type = left.row_type if isinstance(left, Label) else left
-        self._is_left = join_kind(name, kind, LookupKind) is LookupKind.LEFT
-        self._opposite_outer = opposite_outer
-        self._group_size = group_size
+        self.kind = join_kind(name, kind, LookupKind)
+        self.left_fields, self.right_fields = tuple(left_fields), tuple(right_fields)
+        self.left_first = left_first
+        self.mirror_key = mirror_key
+        self.opposite_outer = opposite_outer
+        self.group_size = group_size
         try:
             self._node = lookup_node(right, index)
             self.by = key_pairs(self.left_type, by)
@@ -92,6 +97,7 @@ class LookupJoin:
         except ModelError as error:
             raise ModelError(f'join "{name}": {error.message}', hint=error.hint) from error
         self.limit_one = limit_one or self._node.is_leaf
+        self.index = self._node.path
         # A sample of the right row with the key of a left one; also what mirrors the key of an absent row.
         self._sample = _translator(self.left_type, right.row_type, self.by)
         backwards = [(theirs, ours) for ours, theirs in self.by]
@@ -181,26 +187,26 @@ class LookupJoin:
         found = self._find(row)
         if found:
             return [self._join(row, right) for right in found]
-        return [self._join(row, self._right_absent(row))] if self._is_left else []
+        return [self._join(row, self._right_absent(row))] if self.kind is LookupKind.LEFT else []
 
     def _take(self, rowop: Rowop) -> None:
         row, opcode = rowop.row, rowop.opcode
         send, join = self.out.send, self._join
         found = self._find(row)
         if not found:
-            if self._is_left:
+            if self.kind is LookupKind.LEFT:
                 send(opcode, join(row, self._right_absent(row)))
-        elif not self._opposite_outer:
+        elif not self.opposite_outer:
             for right in found:
                 send(opcode, join(row, right))
         elif opcode is INSERT:
-            is_first = self._group_size is None or self._group_size(opcode, row) == 1
+            is_first = self.group_size is None or self.group_size(opcode, row) == 1
             for right in found:
                 if is_first:
                     send(DELETE, join(self._left_absent(right), right))
                 send(INSERT, join(row, right))
         elif opcode is DELETE:
-            is_last = self._group_size is None or self._group_size(opcode, row) == 0
+            is_last = self.group_size is None or self.group_size(opcode, row) == 0
             for right in found:
                 send(DELETE, join(row, right))
                 if is_last:

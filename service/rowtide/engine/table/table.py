@@ -54,6 +54,7 @@ class Table:
         self._size = 0
         self._changes = 0
         self._barred: Callable[[], Exception] | None = None
+        self._busy = self._recursion
         self._aggregation = Aggregation.of(self)
         unit.keep(name, self)
 
@@ -175,7 +176,7 @@ class Table:
             raise TableError(self.name, f"an index has no place for the row {shown}: {error}") from error
         if len(doomed) > 1:
             doomed.sort(key=_number)
-        self._barred, changes, size = self._recursion, self._changes, self._size
+        self._barred, changes, size = self._busy, self._changes, self._size
         try:
             if self._aggregation is not None:
                 self._aggregation.before(doomed, handle)
@@ -202,7 +203,7 @@ class Table:
             raise self._barred()
         if handle.number <= 0:
             return
-        self._barred, changes = self._recursion, self._changes
+        self._barred, changes = self._busy, self._changes
         try:
             if self._aggregation is None:
                 self._take_out(handle)
