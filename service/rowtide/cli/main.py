@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rowtide.cli import bench, check, connectors, demo, doctor, explain, positions, run, test
+from rowtide.cli import backfill, bench, check, connectors, demo, doctor, explain, positions, run, test
 from rowtide.cli.errors import set_debug
 
 app = typer.Typer(name="rowtide", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -20,6 +20,7 @@ def root(
     set_debug(debug)
 
 
+app.command("backfill", epilog=backfill.EXAMPLE)(backfill.backfill)
 app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
 app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("explain", epilog=explain.EXAMPLE)(explain.explain)

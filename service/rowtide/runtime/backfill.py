@@ -11,6 +11,7 @@ makes the commit fail.
 from __future__ import annotations
 
 import os
+import random
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,21 +24,23 @@ import pyarrow.dataset
 import structlog
 
 from rowtide.checkpoint.ledger import KeptSnapshot, Standing
+from rowtide.clock import Clock
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import StatementError
 from rowtide.operators.contract import Fault
 from rowtide.plan.outputs import table_nodes
-from rowtide.plan.plan import ForeignStream, ForeignTable
+from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
 from rowtide.rows.tray import OPCODE, Tray
 from rowtide.rowtime.bound import EARLIEST, Bound
 from rowtide.runners.spark.stage import Definition
 from rowtide.runtime.commit import Committer
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.deadletters import RecentMessages
 from rowtide.runtime.digest import dumped, plan_digests
 from rowtide.runtime.intake import ExplicitBound, deliver
 from rowtide.runtime.output import TableOutput, Writes, target_table
+from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.retry import Retry
-from rowtide.runtime.service import Equipment
 from rowtide.runtime.work import Cut
 from rowtide_connectors.api import Messages
 
@@ -86,20 +89,27 @@ class MessageIntake:
 
 
 def backfill(
-    equipment: Equipment,
+    pipeline: Pipeline,
     session: SparkSession,
     frames: Frames,
     staging: str,
     until_ms: int,
+    *,
+    clock: Clock,
+    wait: bool = True,
+    crash_points: CrashPoints | None = None,
 ) -> BackfillReport:
     """Fill history with Spark and hand over to the live service.
 
     Args:
-      equipment: the pipeline with its sources and its database, as the live service has it.
+      pipeline: the plan with its sources and its database, as the live service has it.
       session: the Spark session.
       frames: reads messages.
       staging: a folder that driver and workers share; what the stages give is kept there.
       until_ms: chooses the cut: per partition the first message stamped so or later, else the end.
+      clock: gives time, for waiting.
+      wait: False ends the backfill when the database or a broker is down.
+      crash_points: what a test arms to make the process die.
 
     Raises:
       StatementError: the pipeline has committed positions; nothing has changed.
@@ -108,38 +118,42 @@ def backfill(
     """
     from rowtide.runners.spark.frames import SparkRun
 
-    refuse_if_begun(equipment)
+    def retry(dependency: str) -> Retry:
+        rng = random.Random()
+        return Retry(dependency, clock=clock, rng=rng, stopping=lambda: False, wait=wait)
+
+    refuse_if_begun(pipeline)
     begin = {
         name: {partition: held.earliest for partition, held in source.ranges().items()}
-        for name, source in equipment.sources.items()
+        for name, source in pipeline.sources.items()
     }
     end = {
         name: {
             partition: max(offset, begin[name][partition])
             for partition, offset in source.offsets_at(until_ms).items()
         }
-        for name, source in equipment.sources.items()
+        for name, source in pipeline.sources.items()
     }
-    database = _retry(equipment, "database")
-    targets = [target_table(table) for table in equipment.plan.foreign_tables]
-    database.call(lambda: equipment.database.prepare(targets))
+    database = retry("database")
+    targets = [target_table(table) for table in pipeline.plan.foreign_tables]
+    database.call(lambda: pipeline.database.prepare(targets))
     holder = f"{socket.gethostname()} process {os.getpid()}, a backfill"
-    record = database.call(lambda: equipment.ledger.claim(dumped(plan_digests(equipment.plan)), holder))
-    _log.info("backfill", pipeline=equipment.name, epoch=record.epoch, cut=end)
-    streams = {stream.name: stream for stream in equipment.plan.foreign_streams}
-    outputs = table_nodes(equipment.plan)
+    record = database.call(lambda: pipeline.ledger.claim(dumped(plan_digests(pipeline.plan)), holder))
+    _log.info("backfill", pipeline=pipeline.name, epoch=record.epoch, cut=end)
+    streams = {stream.name: stream for stream in pipeline.plan.foreign_streams}
+    outputs = table_nodes(pipeline.plan)
     partitions = {name: sorted(held) for name, held in begin.items()}
     run = SparkRun(session, Definition(outputs, partitions), staging, MessageIntake(streams))
-    messages = {name: frames(streams[name], begin[name], end[name]) for name in equipment.sources}
+    messages = {name: frames(streams[name], begin[name], end[name]) for name in pipeline.sources}
     run.read(messages)
     flow = run.flow()
     flow.check()
-    tables = {table.name: table for table in equipment.plan.foreign_tables}
-    written = _FoldedTables(session, run, equipment, tables, staging)
+    tables = {table.name: table for table in pipeline.plan.foreign_tables}
+    written = _FoldedTables(session, run, pipeline, tables, staging)
     standings = [
         Standing(
             name,
-            equipment.sources[name].topic,
+            pipeline.sources[name].topic,
             partition,
             offset,
             begin[name][partition],
@@ -153,38 +167,28 @@ def backfill(
     count = sum(frame.count() for frame in messages.values())
     cut = Cut(written, tuple(faults), tuple(standings), KeptSnapshot(positions, flow.snapshot()), count)
     Committer(
-        database=equipment.database,
-        ledger=equipment.ledger,
+        database=pipeline.database,
+        ledger=pipeline.ledger,
         record=record,
-        sources=equipment.sources,
+        sources=pipeline.sources,
         source_of=flow.source_of,
         retry=database,
-        fetching=_retry(equipment, "broker"),
-        crash_points=equipment.crash_points,
+        fetching=retry("broker"),
+        crash_points=crash_points or NoCrash(),
     ).commit(cut, RecentMessages())
     return BackfillReport(written.counts, len(faults), count, end)
 
 
-def _retry(equipment: Equipment, dependency: str) -> Retry:
-    return Retry(
-        dependency,
-        clock=equipment.clock,
-        rng=equipment.rng,
-        stopping=equipment.stopping,
-        wait=equipment.wait,
-    )
-
-
-def refuse_if_begun(equipment: Equipment) -> None:
+def refuse_if_begun(pipeline: Pipeline) -> None:
     """Refuse to fill in what the live service has begun.
 
     Raises:
       StatementError: the pipeline has committed positions.
     """
-    record = equipment.ledger.read()
+    record = pipeline.ledger.read()
     if record is not None and record.standings:
         raise StatementError(
-            f'pipeline "{equipment.name}" has committed positions: a backfill would repeat what is there',
+            f'pipeline "{pipeline.name}" has committed positions: a backfill would repeat what is there',
             hint="Run the pipeline to go on from them, or give it another name (pipeline.name) and other "
             "tables to fill history anew.",
         )
@@ -236,7 +240,7 @@ class _FoldedTables:
         self,
         session: SparkSession,
         run: SparkRun,
-        equipment: Equipment,
+        pipeline: Pipeline,
         tables: Mapping[str, ForeignTable],
         staging: str,
     ) -> None:
@@ -245,7 +249,7 @@ class _FoldedTables:
         self._tables = tables
         self._paths: dict[str, str] = {}
         for table in tables.values():
-            if any(pump.target == table.name for pump in equipment.plan.pumps):
+            if any(pump.target == table.name for pump in pipeline.plan.pumps):
                 path = f"{staging}/table-{len(self._paths)}"
                 self._paths[table.name] = path
                 self.faults += run.fold([table.name], table.row_type, table.key, TableFold(table), path)
@@ -263,3 +267,25 @@ class _FoldedTables:
                 if writes is not None:
                     self.counts[name] += kept.num_rows
                     yield writes
+
+
+def kafka_frames(plan: Plan, read: Callable[..., DataFrame]) -> Frames:
+    """Give how the messages of a plan's foreign streams are read from Kafka.
+
+    ``read`` takes topic, server options, and the offsets to begin and to end at, by partition.
+
+    Raises:
+      StatementError: a foreign stream is not Kafka's; Spark reads no other log.
+    """
+    servers = {server.name: server for server in plan.servers}
+    for stream in plan.foreign_streams:
+        wrapper = servers[stream.server].wrapper
+        if wrapper.upper() != "KAFKA":
+            raise StatementError(
+                f'foreign stream "{stream.name}" is read through {wrapper}: a backfill reads Kafka only'
+            )
+
+    def frames(stream: ForeignStream, begin: Mapping[int, int], end: Mapping[int, int]) -> DataFrame:
+        return read(dict(stream.options)["topic"], dict(servers[stream.server].options), begin, end)
+
+    return frames
