@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from rowtide.checkpoint.database import KEPT_SNAPSHOTS, DatabaseLedger
-from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptSnapshot, Standing
+from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptSnapshot, Record, Standing
 from rowtide.checkpoint.tables import SCHEMA, named, schema_of
 from rowtide.errors import FaultError, StatementError, SupersededError
 from rowtide_connectors.api import Database, TableColumn, TargetTable
@@ -301,3 +301,22 @@ def test_two_processes_that_start_at_once_get_two_epochs(database: Database) -> 
     for thread in threads:
         thread.join()
     assert sorted(epochs) == [1, 2, 3, 4]
+
+
+@pytest.mark.postgres
+def test_a_claim_waits_for_the_commit_that_is_under_way_and_sees_it(postgres_url: str) -> None:
+    database = CONNECTOR.database({"url": postgres_url})
+    ledger = DatabaseLedger(database, "prices")
+    epoch = ledger.claim("digest", "old").epoch
+    claimed: list[Record] = []
+    with database.begin() as transaction:
+        ledger.fence(transaction, epoch=epoch, commits=0)
+        claiming = threading.Thread(target=lambda: claimed.append(ledger.claim("digest", "new")))
+        claiming.start()
+        claiming.join(0.5)
+        assert not claimed, "the commit holds the pipeline's row"
+        ledger.write_standings(transaction, epoch, STANDINGS)
+    claiming.join(30)
+    (record,) = claimed
+    assert (record.epoch, record.commits, record.standings) == (2, 1, STANDINGS)
+    database.close()
