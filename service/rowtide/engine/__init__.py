@@ -40,6 +40,7 @@ from rowtide.engine.errors import (
 from rowtide.engine.expiry import Expiry
 from rowtide.engine.join.join_two import JoinKind, JoinTwo, UniqueKey
 from rowtide.engine.join.lookup_join import LookupJoin, LookupKind
+from rowtide.engine.model import ModelRun, ModelSetup, RowtimeClock, Sent
 from rowtide.engine.projection import choose_fields, filter_fields, project
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.table.handle import RowHandle
@@ -95,6 +96,8 @@ __all__ = [
     "Max",
     "Min",
     "ModelError",
+    "ModelRun",
+    "ModelSetup",
     "Moment",
     "NOP",
     "Nth",
@@ -106,6 +109,8 @@ __all__ = [
     "RowHandle",
     "RowType",
     "Rowop",
+    "RowtimeClock",
+    "Sent",
     "SimpleAggregator",
     "Sorted",
     "Sum",
