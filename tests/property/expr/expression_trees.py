@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
+from itertools import product
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -60,7 +63,6 @@ TYPES = (
     INTERVAL_MONTH,
 )
 UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "HOUR", "MINUTE", "SECOND", "EPOCH", "?")
-TIMES = (DATE, TIME, TIMESTAMP, INTERVAL_DAY, INTERVAL_MONTH)
 ROW_TYPE = RowType(tuple(Field(f"F{index}", kind) for index, kind in enumerate(TYPES)))
 
 TEXTS = st.one_of(
@@ -121,56 +123,84 @@ def timed_rows(draw: st.DrawFn) -> list[TimedRow]:
     return rows
 
 
-def results(args: Sequence[Type]) -> list[tuple[str, Type]]:
-    """Give the functions that take arguments of these types, with their types."""
-    found = []
+@dataclass(frozen=True)
+class Use:
+    """A function with types that it takes, and the type that comes out."""
+
+    name: str
+    args: tuple[Type, ...]
+    result: Type
+
+
+def _uses() -> Iterator[Use]:
+    few = (BOOLEAN, INTEGER, DOUBLE, decimal(4, 2), VARCHAR, TIMESTAMP, INTERVAL_DAY)
+    arguments = [
+        *product(TYPES, repeat=1),
+        *product(TYPES, repeat=2),
+        *product(few, repeat=3),
+        (VARCHAR, VARCHAR, INTEGER, INTEGER),
+        (BOOLEAN, INTEGER, BOOLEAN, decimal(4, 2), BIGINT),
+    ]
     for name, function in FUNCTIONS.items():
-        try:
-            kind = function.resolve(args)
-        except TypeMismatch:
+        if name != function.name:
             continue
-        if name != "CAST":
-            found.append((name, kind))
-    if len(args) == 1:
-        found += [("CAST", target) for target in TYPES if cast_allowed(args[0], target)]
+        for args in arguments:
+            if name == "CAST" and len(args) == 2:
+                if cast_allowed(*args):
+                    yield Use(name, args[:1], args[1])
+                continue
+            try:
+                yield Use(name, args, function.resolve(args))
+            except TypeMismatch:
+                continue
+
+
+def _by(uses: Iterable[Use], key: Callable[[Use], Any]) -> dict[Any, list[Use]]:
+    found: dict[Any, list[Use]] = {}
+    for use in uses:
+        found.setdefault(key(use), []).append(use)
     return found
+
+
+USES = list(_uses())
+BY_NAME = _by(USES, lambda use: use.name)
+BY_RESULT = {
+    kind: _by(uses, lambda use: use.name) for kind, uses in _by(USES, lambda use: use.result).items()
+}
 
 
 @st.composite
 def expressions(draw: st.DrawFn, depth: int = 3) -> Expr:
-    """Give an expression over ``ROW_TYPE``."""
-    if depth == 0 or draw(st.integers(0, 9)) == 0:
-        leaf = draw(st.integers(0, 20))
-        if leaf == 0:
-            return RowtimeRef()
-        kind = draw(st.sampled_from(TYPES))
-        if leaf < 8:
-            return Literal(draw(st.one_of([st.none(), *[values(kind)] * 5])), kind)
-        return FieldRef(TYPES.index(kind), kind)
-    count = draw(st.sampled_from([1, 1, 2, 2, 2, 2, 3]))
-    args: list[Expr] = [draw(expressions(depth - 1)) for _ in range(count)]
-    if draw(st.booleans()):
-        # Functions of several arguments mostly want them alike.
-        args = [args[0], *(_like(draw, args[0].type) for _ in args[1:])]
-    if count == 3 and args[0].type != BOOLEAN and draw(st.booleans()):
-        args[0] = Call("IS NOT NULL", (args[0],), BOOLEAN)
-        args[2] = _like(draw, args[1].type)
-    if args[0].type in TIMES and draw(st.booleans()):
-        unit = Literal(draw(st.sampled_from(UNITS)), VARCHAR)
-        if args[0].type in (DATE, TIMESTAMP) and draw(st.booleans()):
-            return Call(draw(st.sampled_from(["FLOOR_TO", "CEIL_TO"])), (args[0], unit), args[0].type)
-        return Call("EXTRACT", (unit, args[0]), BIGINT)
-    names = results([arg.type for arg in args])
-    if not names:
-        return args[0]
-    name, kind = draw(st.sampled_from(names))
-    return Call(name, tuple(args), kind)
+    """Give an expression over ``ROW_TYPE``, every function as often as any other."""
+    return _call(draw, draw(st.sampled_from(BY_NAME[draw(st.sampled_from(sorted(BY_NAME)))])), depth)
 
 
-def _like(draw: st.DrawFn, kind: Type) -> Expr:
-    if kind in TYPES and draw(st.booleans()):
-        return FieldRef(TYPES.index(kind), kind)
-    return Literal(draw(values(kind)), kind)
+def _call(draw: st.DrawFn, use: Use, depth: int) -> Call:
+    args = [_of_type(draw, kind, depth - 1) for kind in use.args]
+    if use.name == "EXTRACT":
+        args[0] = Literal(draw(st.sampled_from(UNITS)), VARCHAR)
+    if use.name in ("FLOOR_TO", "CEIL_TO"):
+        args[1] = Literal(draw(st.sampled_from(UNITS)), VARCHAR)
+    return Call(use.name, tuple(args), use.result)
+
+
+def _of_type(draw: st.DrawFn, kind: Type, depth: int) -> Expr:
+    """Give an expression of a type out of ``TYPES``."""
+    sort = draw(st.integers(0, 9))
+    if depth > 0 and sort >= 5:
+        by_name = BY_RESULT[kind]
+        use = draw(st.sampled_from(by_name[draw(st.sampled_from(sorted(by_name)))]))
+        return _call(draw, use, depth)
+    if depth > 0 and sort == 4:
+        # What no function gives for a type of the list: a DECIMAL(22, 5), say.
+        inner = draw(expressions(depth))
+        if cast_allowed(inner.type, kind):
+            return Call("CAST", (inner,), kind)
+    if kind == TIMESTAMP and sort == 3:
+        return RowtimeRef()
+    if sort in (1, 2):
+        return Literal(draw(st.one_of([st.none(), *[values(kind)] * 5])), kind)
+    return FieldRef(TYPES.index(kind), kind)
 
 
 def bits(value: object) -> object:

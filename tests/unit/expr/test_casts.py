@@ -136,6 +136,7 @@ def test_text_reads_back_as_the_value_it_came_from(value: object, text: str) -> 
         ("1.5", INTEGER, 2),
         ("-1.5e0", INTEGER, -2),
         ("1e-99999999999999999999", INTEGER, 0),
+        ("0e99999999999999999999", INTEGER, 0),
         (".5", DOUBLE, 0.5),
         ("007", BIGINT, 7),
         ("1.005", decimal(4, 2), D("1.01")),
