@@ -225,6 +225,10 @@ class MemoryLedger:
         self._database.before("read")
         return self._database.contents.record
 
+    def read_within(self, transaction: Any) -> Record | None:
+        record: Record | None = transaction.connection.record
+        return record
+
     def claim(self, digest: str, holder: str) -> Record:
         with self._database.begin() as transaction:
             contents: Contents = transaction.connection

@@ -49,9 +49,13 @@ class DatabaseLedger:
     def read(self) -> Record | None:
         """Give what is recorded; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
-            if not check_version(transaction.connection):
-                return None
-            return self._record(transaction.connection)
+            return self.read_within(transaction)
+
+    def read_within(self, transaction: Transaction) -> Record | None:
+        """Give what is recorded as an open transaction sees it; see ``ledger.Ledger``."""
+        if not check_version(transaction.connection):
+            return None
+        return self._record(transaction.connection)
 
     def claim(self, digest: str, holder: str) -> Record:
         """Take the next epoch; see ``ledger.Ledger``."""

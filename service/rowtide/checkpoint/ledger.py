@@ -143,6 +143,9 @@ class Ledger(Protocol):
           StatementError: the tables were written by a newer program.
         """
 
+    def read_within(self, transaction: Transaction) -> Record | None:
+        """Give what is recorded as an open transaction sees it; else as ``read``."""
+
     def claim(self, digest: str, holder: str) -> Record:
         """Take the next epoch; creates the tables and the record where there are none.
 

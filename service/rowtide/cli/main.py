@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from rowtide.cli import backfill, bench, check, connectors, demo, doctor, explain, positions, run, test
+from rowtide.cli import (
+    backfill,
+    bench,
+    check,
+    connectors,
+    demo,
+    doctor,
+    errors_cmd,
+    explain,
+    positions,
+    replay,
+    run,
+    test,
+)
 from rowtide.cli.errors import set_debug
 
 app = typer.Typer(name="rowtide", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -27,6 +40,8 @@ app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 app.command("positions", epilog=positions.EXAMPLE)(positions.positions)
+app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
 app.command("run", epilog=run.EXAMPLE)(run.run)
 app.command("test", epilog=test.EXAMPLE)(test.test)
 app.add_typer(connectors.app)
+app.add_typer(errors_cmd.app)

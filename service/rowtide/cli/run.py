@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,6 +47,7 @@ def run(
     from rowtide.metrics import Metrics
     from rowtide.runtime.begin import parse_begin
     from rowtide.runtime.crashpoints import crash_points_from_environment
+    from rowtide.runtime.intake import POLL_MESSAGES
     from rowtide.runtime.logs import set_up_logs
     from rowtide.runtime.observing import MetricsObserver
     from rowtide.runtime.retry import StoppedError
@@ -71,18 +73,17 @@ def run(
                 crash_points=crash_points_from_environment(),
                 observer=MetricsObserver(metrics, clock),
                 max_held_rows=settings.limits.held_rows,
+                poll_messages=min(POLL_MESSAGES, settings.commit.max_rows),
                 queue_messages=settings.limits.queue_messages,
                 queue_bytes=settings.limits.queue_bytes,
             )
         )
         web = WebServer(build_app(service.board, metrics, clock, version=_version()), settings.service.listen)
         web.start()
-        signals.install()
         try:
-            service.run(where, until_end=until_end)
-        except StoppedError:
-            # Told to stop while something was down: what was not committed is read again.
-            pass
+            # Told to stop while something is down: what was not committed is read again.
+            with signals, suppress(StoppedError):
+                service.run(where, until_end=until_end)
         finally:
             web.stop()
 

@@ -128,7 +128,7 @@ class Live:
         if not self._waiting:
             self._waiting.extend(self._inbox.take(self._patience()))
         messages = 0
-        while self._waiting and messages < TURN_MESSAGES:
+        while self._waiting and messages < min(TURN_MESSAGES, self._pace.commit_max_rows):
             delivery = self._waiting.popleft()
             messages += len(delivery)
             self._work.enter(delivery)

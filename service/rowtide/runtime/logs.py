@@ -31,6 +31,17 @@ def set_up_logs(settings: LogSettings) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[settings.level]),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
-        cache_logger_on_first_use=True,
+        logger_factory=lambda *_: _StandardError(),
+        cache_logger_on_first_use=False,
     )
+
+
+class _StandardError:
+    """Writes lines to what is standard error when they are written."""
+
+    def msg(self, line: str) -> None:
+        """Write one line at once, whole: several threads log."""
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+    debug = info = warning = error = critical = exception = msg

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rowtide.checkpoint.database import DatabaseLedger
-from rowtide.checkpoint.ledger import Ledger
 from rowtide.errors import StatementError
 from rowtide.plan.nodes import Node
 from rowtide.plan.nodes import Source as SourceNode
@@ -29,7 +28,7 @@ class Pipeline:
     plan: Plan
     sources: Mapping[str, Source]
     database: Database
-    ledger: Ledger
+    ledger: DatabaseLedger
 
     def close(self) -> None:
         """Give every connection back."""

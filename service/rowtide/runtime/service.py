@@ -103,7 +103,7 @@ class Service:
         if equipment.stopping():
             return
         self.board.enter("running")
-        inbox = self._open_inbox(work.positions, self._channels(work.flow))
+        inbox = self.open_inbox(work.positions, self.channels(work.flow))
         live = Live(
             work=work,
             inbox=inbox,
@@ -204,14 +204,14 @@ class Service:
             work.drain()
             work.drop()
         equipment.crash_points.reach("recovery.before_replay")
-        channels = self._channels(flow)
+        channels = self.channels(flow)
         began = equipment.clock.monotonic()
         messages = replay(
             work,
             begin,
             record.positions(),
             channels=channels,
-            open_inbox=lambda positions: self._open_inbox(positions, channels),
+            open_inbox=lambda positions: self.open_inbox(positions, channels),
             crash_points=equipment.crash_points,
             stopping=self._is_stopping,
         )
@@ -240,13 +240,15 @@ class Service:
             crash_points=self._equipment.crash_points,
         )
 
-    def _channels(self, flow: Flow) -> dict[str, Channel]:
+    def channels(self, flow: Flow) -> dict[str, Channel]:
+        """Give, by foreign stream, how messages become rows of ``flow``."""
         return {
             name: channel(stream, self._equipment.sources[name], flow)
             for name, stream in self._streams.items()
         }
 
-    def _open_inbox(self, positions: Mapping[Place, int], channels: Mapping[str, Channel]) -> Inbox:
+    def open_inbox(self, positions: Mapping[Place, int], channels: Mapping[str, Channel]) -> Inbox:
+        """Open the readers of these partitions."""
         equipment = self._equipment
         intakes = []
         for relation, each in sorted(channels.items()):

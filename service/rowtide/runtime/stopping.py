@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from types import FrameType
+from typing import Any
 
 import structlog
 
@@ -22,19 +23,27 @@ _log = structlog.get_logger("rowtide")
 
 
 class StopSignals:
-    """Notes that the process was asked to stop; installed by the command that runs a service."""
+    """Notes that the process was asked to stop, within a ``with`` block of its main thread."""
 
     def __init__(self) -> None:
         self._asked = False
+        self._before: dict[signal.Signals, Any] = {}
+        self._watchdog: threading.Timer | None = None
 
     def is_set(self) -> bool:
         """Tell whether to stop."""
         return self._asked
 
-    def install(self) -> None:
-        """Take SIGTERM and SIGINT over; called in the main thread."""
+    def __enter__(self) -> StopSignals:
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._handle)
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if self._watchdog is not None:
+            self._watchdog.cancel()
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if self._asked:
@@ -42,9 +51,9 @@ class StopSignals:
             os._exit(_GIVEN_UP)
         self._asked = True
         _log.info("stopping", signal=signal.Signals(number).name)
-        watchdog = threading.Timer(LIMIT_S, _give_up)
-        watchdog.daemon = True
-        watchdog.start()
+        self._watchdog = threading.Timer(LIMIT_S, _give_up)
+        self._watchdog.daemon = True
+        self._watchdog.start()
 
 
 def _give_up() -> None:

@@ -1,0 +1,141 @@
+"""``rowtide replay``: re-run a range from the log and compare with what was committed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+
+if TYPE_CHECKING:
+    from rowtide.plan.plan import ForeignTable
+    from rowtide.rows.rowop import Row
+    from rowtide.runtime.replay import Comparison, Difference
+
+EXAMPLE = "Example: rowtide replay pipeline.sql --from '2026-01-31' --to '2026-02-01' --compare"
+
+
+def replay(
+    pipeline: PipelineFile,
+    config: ConfigFile = None,
+    begin: Annotated[
+        str | None,
+        typer.Option("--from", help="Compare rows of this time or later, UTC.", metavar="TIME"),
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", help="Compare rows before this time, UTC.", metavar="TIME")
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare with what was committed; nothing is written.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON.")] = False,
+) -> None:
+    """Recompute what a pipeline has committed from its log, and say where it differs.
+
+    The time of a row is that of the column which ROWTIME or the group's period feeds. Nothing is
+    written; a service that runs goes on. Exit code 0: equal. 1: a difference was found. 2: it cannot
+    be compared: the log has aged out, or a table has no such column. 3: a dependency is down.
+    """
+    from rowtide.cli.errors import FAILED, shown_to_user
+    from rowtide.cli.pipeline_file import opened
+    from rowtide.clock import SystemClock
+    from rowtide.errors import StatementError
+    from rowtide.runtime.begin import parse_time
+    from rowtide.runtime.live import Pace
+    from rowtide.runtime.logs import set_up_logs
+    from rowtide.runtime.replay import Range
+    from rowtide.runtime.replay import compare as compared
+    from rowtide.runtime.service import Equipment
+    from rowtide.runtime.stopping import StopSignals
+
+    with shown_to_user():
+        if not compare:
+            raise StatementError(
+                "a replay without --compare would repeat what is committed", hint="Add --compare."
+            )
+        with opened(pipeline, config) as (found, settings):
+            set_up_logs(settings.log)
+            result = compared(
+                Equipment(
+                    name=found.name,
+                    plan=found.plan,
+                    sources=found.sources,
+                    database=found.database,
+                    ledger=found.ledger,
+                    clock=SystemClock(),
+                    pace=Pace(0, 0, None, None),
+                    stopping=StopSignals().is_set,
+                    wait=False,
+                ),
+                Range(None if begin is None else parse_time(begin), None if end is None else parse_time(end)),
+            )
+            tables = {table.name: table for table in found.plan.foreign_tables}
+            if as_json:
+                typer.echo(json.dumps(_as_json(result, tables), indent=2))
+            else:
+                _show(result, tables)
+    if result.count:
+        raise typer.Exit(FAILED)
+
+
+def _as_json(result: Comparison, tables: dict[str, ForeignTable]) -> dict[str, object]:
+    return {
+        "equal": not result.count,
+        "messages": result.messages,
+        "rows": dict(result.rows),
+        "positions": [
+            {"relation": relation, "partition": partition, "next_offset": offset}
+            for (relation, partition), offset in sorted(result.positions.items())
+        ],
+        "differences": result.count,
+        "first": [
+            {
+                "table": each.table,
+                "committed": _named(each.committed, tables[each.table]),
+                "recomputed": _named(each.recomputed, tables[each.table]),
+                "offsets": [
+                    {"relation": relation, "partition": partition, "first": first, "last": last}
+                    for (relation, partition), (first, last) in sorted(each.offsets.items())
+                ],
+            }
+            for each in result.differences
+        ],
+    }
+
+
+def _show(result: Comparison, tables: dict[str, ForeignTable]) -> None:
+    for table, rows in sorted(result.rows.items()):
+        typer.echo(f"{table}: {rows} rows recomputed")
+    if not result.count:
+        typer.echo(f"Equal: {result.messages} messages give what is committed.")
+        return
+    typer.echo(f"{result.count} rows differ; the first:")
+    for each in result.differences:
+        typer.echo(f"  table {each.table}")
+        typer.echo(f"    committed:  {_text(each.committed, tables[each.table])}")
+        typer.echo(f"    recomputed: {_text(each.recomputed, tables[each.table])}")
+        for line in _offset_lines(each):
+            typer.echo(f"    {line}")
+
+
+def _offset_lines(difference: Difference) -> list[str]:
+    return [
+        f"from {relation} partition {partition}, offsets {first} to {last}"
+        for (relation, partition), (first, last) in sorted(difference.offsets.items())
+    ]
+
+
+def _named(row: Row | None, table: ForeignTable) -> dict[str, str | None] | None:
+    if row is None:
+        return None
+    return {
+        name: None if value is None else str(value)
+        for name, value in zip(table.row_type.names, row, strict=True)
+    }
+
+
+def _text(row: Row | None, table: ForeignTable) -> str:
+    named = _named(row, table)
+    return "no such row" if named is None else ", ".join(f"{name} {value}" for name, value in named.items())

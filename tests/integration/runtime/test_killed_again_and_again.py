@@ -1,0 +1,187 @@
+"""Exactly once on real Kafka and PostgreSQL: SIGKILL at 20 random moments, and nothing lost or doubled."""
+
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from real.kafka import Broker
+from service_kit import Reading, Service, assert_equal, config_for, recomputed, sample, service
+
+PARTITIONS = 4
+MESSAGES = 200_000
+ON_ONE_MILLISECOND = 1_000
+KILLS = 20
+SNAPSHOT_ROWS = 10_000
+
+SNAPSHOTS = {
+    "with a snapshot every 10,000 rows": {"snapshot_rows": SNAPSHOT_ROWS, "snapshot_interval_s": 0},
+    "without snapshots": {"snapshot_rows": 0, "snapshot_interval_s": 0},
+}
+
+
+def readings(rng: random.Random) -> list[list[Reading]]:
+    """Give the logs: 5 % out of order, some beyond WITHIN; 1,000 on one millisecond; a few bad ones."""
+    logs: list[list[Reading]] = [[] for _ in range(PARTITIONS)]
+    clock = 1_700_000_000_000
+    crowd_at = MESSAGES // 2
+    for number in range(MESSAGES):
+        if not crowd_at <= number < crowd_at + ON_ONE_MILLISECOND:
+            clock += rng.choice((0, 1, 2, 5))
+        timestamp = clock
+        if rng.random() < 0.05:
+            timestamp -= rng.randrange(1, 2_600)
+        bad = rng.random() < 0.000_5
+        reading = Reading(timestamp, None if bad else number, f"s{rng.randrange(500)}", rng.randrange(10**6))
+        logs[rng.randrange(PARTITIONS)].append(reading)
+    return logs
+
+
+class Feed:
+    """Appends the logs to the topic piece by piece."""
+
+    def __init__(self, broker: Broker, topic: str, logs: list[list[Reading]]) -> None:
+        self._broker = broker
+        self._topic = topic
+        self._logs = logs
+        self._sent = [0] * len(logs)
+
+    def send(self, share: float) -> None:
+        """Append up to this share of all."""
+        for partition, log in enumerate(self._logs):
+            start, stop = self._sent[partition], int(len(log) * share)
+            if stop > start:
+                self._broker.produce(
+                    self._topic,
+                    [each.value() for each in log[start:stop]],
+                    partition=partition,
+                    timestamps=[each.timestamp for each in log[start:stop]],
+                )
+                self._sent[partition] = stop
+
+
+@pytest.fixture(scope="module")
+def logs() -> list[list[Reading]]:
+    return readings(random.Random(20))
+
+
+@pytest.fixture
+def killed_service(
+    kafka: Broker, postgres_url: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[tuple[Service, str]]:
+    topic = kafka.create_topic(PARTITIONS)
+    config = config_for(
+        kafka.bootstrap_servers,
+        topic,
+        postgres_url,
+        commit={"interval_ms": 20, "max_rows": 1_000},
+        checkpoint=SNAPSHOTS[request.param],
+    )
+    with service(tmp_path, config) as made:
+        yield made, topic
+
+
+@pytest.mark.kafka
+@pytest.mark.postgres
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("killed_service", SNAPSHOTS, indirect=True)
+def test_tables_equal_a_batch_recomputation_at_every_moment(
+    killed_service: tuple[Service, str], kafka: Broker, postgres_url: str, logs: list[list[Reading]]
+) -> None:
+    made, topic = killed_service
+    rng = random.Random(1)
+    feed = Feed(kafka, topic, logs)
+    feed.send(0.02)
+    samples = []
+    for kill in range(KILLS):
+        process = made.start()
+        # Half of the deaths come while it works, the others at any moment of a start or recovery.
+        if kill % 2:
+            made.wait_for_log("running", times=made.log.read_text().count('"event": "running"') + 1)
+            for slice_ in range(rng.randrange(2, 6)):
+                feed.send((kill - 1 + slice_ * 0.5) / (KILLS + 1))
+                time.sleep(rng.random() * 0.3)
+                samples.append(sample(postgres_url))
+        else:
+            time.sleep(1.0 + rng.random() * 3.0)
+            samples.append(sample(postgres_url))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, made.log.read_text()[-3_000:]
+        samples.append(sample(postgres_url))
+    feed.send(1.0)
+    made.finish()
+    last = sample(postgres_url)
+    assert last is not None
+    assert last.positions == {partition: len(log) for partition, log in enumerate(logs)}
+    assert last.errors.total() > 100
+    seen = {tuple(sorted(each.positions.items())): each for each in [*samples, last] if each is not None}
+    assert len(seen) > KILLS // 2
+    for each in seen.values():
+        assert_equal(each, recomputed(logs, each.positions))
+
+
+@pytest.mark.kafka
+@pytest.mark.postgres
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("killed_service", ["without snapshots"], indirect=True)
+def test_a_zombie_commits_nothing(
+    killed_service: tuple[Service, str], kafka: Broker, postgres_url: str, logs: list[list[Reading]]
+) -> None:
+    made, topic = killed_service
+    feed = Feed(kafka, topic, logs)
+    feed.send(0.1)
+    zombie = made.start()
+    made.wait_for_log("running")
+    zombie.send_signal(signal.SIGSTOP)
+    feed.send(0.2)
+    made.finish()
+    finished = sample(postgres_url)
+    assert finished is not None
+    feed.send(0.25)
+    zombie.send_signal(signal.SIGCONT)
+    assert zombie.wait(60) == 3
+    assert "was taken by" in made.log.read_text()
+    after = sample(postgres_url)
+    assert after == finished
+    assert_equal(finished, recomputed(logs, finished.positions))
+    made.finish()
+    last = sample(postgres_url)
+    assert last is not None
+    assert_equal(last, recomputed(logs, last.positions))
+    assert sum(last.positions.values()) == sum(int(len(log) * 0.25) for log in logs)
+
+
+def wait_until_committed(url: str, messages: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 120
+    while True:
+        seen = sample(url)
+        if seen is not None and sum(seen.positions.values()) >= messages:
+            return
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+@pytest.mark.kafka
+@pytest.mark.postgres
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("killed_service", ["without snapshots"], indirect=True)
+def test_sigterm_finishes_the_commit_within_ten_seconds(
+    killed_service: tuple[Service, str], kafka: Broker, postgres_url: str, logs: list[list[Reading]]
+) -> None:
+    made, topic = killed_service
+    Feed(kafka, topic, logs).send(0.3)
+    process = made.start()
+    wait_until_committed(postgres_url, 1, process)
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(15) == 0
+    assert time.monotonic() - began < 10
+    seen = sample(postgres_url)
+    assert seen is not None
+    assert_equal(seen, recomputed(logs, seen.positions))
+    assert '"event": "stopped"' in made.log.read_text()

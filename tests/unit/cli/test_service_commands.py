@@ -1,0 +1,127 @@
+"""run, positions, replay and errors, from the command line to SQLite."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rowtide.cli.main import app
+from rowtide_connectors.memory import memory_broker
+
+SQL = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///elsewhere.db');
+CREATE FOREIGN STREAM readings (sensor VARCHAR(8), amount INTEGER)
+  SERVER k OPTIONS (topic 'readings', partitions '2', format 'JSON');
+CREATE FOREIGN TABLE raw_log (at TIMESTAMP, sensor VARCHAR(8)) SERVER d;
+CREATE PUMP p STARTED AS INSERT INTO raw_log SELECT STREAM ROWTIME AS at, sensor FROM readings;
+"""
+CONFIG = """
+[service]
+listen = "127.0.0.1:0"
+[servers.d]
+url = "sqlite:///{file}"
+"""
+
+
+class Files:
+    def __init__(self, folder: Path) -> None:
+        self.database = folder / "out.db"
+        self.sql = folder / "readings.sql"
+        self.config = folder / "config.toml"
+        self.sql.write_text(SQL.format(file=self.database))
+        self.config.write_text(CONFIG.format(file=self.database))
+        self.broker = memory_broker(str(self.database))
+        self.broker.ensure_topic("readings", 2)
+        for number in range(20):
+            value = b'{"sensor":"s","amount":%d}' % number if number != 7 else b"{broken"
+            self.broker.produce("readings", [value], timestamps=[1_000 * number], partition=number % 2)
+
+    def call(self, *command: str, code: int = 0) -> str:
+        name, *arguments = command
+        words = name.split()
+        result = CliRunner().invoke(app, [*words, str(self.sql), *arguments, "--config", str(self.config)])
+        assert result.exit_code == code, result.output
+        return result.output
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_run_reads_to_the_end_and_commits(files: Files) -> None:
+    files.call("run", "--until-end")
+    rows = sqlite3.connect(files.database).execute("select count(*) from raw_log").fetchone()
+    assert rows == (18,)  # One was rejected, and the last waits for the other partition.
+
+
+def test_run_refuses_what_the_start_does_not_allow(files: Files) -> None:
+    assert '"yesterday" is no time' in files.call("run", "--from", "yesterday", code=2)
+    files.call("run", "--until-end", "--from", "earliest")
+    assert "has committed positions" in files.call("run", "--from", "earliest", code=2)
+    files.sql.write_text(files.sql.read_text().replace("AS at, sensor", "AS at, LOWER(sensor)"))
+    refused = files.call("run", "--until-end", code=2)
+    assert 'pump "P" has changed' in refused
+    assert "hint:" in refused
+
+
+def test_run_shows_wrong_sql_with_its_place_and_starts_nothing(files: Files) -> None:
+    files.sql.write_text(files.sql.read_text().replace("sensor FROM", "sensr FROM"))
+    refused = files.call("run", code=2)
+    assert "readings.sql:7:" in refused
+    assert "^" in refused
+    assert not files.database.exists()
+
+
+def test_run_with_no_wait_leaves_with_3_when_the_broker_is_down(files: Files) -> None:
+    files.broker.set_down()
+    assert "is down" in files.call("run", "--no-wait", code=3)
+    files.broker.set_down(False)
+    files.call("run", "--no-wait", "--until-end")
+
+
+def test_positions_tell_where_each_partition_stands(files: Files) -> None:
+    assert "has committed nothing yet" in files.call("positions", code=1)
+    files.call("run", "--until-end")
+    files.broker.produce("readings", [b"{}"], timestamps=[30_000], partition=1)
+    told = json.loads(files.call("positions", "--json"))
+    assert (told["pipeline"], told["epoch"]) == ("readings", 1)
+    assert [(at["partition"], at["next_offset"], at["end"], at["lag"]) for at in told["positions"]] == [
+        (0, 10, 10, 0),
+        (1, 10, 11, 1),
+    ]
+    shown = files.call("positions")
+    assert "READINGS" in shown
+    assert "1970-01-01 00:00:18.000" in shown
+    files.broker.set_down()
+    assert json.loads(files.call("positions", "--json"))["positions"][0]["end"] is None
+
+
+def test_replay_compares_and_says_no_when_a_row_differs(files: Files) -> None:
+    assert "Add --compare" in files.call("replay", code=2)
+    assert "has committed nothing" in files.call("replay", "--compare", code=2)
+    files.call("run", "--until-end")
+    assert "Equal: 20 messages" in files.call("replay", "--compare")
+    connection = sqlite3.connect(files.database)
+    with connection:
+        connection.execute("delete from raw_log where rowid = 3")
+    connection.close()
+    told = json.loads(files.call("replay", "--compare", "--json", code=1))
+    assert told["differences"] == 1
+    assert told["first"][0]["committed"] is None
+    assert files.call("replay", "--compare", "--from", "1970-01-01 00:00:10")
+
+
+def test_errors_are_listed_and_shown(files: Files) -> None:
+    files.call("run", "--until-end")
+    line = files.call("errors list")
+    assert "REJECTED READINGS readings[1]@3: DECODE" in line
+    assert files.call("errors list", "--kind", "late") == ""
+    (row,) = json.loads(files.call("errors list", "--json"))["errors"]
+    shown = files.call("errors show", str(row["number"]))
+    assert "b'{broken'" in shown
+    assert "1970-01-01 00:00:07.000" in shown
+    assert "does not exist" in files.call("errors show", "99", code=2)
