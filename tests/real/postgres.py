@@ -74,11 +74,15 @@ def _docker_server() -> Iterator[PostgresServer]:
         yield PostgresServer(sa.make_url(container.get_connection_url()))
 
 
+def running_server() -> contextlib.AbstractContextManager[PostgresServer]:
+    """Start a server for the length of a block."""
+    return _docker_server() if has_docker() else _wheel_server()
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A running server, one for the whole test run."""
-    running = _docker_server() if has_docker() else _wheel_server()
-    with running as server:
+    with running_server() as server:
         yield server
 
 

@@ -26,6 +26,7 @@ def bench(
     """
     from difflib import get_close_matches
 
+    from rowtide.cli.errors import shown_to_user
     from rowtide.clock import SystemClock
     from rowtide.runners.spark.ivy import cache_directory
     from rowtide.testing.bench.suite import benchmarks, measure
@@ -43,10 +44,11 @@ def bench(
         raise typer.Exit(2)
     cache, clock = cache_directory() / "bench", SystemClock()
     right = True
-    for name in names:
-        line = measure(known[name], events=events, repeat=repeat, cache=cache, clock=clock)
-        right = right and line["check"] == "ok"
-        typer.echo(json.dumps(line) if as_json else _shown(line))
+    with shown_to_user():
+        for name in names:
+            line = measure(known[name], events=events, repeat=repeat, cache=cache, clock=clock)
+            right = right and line["check"] == "ok"
+            typer.echo(json.dumps(line) if as_json else _shown(line))
     if not right:
         raise typer.Exit(1)
 
