@@ -13,7 +13,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from rowtide_connectors.rdbms.arrays import array_parameter, register
 from rowtide_connectors.rdbms.dialect import Columns, on_conflict, quoted, table_sql
+from rowtide_connectors.rdbms.failures import RowDataError
 from rowtide_connectors.rdbms.sql_type import SqlType
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalTable
 
@@ -123,6 +125,7 @@ class Postgres:
                 f" set idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'"
             )
             connection.autocommit = False
+            register(connection)
 
         return engine
 
@@ -220,4 +223,10 @@ def _unnested(columns: Columns) -> str:
 
 
 def _parameters(columns: Columns) -> dict[str, object]:
-    return {f"c{index}": list(values) for index, (_, values) in enumerate(columns)}
+    parameters = {}
+    for index, (column, values) in enumerate(columns):
+        try:
+            parameters[f"c{index}"] = array_parameter(_ARRAY[column.type.name], values)
+        except OverflowError as error:
+            raise RowDataError(f'column "{column.name}": {error}') from error
+    return parameters
