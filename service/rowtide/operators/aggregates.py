@@ -3,11 +3,13 @@
 An accumulator holds arrays with one place a group and is fed whole trays: for
 each row its group, its value and whether to use it. Which accumulator an
 aggregate has is decided from its name and types, when the plan is made; types
-without a kernel take ``Objects``, in plain Python.
+without a kernel take ``Objects``, in plain Python. The work of a call depends
+on the rows it brings and not on how many groups there are.
 
 Results: SUM of TINYINT to BIGINT is BIGINT, of DECIMAL(p, s) DECIMAL(38, s), of
 floats DOUBLE; AVG of exact types is DECIMAL(38, max(6, s)), of floats DOUBLE
-(sql-decisions 21). A sum that overflows is found out before anything is changed.
+(sql-decisions 21); a value that AVG's type cannot hold is refused, so an average
+always fits. A sum that overflows is found out before anything is changed.
 """
 
 from __future__ import annotations
@@ -20,10 +22,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.expr.tree import AggregateCall
-from rowtide.rows.column import Column, Mask
-from rowtide.rows.types import FAST_DECIMAL_PRECISION, Kind, Type
+from rowtide.rows.column import Column, Mask, arrow_type
+from rowtide.rows.types import FAST_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION, Kind, Type
 
 Groups = NDArray[np.int64]
+
+LARGEST_INT64 = 2**63 - 1
+UNSCALED_LIMIT = 10**MAX_DECIMAL_PRECISION
+"""Where the unscaled values of DECIMAL end."""
 
 
 class Accumulator(Protocol):
@@ -31,6 +37,9 @@ class Accumulator(Protocol):
 
     def reserve(self, groups: int) -> None:
         """Make room for ``groups`` groups; new places are those of an empty group."""
+
+    def refused(self, column: Column | None, use: Mask) -> Mask | None:
+        """Tell which rows have a value that the aggregate can never take; None: it takes all."""
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
         """Tell whether these rows can be added without an overflow; changes nothing."""
@@ -41,8 +50,8 @@ class Accumulator(Protocol):
     def results(self, count: int) -> Column:
         """Give the results of the first ``count`` groups."""
 
-    def drop(self, count: int) -> None:
-        """Forget the first ``count`` groups; the others move down."""
+    def drop(self, count: int, rest: int) -> None:
+        """Forget the first ``count`` groups; the ``rest`` behind them move down."""
 
     def state(self, count: int) -> pa.Table:
         """Give the state of the first ``count`` groups, a row each."""
@@ -59,7 +68,7 @@ def make_accumulator(call: AggregateCall) -> Accumulator:
     """
     accumulator = _plain_accumulator(call)
     if call.distinct and call.argument is not None and call.function not in ("MIN", "MAX"):
-        return Distinct(accumulator)
+        return Distinct(accumulator, call.argument.type)
     return accumulator
 
 
@@ -103,11 +112,10 @@ class _Arrays:
                 larger[: len(array)] = array
                 self.parts[name] = larger
 
-    def drop(self, count: int) -> None:
-        for name, array in self.parts.items():
-            rest = np.zeros_like(array)
-            rest[: len(array) - count] = array[count:]
-            self.parts[name] = rest
+    def drop(self, count: int, rest: int) -> None:
+        for array in self.parts.values():
+            array[:rest] = array[count : count + rest]
+            array[rest : count + rest] = 0
 
     def state(self, count: int) -> pa.Table:
         # Arrow would share the memory, and the operator goes on writing to it.
@@ -117,8 +125,16 @@ class _Arrays:
         for name, array in self.parts.items():
             self.parts[name] = table.column(name).to_numpy().astype(array.dtype)
 
+    def refused(self, column: Column | None, use: Mask) -> Mask | None:
+        return None
+
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
         return True
+
+
+def _largest(values: NDArray[np.int64]) -> int:
+    """Give the largest absolute value."""
+    return max(-int(values.min()), int(values.max())) if len(values) else 0
 
 
 def _values(column: Column | None) -> NDArray[Any]:
@@ -151,28 +167,48 @@ class Count(_Arrays):
 
 
 class CheckedSum(_Arrays):
-    """SUM of integers, BIGINT."""
+    """SUM of integers, BIGINT.
+
+    ``_reach`` is at least the absolute value of every sum: rows that cannot take any sum out of
+    int64 from there need not be tried one by one.
+    """
 
     def __init__(self, kind: Type) -> None:
         super().__init__(count=np.int64, total=np.int64)
         self._type = kind
+        self._reach = 0
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
         """See the protocol."""
-        from rowtide.operators.kernels.groups import sum_checked
+        from rowtide.operators.kernels.groups import sums_fit
 
-        return bool(sum_checked(groups, _values(column), use, self.parts["total"].copy()))
+        values = _values(column)
+        if self._reach + len(values) * _largest(values) <= LARGEST_INT64:
+            return True
+        return bool(sums_fit(groups, values, use, self.parts["total"]))
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
         """See the protocol."""
-        from rowtide.operators.kernels.groups import count_rows, sum_checked
+        from rowtide.operators.kernels.groups import add_up, count_rows
 
-        sum_checked(groups, _values(column), use, self.parts["total"])
+        values = _values(column)
+        self._reach += len(values) * _largest(values)
+        add_up(groups, values, use, self.parts["total"])
         count_rows(groups, use, self.parts["count"])
 
     def results(self, count: int) -> Column:
         """See the protocol."""
         return _or_null(self._type, self.parts["total"][:count], self.parts["count"][:count] > 0)
+
+    def drop(self, count: int, rest: int) -> None:
+        """See the protocol."""
+        super().drop(count, rest)
+        self._reach = _largest(self.parts["total"][:rest])
+
+    def load(self, table: pa.Table) -> None:
+        """See the protocol."""
+        super().load(table)
+        self._reach = _largest(self.parts["total"])
 
 
 class FloatSum(_Arrays):
@@ -185,15 +221,16 @@ class FloatSum(_Arrays):
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
         """See the protocol."""
-        from rowtide.operators.kernels.groups import sum_floats
+        from rowtide.operators.kernels.groups import float_sums_fit
 
-        return bool(sum_floats(groups, _values(column), use, self.parts["total"].copy()))
+        values = _values(column)
+        return bool(float_sums_fit(groups, values, use, self.parts["total"], np.empty_like(values)))
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
         """See the protocol."""
-        from rowtide.operators.kernels.groups import count_rows, sum_floats
+        from rowtide.operators.kernels.groups import add_up, count_rows
 
-        sum_floats(groups, _values(column), use, self.parts["total"])
+        add_up(groups, _values(column), use, self.parts["total"])
         count_rows(groups, use, self.parts["count"])
 
     def results(self, count: int) -> Column:
@@ -259,6 +296,7 @@ class Objects:
         self._function = function
         self._type = kind
         self._argument = argument
+        self._factor = 10 ** (kind.scale - argument.scale) if function == "AVG" else 1
         self._held: list[Any] = []
         self._counts: list[int] = []
 
@@ -269,15 +307,24 @@ class Objects:
             self._held.extend([None] * missing)
             self._counts.extend([0] * missing)
 
+    def refused(self, column: Column | None, use: Mask) -> Mask | None:
+        """See the protocol."""
+        if self._factor == 1 or column is None:
+            return None
+        limit = UNSCALED_LIMIT // self._factor
+        found = np.zeros(len(use), dtype=np.bool_)
+        for row in np.flatnonzero(use).tolist():
+            found[row] = abs(column.values[row]) >= limit
+        return found
+
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
         """See the protocol."""
         if self._function != "SUM":
             return True
         trial = dict[int, int]()
-        limit = 10**38
         for group, value in self._rows(groups, column, use):
             total = trial.get(group, self._held[group] or 0) + value
-            if abs(total) >= limit:
+            if abs(total) >= UNSCALED_LIMIT:
                 return False
             trial[group] = total
         return True
@@ -301,9 +348,8 @@ class Objects:
         """See the protocol."""
         held = self._held[:count]
         if self._function == "AVG":
-            factor = 10 ** (self._type.scale - self._argument.scale)
             held = [
-                None if total is None else round_half_away(total * factor, number)
+                None if total is None else round_half_away(total * self._factor, number)
                 for total, number in zip(held, self._counts, strict=False)
             ]
         if self._type.is_variable_width:
@@ -314,7 +360,7 @@ class Objects:
             found[group] = 0 if value is None else value
         return Column(self._type, found, None if seen.all() else seen)
 
-    def drop(self, count: int) -> None:
+    def drop(self, count: int, rest: int) -> None:
         """See the protocol."""
         del self._held[:count]
         del self._counts[:count]
@@ -327,7 +373,9 @@ class Objects:
             kind = pa.string()
         else:
             kind = pa.string() if self._type.is_text else pa.binary()
-        return pa.table({"held": pa.array(held, type=kind), "count": self._counts[:count]})
+        return pa.table(
+            {"held": pa.array(held, type=kind), "count": pa.array(self._counts[:count], type=pa.int64())}
+        )
 
     def load(self, table: pa.Table) -> None:
         """See the protocol."""
@@ -349,14 +397,19 @@ class Objects:
 class Distinct:
     """Feeds another accumulator with the first row of each distinct value, row by row."""
 
-    def __init__(self, inner: Accumulator) -> None:
+    def __init__(self, inner: Accumulator, argument: Type) -> None:
         self._inner = inner
+        self._kind = pa.list_(arrow_type(argument))
         self._values: list[set[object]] = []
 
     def reserve(self, groups: int) -> None:
         """See the protocol."""
         self._values.extend(set() for _ in range(groups - len(self._values)))
         self._inner.reserve(groups)
+
+    def refused(self, column: Column | None, use: Mask) -> Mask | None:
+        """See the protocol."""
+        return self._inner.refused(column, use)
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
         """See the protocol."""
@@ -373,14 +426,14 @@ class Distinct:
         """See the protocol."""
         return self._inner.results(count)
 
-    def drop(self, count: int) -> None:
+    def drop(self, count: int, rest: int) -> None:
         """See the protocol."""
         del self._values[:count]
-        self._inner.drop(count)
+        self._inner.drop(count, rest)
 
     def state(self, count: int) -> pa.Table:
         """See the protocol; the values go in a list a group, sorted so that equal states are equal."""
-        values = pa.array([sorted(held) for held in self._values[:count]])  # type: ignore[type-var]
+        values = pa.array([sorted(held) for held in self._values[:count]], self._kind)  # type: ignore[type-var]
         return self._inner.state(count).append_column("$distinct", values)
 
     def load(self, table: pa.Table) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from rowtide.operators.contract import Account, Output, Place, State
+from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_keys import key_getter
 from rowtide.plan.nodes import AsOfJoin, JoinKind
 from rowtide.rows.rowop import Opcode, Row, TimedRow
-from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
+from rowtide.rows.tray import COUNTER, ROWTIME, Tray
 from rowtide.rowtime.bound import NO_BOUND, Bound
 
 TABLE, STREAM = 0, 1
@@ -25,7 +26,7 @@ class AsOfJoinOperator:
     stream row can come that must not see it.
     """
 
-    def __init__(self, node: AsOfJoin, _place: Place) -> None:
+    def __init__(self, node: AsOfJoin, place: Place) -> None:
         self.account = Account()
         self._node = node
         self._table_key = key_getter(node.table_key)
@@ -35,12 +36,18 @@ class AsOfJoinOperator:
         self._changes: deque[TimedRow] = deque()
         self._waiting: deque[TimedRow] = deque()
         self._bounds = [NO_BOUND, NO_BOUND]
+        self._ranks = [Ranks(origins) for origins in place.port_origins]
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0 is the table's changelog, port 1 the stream."""
-        if tray is not None:
+        if tray is not None and len(tray):
             self.account.rows_in += len(tray)
-            (self._changes if port == TABLE else self._waiting).extend(tray.rows())
+            rows = self._changes if port == TABLE else self._waiting
+            rows.extend(tray.rows())
+            # Rows come in order: one promises as much as a bound that stands just before it.
+            last = rows[-1]
+            before = Bound(last.rowtime, last.origin, last.counter - 1)
+            self._bounds[port] = self._bounds[port].raised(before)
         self._bounds[port] = self._bounds[port].raised(bound)
         out: list[TimedRow] = []
         while self._waiting and self._waiting[0].rowtime < self._bounds[TABLE].rowtime:
@@ -50,7 +57,9 @@ class AsOfJoinOperator:
             self.account.done += 1
         reached = self._bounds[STREAM]
         if self._waiting:
-            reached = Bound(self._waiting[0].rowtime)
+            # What has left is all that stands before the first row that waits.
+            first = self._waiting[0]
+            reached = Bound(first.rowtime, first.origin, first.counter - 1)
         self._apply(reached.rowtime)
         self.account.rows_out += len(out)
         return Output(Tray.from_rows(self._node.row_type, out) if out else None, reached)
@@ -73,8 +82,8 @@ class AsOfJoinOperator:
                 }
             ),
             "image": Tray.from_rows(table, image).to_arrow(),
-            "changes": Tray.from_rows(table, self._changes).to_arrow(),
-            "waiting": Tray.from_rows(stream, self._waiting).to_arrow(),
+            "changes": self._ranked(TABLE, Tray.from_rows(table, self._changes)),
+            "waiting": self._ranked(STREAM, Tray.from_rows(stream, self._waiting)),
         }
 
     def restore(self, state: State) -> None:
@@ -95,9 +104,13 @@ class AsOfJoinOperator:
         merged = {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
         merged["bounds"] = states[0]["bounds"]
         for name in ("changes", "waiting"):
-            order = [(column, "ascending") for column in (ROWTIME, ORIGIN, COUNTER)]
+            order = [(column, "ascending") for column in (ROWTIME, RANK, COUNTER)]
             merged[name] = merged[name].sort_by(order)
         return merged
+
+    def _ranked(self, port: int, tray: Tray) -> pa.Table:
+        """Give rows in Arrow form, with the rank of each in the order of its port."""
+        return tray.to_arrow().append_column(RANK, pa.array(self._ranks[port].of(tray.origin)))
 
     def _apply(self, rowtime: int) -> None:
         """Bring the image up to ``rowtime``, changes of that millisecond included."""
@@ -105,7 +118,7 @@ class AsOfJoinOperator:
             change = self._changes.popleft()
             self.account.done += 1
             key = self._table_key(change.row)
-            if None in key:
+            if None in key or change.opcode == Opcode.NOP:
                 continue
             rows = self._image.setdefault(key, [])
             if change.opcode == Opcode.INSERT:

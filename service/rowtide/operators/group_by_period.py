@@ -7,6 +7,7 @@ already in the order in which it has to come out (sql-decisions 2).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,12 +20,13 @@ from rowtide.expr.tree import Expr, FieldRef
 from rowtide.operators.aggregates import Accumulator, make_accumulator
 from rowtide.operators.contract import Account, Fault, Output, Place, State
 from rowtide.operators.keys import KeyCoder, power_of_two
+from rowtide.operators.ranks import RANK, Ranks
 from rowtide.plan.nodes import GroupByPeriod
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
-from rowtide.rows.types import MAX_TIMESTAMP_MS, TIMESTAMP
-from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
+from rowtide.rows.types import TIMESTAMP
+from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 from rowtide.rowtime.period import PeriodEdge, period_end, period_value
 
 PERIOD = "$period"
@@ -43,7 +45,10 @@ class GroupByPeriodOperator:
         self._key_fields = [node.input.row_type[index] for index in node.keys]
         self._calls = node.aggregates
         self._strict = node.period.edge is not PeriodEdge.FLOOR
-        self._bound = NO_BOUND
+        self._ranks = Ranks(origin for origins in place.port_origins for origin in origins)
+        self._bound = EARLIEST
+        self._closed_before = EARLIEST
+        self._bound_out = NO_BOUND
         self._given = 0
         self._reset([make_accumulator(call) for call in self._calls])
 
@@ -52,12 +57,13 @@ class GroupByPeriodOperator:
         faults: list[Fault] = []
         if tray is not None and len(tray):
             self._take(tray, faults)
-        self._bound = self._bound.raised(bound)
-        return Output(self._close(), self._bound_out(), faults)
+        if bound.rowtime > self._bound:
+            self._reach(bound.rowtime)
+        return Output(self._close(), self._bound_out, faults)
 
     def held(self) -> int:
         """Count the rows in open groups."""
-        return int(self._rows[: self._count].sum())
+        return self._held
 
     def snapshot(self) -> State:
         """See the contract; ``groups`` has a row a group, in order of the first rows."""
@@ -65,7 +71,7 @@ class GroupByPeriodOperator:
         keys = self._coder.decode(self._codes[:count, 1:])
         state = {
             "account": self.account.to_arrow(),
-            "clock": pa.table({"bound": [self._bound.rowtime], "given": [self._given]}),
+            "clock": pa.table({"bound": [self._bound], "given": [self._given]}),
             "groups": pa.table(
                 {
                     PERIOD: self._codes[:count, 0],
@@ -73,6 +79,7 @@ class GroupByPeriodOperator:
                     ROWS: self._rows[:count].copy(),
                     ROWTIME: self._first[:count, 0],
                     ORIGIN: self._first[:count, 1],
+                    RANK: self._ranks.of(self._first[:count, 1]),
                     COUNTER: self._first[:count, 2],
                     **{f"key {index}": column.to_arrow() for index, column in enumerate(keys)},
                 }
@@ -86,13 +93,15 @@ class GroupByPeriodOperator:
         """See the contract."""
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
-        self._bound, self._given = Bound(clock["bound"]), clock["given"]
+        self._reach(clock["bound"])
+        self._given = clock["given"]
         groups = state["groups"]
         count = len(groups)
         self._reset([make_accumulator(call) for call in self._calls], count)
         self._count = count
         self._codes[:count, 0] = groups.column(PERIOD).to_numpy()
         self._rows[:count] = groups.column(ROWS).to_numpy()
+        self._held = int(self._rows[:count].sum())
         for index, name in enumerate((ROWTIME, ORIGIN, COUNTER)):
             self._first[:count, index] = groups.column(name).to_numpy()
         keys = [
@@ -109,7 +118,7 @@ class GroupByPeriodOperator:
         """See the contract: groups of all parts, in the order of their first rows."""
         groups = pa.concat_tables([state["groups"] for state in states])
         order = pa.compute.sort_indices(
-            groups, sort_keys=[(name, "ascending") for name in (PERIOD, ROWTIME, ORIGIN, COUNTER)]
+            groups, sort_keys=[(name, "ascending") for name in (PERIOD, ROWTIME, RANK, COUNTER)]
         )
         clocks = [state["clock"].to_pylist()[0] for state in states]
         merged: dict[str, pa.Table] = {
@@ -132,11 +141,12 @@ class GroupByPeriodOperator:
         self._coder = KeyCoder([field.type for field in self._key_fields])
         self._accumulators = list(accumulators)
         self._count = 0
+        self._held = 0
         width = 1 + self._coder.width
         self._slots = np.full(power_of_two(2 * groups), -1, dtype=np.int32)
-        self._codes = np.zeros((groups, width), dtype=np.int64)
-        self._rows = np.zeros(groups, dtype=np.int64)
-        self._first = np.zeros((groups, 3), dtype=np.int64)
+        self._codes: NDArray[np.int64] = np.zeros((groups, width), dtype=np.int64)
+        self._rows: NDArray[np.int64] = np.zeros(groups, dtype=np.int64)
+        self._first: NDArray[np.int64] = np.zeros((groups, 3), dtype=np.int64)
 
     def _reserve(self, rows: int) -> None:
         """Make room for as many new groups as there are rows."""
@@ -159,18 +169,42 @@ class GroupByPeriodOperator:
 
     def _take(self, tray: Tray, faults: list[Fault]) -> None:
         """Add the rows of a tray to their groups; a row that overflows an aggregate becomes a fault."""
+        self.account.rows_in += len(tray)
+        kept = np.arange(len(tray))
+        refused = self._refused(tray)
+        if refused is not None:
+            # They were never there: no group begins with one.
+            kept = np.flatnonzero(~refused)
+        part = tray if len(kept) == len(tray) else tray.take(kept)
+        failed = [] if refused is None else np.flatnonzero(refused).tolist()
+        if len(part):
+            failed += kept[self._add_to_groups(part)].tolist()
+        faults += [self._overflow(tray, row) for row in sorted(failed)]
+        self.account.rejected += len(failed)
+        self._held += len(tray) - len(failed)
+
+    def _refused(self, tray: Tray) -> Mask | None:
+        """Give the rows that an aggregate can never take; None: there are none."""
+        found = None
+        for call, accumulator in zip(self._calls, self._accumulators, strict=True):
+            refused = accumulator.refused(*_input(call.argument, call.condition, tray))
+            if refused is not None and refused.any():
+                found = refused if found is None else found | refused
+        return found
+
+    def _add_to_groups(self, tray: Tray) -> list[int]:
+        """Add rows, beginning groups where there are none; give the rows that did not fit."""
         from rowtide.operators.kernels.groups import assign, count_rows
 
-        self.account.rows_in += len(tray)
         codes = np.empty((len(tray), 1 + self._coder.width), dtype=np.int64)
         codes[:, 0] = period_value(self._node.period, tray.rowtime)
         self._coder.encode([tray.columns[index] for index in self._node.keys], codes[:, 1:])
         self._reserve(len(tray))
         groups = np.empty(len(tray), dtype=np.int64)
-        firsts = np.empty(self._count + len(tray), dtype=np.int64)
+        firsts = np.empty(len(tray), dtype=np.int64)
         before = self._count
         self._count = assign(codes, self._slots, self._codes, before, groups, firsts)
-        begun = firsts[before : self._count]
+        begun = firsts[: self._count - before]
         self._first[before : self._count, 0] = tray.rowtime[begun]
         self._first[before : self._count, 1] = tray.origin[begun]
         self._first[before : self._count, 2] = tray.counter[begun]
@@ -178,12 +212,11 @@ class GroupByPeriodOperator:
         for call, accumulator in zip(self._calls, self._accumulators, strict=True):
             accumulator.reserve(self._count)
             inputs.append(_input(call.argument, call.condition, tray))
+        failed = self._add(groups, inputs, 0, len(tray))
         use = np.ones(len(tray), dtype=np.bool_)
-        for row in self._add(groups, inputs, 0, len(tray)):
-            use[row] = False
-            faults.append(self._overflow(tray, row))
-        self.account.rejected += len(tray) - int(np.count_nonzero(use))
+        use[failed] = False
         count_rows(groups, use, self._rows)
+        return failed
 
     def _add(
         self, groups: NDArray[np.int64], inputs: Sequence[tuple[Column | None, Mask]], start: int, stop: int
@@ -220,14 +253,28 @@ class GroupByPeriodOperator:
             timed.row,
         )
 
-    def _closing(self) -> int:
-        """Count the groups whose period the bound has closed: a prefix."""
-        ends = period_end(self._node.period, self._codes[: self._count, 0])
-        return int(np.searchsorted(ends, self._bound.rowtime, side="left" if self._strict else "right"))
+    def _reach(self, rowtime: int) -> None:
+        """Take a bound: periods named before ``_closed_before`` are over.
+
+        What goes out promises the end of the period that the bound is in: nothing closes later at an
+        earlier rowtime.
+        """
+        self._bound = rowtime
+        self._closed_before, end = rowtime, rowtime
+        if rowtime not in (EARLIEST, LATEST):
+            at = period_value(self._node.period, np.array([rowtime], dtype=np.int64))
+            end = int(period_end(self._node.period, at)[0])
+            if self._node.period.edge is PeriodEdge.FLOOR:
+                self._closed_before = int(at[0])
+            if end < rowtime:
+                # There is no period behind the end of time.
+                end = LATEST
+        self._bound_out = Bound(end) if rowtime != EARLIEST else NO_BOUND
 
     def _close(self) -> Tray | None:
         """Give the rows of the closed groups, and forget them."""
-        count = self._closing() if self._count else 0
+        # Groups are in order of their periods, and most steps close none.
+        count = bisect_left(self._codes[: self._count, 0], self._closed_before) if self._count else 0
         if not count:
             return None
         periods = self._codes[:count, 0].copy()
@@ -246,34 +293,32 @@ class GroupByPeriodOperator:
         )
         self._given += count
         self.account.rows_out += count
-        self.account.done += int(self._rows[:count].sum())
+        done = int(self._rows[:count].sum())
+        self.account.done += done
+        self._held -= done
         self._forget(count)
         return out
 
     def _forget(self, count: int) -> None:
         """Drop the first ``count`` groups; keys that only they had are let go in time."""
         rest = self._count - count
-        keys = self._coder.decode(self._codes[count : self._count, 1:])
-        for name in ("_codes", "_rows", "_first"):
-            array = getattr(self, name)
+        for array in (self._codes, self._rows, self._first):
             array[:rest] = array[count : self._count]
             array[rest : self._count] = 0
         self._count = rest
         for accumulator in self._accumulators:
-            accumulator.drop(count)
+            accumulator.drop(count, rest)
         if self._coder.interned > max(FORGET_INTERNED_OVER, 4 * rest):
+            keys = self._coder.decode(self._codes[:rest, 1:])
             self._coder = KeyCoder(self._coder.types)
             self._coder.encode(keys, self._codes[:rest, 1:])
-        self._slots[:] = -1
+        room = power_of_two(2 * (count + rest))
+        if len(self._slots) > 4 * room:
+            # One crowded period must not make every later closing clear as many slots.
+            self._slots = np.full(room, -1, dtype=np.int32)
+        else:
+            self._slots[:] = -1
         self._index()
-
-    def _bound_out(self) -> Bound:
-        """Give the end of the period that the bound is in: nothing closes later at an earlier rowtime."""
-        if self._bound.rowtime == EARLIEST:
-            return NO_BOUND
-        # A bound may promise that nothing follows at all; there is no period behind the last year.
-        at = np.array([min(self._bound.rowtime, MAX_TIMESTAMP_MS)], dtype=np.int64)
-        return Bound(int(period_end(self._node.period, period_value(self._node.period, at))[0]))
 
 
 def _input(argument: Expr | None, condition: Expr | None, tray: Tray) -> tuple[Column | None, Mask]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from itertools import chain
 
 import pyarrow as pa
 
@@ -25,7 +27,7 @@ class KeyedTableOperator:
         self._node = node
         self._key = node.key
         self._rows: dict[Row, TimedRow] = {}
-        self._copies: dict[Row, int] = {}
+        self._copies: dict[Row, deque[TimedRow]] = {}
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0, rows in rowtime order."""
@@ -52,10 +54,7 @@ class KeyedTableOperator:
         """Give the rows that the table has now."""
         if self._key:
             return Tray.from_rows(self._node.row_type, self._rows.values())
-        return Tray.from_rows(
-            self._node.row_type,
-            (self._rows[row] for row, copies in self._copies.items() for _ in range(copies)),
-        )
+        return Tray.from_rows(self._node.row_type, chain.from_iterable(self._copies.values()))
 
     def snapshot(self) -> State:
         """See the contract; ``rows`` has a row for each row of the table."""
@@ -76,8 +75,7 @@ class KeyedTableOperator:
         if self._key:
             self._rows[tuple(timed.row[index] for index in self._key)] = timed
         else:
-            self._rows[timed.row] = timed
-            self._copies[timed.row] = self._copies.get(timed.row, 0) + 1
+            self._copies.setdefault(timed.row, deque()).append(timed)
 
     def _change_by_key(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
         key = tuple(timed.row[index] for index in self._key)
@@ -95,6 +93,8 @@ class KeyedTableOperator:
                 )
             )
             return
+        if timed.opcode == Opcode.NOP:
+            return
         old = self._rows.pop(key, None)
         if old is not None:
             out.append(timed._replace(opcode=Opcode.DELETE, row=old.row))
@@ -106,8 +106,9 @@ class KeyedTableOperator:
         if timed.opcode == Opcode.INSERT:
             self._put(timed)
             out.append(timed)
-        elif self._copies.get(timed.row, 0):
-            self._copies[timed.row] -= 1
-            if not self._copies[timed.row]:
-                del self._copies[timed.row], self._rows[timed.row]
+        elif timed.opcode == Opcode.DELETE and timed.row in self._copies:
+            copies = self._copies[timed.row]
+            copies.popleft()
+            if not copies:
+                del self._copies[timed.row]
             out.append(timed)

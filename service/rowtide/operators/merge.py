@@ -1,13 +1,14 @@
 """The ordered union: several inputs in one order by consistent time (sql-decisions 14).
 
 A row's place is (rowtime, rank of its origin, counter, port). What a port may
-still bring is never before its threshold, which its bound gives; a row leaves
-when its place is before the thresholds of all other ports. So what leaves, and
-in which order, depends on rows and bounds only.
+still bring is never before its threshold, which its bound and its last row
+give; a row leaves when its place is before the thresholds of all other ports.
+So what leaves, and in which order, depends on rows and bounds only.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, Output, Place, State
+from rowtide.operators.ranks import Ranks
 from rowtide.plan.nodes import Merge
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, NO_BOUND, UNMARKED, Bound
@@ -23,6 +25,12 @@ from rowtide.rowtime.bound import LATEST, NO_BOUND, UNMARKED, Bound
 Threshold = tuple[int, int, int, int]
 BEFORE_ALL = -1
 """A counter before every real one."""
+AFTER_ALL = LATEST - 1
+"""A counter after every real one."""
+END: Threshold = (LATEST, 0, 0, 0)
+"""A place behind all rows."""
+SMALL_ROWS = 4096
+"""Waiting trays are put together up to this many rows: a tray of one row costs far more than its row."""
 
 
 class MergeOperator:
@@ -32,16 +40,23 @@ class MergeOperator:
         self.account = Account()
         self._node = node
         ports = place.port_origins
-        ranks: dict[int, int] = {}
-        for origins in ports:
-            for origin in origins:
-                ranks.setdefault(origin, len(ranks))
-        self._ranks = ranks
-        self._sorted_origins = np.array(sorted(ranks), dtype=np.int32)
-        self._sorted_ranks = np.array([ranks[origin] for origin in sorted(ranks)], dtype=np.int64)
-        self._first_rank = [min((ranks[origin] for origin in origins), default=0) for origins in ports]
+        self._ranks = Ranks(origin for origins in ports for origin in origins)
+        self._first_rank = [self._least_rank(origins) for origins in ports]
+        self._later_rank = [
+            {origin: self._least_rank(origins[at + 1 :]) for at, origin in enumerate(origins)}
+            for origins in ports
+        ]
+        self._in_rank_order = [
+            all(before < after for before, after in pairwise(map(self._ranks.of_origin.__getitem__, origins)))
+            for origins in ports
+        ]
         self._bounds: list[Bound] = [NO_BOUND] * len(ports)
-        self._queues: list[list[Tray]] = [[] for _ in ports]
+        self._queues: list[deque[Tray]] = [deque() for _ in ports]
+        self._held = 0
+
+    def _least_rank(self, origins: Sequence[int]) -> int:
+        ranks = self._ranks.of_origin
+        return min((ranks[origin] for origin in origins), default=len(ranks))
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; one port for each input, or for each partition of the one input."""
@@ -52,36 +67,35 @@ class MergeOperator:
         """Take rows and a bound without releasing anything yet."""
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
-            self._queues[port].append(tray)
+            self._held += len(tray)
+            self._queue(port, tray)
+            # Rows come in order: one promises as much as a bound that stands just before it.
+            last = Bound(int(tray.rowtime[-1]), int(tray.origin[-1]), int(tray.counter[-1]) - 1)
+            self._bounds[port] = self._bounds[port].raised(last)
         self._bounds[port] = self._bounds[port].raised(bound)
 
     def release(self) -> Output:
         """Give what can leave after all that was offered."""
         thresholds = [self._threshold(port) for port in range(len(self._bounds))]
-        least = min(range(len(thresholds)), key=thresholds.__getitem__)
-        leaving = self._leaving(thresholds, least)
+        leaving = self._leaving(thresholds)
         if leaving is not None:
+            self._held -= len(leaving)
             self.account.done += len(leaving)
             self.account.rows_out += len(leaving)
-        return Output(leaving, self._bounds[least])
+        return Output(leaving, self._bound_before(min(thresholds)))
 
     def limits(self) -> list[Threshold]:
         """Give, for each port, the place before which its rows leave: (rowtime, rank, counter, port)."""
-        thresholds = [self._threshold(port) for port in range(len(self._bounds))]
-        everything = (LATEST, 0, 0, 0)
-        return [
-            min((limit for other, limit in enumerate(thresholds) if other != port), default=everything)
-            for port in range(len(thresholds))
-        ]
+        return self._limits([self._threshold(port) for port in range(len(self._bounds))])
 
     @property
     def ranks(self) -> Mapping[int, int]:
         """The rank of each origin that can come here."""
-        return self._ranks
+        return self._ranks.of_origin
 
     def held(self) -> int:
         """Count the rows that wait for another port."""
-        return sum(len(tray) for queue in self._queues for tray in queue)
+        return self._held
 
     def snapshot(self) -> State:
         """See the contract."""
@@ -97,7 +111,7 @@ class MergeOperator:
         }
         empty = Tray.empty(self._node.row_type)
         for port, queue in enumerate(self._queues):
-            state[f"queue {port}"] = Tray.concat(queue or [empty]).to_arrow()
+            state[f"queue {port}"] = Tray.concat(list(queue) or [empty]).to_arrow()
         return state
 
     def restore(self, state: State) -> None:
@@ -106,7 +120,8 @@ class MergeOperator:
         for port, row in enumerate(state["bounds"].to_pylist()):
             self._bounds[port] = Bound(row["rowtime"], row["origin"], row["counter"])
             rows = Tray.from_arrow(self._node.row_type, state[f"queue {port}"])
-            self._queues[port] = [rows] if len(rows) else []
+            self._queues[port] = deque([rows] if len(rows) else [])
+            self._held += len(rows)
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
@@ -117,24 +132,72 @@ class MergeOperator:
     def _threshold(self, port: int) -> Threshold:
         """Give the least place that a later row of this port may have."""
         bound = self._bounds[port]
-        if bound.origin == UNMARKED or bound.origin not in self._ranks:
+        rank = self._ranks.of_origin.get(bound.origin)
+        if bound.origin == UNMARKED or rank is None:
             return (bound.rowtime, self._first_rank[port], BEFORE_ALL, port)
-        return (bound.rowtime, self._ranks[bound.origin], bound.counter + 1, port)
+        goes_on = (rank, bound.counter + 1)
+        comes_later = (self._later_rank[port].get(bound.origin, rank), BEFORE_ALL)
+        return (bound.rowtime, *min(goes_on, comes_later), port)
 
-    def _leaving(self, thresholds: Sequence[Threshold], least: int) -> Tray | None:
-        """Take out every row that is before the thresholds of all other ports, in order."""
-        if not any(self._queues):
+    def _bound_before(self, threshold: Threshold) -> Bound:
+        """Give the bound of a link on which nothing comes before a threshold."""
+        rowtime, rank, counter, _ = threshold
+        if counter != BEFORE_ALL:
+            return Bound(rowtime, self._ranks.order[rank], counter - 1)
+        if rank == 0:
+            return Bound(rowtime)
+        return Bound(rowtime, self._ranks.order[rank - 1], AFTER_ALL)
+
+    def _queue(self, port: int, tray: Tray) -> None:
+        """Let rows wait, in order of their places."""
+        queue = self._queues[port]
+        if not self._in_rank_order[port]:
+            tray = self._ranked(queue, tray)
+        queue.append(tray)
+        while len(queue) > 1 and len(queue[-2]) <= len(queue[-1]) <= SMALL_ROWS:
+            younger = queue.pop()
+            queue.append(Tray.concat([queue.pop(), younger]))
+
+    def _ranked(self, queue: deque[Tray], tray: Tray) -> Tray:
+        """Put a tray in order where the port has another order of origins than this merge has.
+
+        Waiting rows of the rowtime with which the tray begins are taken out of the queue and put in.
+        """
+        parts = [tray]
+        rowtime = tray.rowtime[0]
+        while queue and queue[-1].rowtime[-1] == rowtime:
+            waiting = queue.pop()
+            cut = int(np.searchsorted(waiting.rowtime, rowtime, side="left"))
+            parts.insert(0, waiting.slice(cut, len(waiting)))
+            if cut:
+                queue.append(waiting.slice(0, cut))
+        together = Tray.concat(parts)
+        ranks = self._ranks.of(together.origin)
+        return together.take(np.lexsort((together.counter, ranks, together.rowtime)))
+
+    def _limits(self, thresholds: Sequence[Threshold]) -> list[Threshold]:
+        """Give, for each port, the place before which its rows leave: no other port can bring one before."""
+        least = min(range(len(thresholds)), key=thresholds.__getitem__)
+        runner_up = min((each for port, each in enumerate(thresholds) if port != least), default=END)
+        limits = [runner_up if port == least else thresholds[least] for port in range(len(thresholds))]
+        for port, in_rank_order in enumerate(self._in_rank_order):
+            if not in_rank_order:
+                # Its own later rows may come before those that are here; one of equal place comes behind.
+                limits[port] = min(limits[port], (*thresholds[port][:3], port + 1))
+        return limits
+
+    def _leaving(self, thresholds: Sequence[Threshold]) -> Tray | None:
+        """Take out every row that is before its port's limit, in order."""
+        if not self._held:
             return None
         if len(self._queues) == 1:
             (queue,) = self._queues
-            leaving = Tray.concat(queue)
+            leaving = Tray.concat(list(queue))
             queue.clear()
             return leaving
-        runner_up = min(limit for port, limit in enumerate(thresholds) if port != least)
         parts: list[Tray] = []
         starts = [0]
-        for port, queue in enumerate(self._queues):
-            limit = runner_up if port == least else thresholds[least]
+        for port, (queue, limit) in enumerate(zip(self._queues, self._limits(thresholds), strict=True)):
             count = 0
             while queue:
                 tray = queue[0]
@@ -145,7 +208,7 @@ class MergeOperator:
                 if cut < len(tray):
                     queue[0] = tray.slice(cut, len(tray))
                     break
-                queue.pop(0)
+                queue.popleft()
             starts.append(starts[-1] + count)
         if not parts:
             return None
@@ -154,9 +217,6 @@ class MergeOperator:
             return together
         return together.take(self._order(together, starts))
 
-    def _rank(self, tray: Tray) -> NDArray[np.int64]:
-        return self._sorted_ranks[np.searchsorted(self._sorted_origins, tray.origin)]
-
     def _releasable(self, tray: Tray, port: int, limit: Threshold) -> int:
         from rowtide.operators.kernels.merging import releasable
 
@@ -164,7 +224,8 @@ class MergeOperator:
             return len(tray)
         if int(tray.rowtime[0]) > limit[0]:
             return 0
-        return releasable(tray.rowtime, self._rank(tray), tray.counter, port, np.array(limit, dtype=np.int64))
+        ranks = self._ranks.of(tray.origin)
+        return releasable(tray.rowtime, ranks, tray.counter, port, np.array(limit, dtype=np.int64))
 
     def _order(self, together: Tray, starts: Sequence[int]) -> NDArray[np.int64]:
         from rowtide.operators.kernels.merging import merge_order
@@ -172,7 +233,7 @@ class MergeOperator:
         order = np.empty(len(together), dtype=np.int64)
         merge_order(
             together.rowtime,
-            self._rank(together),
+            self._ranks.of(together.origin),
             together.counter,
             np.array(starts, dtype=np.int64),
             order,

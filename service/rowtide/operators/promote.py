@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,10 @@ from rowtide.expr.rowwise import compile_row
 from rowtide.operators.contract import Fault, Output, Place
 from rowtide.operators.rowwise import RowWise
 from rowtide.plan.nodes import BoundPolicy, Promote
+from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
-from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
+from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 
 
 class PromoteOperator(RowWise):
@@ -33,10 +35,11 @@ class PromoteOperator(RowWise):
         if tray is None:
             return Output(None, passed)
         found = self._rowtime(tray)
-        faults = self._faults(tray, found.errors)
         failed = np.zeros(len(tray), dtype=np.bool_)
+        faults: list[tuple[int, Fault]] = []
         if found.errors is not None:
             failed = found.errors.mask(len(tray))
+            faults += zip(found.errors.rows.tolist(), self._faults(tray, found.errors), strict=True)
         values = np.asarray(found.column.values, dtype=np.int64)
         if found.column.valid is not None:
             missing = ~found.column.valid & ~failed
@@ -49,36 +52,54 @@ class PromoteOperator(RowWise):
             failed = failed | ahead
         out = tray.with_rowtime(values)
         if faults:
-            faults.sort(key=lambda fault: fault.counter)
+            faults.sort(key=itemgetter(0))
             out = out.where(~failed)
         self._count(len(tray), len(out), len(faults))
-        return Output(out if len(out) else None, passed, faults)
+        return Output(out if len(out) else None, passed, [fault for _, fault in faults])
 
     def _bound(self, bound: Bound) -> Bound:
         match self._node.bounds:
             case BoundPolicy.PASS:
                 return bound
-            case BoundPolicy.MAP if bound.rowtime >= MIN_TIMESTAMP_MS:
-                return bound.shifted(self._mapped(min(bound.rowtime, MAX_TIMESTAMP_MS)))
+            case BoundPolicy.MAP if bound.rowtime != EARLIEST:
+                return self._mapped(bound)
             case _:
                 return NO_BOUND
 
-    def _mapped(self, rowtime: int) -> int:
-        """Give the new rowtime of a bound, by the expression of the rows.
+    def _mapped(self, bound: Bound) -> Bound:
+        """Give the bound that the monotonic expression makes of one.
 
-        Where that leaves the range of TIMESTAMP, the rows behind the bound do too and are rejected:
-        no row follows that is earlier than the range's end.
+        A mark holds on only where later rowtimes become later ones: rows that have been rounded down
+        to one rowtime are not in the order of their origins.
         """
-        try:
-            mapped = self._of_bound((), rowtime)
-        except RejectedRowError:
-            return MAX_TIMESTAMP_MS if rowtime > 0 else EARLIEST
-        return mapped if isinstance(mapped, int) else EARLIEST
+        mapped = self._promoted(bound.rowtime)
+        if mapped is None:
+            return NO_BOUND if self._takes_any_from(bound.rowtime) else Bound(LATEST)
+        if bound.rowtime == LATEST or self._promoted(bound.rowtime + 1) == mapped:
+            return Bound(mapped)
+        return bound.shifted(mapped)
 
-    def _reject(self, tray: Tray, mask: NDArray[np.bool_], reason: Reason, message: str) -> Sequence[Fault]:
-        if not mask.any():
-            return ()
+    def _takes_any_from(self, rowtime: int) -> bool:
+        """Tell whether rows of some later rowtime are not out of range: monotonic, so the ends tell."""
+        if rowtime > MAX_TIMESTAMP_MS:
+            return False
+        ends = (max(rowtime, MIN_TIMESTAMP_MS), MAX_TIMESTAMP_MS)
+        return any(self._promoted(end) is not None for end in ends)
+
+    def _promoted(self, rowtime: int) -> int | None:
+        """Give the rowtime that rows of ``rowtime`` get; None where they are rejected."""
+        try:
+            found = self._of_bound((), rowtime)
+        except RejectedRowError:
+            return None
+        return found if isinstance(found, int) else None
+
+    def _reject(
+        self, tray: Tray, mask: NDArray[np.bool_], reason: Reason, message: str
+    ) -> Sequence[tuple[int, Fault]]:
+        where = np.flatnonzero(mask)
+        rows: Iterable[TimedRow] = tray.take(where).rows() if len(where) else ()
         return [
-            Fault(self._relation, reason, message, row.rowtime, row.origin, row.counter, row.row)
-            for row in tray.where(mask).rows()
+            (at, Fault(self._relation, reason, message, row.rowtime, row.origin, row.counter, row.row))
+            for at, row in zip(where.tolist(), rows, strict=True)
         ]

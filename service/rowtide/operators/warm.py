@@ -47,8 +47,10 @@ def warm() -> None:
 
 
 def _tray(origin: int) -> Tray:
+    # The first number is so large that sums are tried before they are added.
     rows = [
-        TimedRow(at, origin, at, Opcode.INSERT, (f"n{at % 7}", at, at / 3, Decimal(at))) for at in range(ROWS)
+        TimedRow(at, origin, at, Opcode.INSERT, (f"n{at % 7}", at or 2**62, at / 3, Decimal(at)))
+        for at in range(ROWS)
     ]
     return Tray.from_rows(ROW_TYPE, rows)
 

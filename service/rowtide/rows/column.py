@@ -134,13 +134,13 @@ class Column:
         if self.type.is_variable_width:
             return list(self.values.to_pylist())
         listed: list[object] = self.values.tolist()
-        if self.type.kind is Kind.DECIMAL:
-            scale = self.type.scale
-            listed = [scaled(value, scale) for value in listed]  # type: ignore[arg-type]
         if self.valid is not None:
-            return [
+            listed = [
                 value if valid else None for value, valid in zip(listed, self.valid.tolist(), strict=True)
             ]
+        if self.type.kind is Kind.DECIMAL:
+            scale = self.type.scale
+            return [None if value is None else scaled(value, scale) for value in listed]  # type: ignore[arg-type]
         return listed
 
     def to_arrow(self) -> pa.Array:

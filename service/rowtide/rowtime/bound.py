@@ -17,15 +17,23 @@ UNMARKED = -1
 
 
 class Bound(NamedTuple):
-    """A promise of one link; compares by rowtime, then by mark within one origin."""
+    """A promise of one link. Which of two marks says more, only the link's order of origins tells."""
 
     rowtime: int
     origin: int = UNMARKED
     counter: int = UNMARKED
 
     def raised(self, other: Bound) -> Bound:
-        """Give the later of two promises of the same link."""
-        return max(self, other)
+        """Give what holds once a link has promised this and then ``other``.
+
+        A link's promises never go back, so of two marks at one rowtime the second says more, whatever
+        the numbers of their origins; a bound without a mark does not take one away.
+        """
+        if other.rowtime != self.rowtime:
+            return other if other.rowtime > self.rowtime else self
+        if other.origin == self.origin:
+            return other if other.counter > self.counter else self
+        return self if other.origin == UNMARKED else other
 
     def shifted(self, rowtime: int) -> Bound:
         """Give the same promise of a link whose rows have been moved to ``rowtime``; marks stay."""

@@ -35,8 +35,9 @@ def assign(
     """Write each row's group into ``groups`` and give the new number of groups.
 
     ``keys`` is (rows, width). ``slots`` has a power of two places, -1 where empty, and room for all.
-    ``group_keys`` is (capacity, width). ``firsts[g]`` becomes the row that began the new group g.
+    ``group_keys`` is (capacity, width). ``firsts`` becomes the rows that began new groups, in order.
     """
+    before = count
     mask = len(slots) - 1
     width = keys.shape[1]
     for row in range(keys.shape[0]):
@@ -47,7 +48,7 @@ def assign(
                 slots[place] = count
                 for index in range(width):
                     group_keys[count, index] = keys[row, index]
-                firsts[count] = row
+                firsts[count - before] = row
                 groups[row] = count
                 count += 1
                 break
@@ -83,30 +84,54 @@ def count_rows(groups: Int64s, use: Mask, total: Int64s) -> None:
 
 
 @njit(cache=True, nogil=True)
-def sum_checked(groups: Int64s, values: Int64s, use: Mask, total: Int64s) -> bool:
-    """Add up int64; give False, with ``total`` spoilt, if a sum leaves int64."""
-    for row in range(len(groups)):
-        if use[row]:
-            group = groups[row]
+def sums_fit(groups: Int64s, values: Int64s, use: Mask, total: Int64s) -> bool:
+    """Tell whether no sum leaves int64 when these rows are added in order; ``total`` is as before."""
+    rows = len(groups)
+    added = 0
+    while added < rows:
+        if use[added]:
+            group = groups[added]
             before = total[group]
-            value = values[row]
+            value = values[added]
             after = before + value
             if ((before ^ after) & (value ^ after)) < 0:
-                return False
+                break
             total[group] = after
-    return True
+        added += 1
+    for row in range(added - 1, -1, -1):
+        if use[row]:
+            total[groups[row]] -= values[row]
+    return added == rows
 
 
 @njit(cache=True, nogil=True)
-def sum_floats(groups: Int64s, values: Floats, use: Mask, total: Floats) -> bool:
-    """Add up doubles in row order; give False, with ``total`` spoilt, if a sum leaves double."""
-    finite = True
+def float_sums_fit(groups: Int64s, values: Floats, use: Mask, total: Floats, before: Floats) -> bool:
+    """Tell whether all sums stay finite; ``total`` is as before, bit by bit.
+
+    ``before`` has a place a row, for what the row's group had.
+    """
+    rows = len(groups)
+    added = 0
+    fit = True
+    while added < rows and fit:
+        if use[added]:
+            group = groups[added]
+            before[added] = total[group]
+            total[group] += values[added]
+            fit = np.isfinite(total[group])
+        added += 1
+    for row in range(added - 1, -1, -1):
+        if use[row]:
+            total[groups[row]] = before[row]
+    return fit
+
+
+@njit(cache=True, nogil=True)
+def add_up(groups: Int64s, values: Int64s, use: Mask, total: Int64s) -> None:
+    """Add values that fit, in row order; works on int64 and on double arrays alike."""
     for row in range(len(groups)):
         if use[row]:
-            group = groups[row]
-            total[group] += values[row]
-            finite &= np.isfinite(total[group])
-    return finite
+            total[groups[row]] += values[row]
 
 
 @njit(cache=True, nogil=True)

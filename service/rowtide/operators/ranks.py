@@ -1,0 +1,32 @@
+"""In which order rows of several origins stand at one rowtime (sql-decisions 14).
+
+Origins rank by the first place at which they come in, not by their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+RANK = "$rank"
+"""The name of a column of ranks in a snapshot."""
+
+
+class Ranks:
+    """The ranks of the origins that one operator meets, from 0 on."""
+
+    def __init__(self, origins: Iterable[int]) -> None:
+        self.order = tuple(dict.fromkeys(origins))
+        self.of_origin = {origin: rank for rank, origin in enumerate(self.order)}
+        known = sorted(self.order)
+        self._known = np.array(known, dtype=np.int32)
+        self._ranks = np.array([self.of_origin[origin] for origin in known], dtype=np.int64)
+
+    def of(self, origin: NDArray[Any]) -> NDArray[np.int64]:
+        """Give the rank of each origin; where no order is known, its number."""
+        if not self.order:
+            return origin.astype(np.int64)
+        return self._ranks[np.searchsorted(self._known, origin)]

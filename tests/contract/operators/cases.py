@@ -1,0 +1,284 @@
+"""Cases of each operator: nodes, places, and the rows and bounds of their ports."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from contract.operators.inputs import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    KEY_TYPES,
+    MOSTLY_INSERTS,
+    NARROW,
+    REAL,
+    TIMESTAMP,
+    TINYINT,
+    VARBINARY,
+    VARCHAR,
+    WIDE,
+    WIDEST,
+    Case,
+    logged_items,
+    ordered_items,
+    row_type_of,
+)
+from contract.operators.models import FIRST_TIMESTAMP, LAST_TIMESTAMP
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.operators.contract import Place
+from rowtide.plan import nodes
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    BoundPolicy,
+    Filter,
+    GroupByPeriod,
+    JoinKind,
+    KeyedTable,
+    Merge,
+    Project,
+    Promote,
+    Sort,
+    Source,
+)
+from rowtide.rows.types import INTERVAL_DAY, Field, RowType, Type, decimal
+from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
+
+OWN = 9 << 16
+"""The origin of the operator itself."""
+NEAR = st.integers(-3, 6)
+"""Rowtimes that meet."""
+MINUTE = 60_000
+
+
+@st.composite
+def sorts(draw: st.DrawFn) -> Case:
+    """A t-sort of one partition, or of a merged stream."""
+    row_type = row_type_of(draw(st.lists(st.sampled_from((BIGINT, VARCHAR, WIDE)), min_size=1, max_size=2)))
+    merged = draw(st.booleans())
+    origins = (3 << 16, 1 << 16) if merged else (2 << 16,)
+    node = Sort("V", Source("S", row_type), draw(st.sampled_from((0, 0, 1, 3, 100))))
+    times = NEAR | st.sampled_from((-(2**63), -(2**63) + 1, 2**62))
+    return Case(node, Place(OWN, merged, (origins,)), (draw(logged_items(row_type, origins, times)),))
+
+
+@st.composite
+def merges(draw: st.DrawFn) -> Case:
+    """Partitions, a union, and diamonds, where several ports bring rows of one origin."""
+    row_type = row_type_of((BIGINT, VARCHAR))
+    known = [origin << 16 for origin in (5, 2, 7, 4)]
+    port_origins = tuple(
+        tuple(draw(st.permutations(known))[: draw(st.integers(1, 3))]) for _ in range(draw(st.integers(1, 4)))
+    )
+    ports = tuple(
+        draw(ordered_items(row_type, origins, NEAR, copies=True, rows=6)) for origins in port_origins
+    )
+    node = Merge("U", tuple(Source(f"S{port}", row_type) for port in range(len(port_origins))))
+    if len(port_origins) == 1:
+        node = Merge("U", (Source("S", row_type),))
+    return Case(node, Place(OWN, True, port_origins), ports)
+
+
+NUMBER, OTHER, TRUTH, TIME = (
+    FieldRef(0, BIGINT),
+    FieldRef(1, BIGINT),
+    FieldRef(2, BOOLEAN),
+    FieldRef(3, TIMESTAMP),
+)
+SCALARS = row_type_of((BIGINT, BIGINT, BOOLEAN, TIMESTAMP, VARCHAR, WIDE))
+QUOTIENT = Call("/", (NUMBER, OTHER), BIGINT)
+SUM = Call("+", (NUMBER, OTHER), BIGINT)
+LESS = Call("<", (NUMBER, OTHER), BOOLEAN)
+CONDITIONS: tuple[Expr, ...] = (
+    TRUTH,
+    LESS,
+    Call("<", (SUM, QUOTIENT), BOOLEAN),
+    Call("AND", (TRUTH, Call("=", (QUOTIENT, Literal(1, BIGINT)), BOOLEAN)), BOOLEAN),
+    Literal(True, BOOLEAN),
+    Literal(None, BOOLEAN),
+)
+SCALAR_EXPRESSIONS: tuple[Expr, ...] = (
+    *(FieldRef(index, field.type) for index, field in enumerate(SCALARS)),
+    SUM,
+    QUOTIENT,
+    LESS,
+    RowtimeRef(),
+    Literal("x", VARCHAR),
+    Literal(None, BIGINT),
+)
+TWO_ORIGINS = (6 << 16, 2 << 16)
+
+
+@st.composite
+def filters(draw: st.DrawFn) -> Case:
+    """Conditions that are TRUE, FALSE, NULL or have no value."""
+    node = Filter("F", Source("S", SCALARS), draw(st.sampled_from(CONDITIONS)))
+    items = draw(ordered_items(SCALARS, TWO_ORIGINS, NEAR, opcodes=MOSTLY_INSERTS, copies=True))
+    return Case(node, Place(OWN, True, (TWO_ORIGINS,)), (items,))
+
+
+@st.composite
+def projects(draw: st.DrawFn) -> Case:
+    """Expressions that may have no value, into fields that may be NOT NULL."""
+    expressions = draw(st.lists(st.sampled_from(SCALAR_EXPRESSIONS), min_size=1, max_size=3))
+    fields = [Field(f"R{at}", each.type, draw(st.booleans())) for at, each in enumerate(expressions)]
+    node = Project("P", Source("S", SCALARS), tuple(expressions), RowType(tuple(fields)))
+    items = draw(ordered_items(SCALARS, TWO_ORIGINS, NEAR, opcodes=MOSTLY_INSERTS, copies=True))
+    return Case(node, Place(OWN, True, (TWO_ORIGINS,)), (items,))
+
+
+MONOTONIC = (
+    RowtimeRef(),
+    *(Call("+", (RowtimeRef(), Literal(by, INTERVAL_DAY)), TIMESTAMP) for by in (5, -5, 10**14, -(10**14))),
+    Call("FLOOR_TO", (RowtimeRef(), Literal("MINUTE", VARCHAR)), TIMESTAMP),
+)
+
+
+@st.composite
+def promotes(draw: st.DrawFn) -> Case:
+    """A field of a partition's rows, or a monotonic expression of the old rowtime."""
+    source = Source("S", SCALARS, foreign=True)
+    if draw(st.booleans()):
+        times = NEAR | st.sampled_from((59_999, 60_000, 60_001, LAST_TIMESTAMP, FIRST_TIMESTAMP))
+        node = Promote("P", source, draw(st.sampled_from(MONOTONIC)), BoundPolicy.MAP)
+        items = draw(ordered_items(SCALARS, TWO_ORIGINS, times, copies=True))
+        return Case(node, Place(OWN, True, (TWO_ORIGINS,)), (items,))
+    policy = draw(st.sampled_from((BoundPolicy.PASS, BoundPolicy.DROP)))
+    ahead = draw(st.sampled_from((None, 0, 3)))
+    origins = TWO_ORIGINS[:1]
+    items = draw(logged_items(SCALARS, origins, NEAR))
+    # Explicit bounds are not judged here: a row that breaks one is late at the Sort behind.
+    node = Promote("P", source, TIME, policy, ahead)
+    return Case(node, Place(OWN, False, (origins,)), (items,), ordered=False)
+
+
+ARGUMENTS: dict[str, tuple[Type, ...]] = {
+    "COUNT": (VARCHAR, BIGINT, DOUBLE, WIDE, BOOLEAN),
+    "SUM": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE),
+    "AVG": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, WIDEST),
+    "MIN": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, VARCHAR, VARBINARY, BOOLEAN, DATE, TIMESTAMP),
+}
+ARGUMENTS["MAX"] = ARGUMENTS["MIN"]
+
+
+def result_type(function: str, argument: Type) -> Type:
+    """Give the type of an aggregate (sql-decisions 21)."""
+    match function:
+        case "COUNT":
+            return BIGINT
+        case "SUM" if argument.is_integer:
+            return BIGINT
+        case "SUM" | "AVG" if argument.is_float:
+            return DOUBLE
+        case "SUM":
+            return decimal(38, argument.scale)
+        case "AVG":
+            return decimal(38, max(6, argument.scale))
+        case _:
+            return argument
+
+
+UNITS = [Period(edge, unit) for edge in (PeriodEdge.FLOOR, PeriodEdge.CEIL) for unit in CalendarUnit]
+STEPS = [
+    Period(edge, None, step, offset)
+    for edge in (PeriodEdge.FLOOR, PeriodEdge.CEIL)
+    for step, offset in ((3, 0), (3, 1), (MINUTE, 0), (7 * MINUTE, MINUTE))
+]
+PERIODS = (*STEPS, *UNITS, Period(PeriodEdge.EXACT))
+
+
+def times_in(period: Period) -> st.SearchStrategy[int]:
+    """Give rowtimes in a few neighbouring periods, their edges among them."""
+    if period.unit is None:
+        length = period.step_ms or 1
+        edges = [period.offset_ms + turn * length for turn in range(-2, 3)]
+    else:
+        # 1969-12-01, 1970-01-01, 2000-02-28 to 2000-03-01 (a leap year), a Monday, a quarter's end.
+        edges = [-31 * 86_400_000, 0, 951_696_000_000, 951_782_400_000, 951_868_800_000, 1_711_929_600_000]
+    return st.builds(lambda edge, by: edge + by, st.sampled_from(edges), st.sampled_from((-1, 0, 1, 2)))
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> Case:
+    """Groups by any period and keys, with any aggregates."""
+    fields: list[Type] = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(0, 2)))]
+    keys = tuple(range(len(fields)))
+    calls = []
+    for _ in range(draw(st.integers(1, 3))):
+        function = draw(st.sampled_from(sorted(ARGUMENTS)))
+        if function == "COUNT" and draw(st.booleans()):
+            argument = None
+            kind = BIGINT
+        else:
+            argument = FieldRef(len(fields), draw(st.sampled_from(ARGUMENTS[function])))
+            kind = result_type(function, argument.type)
+            fields.append(argument.type)
+        condition = None
+        if draw(st.integers(0, 3)) == 0:
+            condition = FieldRef(len(fields), BOOLEAN)
+            fields.append(BOOLEAN)
+        distinct = argument is not None and draw(st.booleans())
+        calls.append(AggregateCall(function, argument, kind, distinct, condition))
+    period = draw(st.sampled_from(PERIODS))
+    row_type = row_type_of(fields)
+    given = [TIMESTAMP, *(fields[key] for key in keys), *(call.type for call in calls)]
+    node = GroupByPeriod(
+        "G",
+        Source("S", row_type),
+        period,
+        keys,
+        tuple(calls),
+        RowType(tuple(Field(f"R{index}", kind) for index, kind in enumerate(given))),
+    )
+    origins = (6 << 16, 2 << 16)
+    items = draw(ordered_items(row_type, origins, times_in(period), rows=14))
+    return Case(node, Place(OWN, True, (origins,)), (items,))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Case:
+    """Tables with a key of one or two fields, and without one."""
+    fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(1, 3)))]
+    key = tuple(draw(st.permutations(range(len(fields)))))[: draw(st.integers(0, min(2, len(fields))))]
+    row_type = row_type_of(fields)
+    origins = (6 << 16, 2 << 16)
+    items = draw(ordered_items(row_type, origins, NEAR, opcodes=MOSTLY_INSERTS, copies=True, rows=14))
+    return Case(KeyedTable("T", Source("S", row_type), key), Place(OWN, True, (origins,)), (items,))
+
+
+@st.composite
+def joins(draw: st.DrawFn) -> Case:
+    """Joins by no key, one or two, of a table and a stream that may stem from one source."""
+    keyed = draw(st.lists(st.sampled_from((VARCHAR, BIGINT, DOUBLE, NARROW)), max_size=2))
+    table, stream = row_type_of([*keyed, DATE], "T"), row_type_of([BOOLEAN, *keyed], "S")
+    node = AsOfJoin(
+        "J",
+        Source("T", table),
+        Source("S", stream),
+        tuple(range(len(keyed))),
+        tuple(range(1, len(keyed) + 1)),
+        draw(st.sampled_from(JoinKind)),
+        RowType((*stream.fields, *table.fields)),
+    )
+    port_origins = ((6 << 16,), (8 << 16, 6 << 16))
+    return Case(
+        node,
+        Place(OWN, True, port_origins),
+        (
+            draw(ordered_items(table, port_origins[0], NEAR, opcodes=MOSTLY_INSERTS, copies=True)),
+            draw(ordered_items(stream, port_origins[1], NEAR, copies=True)),
+        ),
+    )
+
+
+CASES: dict[type, st.SearchStrategy[Case]] = {
+    nodes.Filter: filters(),
+    nodes.Project: projects(),
+    nodes.Promote: promotes(),
+    nodes.Sort: sorts(),
+    nodes.Merge: merges(),
+    nodes.GroupByPeriod: groups(),
+    nodes.KeyedTable: tables(),
+    nodes.AsOfJoin: joins(),
+}
+"""Node type to its cases: every registered operator has some."""

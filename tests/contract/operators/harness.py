@@ -1,0 +1,114 @@
+"""Runs an operator step by step, watches its promises, and compares it with its model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from contract.operators.inputs import Case, Step, through_bytes, tray_of
+from contract.operators.models import Model, Told, bits, origins_out
+from rowtide.operators.contract import Fault, Operator, Output
+from rowtide.operators.registry import make
+from rowtide.rows.rowop import TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import NO_BOUND, UNMARKED, Bound
+
+Bits = tuple[object, ...]
+
+
+class Run:
+    """One operator at work; ``restart`` puts a fresh one in its place, from its snapshot."""
+
+    def __init__(self, case: Case, operator: Operator | None = None) -> None:
+        self.case = case
+        self.operator = operator or make(case.node, case.place)
+        self.out: list[TimedRow] = []
+        self.faults: list[Told] = []
+        self.bound = NO_BOUND
+        self._ranks = origins_out(case.node, case.place)
+
+    def step(self, step: Step) -> None:
+        """Let the operator take a step, and check what it owes whatever it computes."""
+        tray = tray_of(self.case.row_types[step.port], step.rows)
+        self.take(self.operator.step(step.port, tray, step.bound))
+
+    def take(self, output: Output) -> None:
+        """Take what a step gave."""
+        rows = [] if output.tray is None else list(output.tray.rows())
+        if output.tray is not None:
+            assert output.tray.row_type == self.case.node.row_type
+        for row in rows:
+            if self.case.ordered:
+                assert self.place(row) > self.promise(self.bound), f"{row} breaks {self.bound}"
+        assert self.promise(output.bound) >= self.promise(self.bound), "a bound went back"
+        self.bound = output.bound
+        self.out += rows
+        self.faults += map(told, output.faults)
+        self.operator.account.check("", self.operator.held())
+
+    def place(self, row: TimedRow) -> tuple[int, int, int]:
+        """Give a row's place in consistent time, behind this operator."""
+        return (row.rowtime, self._ranks.index(row.origin), row.counter)
+
+    def promise(self, bound: Bound) -> tuple[float, float, float]:
+        """Give a place before which nothing comes any more, itself included."""
+        if bound.origin == UNMARKED:
+            return (bound.rowtime, -1, -1)
+        return (bound.rowtime, self._ranks.index(bound.origin), bound.counter)
+
+    def restart(self) -> None:
+        """Go on with a fresh operator that has read this one's snapshot."""
+        state = through_bytes(self.operator.snapshot())
+        self.operator = make(self.case.node, self.case.place)
+        self.operator.restore(state)
+
+
+def follow(model: Model, step: Step) -> None:
+    """Let the model take the rows and the bound of a step, one by one."""
+    for row in step.rows:
+        model.row(step.port, row)
+    model.bound(step.port, step.bound)
+
+
+def told(fault: Fault) -> Told:
+    """Give a fault without its words, which must not be empty."""
+    assert fault.message
+    return (
+        fault.relation,
+        fault.reason,
+        fault.rowtime,
+        fault.origin,
+        fault.counter,
+        bits(fault.row),
+        fault.bound,
+    )
+
+
+def shown(rows: Sequence[TimedRow]) -> list[object]:
+    """Give rows so that they are equal only bit by bit."""
+    return [bits((int(r.rowtime), int(r.origin), int(r.counter), int(r.opcode), r.row)) for r in rows]
+
+
+def check_same(run: Run, model: Model) -> None:
+    """Check that operator and model have given, promised, told and counted the same."""
+    assert shown(run.out) == shown(model.out)
+    assert run.faults == model.faults
+    assert run.bound.rowtime == model.promised()
+    assert run.operator.held() == model.held()
+    assert run.operator.account == model.account
+
+
+def by_place(rows: Sequence[TimedRow]) -> list[tuple[tuple[int, int, int], Counter[object]]]:
+    """Give rows with those of one place as a multiset: in which order they stand is left open."""
+    found: list[tuple[tuple[int, int, int], Counter[object]]] = []
+    for row in rows:
+        place = (row.rowtime, row.origin, row.counter)
+        if not found or found[-1][0] != place:
+            found.append((place, Counter()))
+        found[-1][1][bits((int(row.opcode), row.row))] += 1
+    return found
+
+
+def contents_of(tray: Tray) -> Counter[object]:
+    """Give the rows of a tray as a multiset."""
+    return Counter(bits(row.row) for row in tray.rows())
