@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rowtide.engine.errors import ModelError
 from rowtide.engine.row_type import Row, RowType
-from rowtide.engine.table.order import ascending_part, descending_part
+from rowtide.engine.table.order import ascending_key, mixed_key
 from rowtide.engine.values import is_array, type_name
 
 if TYPE_CHECKING:
@@ -216,15 +216,14 @@ class Ordered(IndexType):
 
     def key_of(self, row_type: RowType) -> KeyOf:
         """Give the function from a row to its sort key."""
-        parts = [
-            ascending_part(row_type.index(one))
-            if isinstance(one, str)
-            else descending_part(row_type.index(one.field))
-            for one in self._fields
-        ]
-        if len(parts) == 1:
-            return parts[0]
-        return lambda row: tuple([part(row) for part in parts])
+        if all(isinstance(one, str) for one in self._fields):
+            return ascending_key([row_type.index(name) for name in self.key_fields])
+        return mixed_key(
+            [
+                (row_type.index(name), isinstance(one, Descending))
+                for name, one in zip(self.key_fields, self._fields, strict=True)
+            ]
+        )
 
     def describe(self) -> str:
         """Give kind and parameters on one line."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
-from sortedcontainers import SortedKeyList
+from sortedcontainers import SortedDict, SortedKeyList
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -44,6 +45,39 @@ class SortedStore(Generic[Item]):
     def last(self) -> Item | None:
         """Give the item with the greatest key, or None."""
         return self._items[-1][1] if self._items else None
+
+
+class SortedDictStore(SortedStore[Item]):
+    """The same for keys that can be hashed: finding an item does not search."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self._items = SortedDict()
+
+    def get(self, key: Any) -> Item | None:
+        """Give the item under ``key``, or None."""
+        found: Item | None = self._items.get(key)
+        return found
+
+    def __setitem__(self, key: Any, item: Item) -> None:
+        self._items[key] = item
+
+    def __delitem__(self, key: Any) -> None:
+        del self._items[key]
+
+    def values(self) -> Iterator[Item]:
+        """Give the items in key order."""
+        return iter(self._items.values())
+
+    def after(self, key: Any) -> Item | None:
+        """Give the item with the next greater key, or None."""
+        place = self._items.bisect_right(key)
+        return self._items.peekitem(place)[1] if place < len(self._items) else None
+
+    def last(self) -> Item | None:
+        """Give the item with the greatest key, or None."""
+        return self._items.peekitem()[1] if self._items else None
 
 
 def _first(pair: tuple[Any, Any]) -> Any:
@@ -110,18 +144,25 @@ class Reversed:
         return hash(self.value)
 
 
-def ascending_part(position: int) -> Callable[[Any], Any]:
-    """Give the part of a sort key for one field: NULL first, then the values, NaN after all numbers."""
-
-    def part(row: Any) -> Any:
-        value = row[position]
-        # A NaN is unequal to itself; tuples compare it by identity, and there is only one of it.
-        return (0, None) if value is None else (1 if value == value else 2, value)  # noqa: PLR0124
-
-    return part
+def _rank(value: Any) -> tuple[int, Any]:
+    # A NaN is unequal to itself; tuples compare it by identity, and there is only one of it.
+    return (0, None) if value is None else (1 if value == value else 2, value)  # noqa: PLR0124
 
 
-def descending_part(position: int) -> Callable[[Any], Any]:
-    """Give the part of a sort key for one field in the opposite order: NULL last."""
-    ascending = ascending_part(position)
-    return lambda row: Reversed(ascending(row))
+def ascending_key(positions: Sequence[int]) -> Callable[[Any], Any]:
+    """Give the sort key of some fields: NULL first, then the values, NaN after all numbers."""
+    if len(positions) == 1:
+        only = positions[0]
+        return lambda row: _rank(row[only])
+    pick = itemgetter(*positions)
+    return lambda row: tuple(map(_rank, pick(row)))
+
+
+def mixed_key(positions: Sequence[tuple[int, bool]]) -> Callable[[Any], Any]:
+    """Give the sort key of (field, is descending) pairs; descending, NULL comes last."""
+    return lambda row: tuple(
+        [
+            Reversed(_rank(row[position])) if is_descending else _rank(row[position])
+            for position, is_descending in positions
+        ]
+    )

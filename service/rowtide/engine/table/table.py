@@ -16,6 +16,7 @@ operation after its first change breaks the table: it can still be read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from rowtide.engine.aggregate.aggregator import Aggregation
 from rowtide.engine.errors import BrokenTableError, FieldValueError, ModelError, RecursionFault, TableError
@@ -29,6 +30,9 @@ from rowtide.engine.unit.label import Label
 from rowtide.engine.unit.rowop import DELETE, INSERT, Rowop
 from rowtide.engine.unit.unit import Unit
 from rowtide.engine.values import Value
+
+LARGEST_PORTION = 1024
+"""Rows that ``remove_while`` looks ahead at most: enough that finding the beginning again costs little."""
 
 
 class Table:
@@ -236,18 +240,20 @@ class Table:
         Removes at most ``limit`` rows, if it is given.
         """
         order = index or self._default
-        removed = 0
+        removed, portion = 0, 1
         while limit is None or removed < limit:
-            # Handles are taken in portions: a change ends an iteration, and lists of all rows cost memory.
-            portion = 1024 if limit is None else min(1024, limit - removed)
-            going = [handle for handle, _ in zip(order.handles(), range(portion), strict=False)]
+            # A change ends an iteration, so handles are taken in portions. Mostly nothing or one row goes:
+            # the first portion is one row, and each is twice the one before.
+            wanted = portion if limit is None else min(portion, limit - removed)
+            going = list(islice(order.handles(), wanted))
             for handle in going:
                 if not condition(handle.row):
                     return removed
                 self.remove(handle)
                 removed += 1
-            if len(going) < portion:
+            if len(going) < wanted:
                 break
+            portion = min(2 * portion, LARGEST_PORTION)
         return removed
 
     def snapshot(self) -> TableState:

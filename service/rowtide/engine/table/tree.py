@@ -15,8 +15,8 @@ from typing import Any
 
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.table.handle import RowHandle
-from rowtide.engine.table.index_type import Fifo, IndexType, KeyOf
-from rowtide.engine.table.order import Links, SortedStore
+from rowtide.engine.table.index_type import Fifo, IndexType, KeyOf, Ordered
+from rowtide.engine.table.order import Links, SortedDictStore, SortedStore
 
 COMPACT_ABOVE = 32
 """Removed rows that a FIFO index keeps at least before it cleans up, so that small ones never bother."""
@@ -68,6 +68,12 @@ class Node:
         if isinstance(self.index_type, Fifo):
             return FifoLeaf(self, self.index_type)
         return KeyedLeaf(self) if self.is_leaf else Groups(self)
+
+    def make_store(self) -> Any:
+        """Make an empty mapping from keys to rows or groups, in the order of the index."""
+        if isinstance(self.index_type, Ordered):
+            return SortedDictStore[Any]()
+        return SortedStore[Any]() if self.index_type.is_sorted else {}
 
     def check_keys(self, row: Row) -> None:
         """Let key functions below fail now, if they are going to, and not when the row is half-way in."""
@@ -121,7 +127,7 @@ class KeyedLeaf:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.key_of = node.key_of
-        self.rows: Any = SortedStore[RowHandle]() if node.index_type.is_sorted else {}
+        self.rows: Any = node.make_store()
         self.links: Links[RowHandle] | None = None
 
     def displace(self, handle: RowHandle, doomed: list[RowHandle]) -> None:
@@ -279,7 +285,7 @@ class Groups:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.key_of = node.key_of
-        self.groups: Any = SortedStore[Group]() if node.index_type.is_sorted else {}
+        self.groups: Any = node.make_store()
         self.links: Links[Group] | None = None
         self.size = 0
 
