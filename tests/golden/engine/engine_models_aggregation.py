@@ -175,7 +175,7 @@ def aggregator_calls() -> TextDriver:
     return window(show, bySymbol=Hashed("symbol", last2=Fifo(limit=2).aggregate(aggregator)))
 
 
-def float_sums(order: str | None, **indexes: IndexType) -> TextDriver:
+def float_sums(order: tuple[str, ...], **indexes: IndexType) -> TextDriver:
     """Sum prices in a given order of the group, and print them with 17 digits."""
 
     def handle(context: AggregatorContext) -> None:
@@ -183,7 +183,7 @@ def float_sums(order: str | None, **indexes: IndexType) -> TextDriver:
         if last is None or context.opcode is not INSERT:
             return
         total = 0.0
-        for row in context.rows(order):
+        for row in context.rows(*order):
             total += row.price
         context.send(context.result(last.symbol, last.id, total / len(context)))
 
@@ -210,6 +210,6 @@ AGGREGATION_MODELS: dict[str, Callable[[], TextDriver]] = {
     "remembered result": remembered_result,
     "additive average": additive_average,
     "aggregator calls": aggregator_calls,
-    "float sums by arrival": lambda: float_sums(None),
-    "float sums by price": lambda: float_sums("byPrice", byPrice=Ordered("price", multi=Fifo())),
+    "float sums by arrival": lambda: float_sums(()),
+    "float sums by price": lambda: float_sums(("byPrice",), byPrice=Ordered("price", multi=Fifo())),
 }

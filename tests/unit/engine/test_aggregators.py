@@ -310,3 +310,23 @@ def test_a_function_of_ones_own_may_go_row_by_row() -> None:
     table.insert(TRADE.row(1, "A", 10.0))
     table.insert(TRADE.row(3, "A", 20.0))
     assert told[-1] == 't.agg OP_INSERT weighted="17.5" rows="2"'
+
+
+def test_an_aggregator_may_look_at_any_index_below_its_group() -> None:
+    seen: list[list[int]] = []
+
+    def handle(context: AggregatorContext) -> None:
+        if len(context) == 4:
+            seen.extend(
+                [row.id for row in context.rows(*path)] for path in ((), ("by_price",), ("by_price", "by_id"))
+            )
+            context.rows("by_price", "elsewhere")
+
+    by_price = Ordered("price", newest=Fifo(reverse=True), by_id=Ordered("id"))
+    first = Fifo().aggregate(Aggregator("agg", TOTAL, handle))
+    table = Table(Unit("u"), "t", TableType(TRADE, group=Hashed("symbol", arrived=first, by_price=by_price)))
+    for number, price in [(4, 2.0), (3, 1.0), (2, 1.0)]:
+        table.insert(TRADE.row(number, "A", price))
+    with pytest.raises(TableError, match=r'has no index "by_price\.elsewhere"'):
+        table.insert(TRADE.row(9, "A", 1.0))
+    assert seen == [[4, 3, 2, 9], [9, 2, 3, 4], [2, 3, 9, 4]]

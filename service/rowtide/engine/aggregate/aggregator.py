@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from rowtide.engine.errors import ModelError, TableError
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.table.handle import RowHandle
-from rowtide.engine.table.tree import Group, Groups, Index, Node
+from rowtide.engine.table.tree import Group, Groups, Index, Node, indexes_below
 from rowtide.engine.unit.label import Label
 from rowtide.engine.unit.rowop import DELETE, INSERT, NOP, Rowop
 from rowtide.engine.values import Value
@@ -92,9 +92,21 @@ class AggregatorContext:
     def __bool__(self) -> bool:
         return True
 
-    def rows(self, index: str | None = None) -> Iterator[Row]:
-        """Give the rows of the group in order, or in the order of another index of the same group."""
-        return (handle.row for handle in self._order(index))
+    def rows(self, *path: str) -> Iterator[Row]:
+        """Give the rows of the group in order, or in the order of another index of the same group.
+
+        ``path`` leads to that index from the group: its name, and those of the indexes nested in it.
+        """
+        if not path:
+            return (handle.row for handle in self.index)
+        beside = self._order(path[0])
+        node = beside.node
+        for name in path[1:]:
+            found = next((child for child in node.children if child.name == name), None)
+            if found is None:
+                raise self._no_index(".".join(path))
+            node = found
+        return (handle.row for index in indexes_below(beside, node) for handle in index)
 
     def first(self, index: str | None = None) -> Row | None:
         """Give the first row of the group, or None."""
@@ -112,7 +124,10 @@ class AggregatorContext:
         for index in self._group.indexes:
             if index.node.name == name:
                 return index
-        raise ModelError(f'aggregator "{self.aggregator.name}": the group has no index "{name}"')
+        raise self._no_index(name)
+
+    def _no_index(self, name: str) -> ModelError:
+        return ModelError(f'aggregator "{self.aggregator.name}": the group has no index "{name}"')
 
     def result(self, *values: Value, **named: Value) -> Row:
         """Make a row of the result type; see ``RowType.row``."""

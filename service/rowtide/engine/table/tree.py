@@ -389,3 +389,14 @@ class Groups:
 
 Leaf = KeyedLeaf | FifoLeaf
 Index = KeyedLeaf | FifoLeaf | Groups
+
+
+def indexes_below(index: Index, node: Node) -> Iterator[Index]:
+    """Give all indexes of ``node`` inside one index that lies above it."""
+    if index.node is node:
+        yield index
+    elif isinstance(index, Groups):
+        for group in index.groups.values():
+            for inner in group.indexes:
+                if node.path[: len(inner.node.path)] == inner.node.path:
+                    yield from indexes_below(inner, node)

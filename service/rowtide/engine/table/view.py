@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rowtide.engine.errors import ModelError, TableError
 from rowtide.engine.row_type import Row
 from rowtide.engine.table.handle import RowHandle
-from rowtide.engine.table.tree import Group, Groups, Index, Node
+from rowtide.engine.table.tree import Group, Groups, Index, Node, indexes_below
 from rowtide.engine.values import Value
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class RowGroup:
             return group.indexes[place]
         inner = group.indexes[place]
         wanted = self._table.type.node(*node.path, *path)
-        return (handle for found in _below(inner, wanted) for handle in found)
+        return (handle for found in indexes_below(inner, wanted) for handle in found)
 
     def handles(self, *path: str) -> Iterator[RowHandle]:
         """Give the rows with their handles in the order of the nested index at ``path``."""
@@ -209,17 +209,6 @@ def _first_in(group: Group, below: list[Node]) -> RowHandle | None:
         return index.first()
     firsts = (_first_in(inner, below[1:]) for inner in index.groups.values())
     return next((first for first in firsts if first is not None), None)
-
-
-def _below(index: Index, node: Node) -> Iterator[Index]:
-    """Give all indexes of ``node`` inside one index that lies above it."""
-    if index.node is node:
-        yield index
-    elif isinstance(index, Groups):
-        for group in index.groups.values():
-            for inner in group.indexes:
-                if node.path[: len(inner.node.path)] == inner.node.path:
-                    yield from _below(inner, node)
 
 
 def stale_iteration(table: str) -> TableError:
