@@ -144,13 +144,13 @@ def _show(result: DemoResult) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="The ten worst hours of 2013: departures, delay in minutes, wind in mph, visibility")
-    for name in result.columns:
-        table.add_column(name, justify="left" if name in ("hour_start", "origin") else "right")
+    table = Table(title="The ten worst hours: departures from New York in 2013", title_justify="left")
+    for heading in ("hour, UTC", "from", "flights", "departed", "mean delay", "worst", "wind", "sight"):
+        table.add_column(heading, justify="left" if heading in ("hour, UTC", "from") else "right")
     delay = result.columns.index("mean_delay")
     worst = sorted(result.rows, key=lambda row: float(str(row[delay] or 0)), reverse=True)
     for row in worst[:SHOWN_ROWS]:
-        table.add_row(*("" if value is None else _short(value) for value in row))
+        table.add_row(*map(_short, row))
     console = Console()
     console.print(table)
     console.print(
@@ -165,4 +165,10 @@ def _show(result: DemoResult) -> None:
 
 
 def _short(value: object) -> str:
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
+    """Give a value as the table shows it: day and minute of a time, one digit of a number."""
+    if value is None:
+        return ""
+    text = str(value)
+    if ":" in text:
+        return text[5:16]
+    return f"{float(text):.1f}" if "." in text else text

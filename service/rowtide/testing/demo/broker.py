@@ -38,6 +38,10 @@ class EmbeddedBroker:
             raise TransientError("the embedded broker does not start")
         self.bootstrap_servers = f"{brokers[0].host}:{brokers[0].port}"
 
+    def create(self, topic: str) -> None:
+        """Make a topic: the mock cluster makes what it is asked about."""
+        self._producer.list_topics(topic, timeout=10)
+
     def send(self, messages: Iterable[Message], progress: Callable[[int], None]) -> None:
         """Append messages in order; ``progress`` is told how many more have gone."""
         sent = 0

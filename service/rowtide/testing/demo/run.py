@@ -101,16 +101,26 @@ class Demo:
           FaultError: the service ended with an error; names its log.
         """
         began = self._clock.monotonic()
-        total = self._fill()
+        broker = self._broker = EmbeddedBroker()
+        for topic in (FLIGHTS, WEATHER):
+            broker.create(topic)
         killed = self._folder / "killed.db"
-        self._display.stage("service runs; it will be killed half way", total)
+        # The child starts while the data is read; its rows come as soon as messages do.
+        child = self._start(killed, until_end=False)
+        try:
+            total = self._fill(broker)
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+        self._display.stage("the service runs; it will be killed half way", total)
         first: float | None = None
 
         def first_seen() -> None:
             nonlocal first
             first = first or self._clock.monotonic() - began
 
-        killed_at = self._follow(killed, self._start(killed), first_seen, kill_at=int(total * KILL_AT))
+        killed_at = self._follow(killed, child, first_seen, kill_at=int(total * KILL_AT))
         self._display.stage(f"killed with SIGKILL after {killed_at:,} messages; started again", total)
         self._follow(killed, self._start(killed), first_seen)
         straight = self._folder / "straight.db"
@@ -138,10 +148,9 @@ class Demo:
             child.send_signal(signal.SIGTERM)
             child.wait()
 
-    def _fill(self) -> int:
+    def _fill(self, broker: EmbeddedBroker) -> int:
         """Put everything into the broker, and promise its end; gives the number of messages."""
         self._display.stage("a year of flights and weather goes into the embedded broker")
-        broker = self._broker = EmbeddedBroker()
         given = messages()
         self._display.stage("a year of flights and weather goes into the embedded broker", len(given))
         sent = 0
