@@ -64,6 +64,12 @@ def database(url: str) -> Iterator[Database]:
     opened.close()
 
 
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the handful of rows of a test go the ways that thousands go."""
+    monkeypatch.setattr("rowtide_connectors.rdbms.postgres.TRY_PLAIN_ROWS", 2)
+
+
 def table(
     columns: Mapping[str, str], key: Sequence[str] = (), name: str = "PRICES", **options: str
 ) -> TargetTable:
