@@ -15,7 +15,9 @@ from rowtide.operators.contract import Place
 from rowtide.plan.nodes import (
     AsOfJoin,
     Filter,
+    GroupByHop,
     GroupByPeriod,
+    GroupBySession,
     KeyedTable,
     Merge,
     Node,
@@ -94,7 +96,7 @@ class Program:
                 found = [self._put(node, ordinal, None, [at for each in inputs for at in each])]
             case Filter() | Project() | Promote() | Sort():
                 found = [self._put(node, ordinal, self.steps[at].partition, [at]) for at in inputs[0]]
-            case GroupByPeriod() | KeyedTable() | AsOfJoin() | WindowJoin():
+            case GroupByPeriod() | GroupByHop() | GroupBySession() | KeyedTable() | AsOfJoin() | WindowJoin():
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
         self._positions[node] = found
         return found
@@ -113,7 +115,7 @@ class Program:
         own = origin_of(ordinal)
         port_origins = tuple(self.steps[at].origins for at in inputs)
         match node:
-            case GroupByPeriod() | WindowJoin():
+            case GroupByPeriod() | GroupByHop() | GroupBySession() | WindowJoin():
                 origins: tuple[int, ...] = (own,)
             case Sort() if merged:
                 origins = (own,)

@@ -187,7 +187,7 @@ class GroupByPeriodOperator:
         """Give the rows that an aggregate can never take; None: there are none."""
         found = None
         for call, accumulator in zip(self._calls, self._accumulators, strict=True):
-            refused = accumulator.refused(*_input(call.argument, call.condition, tray))
+            refused = accumulator.refused(*aggregate_input(call.argument, call.condition, tray))
             if refused is not None and refused.any():
                 found = refused if found is None else found | refused
         return found
@@ -211,7 +211,7 @@ class GroupByPeriodOperator:
         inputs = []
         for call, accumulator in zip(self._calls, self._accumulators, strict=True):
             accumulator.reserve(self._count)
-            inputs.append(_input(call.argument, call.condition, tray))
+            inputs.append(aggregate_input(call.argument, call.condition, tray))
         failed = self._add(groups, inputs, 0, len(tray))
         use = np.ones(len(tray), dtype=np.bool_)
         use[failed] = False
@@ -321,7 +321,7 @@ class GroupByPeriodOperator:
         self._index()
 
 
-def _input(argument: Expr | None, condition: Expr | None, tray: Tray) -> tuple[Column | None, Mask]:
+def aggregate_input(argument: Expr | None, condition: Expr | None, tray: Tray) -> tuple[Column | None, Mask]:
     """Give an aggregate's argument column and the rows that it uses."""
     column = None
     use = np.ones(len(tray), dtype=np.bool_)

@@ -35,6 +35,8 @@ OPERATORS: dict[type, str] = {
     nodes.Sort: "sort:SortOperator",
     nodes.Merge: "merge:MergeOperator",
     nodes.GroupByPeriod: "group_by_period:GroupByPeriodOperator",
+    nodes.GroupByHop: "group_by_hop:GroupByHopOperator",
+    nodes.GroupBySession: "group_by_session:GroupBySessionOperator",
     nodes.KeyedTable: "keyed_table:KeyedTableOperator",
     nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",
     nodes.WindowJoin: "window_join:WindowJoinOperator",

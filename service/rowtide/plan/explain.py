@@ -8,7 +8,10 @@ from rowtide.plan.nodes import (
     AsOfJoin,
     BoundPolicy,
     Filter,
+    GroupByHop,
     GroupByPeriod,
+    GroupBySession,
+    GroupNode,
     KeyedTable,
     Merge,
     Node,
@@ -91,10 +94,12 @@ def _detail(node: Node) -> str:
             return f"by ROWTIME WITHIN {show_interval(within)}"
         case Merge(sources=sources):
             return f"{len(sources)} inputs by rowtime" if len(sources) > 1 else "partitions by rowtime"
-        case GroupByPeriod(input=below, period=period, keys=keys, aggregates=aggregates):
-            terms = [_period(period), *(below.row_type[key].name for key in keys)]
-            calls = [show_aggregate(call, below.row_type) for call in aggregates]
-            return f"{', '.join(calls) or 'no aggregate'} by {', '.join(terms)}"
+        case GroupByPeriod(period=period):
+            return _group(node, _period(period))
+        case GroupByHop(hop=hop):
+            return _group(node, _window("HOP", hop.slide_ms, hop.size_ms, hop.offset_ms))
+        case GroupBySession(session=session):
+            return _group(node, _window("SESSION", session.gap_ms))
         case KeyedTable(key=key, row_type=row_type):
             names = ", ".join(row_type[index].name for index in key)
             return f"primary key ({names})" if key else "no primary key"
@@ -116,9 +121,24 @@ def _detail(node: Node) -> str:
             return f"{node.kind.value}, {window}, on {on or 'every pair'}{further}"
 
 
+def _group(node: GroupNode, window: str) -> str:
+    row_type = node.input.row_type
+    terms = [window, *(row_type[key].name for key in node.keys)]
+    calls = [show_aggregate(call, row_type) for call in node.aggregates]
+    return f"{', '.join(calls) or 'no aggregate'} by {', '.join(terms)}"
+
+
+def _window(name: str, *lengths: int) -> str:
+    """Give a group window; an offset of zero is not shown."""
+    shown = [show_interval(each) for each in lengths if each]
+    return f"{name}({', '.join(['ROWTIME', *shown])})"
+
+
 def _period(period: Period) -> str:
     if period.edge is PeriodEdge.EXACT:
         return "ROWTIME"
     if period.unit is not None:
         return f"{period.edge.value}(ROWTIME TO {period.unit.value})"
+    if period.offset_ms:
+        return _window("TUMBLE", period.step_ms or 0, period.offset_ms)
     return f"STEP(ROWTIME BY {show_interval(period.step_ms or 0)})"

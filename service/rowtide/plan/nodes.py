@@ -18,7 +18,7 @@ from enum import Enum
 from rowtide.expr.tree import AggregateCall, Expr
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
-from rowtide.rowtime.period import Period
+from rowtide.rowtime.period import Hop, Period, Session
 
 PartitionKey = tuple[tuple[int, ...], ...]
 
@@ -201,6 +201,53 @@ class GroupByPeriod:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupByHop:
+    """Group by windows that overlap and further keys; one row a window and key when the window ends.
+
+    Out: the window's start as first field, then as of GroupByPeriod; rowtime is the window's end, rows of one
+    end in the order in which their keys first appeared in that window (sql-decisions 2, 4).
+    """
+
+    relation: str
+    input: Node
+    hop: Hop
+    keys: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    row_type: RowType
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBySession:
+    """Group each key's rows into sessions; one row a session when no row can prolong it any more.
+
+    Two rows exactly one gap apart are two sessions. Out: the first row's rowtime as first field, then as of
+    GroupByPeriod; rowtime is that of the last row + gap, rows of one rowtime in the order in which the
+    sessions began (sql-decisions 2, 4).
+    """
+
+    relation: str
+    input: Node
+    session: Session
+    keys: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    row_type: RowType
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+
+GroupNode = GroupByPeriod | GroupByHop | GroupBySession
+"""Nodes that make one row of each group: the start or name of its window, its keys, its aggregates."""
+
+
+@dataclass(frozen=True, slots=True)
 class KeyedTable:
     """An engine table: applies rowops by primary key and gives its changelog.
 
@@ -316,6 +363,8 @@ Node = (
     | Sort
     | Merge
     | GroupByPeriod
+    | GroupByHop
+    | GroupBySession
     | KeyedTable
     | AsOfJoin
     | WindowJoin
@@ -328,7 +377,7 @@ ROW_WISE = (Filter, Project, Promote)
 def partition_key(node: Node) -> PartitionKey | None:
     """Give, for each input of ``node``, the fields by which its operator can be split."""
     match node:
-        case GroupByPeriod(keys=keys):
+        case GroupByPeriod(keys=keys) | GroupByHop(keys=keys) | GroupBySession(keys=keys):
             return (keys,)
         case KeyedTable(key=key) if key:
             return (key,)

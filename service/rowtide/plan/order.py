@@ -32,7 +32,9 @@ from rowtide.expr.tree import Call, Expr, Literal, RowtimeRef
 from rowtide.plan.nodes import (
     BoundPolicy,
     Filter,
+    GroupByHop,
     GroupByPeriod,
+    GroupBySession,
     Merge,
     Node,
     Project,
@@ -115,7 +117,7 @@ def is_monotonic(rowtime: Expr) -> bool:
 def is_ordered(node: Node) -> bool:
     """Tell whether the rows of ``node`` come in rowtime order: what placing order must bring about."""
     match node:
-        case Merge() | GroupByPeriod() | WindowJoin():
+        case Merge() | GroupByPeriod() | GroupByHop() | GroupBySession() | WindowJoin():
             return True
         case Sort(input=below):
             return _chain_to_source(below) is None

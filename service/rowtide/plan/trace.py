@@ -6,7 +6,9 @@ from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
 from rowtide.plan.nodes import (
     AsOfJoin,
     Filter,
+    GroupByHop,
     GroupByPeriod,
+    GroupBySession,
     KeyedTable,
     Merge,
     Node,
@@ -58,7 +60,7 @@ def _is_fed(node: Node, index: int) -> bool:
             return rowtime == FieldRef(index, node.row_type[index].type)
         case Merge(sources=sources):
             return all(_is_fed(each, index) for each in sources)
-        case GroupByPeriod():
+        case GroupByPeriod() | GroupByHop() | GroupBySession():
             return index == 0
         case AsOfJoin(stream=stream):
             return index < len(stream.row_type) and _is_fed(stream, index)

@@ -8,7 +8,9 @@ from dataclasses import replace
 from rowtide.plan.nodes import (
     AsOfJoin,
     Filter,
+    GroupByHop,
     GroupByPeriod,
+    GroupBySession,
     KeyedTable,
     Merge,
     Node,
@@ -28,7 +30,9 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
     match node:
         case Source() | TableSource():
             return node
-        case Filter() | Project() | Promote() | Sort() | GroupByPeriod() | KeyedTable():
+        case Filter() | Project() | Promote() | Sort() | KeyedTable():
+            return replace(node, input=inputs[0])
+        case GroupByPeriod() | GroupByHop() | GroupBySession():
             return replace(node, input=inputs[0])
         case Merge():
             return replace(node, sources=tuple(inputs))

@@ -63,6 +63,35 @@ class Period:
     offset_ms: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """Half-open windows of ``size_ms`` that begin every ``slide_ms``, from the epoch plus ``offset_ms`` on.
+
+    A size above the slide makes them overlap; below it, rows between two windows are in none.
+    """
+
+    slide_ms: int
+    size_ms: int
+    offset_ms: int = 0
+
+    def starts(self, rowtime: int) -> range:
+        """Give the starts of the windows that a rowtime is in, the earliest first."""
+        latest = rowtime - (rowtime - self.offset_ms) % self.slide_ms
+        count = max(0, -(-(self.size_ms - (rowtime - latest)) // self.slide_ms))
+        return range(latest - (count - 1) * self.slide_ms, latest + 1, self.slide_ms)
+
+    def next_end(self, rowtime: int) -> int:
+        """Give the earliest end of a window that is after ``rowtime``."""
+        return rowtime + self.slide_ms - (rowtime - self.offset_ms - self.size_ms) % self.slide_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Windows that grow with their rows and end ``gap_ms`` after the last one."""
+
+    gap_ms: int
+
+
 def floor_to(rowtime: Rowtimes, period: Period) -> Rowtimes:
     """Give the latest edge of the period's grid that is not after each rowtime."""
     months = _MONTHS.get(period.unit) if period.unit is not None else None

@@ -56,6 +56,14 @@ from rowtide.sql.syntax import (
 UNTYPED_NULL = Literal(None, Type(Kind.VARCHAR, -1))
 """NULL of which nothing has said the type yet; never in a finished tree."""
 
+GROUP_WINDOWS = frozenset({"TUMBLE", "HOP", "SESSION"})
+"""What cuts groups by time, in GROUP BY only."""
+WINDOW_EDGES = frozenset(f"{name}_{edge}" for name in GROUP_WINDOWS for edge in ("START", "END"))
+"""The edges of the window that GROUP BY names, in the select list and HAVING."""
+
+_WINDOW_HINT = (
+    "GROUP BY TUMBLE(ROWTIME, ..) makes groups; TUMBLE_START(ROWTIME, ..) and TUMBLE_END(..) are its edges."
+)
 _CLOCKS = ("CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIME")
 
 
@@ -229,6 +237,12 @@ class ExpressionPlanner:
             raise StatementError(f"aggregate {name} is not supported yet", place=place)
         if name in ONLY_OVER:
             raise StatementError(f"{name} needs a window (OVER), which is not supported yet", place=place)
+        if name in GROUP_WINDOWS:
+            raise StatementError(f"{name} cannot stand in {self._clause}", place=place, hint=_WINDOW_HINT)
+        if name in WINDOW_EDGES:
+            raise StatementError(
+                f"{name} needs {name.partition('_')[0]} in GROUP BY", place=place, hint=_WINDOW_HINT
+            )
         if name in _CLOCKS:
             raise StatementError(
                 f"{name} is not supported: results depend on the data alone",
@@ -346,7 +360,7 @@ class GroupedPlanner(ExpressionPlanner):
 
     ``groups`` maps what GROUP BY computes from an input row to the field of the group's row that
     holds it. ROWTIME is that of the group's row: the end of its period, or, ``exact``, that of
-    all its rows.
+    all its rows. ``edges`` gives what TUMBLE_START and its like are of the group's row.
     """
 
     def __init__(
@@ -357,13 +371,17 @@ class GroupedPlanner(ExpressionPlanner):
         aggregates: AggregateList,
         *,
         exact: bool,
+        edges: Callable[[FunctionCall], Expr],
     ) -> None:
         super().__init__(scope, clause)
+        self._edges = edges
         self._groups = groups
         self._exact = exact
         self._aggregates = aggregates
 
     def _plan(self, syntax: Expression) -> Expr:
+        if isinstance(syntax, FunctionCall) and syntax.name in WINDOW_EDGES:
+            return self._edges(syntax)
         if isinstance(syntax, ColumnRef | Rounded | Stepped) or not _is_constant_or_aggregate(syntax):
             group = self._groups.get(fold(ExpressionPlanner(self._scope, self._clause)._plan(syntax)))
             if group is not None:
@@ -440,10 +458,15 @@ def parts_of(syntax: Expression) -> list[Expression]:
 
 def has_aggregate(syntax: Expression) -> bool:
     """Tell whether an aggregate stands in ``syntax``."""
+    return _calls(syntax, AGGREGATES | LATER)
+
+
+def _calls(syntax: Expression, names: frozenset[str]) -> bool:
+    """Tell whether one of some functions is called in ``syntax``."""
     pending = [syntax]
     while pending:
         each = pending.pop()
-        if isinstance(each, FunctionCall) and each.name in AGGREGATES | LATER:
+        if isinstance(each, FunctionCall) and each.name in names:
             return True
         pending += parts_of(each)
     return False
@@ -451,7 +474,7 @@ def has_aggregate(syntax: Expression) -> bool:
 
 def _is_constant_or_aggregate(syntax: Expression) -> bool:
     literal = NumberLiteral | StringLiteral | BooleanLiteral | NullLiteral | TypedLiteral
-    return isinstance(syntax, literal) or has_aggregate(syntax)
+    return isinstance(syntax, literal) or _calls(syntax, AGGREGATES | LATER | WINDOW_EDGES)
 
 
 def _number(syntax: NumberLiteral) -> Literal:

@@ -81,7 +81,7 @@ class QueryGrammar(ExpressionGrammar):
         if cursor.accept("GROUP", "BY"):
             if cursor.is_word("ROLLUP") or cursor.is_word("CUBE") or cursor.is_word("GROUPING", "SETS"):
                 raise cursor.unsupported(f"GROUP BY {cursor.current.text} is")
-            group_by = cursor.comma_list(self._group_term)
+            group_by = cursor.comma_list(self.expression)
         having = self.expression() if cursor.accept("HAVING") else None
         if cursor.is_word("WINDOW"):
             raise cursor.unsupported("WINDOW is")
@@ -89,15 +89,6 @@ class QueryGrammar(ExpressionGrammar):
             raise cursor.unsupported("QUALIFY is")
         order_by = self._order_by() if cursor.is_word("ORDER") else ()
         return Select(items, source, stream, where, group_by, having, order_by, cursor.place_of(first))
-
-    def _group_term(self) -> Expression:
-        cursor = self.cursor
-        for window in ("TUMBLE", "HOP", "SESSION"):
-            if cursor.is_word(window) and cursor.ahead(1).text == "(":
-                raise cursor.unsupported(
-                    f"{window} is", hint="FLOOR(ROWTIME TO unit) and STEP(ROWTIME BY INTERVAL ..) are there."
-                )
-        return self.expression()
 
     def _item(self) -> SelectItem | StarItem:
         cursor = self.cursor

@@ -8,31 +8,35 @@ aggregates), GroupByPeriod, Filter (HAVING), then Promote.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rowtide.errors import StatementError
-from rowtide.expr.functions import resolve
-from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
+from rowtide.expr.tree import AggregateCall, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
 from rowtide.plan.nodes import (
     BoundPolicy,
     Filter,
+    GroupByHop,
     GroupByPeriod,
+    GroupBySession,
+    GroupNode,
     Node,
     Project,
     Promote,
     Sort,
     Source,
 )
-from rowtide.rows.types import INTERVAL_DAY, TIMESTAMP, Field, Kind, RowType
-from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.rows.types import TIMESTAMP, Field, Kind, RowType
+from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session
 from rowtide.sql.aggregates import AggregateList
 from rowtide.sql.expressions import (
+    GROUP_WINDOWS,
     UNTYPED_NULL,
     ExpressionPlanner,
     GroupedPlanner,
     has_aggregate,
     step_ms,
-    unit_literal,
 )
+from rowtide.sql.group_windows import Window, group_window, of_group_end, period_call, window_edge
 from rowtide.sql.joins import Read
 from rowtide.sql.relations import (
     Output,
@@ -48,6 +52,7 @@ from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.syntax import (
     ColumnRef,
     Expression,
+    FunctionCall,
     OrderItem,
     Rounded,
     Select,
@@ -134,7 +139,11 @@ class SelectPlanner:
                 outputs += self._star(item)
                 continue
             expr = planner.plan_as(item.expression, UNTYPED_NULL.type)
-            is_rowtime = is_plain_rowtime(expr) and (item.alias is None or item.alias.text == ROWTIME)
+            called = None if item.alias is None else item.alias.text
+            # TUMBLE_END(..) is the ROWTIME of a group's row too, but a column like others.
+            is_rowtime = is_plain_rowtime(expr) and (
+                called == ROWTIME or (called is None and isinstance(item.expression, ColumnRef))
+            )
             if item.alias is not None and item.alias.text == ROWTIME and not is_rowtime:
                 if promotion is not None:
                     raise StatementError("two columns are promoted to ROWTIME", place=item.place)
@@ -235,41 +244,51 @@ class SelectPlanner:
         select, scope = self._select, self._read.scope
         if self._read.changelog:
             raise StatementError("aggregates over a table are not supported yet", place=select.place)
-        period, period_expr, keys = self._group_terms(scope)
+        window, window_expr, keys = self._group_terms(scope)
         # Grouped by ROWTIME itself, the group's rowtime is that of its rows: no field is needed for it.
-        exact = period.edge is PeriodEdge.EXACT
-        groups: dict[Expr, FieldRef] = {} if exact else {period_expr: FieldRef(0, TIMESTAMP)}
+        exact = window_expr == RowtimeRef()
+        groups: dict[Expr, FieldRef] = {}
+        if window_expr is not None and not exact:
+            groups[window_expr] = FieldRef(0, TIMESTAMP)
         for index, key in enumerate(keys):
             groups.setdefault(key, FieldRef(1 + index, key.type))
         aggregates = AggregateList(1 + len(keys))
         for item in select.items:
             if isinstance(item, StarItem):
                 raise StatementError("* cannot stand in a grouped query", place=item.place)
-        planner = GroupedPlanner(scope, "the select list", groups, aggregates, exact=exact)
+        edges = partial(window_edge, ExpressionPlanner(scope, "the select list"), window)
+        planner = GroupedPlanner(scope, "the select list", groups, aggregates, exact=exact, edges=edges)
         having = None
         if select.having is not None:
-            having = GroupedPlanner(scope, "HAVING", groups, aggregates, exact=exact).condition(select.having)
+            having_planner = GroupedPlanner(scope, "HAVING", groups, aggregates, exact=exact, edges=edges)
+            having = having_planner.condition(select.having)
         # The layout of the group's row is known once all aggregates are: plan the list, then type it.
         for item in select.items:
             if isinstance(item, SelectItem):
                 planner.plan_as(item.expression, UNTYPED_NULL.type)
-        grouped: Node = self._group(node, period, keys, aggregates.calls)
+        grouped: Node = self._group(node, window, keys, aggregates.calls)
         outputs, promotion = self._outputs(planner, grouped.row_type)
         if having is not None:
             grouped = Filter(self._relation, grouped, having)
         if promotion is not None:
-            promotion = self._of_group_end(promotion, period)
+            promotion = replace(promotion, expr=of_group_end(promotion.expr, window))
             if is_plain_rowtime(promotion.expr):
                 promotion = None
         return _Selected(grouped, outputs, promotion)
 
-    def _group_terms(self, scope: Scope) -> tuple[Period, Expr, list[Expr]]:
-        """Give the period of GROUP BY, the expression that names it, and the other terms."""
+    def _group_terms(self, scope: Scope) -> tuple[Window, Expr | None, list[Expr]]:
+        """Give the window of GROUP BY, the expression that names it if one does, and the other terms."""
         planner = ExpressionPlanner(scope, "GROUP BY")
-        period: Period | None = None
-        period_expr: Expr = RowtimeRef()
+        window: Window | None = None
+        window_expr: Expr | None = None
         keys: list[Expr] = []
         for term in self._select.group_by:
+            if isinstance(term, FunctionCall) and term.name in GROUP_WINDOWS:
+                if window is not None:
+                    raise StatementError("GROUP BY has a period already", place=term.place)
+                window = group_window(planner, term, term.name)
+                window_expr = period_call(window, RowtimeRef()) if isinstance(window, Period) else None
+                continue
             typed = planner.plan(term)
             if isinstance(typed, Literal):
                 raise StatementError(
@@ -278,18 +297,18 @@ class SelectPlanner:
                     hint="A term of GROUP BY is the expression itself, not its position.",
                 )
             found = self._period(planner, term, typed)
-            if found is not None and period is None:
-                period, period_expr = found, typed
-            elif typed != period_expr and typed not in keys:
+            if found is not None and window is None:
+                window, window_expr = found, typed
+            elif typed != window_expr and typed not in keys:
                 keys.append(typed)
-        if period is None:
+        if window is None:
             first = self._select.group_by[0].place if self._select.group_by else self._select.place
             raise StatementError(
                 "an aggregate over a stream needs a period: without one no group would ever end",
                 place=first,
                 hint="Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY.",
             )
-        return period, period_expr, keys
+        return window, window_expr, keys
 
     def _period(self, planner: ExpressionPlanner, term: Expression, typed: Expr) -> Period | None:
         """Give the period that a term of GROUP BY means; None if it is an ordinary key."""
@@ -305,10 +324,8 @@ class SelectPlanner:
                     return Period(PeriodEdge.FLOOR, step_ms=length)
         return None
 
-    def _group(
-        self, node: Node, period: Period, keys: list[Expr], calls: list[AggregateCall]
-    ) -> GroupByPeriod:
-        """Give the GroupByPeriod and, where something is computed for it, the Project below."""
+    def _group(self, node: Node, window: Window, keys: list[Expr], calls: list[AggregateCall]) -> GroupNode:
+        """Give the node that groups and, where something is computed for it, the Project below."""
         names = node.row_type.names
         wanted: list[Expr] = list(keys)
         for call in calls:
@@ -349,29 +366,14 @@ class SelectPlanner:
         ]
         fields = [Field(*each) for each in zip(unique_names(labels), types, nullable, strict=True)]
         positions = tuple(where[key].index for key in keys)
-        return GroupByPeriod(self._relation, node, period, positions, computed, RowType(tuple(fields)))
-
-    def _of_group_end(self, promotion: _Promotion, period: Period) -> _Promotion:
-        """Write the group's period as what it is of ROWTIME, so that bounds can be mapped by it.
-
-        The group's rowtime is the end of its period; of CEIL and of ROWTIME itself it is its name.
-        """
-        name: Expr = RowtimeRef()
-        if period.edge is PeriodEdge.FLOOR:
-            millisecond = Literal(1, INTERVAL_DAY)
-            inside = Call("-", (RowtimeRef(), millisecond), resolve("-", (TIMESTAMP, INTERVAL_DAY)))
-            name = period_call(period, inside)
-        return replace(promotion, expr=substitute(promotion.expr, {FieldRef(0, TIMESTAMP): name}))
-
-
-def period_call(period: Period, of: Expr) -> Expr:
-    """Give the call that names the period which ``of`` is in."""
-    if period.unit is not None:
-        unit = unit_literal(period.unit.value)
-        name = f"{period.edge.value}_TO"
-        return Call(name, (of, unit), resolve(name, (of.type, unit.type)))
-    length = Literal(period.step_ms, INTERVAL_DAY)
-    return Call("STEP", (of, length), resolve("STEP", (of.type, length.type)))
+        given = (positions, computed, RowType(tuple(fields)))
+        match window:
+            case Period():
+                return GroupByPeriod(self._relation, node, window, *given)
+            case Hop():
+                return GroupByHop(self._relation, node, window, *given)
+            case Session():
+                return GroupBySession(self._relation, node, window, *given)
 
 
 def _timestamp(expr: Expr, item: SelectItem) -> Expr:

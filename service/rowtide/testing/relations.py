@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from rowtide.errors import StatementError
 from rowtide.plan.nodes import (
     AsOfJoin,
+    GroupByHop,
     GroupByPeriod,
+    GroupBySession,
     KeyedTable,
     Node,
     Promote,
@@ -182,7 +184,7 @@ def gives_changes(node: Node) -> bool:
     match node:
         case TableSource() | KeyedTable():
             return True
-        case Source() | GroupByPeriod() | AsOfJoin():
+        case Source() | GroupByPeriod() | GroupByHop() | GroupBySession() | AsOfJoin():
             return False
         case _:
             return any(gives_changes(each) for each in node.inputs)

@@ -32,7 +32,9 @@ from rowtide.plan.nodes import (
     AsOfJoin,
     BoundPolicy,
     Filter,
+    GroupByHop,
     GroupByPeriod,
+    GroupBySession,
     JoinKind,
     KeyedTable,
     Merge,
@@ -42,7 +44,7 @@ from rowtide.plan.nodes import (
     Source,
 )
 from rowtide.rows.types import INTERVAL_DAY, Field, RowType, Type, decimal
-from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
+from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
 
 OWN = 9 << 16
 """The origin of the operator itself."""
@@ -199,8 +201,8 @@ def times_in(period: Period) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def groups(draw: st.DrawFn) -> Case:
-    """Groups by any period and keys, with any aggregates."""
+def group_fields(draw: st.DrawFn) -> tuple[list[Type], tuple[int, ...], tuple[AggregateCall, ...]]:
+    """Fields of an input, keys among them, and any aggregates."""
     fields: list[Type] = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(0, 2)))]
     keys = tuple(range(len(fields)))
     calls = []
@@ -219,20 +221,49 @@ def groups(draw: st.DrawFn) -> Case:
             fields.append(BOOLEAN)
         distinct = argument is not None and draw(st.booleans())
         calls.append(AggregateCall(function, argument, kind, distinct, condition))
+    return fields, keys, tuple(calls)
+
+
+GROUP_ORIGINS = (6 << 16, 2 << 16)
+
+
+def group_row(fields: list[Type], keys: tuple[int, ...], calls: tuple[AggregateCall, ...]) -> RowType:
+    """Give the row type of a group."""
+    given = [TIMESTAMP, *(fields[key] for key in keys), *(call.type for call in calls)]
+    return RowType(tuple(Field(f"R{index}", kind) for index, kind in enumerate(given)))
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> Case:
+    """Groups by any period and keys, with any aggregates."""
+    fields, keys, calls = draw(group_fields())
     period = draw(st.sampled_from(PERIODS))
     row_type = row_type_of(fields)
-    given = [TIMESTAMP, *(fields[key] for key in keys), *(call.type for call in calls)]
-    node = GroupByPeriod(
-        "G",
-        Source("S", row_type),
-        period,
-        keys,
-        tuple(calls),
-        RowType(tuple(Field(f"R{index}", kind) for index, kind in enumerate(given))),
-    )
-    origins = (6 << 16, 2 << 16)
-    items = draw(ordered_items(row_type, origins, times_in(period), rows=14))
-    return Case(node, Place(OWN, True, (origins,)), (items,))
+    node = GroupByPeriod("G", Source("S", row_type), period, keys, calls, group_row(fields, keys, calls))
+    items = draw(ordered_items(row_type, GROUP_ORIGINS, times_in(period), rows=14))
+    return Case(node, Place(OWN, True, (GROUP_ORIGINS,)), (items,))
+
+
+@st.composite
+def hops(draw: st.DrawFn) -> Case:
+    """Windows that overlap, touch or leave rows out."""
+    fields, keys, calls = draw(group_fields())
+    hop = Hop(draw(st.integers(1, 4)), draw(st.integers(1, 9)), draw(st.integers(0, 3)))
+    row_type = row_type_of(fields)
+    node = GroupByHop("H", Source("S", row_type), hop, keys, calls, group_row(fields, keys, calls))
+    items = draw(ordered_items(row_type, GROUP_ORIGINS, NEAR | st.integers(7, 14), rows=10))
+    return Case(node, Place(OWN, True, (GROUP_ORIGINS,)), (items,))
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> Case:
+    """Sessions of keys that meet, with gaps just reached and just not reached."""
+    fields, keys, calls = draw(group_fields())
+    session = Session(draw(st.integers(1, 4)))
+    row_type = row_type_of(fields)
+    node = GroupBySession("G", Source("S", row_type), session, keys, calls, group_row(fields, keys, calls))
+    items = draw(ordered_items(row_type, GROUP_ORIGINS, NEAR | st.integers(7, 20), rows=14))
+    return Case(node, Place(OWN, True, (GROUP_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -278,6 +309,8 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.Sort: sorts(),
     nodes.Merge: merges(),
     nodes.GroupByPeriod: groups(),
+    nodes.GroupByHop: hops(),
+    nodes.GroupBySession: sessions(),
     nodes.KeyedTable: tables(),
     nodes.AsOfJoin: joins(),
 }

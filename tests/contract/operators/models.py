@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -27,7 +28,9 @@ from rowtide.plan.nodes import (
     AsOfJoin,
     BoundPolicy,
     Filter,
+    GroupByHop,
     GroupByPeriod,
+    GroupBySession,
     JoinKind,
     KeyedTable,
     Merge,
@@ -251,6 +254,109 @@ class GroupModel(Model):
 
     def held(self) -> int:
         return sum(len(rows) for rows in self.groups.values())
+
+
+@dataclass
+class Window:
+    """One open group: its window, its key and its rows."""
+
+    start: int
+    end: int
+    key: Row
+    rows: list[TimedRow]
+
+
+class WindowModel(Model):
+    """Groups that end at times of their own, in the order of their first rows."""
+
+    node: GroupByHop | GroupBySession
+
+    def __init__(self, node: GroupByHop | GroupBySession, place: Place) -> None:
+        super().__init__()
+        self.node = node
+        self.origin = place.origin
+        self.reached = EARLIEST
+        self.open: list[Window] = []
+
+    def grown(self, timed: TimedRow, key: Row) -> list[tuple[Window | None, Window]]:
+        """Give the groups that a row changes or, None, begins, as they were and as they are with it."""
+        raise NotImplementedError
+
+    def row(self, port: int, timed: TimedRow) -> None:
+        self.account.rows_in += 1
+        changes = self.grown(timed, tuple(as_key(timed.row[index]) for index in self.node.keys))
+        try:
+            for _, window in changes:
+                for call in self.node.aggregates:
+                    aggregate(call, window.rows)
+        except OverflowError:
+            self.tell(self.node.relation, Reason.OVERFLOW, timed)
+            return
+        for before, after in changes:
+            if before is None:
+                self.open.append(after)
+            else:
+                self.open[self.open.index(before)] = after
+        self.account.done += not changes
+
+    def bound(self, port: int, bound: Bound) -> None:
+        self.reached = max(self.reached, bound.rowtime)
+        held = self.held()
+        for window in sorted(self.open, key=lambda each: each.end):
+            if window.end <= self.reached:
+                self.open.remove(window)
+                values = tuple(aggregate(call, window.rows) for call in self.node.aggregates)
+                row = (window.start, *window.key, *values)
+                self.give(TimedRow(window.end, self.origin, self.account.rows_out, Opcode.INSERT, row))
+        self.account.done += held - self.held()
+
+    def held(self) -> int:
+        rows = [timed for window in self.open for timed in window.rows]
+        return len({(timed.rowtime, timed.origin, timed.counter) for timed in rows})
+
+
+class HopModel(WindowModel):
+    """Every window that holds a row, also those that began before the first one."""
+
+    node: GroupByHop
+
+    def grown(self, timed: TimedRow, key: Row) -> list[tuple[Window | None, Window]]:
+        found = []
+        for start in range(timed.rowtime - self.node.hop.size_ms + 1, timed.rowtime + 1):
+            if self.is_start(start):
+                before = next((each for each in self.open if (each.start, each.key) == (start, key)), None)
+                rows = [*(before.rows if before else []), timed]
+                found.append((before, Window(start, start + self.node.hop.size_ms, key, rows)))
+        return found
+
+    def promised(self) -> int:
+        if self.reached in (EARLIEST, LATEST):
+            return self.reached
+        end = self.reached + 1
+        while not self.is_start(end - self.node.hop.size_ms):
+            end += 1
+        return end
+
+    def is_start(self, rowtime: int) -> bool:
+        return (rowtime - self.node.hop.offset_ms) % self.node.hop.slide_ms == 0
+
+
+class SessionModel(WindowModel):
+    """A row less than a gap behind the one before it prolongs its key's session."""
+
+    node: GroupBySession
+
+    def grown(self, timed: TimedRow, key: Row) -> list[tuple[Window | None, Window]]:
+        gap = self.node.session.gap_ms
+        before = next((each for each in self.open if each.key == key and timed.rowtime < each.end), None)
+        if before is None:
+            return [(None, Window(timed.rowtime, timed.rowtime + gap, key, [timed]))]
+        return [(before, Window(before.start, timed.rowtime + gap, key, [*before.rows, timed]))]
+
+    def promised(self) -> int:
+        if self.reached in (EARLIEST, LATEST):
+            return self.reached
+        return min([LATEST, self.reached + self.node.session.gap_ms, *(each.end for each in self.open)])
 
 
 def as_key(value: object) -> object:
@@ -653,6 +759,8 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
     Sort: SortModel,
     Merge: MergeModel,
     GroupByPeriod: GroupModel,
+    GroupByHop: HopModel,
+    GroupBySession: SessionModel,
     KeyedTable: TableModel,
     AsOfJoin: JoinModel,
 }
@@ -666,7 +774,7 @@ def model_of(node: Node, place: Place) -> Model:
 def origins_out(node: Node, place: Place) -> tuple[int, ...]:
     """Give the origins of the rows that leave, in their order at one rowtime (sql-decisions 14)."""
     match node:
-        case GroupByPeriod():
+        case GroupByPeriod() | GroupByHop() | GroupBySession():
             return (place.origin,)
         case Sort() if place.merged:
             return (place.origin,)

@@ -14,7 +14,17 @@ from contract.operators.inputs import Case, Step, steps_of, through_bytes, tray_
 from contract.operators.models import MODELS, as_key, bits, model_of
 from rowtide.operators.contract import Gathering
 from rowtide.operators.registry import OPERATORS, make, operator_type
-from rowtide.plan.nodes import ROW_WISE, AsOfJoin, GroupByPeriod, KeyedTable, Merge, Sort, partition_key
+from rowtide.plan.nodes import (
+    ROW_WISE,
+    AsOfJoin,
+    GroupByHop,
+    GroupByPeriod,
+    GroupBySession,
+    KeyedTable,
+    Merge,
+    Sort,
+    partition_key,
+)
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
@@ -130,7 +140,7 @@ def shown_without_place(row: TimedRow) -> str:
 
 
 EVERY, SEVERAL_PORTS = tuple(KINDS), (Merge,)
-CAN_BE_SPLIT = (*ROW_WISE, GroupByPeriod, KeyedTable, AsOfJoin)
+CAN_BE_SPLIT = (*ROW_WISE, GroupByPeriod, GroupByHop, GroupBySession, KeyedTable, AsOfJoin)
 LAWS: tuple[tuple[Law, tuple[type, ...]], ...] = (
     (it_does_what_its_model_does_however_its_input_is_cut, EVERY),
     (two_interleavings_and_cuts_give_the_same_rows_in_the_same_order, EVERY),
