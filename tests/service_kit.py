@@ -86,7 +86,7 @@ class Service:
 
     def command(self, name: str, *arguments: str) -> list[str]:
         files = [str(self.folder / "readings.sql"), "--config", str(self.folder / "config.toml")]
-        return [sys.executable, "-m", "rowtide", name, *files, *arguments]
+        return [sys.executable, "-m", "rowtide", *name.split(), *files, *arguments]
 
     def environment(self) -> dict[str, str]:
         path = os.pathsep.join(each for each in sys.path if each)
