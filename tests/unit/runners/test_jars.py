@@ -1,0 +1,86 @@
+"""Jars come through the Ivy that PySpark ships, and Java is new enough or is told to be missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from rowtide.errors import StatementError, TransientError
+from rowtide.runners.spark.ivy import cache_directory, fetch, java, write_settings
+
+
+def fake_java(folder: Path, script: str) -> None:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+def test_java_is_that_of_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path, """echo 'openjdk version "21.0.1" 2023-10-17' >&2""")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert java() == str(tmp_path / "bin" / "java")
+
+
+@pytest.mark.parametrize(
+    "told", ['java version "1.8.0_292"', 'openjdk version "11.0.2"', "no version at all"]
+)
+def test_a_java_that_is_too_old_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    fake_java(tmp_path, f"echo '{told}' >&2")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(StatementError, match="17 is needed") as caught:
+        java()
+    assert "apt-get install" in str(caught.value.hint)
+
+
+def test_a_machine_without_java_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(StatementError, match="java 17 or newer is missing"):
+        java()
+
+
+def test_the_settings_have_no_local_resolver_and_take_a_mirror(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROWTIDE_MAVEN_MIRROR", "https://mirror.example/maven")
+    settings = ElementTree.fromstring(write_settings(tmp_path / "ivy").read_text())
+    (resolver,) = settings.findall("resolvers/*")
+    assert resolver.tag == "ibiblio"
+    assert resolver.get("root") == "https://mirror.example/maven/"
+    assert [path.name for path in (tmp_path / "ivy").iterdir()] == ["ivysettings.xml"]
+
+
+def test_the_cache_is_where_it_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.delenv("ROWTIDE_CACHE", raising=False)
+    assert cache_directory() == tmp_path / "xdg" / "rowtide"
+    monkeypatch.setenv("ROWTIDE_CACHE", str(tmp_path / "own"))
+    assert cache_directory() == tmp_path / "own"
+
+
+def test_what_was_fetched_is_not_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROWTIDE_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    jars = tmp_path / "jars" / "some-1.0"
+    jars.mkdir(parents=True)
+    assert fetch("org.example", "some", "1.0") == jars
+
+
+def test_a_fetch_that_fails_leaves_nothing_and_says_what_was_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark")
+    told = (
+        '[ "$1" = -version ] && echo \'version "17.0.1"\' >&2 && exit 0\necho ":: UNRESOLVED: none"; exit 1'
+    )
+    fake_java(tmp_path, told)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("ROWTIDE_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(TransientError, match=r"org\.example:some:1\.0.*UNRESOLVED"):
+        fetch("org.example", "some", "1.0")
+    assert not list((tmp_path / "cache").glob("jars/*"))
