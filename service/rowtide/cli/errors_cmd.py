@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
 
 if TYPE_CHECKING:
     from rowtide.checkpoint.ledger import StoredError
 
-app = typer.Typer(name="errors", no_args_is_help=True, help="Look at late and rejected rows.")
+app = typer.Typer(
+    name="errors", cls=PipelineFirst, no_args_is_help=True, help="Look at late and rejected rows."
+)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write the rows as JSON, raw bytes in base64.")]
 SHOWN_BYTES = 60

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from rowtide.config import Settings
@@ -39,3 +40,12 @@ def opened(file: Path, config: Path | None) -> Iterator[tuple[Pipeline, Settings
     url = settings.checkpoint.url
     with open_pipeline(plan, name, None if url is None else url.reveal()) as pipeline:
         yield pipeline, settings
+
+
+class PipelineFirst(TyperGroup):
+    """A group of commands on a pipeline, which may stand before or behind the command's name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Bring the name of the command to the front."""
+        at = next((index for index, each in enumerate(args) if each in self.commands), 0)
+        return super().parse_args(ctx, [*args[at : at + 1], *args[:at], *args[at + 1 :]])
