@@ -92,6 +92,12 @@ def test_a_fifo_counts_out_what_indexes_before_it_displace(
     assert [row.id for row in table.index("last3")] == left
 
 
+def test_a_fifo_does_not_count_out_what_is_displaced_in_another_group() -> None:
+    tree = TableType(TRADE, by_id=Hashed("id"), by_symbol=Hashed("symbol", last=Fifo(limit=1)))
+    table = table_of(tree, (1, "A"), (2, "B"), (1, "B"))
+    assert [(row.id, row.symbol) for row in table] == [(1, "B")]
+
+
 def test_rows_that_one_row_displaces_go_oldest_first() -> None:
     by_both = TableType(TRADE, by_price=Hashed("price"), by_symbol=Hashed("symbol"), by_id=Hashed("id"))
     table = table_of(by_both, (1, "A", 1.0), (2, "B", 2.0), (3, "C", 3.0))
