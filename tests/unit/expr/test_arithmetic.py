@@ -58,6 +58,13 @@ def test_arithmetic_does_not_widen_and_overflow_rejects_the_row(kind: Type) -> N
     assert rejection("ABS", (-greatest - 1, kind))[0] is Reason.OVERFLOW
 
 
+def test_products_are_told_apart_at_the_edge_of_bigint() -> None:
+    fits, overflows = (3_037_000_499, BIGINT), (3_037_000_500, BIGINT)
+    assert value_of("*", fits, fits) == 3_037_000_499**2
+    assert rejection("*", overflows, overflows)[0] is Reason.OVERFLOW
+    assert value_of("*", (-(2**62), BIGINT), (2, BIGINT)) == -(2**63)
+
+
 def test_mixed_sizes_of_integers_take_the_larger() -> None:
     assert resolve("*", [TINYINT, SMALLINT]) == SMALLINT
     assert resolve("+", [BIGINT, INTEGER]) == BIGINT

@@ -48,6 +48,8 @@ def varchar(length: int) -> Type:
         (0.49999999999999994, INTEGER, 0),
         (0.285, decimal(4, 2), D("0.28")),
         (0.125, decimal(4, 2), D("0.13")),
+        (1.115, decimal(4, 2), D("1.11")),
+        (8.345, decimal(4, 2), D("8.35")),
         (7, decimal(4, 2), D("7.00")),
         ((2**53 + 1, BIGINT), DOUBLE, 2.0**53),
         (D("0.1"), DOUBLE, 0.1),

@@ -76,6 +76,8 @@ def test_distinct_from_takes_null_for_a_value() -> None:
 def test_nullif_keeps_the_type_of_its_first_argument() -> None:
     assert value_of("NULLIF", 3, 3) is None
     assert value_of("NULLIF", 3, (None, INTEGER)) == 3
+    assert value_of("NULLIF", 0, (None, INTEGER)) == 0
+    assert value_of("NULLIF", "", (None, VARCHAR)) == ""
     assert value_of("NULLIF", "ab", "a") == "ab"
     assert type_of("NULLIF", D("1.50"), 0) == decimal(3, 2)
 
@@ -156,6 +158,10 @@ def fraction_or(otherwise: Expr) -> Expr:
 def test_case_looks_only_at_the_value_it_gives() -> None:
     guarded = fraction_or(Literal(-1, INTEGER))
     assert [evaluated(guarded, [(x, INTEGER)]) for x in (1, 0, None)] == [1, -1, -1]
+    failing = fraction_or(Call("/", (FieldRef(0, INTEGER), Literal(0, INTEGER)), INTEGER))
+    assert [evaluated(failing, [(x, INTEGER)]) for x in (1, None)] == [1, None]
+    with pytest.raises(RejectedRowError):
+        evaluated(failing, [(0, INTEGER)])
 
 
 def test_case_takes_the_first_condition_that_is_true_and_null_is_not() -> None:

@@ -61,6 +61,8 @@ def test_weeks_begin_on_monday_and_belong_to_the_year_of_their_thursday(day: str
 def test_parts_of_intervals_have_their_sign() -> None:
     interval = (-(2 * 86_400_000 + 3_600_000 + 1_500), INTERVAL_DAY)
     assert [value_of("EXTRACT", unit, interval) for unit in ("DAY", "HOUR", "SECOND")] == [-2, -1, -1]
+    longest = (-(2**63), INTERVAL_DAY)
+    assert value_of("EXTRACT", "DAY", longest) == -(2**63 // 86_400_000)
     months = (-14, INTERVAL_MONTH)
     assert [value_of("EXTRACT", unit, months) for unit in ("YEAR", "MONTH")] == [-1, -2]
     assert rejection("EXTRACT", "HOUR", months)[0] is Reason.FUNCTION

@@ -137,10 +137,10 @@ def _float_to_exact(target: Type) -> ColumnKernel:
         result = floats.nearest_wholes(wide)
         fits = (result >= low) & (result < high + 1)
         if scale:
-            # The product was rounded: near a half only the exact value can tell.
-            magnitude = np.abs(wide)
-            fits &= np.abs(np.abs(wide - result) - 0.5) > magnitude * 2.0**-52
-            fits &= magnitude < 2.0**52
+            # The product was rounded, so at a half only the exact value can tell; to either side of one
+            # it cannot have been rounded across, for halves below 2**52 are doubles themselves.
+            fits &= np.abs(wide - result) != 0.5
+            fits &= np.abs(wide) < 2.0**52
         doubtful = None
         if not fits.all():
             doubtful = ~fits
