@@ -26,6 +26,7 @@ from rowtide.plan.nodes import (
     Sort,
     Source,
     TableSource,
+    WindowAggregate,
     WindowJoin,
 )
 
@@ -96,7 +97,9 @@ class Program:
                 found = [self._put(node, ordinal, None, [at for each in inputs for at in each])]
             case Filter() | Project() | Promote() | Sort():
                 found = [self._put(node, ordinal, self.steps[at].partition, [at]) for at in inputs[0]]
-            case GroupByPeriod() | GroupByHop() | GroupBySession() | KeyedTable() | AsOfJoin() | WindowJoin():
+            case GroupByPeriod() | GroupByHop() | GroupBySession() | WindowAggregate():
+                found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
+            case KeyedTable() | AsOfJoin() | WindowJoin():
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
         self._positions[node] = found
         return found

@@ -37,6 +37,7 @@ OPERATORS: dict[type, str] = {
     nodes.GroupByPeriod: "group_by_period:GroupByPeriodOperator",
     nodes.GroupByHop: "group_by_hop:GroupByHopOperator",
     nodes.GroupBySession: "group_by_session:GroupBySessionOperator",
+    nodes.WindowAggregate: "over:OverOperator",
     nodes.KeyedTable: "keyed_table:KeyedTableOperator",
     nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",
     nodes.WindowJoin: "window_join:WindowJoinOperator",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rowtide.plan.frames import Edge, EdgeUnit
 from rowtide.plan.nodes import (
     AsOfJoin,
     BoundPolicy,
@@ -20,9 +21,10 @@ from rowtide.plan.nodes import (
     Sort,
     Source,
     TableSource,
+    WindowAggregate,
     WindowJoin,
 )
-from rowtide.plan.show import show, show_aggregate, show_interval
+from rowtide.plan.show import show, show_aggregate, show_interval, show_window_call
 from rowtide.rows.types import RowType
 from rowtide.rowtime.period import Period, PeriodEdge
 
@@ -100,6 +102,8 @@ def _detail(node: Node) -> str:
             return _group(node, _window("HOP", hop.slide_ms, hop.size_ms, hop.offset_ms))
         case GroupBySession(session=session):
             return _group(node, _window("SESSION", session.gap_ms))
+        case WindowAggregate():
+            return _over(node)
         case KeyedTable(key=key, row_type=row_type):
             names = ", ".join(row_type[index].name for index in key)
             return f"primary key ({names})" if key else "no primary key"
@@ -132,6 +136,27 @@ def _window(name: str, *lengths: int) -> str:
     """Give a group window; an offset of zero is not shown."""
     shown = [show_interval(each) for each in lengths if each]
     return f"{name}({', '.join(['ROWTIME', *shown])})"
+
+
+def _over(node: WindowAggregate) -> str:
+    row_type = node.input.row_type
+    calls = ", ".join(show_window_call(call, row_type) for call in node.calls)
+    parts = [f"ORDER BY {_period(node.order)}"]
+    if node.partition:
+        parts.insert(0, f"PARTITION BY {', '.join(row_type[key].name for key in node.partition)}")
+    units = {node.frame.start.unit, node.frame.end.unit}
+    unit = "RANGE" if EdgeUnit.RANGE in units or node.frame.start == node.frame.end else "ROWS"
+    parts.append(f"{unit} BETWEEN {_edge(node.frame.start)} AND {_edge(node.frame.end)}")
+    return f"{calls} OVER ({' '.join(parts)})"
+
+
+def _edge(edge: Edge) -> str:
+    if edge.unit is EdgeUnit.UNBOUNDED:
+        return "UNBOUNDED PRECEDING"
+    if edge.unit is EdgeUnit.ROWS and edge.offset == 0:
+        return "CURRENT ROW"
+    length = str(abs(edge.offset)) if edge.unit is EdgeUnit.ROWS else show_interval(abs(edge.offset))
+    return f"{length} {'FOLLOWING' if edge.offset > 0 else 'PRECEDING'}"
 
 
 def _period(period: Period) -> str:

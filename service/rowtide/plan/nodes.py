@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from rowtide.expr.tree import AggregateCall, Expr
+from rowtide.plan.frames import Frame, WindowCall
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
 from rowtide.rowtime.period import Hop, Period, Session
@@ -248,6 +249,31 @@ GroupNode = GroupByPeriod | GroupByHop | GroupBySession
 
 
 @dataclass(frozen=True, slots=True)
+class WindowAggregate:
+    """Add to each row what ``calls`` give over a frame of its partition (OVER; sql-decisions 5, 6).
+
+    ``order`` is what frames in time are measured by: EXACT for ROWTIME. ``partition``, the arguments,
+    conditions and defaults of ``calls`` are fields of the input: a Project below computes them.
+    Out: the input's fields, then one for each call; rowtime, tie-break and order of the input. A row
+    waits until nothing that may still come can be in its frame. A row for which a call has no value
+    is rejected; where the frame ends with the row itself, it is in no later frame either.
+    """
+
+    relation: str
+    input: Node
+    partition: tuple[int, ...]
+    order: Period
+    frame: Frame
+    calls: tuple[WindowCall, ...]
+    row_type: RowType
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
 class KeyedTable:
     """An engine table: applies rowops by primary key and gives its changelog.
 
@@ -365,6 +391,7 @@ Node = (
     | GroupByPeriod
     | GroupByHop
     | GroupBySession
+    | WindowAggregate
     | KeyedTable
     | AsOfJoin
     | WindowJoin
@@ -379,6 +406,8 @@ def partition_key(node: Node) -> PartitionKey | None:
     match node:
         case GroupByPeriod(keys=keys) | GroupByHop(keys=keys) | GroupBySession(keys=keys):
             return (keys,)
+        case WindowAggregate(partition=partition) if partition:
+            return (partition,)
         case KeyedTable(key=key) if key:
             return (key,)
         case AsOfJoin(table_key=table_key, stream_key=stream_key):

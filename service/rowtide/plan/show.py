@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.plan.frames import WindowCall
 from rowtide.rows.types import Kind, RowType, Type
 
 _PRECEDENCE = {
@@ -33,6 +34,19 @@ def show_aggregate(call: AggregateCall, row_type: RowType) -> str:
     if call.condition is not None:
         text += f" FILTER (WHERE {show(call.condition, row_type)})"
     return text
+
+
+def show_window_call(call: WindowCall, row_type: RowType) -> str:
+    """Give an aggregate or window function over rows of ``row_type`` as text, without its window."""
+    args = ["*" if call.argument is None else show(call.argument, row_type)]
+    if call.number != 1:
+        args.append(str(call.number))
+    if call.default is not None:
+        args.append(f"DEFAULT {show(call.default, row_type)}")
+    text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{', '.join(args)})"
+    if call.condition is not None:
+        text += f" FILTER (WHERE {show(call.condition, row_type)})"
+    return f"{text} IGNORE NULLS" if call.ignore_nulls else text
 
 
 def show_interval(milliseconds: int) -> str:

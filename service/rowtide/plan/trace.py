@@ -15,6 +15,7 @@ from rowtide.plan.nodes import (
     Project,
     Promote,
     Sort,
+    WindowAggregate,
 )
 
 
@@ -62,6 +63,8 @@ def _is_fed(node: Node, index: int) -> bool:
             return all(_is_fed(each, index) for each in sources)
         case GroupByPeriod() | GroupByHop() | GroupBySession():
             return index == 0
+        case WindowAggregate(input=below):
+            return index < len(below.row_type) and _is_fed(below, index)
         case AsOfJoin(stream=stream):
             return index < len(stream.row_type) and _is_fed(stream, index)
         case _:

@@ -19,6 +19,7 @@ from rowtide.plan.nodes import (
     Sort,
     Source,
     TableSource,
+    WindowAggregate,
     WindowJoin,
 )
 
@@ -32,7 +33,7 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
             return node
         case Filter() | Project() | Promote() | Sort() | KeyedTable():
             return replace(node, input=inputs[0])
-        case GroupByPeriod() | GroupByHop() | GroupBySession():
+        case GroupByPeriod() | GroupByHop() | GroupBySession() | WindowAggregate():
             return replace(node, input=inputs[0])
         case Merge():
             return replace(node, sources=tuple(inputs))

@@ -8,7 +8,6 @@ from rowtide.rows.types import (
     BIGINT,
     DOUBLE,
     MAX_DECIMAL_PRECISION,
-    Kind,
     Type,
     decimal,
 )
@@ -23,6 +22,12 @@ LATER = frozenset(
 )
 """Aggregates that are not there yet."""
 ONLY_OVER = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD", "NTILE"})
+SPREADS = {
+    "STDDEV": "STDDEV_SAMP",
+    "VARIANCE": "VAR_SAMP",
+    **{name: name for name in ("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP")},
+}
+"""Variances and their roots, by each of their names."""
 AVG_SCALE = 6
 """The least digits behind the point that AVG of exact numbers has (sql-decisions 21)."""
 
@@ -39,11 +44,11 @@ def result_type(function: str, argument: Type | None, place: Place) -> Type:
         raise StatementError(f"{function} takes one argument", place=place)
     if function in ("MIN", "MAX"):
         return argument
-    if argument.is_float:
+    if argument.is_float or (function in SPREADS and argument.is_numeric):
         return DOUBLE
     if function == "SUM" and argument.is_integer:
         return BIGINT
-    if argument.is_integer or argument.kind is Kind.DECIMAL:
+    if function in ("SUM", "AVG") and argument.is_exact:
         scale = argument.scale if function == "SUM" else max(AVG_SCALE, argument.scale)
         return decimal(MAX_DECIMAL_PRECISION, scale)
     raise StatementError(f"{function} does not take {argument}", place=place)

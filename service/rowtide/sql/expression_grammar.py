@@ -45,6 +45,7 @@ from rowtide.sql.syntax import (
     TypedLiteral,
     Unary,
 )
+from rowtide.sql.window_grammar import over
 
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _EXTRACTED = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "HOUR", "MINUTE", "SECOND", "EPOCH")
@@ -371,14 +372,14 @@ class ExpressionGrammar:
             cursor.expect("WHERE")
             condition = self.expression()
             cursor.expect_symbol(")")
-        if cursor.is_word("IGNORE", "NULLS") or cursor.is_word("RESPECT", "NULLS"):
-            raise cursor.unsupported(f"{cursor.current.text} NULLS is")
-        if cursor.is_word("OVER"):
-            raise cursor.unsupported(
-                "windows (OVER) are",
-                hint="GROUP BY FLOOR(ROWTIME TO MINUTE) gives one row a minute.",
-            )
-        return FunctionCall(name.text, args, cursor.span(token), star, distinct, condition)
+        ignore_nulls = cursor.accept("IGNORE", "NULLS")
+        if not ignore_nulls:
+            cursor.accept("RESPECT", "NULLS")
+        window = over(self) if cursor.accept("OVER") else None
+        if ignore_nulls and window is None:
+            raise cursor.unexpected('"OVER"')
+        place = cursor.span(token)
+        return FunctionCall(name.text, args, place, star, distinct, condition, window, ignore_nulls)
 
     def _floor(self, token: Token, function: str) -> Expression:
         cursor = self.cursor

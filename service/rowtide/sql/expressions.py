@@ -9,7 +9,7 @@ which, it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -231,12 +231,16 @@ class ExpressionPlanner:
 
     def _function(self, syntax: FunctionCall) -> Expr:
         name, place = syntax.name, syntax.place
+        if syntax.over is not None:
+            return self._over(syntax)
         if name in AGGREGATES:
             return self._aggregate(syntax)
         if name in LATER:
             raise StatementError(f"aggregate {name} is not supported yet", place=place)
         if name in ONLY_OVER:
-            raise StatementError(f"{name} needs a window (OVER), which is not supported yet", place=place)
+            raise StatementError(
+                f"{name} needs a window", place=place, hint=f"Write {name}(..) OVER (PARTITION BY ..)."
+            )
         if name in GROUP_WINDOWS:
             raise StatementError(f"{name} cannot stand in {self._clause}", place=place, hint=_WINDOW_HINT)
         if name in WINDOW_EDGES:
@@ -259,6 +263,9 @@ class ExpressionPlanner:
 
     def _aggregate(self, syntax: FunctionCall) -> Expr:
         raise StatementError(f"an aggregate cannot stand in {self._clause}", place=syntax.place)
+
+    def _over(self, syntax: FunctionCall) -> Expr:
+        raise StatementError(f"a window (OVER) cannot stand in {self._clause}", place=syntax.place)
 
     def _cast(self, operand: Expr, of: Type, place: Place) -> Expr:
         if operand.type == of:
@@ -414,6 +421,13 @@ class GroupedPlanner(ExpressionPlanner):
                 hint="ROWTIME alone is the group's: the end of its period.",
             )
 
+    def _over(self, syntax: FunctionCall) -> Expr:
+        raise StatementError(
+            "a window (OVER) in a grouped query is not supported yet",
+            place=syntax.place,
+            hint="Group in one view and put the window over it in another.",
+        )
+
     def _aggregate(self, syntax: FunctionCall) -> Expr:
         inner = ExpressionPlanner(self._scope, "an aggregate")
         argument = None
@@ -458,23 +472,24 @@ def parts_of(syntax: Expression) -> list[Expression]:
 
 def has_aggregate(syntax: Expression) -> bool:
     """Tell whether an aggregate stands in ``syntax``."""
-    return _calls(syntax, AGGREGATES | LATER)
+    return any(each.over is None and each.name in AGGREGATES | LATER for each in _calls_in(syntax))
 
 
-def _calls(syntax: Expression, names: frozenset[str]) -> bool:
-    """Tell whether one of some functions is called in ``syntax``."""
+def _calls_in(syntax: Expression) -> Iterator[FunctionCall]:
+    """Give the function calls that stand anywhere in ``syntax``."""
     pending = [syntax]
     while pending:
         each = pending.pop()
-        if isinstance(each, FunctionCall) and each.name in names:
-            return True
+        if isinstance(each, FunctionCall):
+            yield each
         pending += parts_of(each)
-    return False
 
 
 def _is_constant_or_aggregate(syntax: Expression) -> bool:
     literal = NumberLiteral | StringLiteral | BooleanLiteral | NullLiteral | TypedLiteral
-    return isinstance(syntax, literal) or _calls(syntax, AGGREGATES | LATER | WINDOW_EDGES)
+    calls = list(_calls_in(syntax))
+    special = any(each.over is not None or each.name in AGGREGATES | LATER | WINDOW_EDGES for each in calls)
+    return special or isinstance(syntax, literal)
 
 
 def _number(syntax: NumberLiteral) -> Literal:

@@ -21,6 +21,7 @@ from rowtide.sql.syntax import (
     StarItem,
     UnionAll,
 )
+from rowtide.sql.window_grammar import named_windows
 
 
 class QueryGrammar(ExpressionGrammar):
@@ -83,12 +84,12 @@ class QueryGrammar(ExpressionGrammar):
                 raise cursor.unsupported(f"GROUP BY {cursor.current.text} is")
             group_by = cursor.comma_list(self.expression)
         having = self.expression() if cursor.accept("HAVING") else None
-        if cursor.is_word("WINDOW"):
-            raise cursor.unsupported("WINDOW is")
+        windows = named_windows(self) if cursor.accept("WINDOW") else ()
         if cursor.is_word("QUALIFY"):
             raise cursor.unsupported("QUALIFY is")
         order_by = self._order_by() if cursor.is_word("ORDER") else ()
-        return Select(items, source, stream, where, group_by, having, order_by, cursor.place_of(first))
+        place = cursor.place_of(first)
+        return Select(items, source, stream, where, group_by, having, order_by, place, windows)
 
     def _item(self) -> SelectItem | StarItem:
         cursor = self.cursor

@@ -60,6 +60,7 @@ from rowtide.sql.syntax import (
     StarItem,
     Stepped,
 )
+from rowtide.sql.windows import WindowedPlanner, Windows
 
 OLD_ROWTIME = "$ROWTIME"
 """The field that keeps the old rowtime where a promoting SELECT also reads it."""
@@ -115,18 +116,29 @@ class SelectPlanner:
         grouped = bool(select.group_by) or any(
             has_aggregate(item.expression) for item in select.items if isinstance(item, SelectItem)
         )
-        if grouped or select.having is not None:
-            selected = self._grouped(node)
-        else:
-            planner = ExpressionPlanner(read.scope, "the select list")
-            outputs, promotion = self._outputs(planner, node.row_type)
-            selected = _Selected(node, outputs, promotion)
+        by_group = grouped or select.having is not None
+        selected = self._grouped(node) if by_group else self._plain(node)
         if selected.promotion is not None and read.changelog:
             raise StatementError("a table has no ROWTIME to promote", place=selected.promotion.syntax.place)
         within = self._within(selected.promotion, grouped)
         return self._timed(selected, within)
 
     # ------------------------------------------------------------ select list
+
+    def _plain(self, node: Node) -> _Selected:
+        """Plan a select list without groups, with the windows in it."""
+        windows = Windows(self._relation, self._read.scope, self._select.windows)
+        planner = WindowedPlanner(self._read.scope, "the select list", windows)
+        # Where a result stands in the row is known once all windows are: plan the list, then type it.
+        for item in self._select.items:
+            if isinstance(item, SelectItem):
+                planner.plan_as(item.expression, UNTYPED_NULL.type)
+        windows.check()
+        if windows.used and self._read.changelog:
+            raise StatementError("a window (OVER) over a table is not supported", place=self._select.place)
+        node = windows.over(node)
+        outputs, promotion = self._outputs(planner, node.row_type)
+        return _Selected(node, outputs, promotion)
 
     def _outputs(
         self, planner: ExpressionPlanner, row_type: RowType
@@ -242,6 +254,12 @@ class SelectPlanner:
 
     def _grouped(self, node: Node) -> _Selected:
         select, scope = self._select, self._read.scope
+        if select.windows:
+            raise StatementError(
+                "WINDOW in a grouped query is not supported yet",
+                place=select.windows[0].name.place,
+                hint="Group in one view and put the window over it in another.",
+            )
         if self._read.changelog:
             raise StatementError("aggregates over a table are not supported yet", place=select.place)
         window, window_expr, keys = self._group_terms(scope)

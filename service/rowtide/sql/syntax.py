@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rowtide.errors import Place
+from rowtide.plan.frames import Frame
 from rowtide.rows.types import Type
 from rowtide.rowtime.period import CalendarUnit
 
@@ -202,7 +203,7 @@ class Extract:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A scalar or aggregate function; ``star`` is COUNT(*)."""
+    """A scalar or aggregate function; ``star`` is COUNT(*). ``over`` makes it one over a window."""
 
     name: str
     args: tuple[Expression, ...]
@@ -210,6 +211,27 @@ class FunctionCall:
     star: bool = False
     distinct: bool = False
     condition: Expression | None = None
+    over: Name | WindowSpec | None = None
+    ignore_nulls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSpec:
+    """``([window] [PARTITION BY ..] [ORDER BY ..] [frame])``; ``base`` is the window that it goes on from."""
+
+    base: Name | None
+    partition: tuple[Expression, ...]
+    order: Expression | None
+    frame: Frame | None
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedWindow:
+    """``name AS (..)`` of a WINDOW clause."""
+
+    name: Name
+    window: WindowSpec
 
 
 Expression = (
@@ -321,6 +343,7 @@ class Select:
     having: Expression | None
     order_by: tuple[OrderItem, ...]
     place: Place = field(default=NOWHERE, compare=False)
+    windows: tuple[NamedWindow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,68 @@
+"""Windows of an OVER: which rows an aggregate sees, and which aggregates (sql-decisions 1, 5, 6).
+
+The current row is the physical row: of the rows of its rowtime those that came before it are there,
+those that follow are not. Edges in time include both ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from rowtide.expr.tree import Expr
+from rowtide.rows.types import Type
+
+
+class EdgeUnit(Enum):
+    """What the offset of an edge counts."""
+
+    ROWS = "ROWS"
+    """Rows of the partition; 0 is CURRENT ROW."""
+    RANGE = "RANGE"
+    """Milliseconds of what the window is ordered by; 0 reaches rows of the same time."""
+    UNBOUNDED = "UNBOUNDED"
+    """No edge: from the first row on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One end of a frame: so far behind the current row; below zero is PRECEDING."""
+
+    unit: EdgeUnit
+    offset: int = 0
+
+
+CURRENT_ROW = Edge(EdgeUnit.ROWS, 0)
+UNBOUNDED_PRECEDING = Edge(EdgeUnit.UNBOUNDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The rows from ``start`` to ``end``, both included. ``end`` is not unbounded."""
+
+    start: Edge = UNBOUNDED_PRECEDING
+    end: Edge = CURRENT_ROW
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether rows after the current one may be in the frame."""
+        return self.end.offset > 0 or (self.end.unit is EdgeUnit.RANGE and self.end.offset == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """An aggregate or window function over a frame, by its name in ``operators.window_functions``.
+
+    ``argument`` None is COUNT(*), RANK or DENSE_RANK. ``number`` is n of NTH_VALUE and of the LAG that
+    leaves out NULLs; any other LAG and LEAD have a frame of the one row that they look at. Where they
+    find none, the result is ``default``, a field of the current row.
+    """
+
+    function: str
+    argument: Expr | None
+    type: Type
+    distinct: bool = False
+    condition: Expr | None = None
+    ignore_nulls: bool = False
+    number: int = 1
+    default: Expr | None = None

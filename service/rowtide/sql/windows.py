@@ -1,0 +1,304 @@
+"""Windows of a select list: OVER and WINDOW -> WindowAggregate nodes, one for each frame, stacked.
+
+The input's fields stay where they are; behind them a Project puts what windows
+compute from a row, and behind that each node the results of its calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rowtide.errors import StatementError
+from rowtide.expr.constant import fold
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
+from rowtide.plan.nodes import Node, WindowAggregate
+from rowtide.rows.types import BIGINT, Field, RowType
+from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
+from rowtide.sql.aggregates import AGGREGATES, SPREADS, result_type
+from rowtide.sql.expressions import UNTYPED_NULL, ExpressionPlanner, assign
+from rowtide.sql.relations import can_be_null, project, unique_names
+from rowtide.sql.scope import Scope
+from rowtide.sql.suggestions import did_you_mean
+from rowtide.sql.syntax import Expression, FunctionCall, Name, NamedWindow, NumberLiteral, WindowSpec
+from rowtide.sql.window_grammar import MAX_FRAME_ROWS
+
+RANKS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
+PICKS = frozenset({"FIRST_VALUE", "LAST_VALUE", "NTH_VALUE", "LAG", "LEAD"})
+NEVER_NULL = RANKS | {"COUNT"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A window with nothing left to look up: what one node is made for."""
+
+    partition: tuple[Expr, ...]
+    order: Period
+    frame: Frame
+
+
+class Windows:
+    """The windows that a select list uses, each with its calls, in the order in which they are noted."""
+
+    def __init__(self, relation: str, scope: Scope, named: Sequence[NamedWindow]) -> None:
+        self._relation = relation
+        self._planner = ExpressionPlanner(scope, "a window")
+        self._named: dict[str, WindowSpec] = {}
+        for each in named:
+            if each.name.text in self._named:
+                raise StatementError(f'window "{each.name.text}" stands twice', place=each.name.place)
+            # A window may go on from those before it.
+            self._named[each.name.text] = self._whole(each.window)
+        self._calls: dict[_Window, list[WindowCall]] = {}
+        self._first = 0
+
+    @property
+    def used(self) -> bool:
+        """Tell whether there are any."""
+        return bool(self._calls)
+
+    def check(self) -> None:
+        """Plan the named windows, also those that nothing uses.
+
+        Raises:
+          StatementError: one cannot be planned.
+        """
+        for spec in self._named.values():
+            self._window(spec)
+
+    def reference(self, syntax: FunctionCall) -> FieldRef:
+        """Give the field that holds the result of a call, noting it if it is new.
+
+        Raises:
+          StatementError: the function or its window do not exist or fit.
+        """
+        spec = syntax.over
+        if spec is None:
+            raise ValueError("this call has no window")
+        window = self._window(self._find(spec) if isinstance(spec, Name) else self._whole(spec))
+        call, frame = self._call(syntax, window.frame)
+        window = replace(window, frame=frame)
+        calls = self._calls.setdefault(window, [])
+        if call not in calls:
+            calls.append(call)
+        before = 0
+        for each, others in self._calls.items():
+            if each == window:
+                break
+            before += len(others)
+        return FieldRef(self._first + before + calls.index(call), call.type)
+
+    def over(self, node: Node) -> Node:
+        """Give the nodes of all windows noted, over ``node``."""
+        if not self._calls:
+            return node
+        wanted = dict.fromkeys(each for each in self._computed() if not isinstance(each, FieldRef))
+        held: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(node.row_type)]
+        where: dict[Expr, FieldRef] = {
+            each: FieldRef(len(held) + at, each.type) for at, each in enumerate(wanted)
+        }
+        names = [*node.row_type.names, *(f"${at}" for at in range(1, len(wanted) + 1))]
+        fields = [
+            *node.row_type,
+            *(
+                Field(name, each.type, can_be_null(each, node.row_type))
+                for name, each in zip(unique_names(names)[len(held) :], wanted, strict=True)
+            ),
+        ]
+        node = project(self._relation, node, (*held, *wanted), RowType(tuple(fields)))
+        self._first = len(node.row_type)
+        for window, calls in self._calls.items():
+            node = self._node(node, window, calls, where)
+        return node
+
+    def _node(
+        self, node: Node, window: _Window, calls: Sequence[WindowCall], where: dict[Expr, FieldRef]
+    ) -> WindowAggregate:
+        def field(expr: Expr | None) -> FieldRef | None:
+            return expr if expr is None or isinstance(expr, FieldRef) else where[expr]
+
+        placed = tuple(
+            replace(
+                call,
+                argument=field(call.argument),
+                condition=field(call.condition),
+                default=field(call.default),
+            )
+            for call in calls
+        )
+        row_type = node.row_type
+        labels = [_label(call, row_type) for call in placed]
+        names = unique_names([*row_type.names, *labels])[len(row_type) :]
+        fields = [
+            Field(name, call.type, call.function not in NEVER_NULL)
+            for name, call in zip(names, placed, strict=True)
+        ]
+        partition = tuple(key.index for key in map(field, window.partition) if key is not None)
+        return WindowAggregate(
+            self._relation,
+            node,
+            partition,
+            window.order,
+            window.frame,
+            placed,
+            RowType((*row_type, *fields)),
+        )
+
+    def _computed(self) -> Iterator[Expr]:
+        """Give everything that the windows read of a row."""
+        for window, calls in self._calls.items():
+            yield from window.partition
+            for call in calls:
+                yield from (
+                    each for each in (call.argument, call.condition, call.default) if each is not None
+                )
+
+    # -------------------------------------------------------------- windows
+
+    def _find(self, name: Name) -> WindowSpec:
+        if name.text not in self._named:
+            raise StatementError(
+                f'window "{name.text}" does not exist',
+                place=name.place,
+                hint=did_you_mean(name.text, list(self._named)),
+            )
+        return self._named[name.text]
+
+    def _whole(self, spec: WindowSpec) -> WindowSpec:
+        """Give a window with what it takes from the one that it goes on from."""
+        if spec.base is None:
+            return spec
+        base = self._find(spec.base)
+        for own, inherited, what in (
+            (spec.partition, base.partition, "PARTITION BY"),
+            (spec.order, base.order, "ORDER BY"),
+            (spec.frame, base.frame, "a frame"),
+        ):
+            if own and inherited:
+                raise StatementError(f'window "{spec.base.text}" has {what} already', place=spec.base.place)
+        return WindowSpec(
+            None,
+            spec.partition or base.partition,
+            spec.order or base.order,
+            spec.frame or base.frame,
+            spec.place,
+        )
+
+    def _window(self, spec: WindowSpec) -> _Window:
+        partition = tuple(dict.fromkeys(fold(self._planner.plan(each)) for each in spec.partition))
+        order = Period(PeriodEdge.EXACT)
+        if spec.order is not None:
+            found = period_of(fold(self._planner.plan(spec.order)))
+            if found is None:
+                raise StatementError(
+                    "a window on a stream is ordered by its ROWTIME",
+                    place=spec.order.place,
+                    hint="It may be rounded, as in FLOOR(ROWTIME TO MINUTE) or STEP(ROWTIME BY INTERVAL ..).",
+                )
+            order = found
+        return _Window(partition, order, spec.frame or Frame())
+
+    # ---------------------------------------------------------------- calls
+
+    def _call(self, syntax: FunctionCall, frame: Frame) -> tuple[WindowCall, Frame]:
+        """Give a call, and the frame that it looks at."""
+        name, place = syntax.name, syntax.place
+        if name in AGGREGATES or name in SPREADS:
+            return self._aggregate(syntax), frame
+        if name not in RANKS | PICKS:
+            raise StatementError(f"{name} is no aggregate and no window function", place=place)
+        if syntax.star or syntax.distinct or syntax.condition is not None:
+            raise StatementError(f"{name} is no aggregate: it takes no *, DISTINCT or FILTER", place=place)
+        if name in RANKS:
+            if syntax.args or syntax.ignore_nulls:
+                raise StatementError(f"{name} takes no arguments", place=place)
+            return WindowCall(name, None, BIGINT), Frame(end=CURRENT_ROW)
+        least, most = {"NTH_VALUE": (2, 2), "LAG": (1, 3), "LEAD": (1, 3)}.get(name, (1, 1))
+        if not least <= len(syntax.args) <= most:
+            wanted = f"{least}" if least == most else f"{least} to {most}"
+            raise StatementError(f"{name} takes {wanted} argument{'' if most == 1 else 's'}", place=place)
+        argument = fold(self._planner.plan(syntax.args[0]))
+        call = WindowCall(name, argument, argument.type, ignore_nulls=syntax.ignore_nulls)
+        if name in ("LAG", "LEAD"):
+            return self._shift(syntax, call)
+        if name == "NTH_VALUE":
+            call = replace(call, number=_count(syntax.args[1], "NTH_VALUE", least=1))
+        return call, frame
+
+    def _aggregate(self, syntax: FunctionCall) -> WindowCall:
+        name, place = SPREADS.get(syntax.name, syntax.name), syntax.place
+        argument = None
+        if syntax.ignore_nulls:
+            raise StatementError(f"{syntax.name} never counts NULLs", place=place)
+        if syntax.star:
+            if name != "COUNT":
+                raise StatementError(f"{syntax.name}(*) has no meaning", place=place)
+        elif len(syntax.args) != 1:
+            raise StatementError(f"{syntax.name} takes one argument", place=place)
+        else:
+            argument = fold(self._planner.plan(syntax.args[0]))
+        condition = None if syntax.condition is None else self._planner.condition(syntax.condition)
+        of = result_type(name, None if argument is None else argument.type, place)
+        distinct = syntax.distinct and name not in ("MIN", "MAX")
+        return WindowCall(name, argument, of, distinct, condition)
+
+    def _shift(self, syntax: FunctionCall, call: WindowCall) -> tuple[WindowCall, Frame]:
+        """Give LAG or LEAD: over the one row that it looks at, or over all rows before it."""
+        name, args = syntax.name, syntax.args
+        offset = 1 if len(args) < 2 else _count(args[1], name, least=0)
+        if len(args) == 3:
+            default = self._planner.plan_as(args[2], UNTYPED_NULL.type)
+            default = assign(default, call.type, f"what {name} gives", args[2].place)
+            call = replace(call, default=default)
+        if not syntax.ignore_nulls:
+            edge = Edge(EdgeUnit.ROWS, -offset if name == "LAG" else offset)
+            return call, Frame(edge, edge)
+        if name == "LEAD" or offset == 0:
+            raise StatementError(f"this {name} with IGNORE NULLS is not supported yet", place=syntax.place)
+        return replace(call, number=offset), Frame(end=Edge(EdgeUnit.ROWS, -1))
+
+
+class WindowedPlanner(ExpressionPlanner):
+    """Plans a select list with windows, over the rows that ``Windows.over`` gives."""
+
+    def __init__(self, scope: Scope, clause: str, windows: Windows) -> None:
+        super().__init__(scope, clause)
+        self._windows = windows
+
+    def _over(self, syntax: FunctionCall) -> Expr:
+        return self._windows.reference(syntax)
+
+
+def period_of(typed: Expr) -> Period | None:
+    """Give the period of ROWTIME that an expression names; None if it names none."""
+    match typed:
+        case RowtimeRef():
+            return Period(PeriodEdge.EXACT)
+        case Call(function="FLOOR_TO" | "CEIL_TO" as name, args=(RowtimeRef(), Literal(value=str(unit)))):
+            return Period(PeriodEdge(name.removesuffix("_TO")), unit=CalendarUnit(unit))
+        case Call(function="STEP", args=(RowtimeRef(), Literal(value=int(length)))):
+            return Period(PeriodEdge.FLOOR, step_ms=length)
+        case _:
+            return None
+
+
+def _label(call: WindowCall, row_type: RowType) -> str:
+    """Give the name of a call's field in the row, as EXPLAIN shows it."""
+    inner = row_type[call.argument.index].name if isinstance(call.argument, FieldRef) else "*"
+    return f"{call.function}({inner})"
+
+
+def _count(syntax: Expression, function: str, *, least: int) -> int:
+    """Give a number of rows, which stands in the text.
+
+    Raises:
+      StatementError: it is no whole number, below ``least`` or more than a frame may have.
+    """
+    if isinstance(syntax, NumberLiteral) and syntax.text.isdigit() and len(syntax.text) <= 10:
+        number = int(syntax.text)
+        if least <= number <= MAX_FRAME_ROWS:
+            return number
+    raise StatementError(
+        f"{function} counts rows with a whole number from {least} to {MAX_FRAME_ROWS}", place=syntax.place
+    )
