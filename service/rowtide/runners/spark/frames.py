@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
 
 from rowtide.errors import FaultError
 from rowtide.flow.circuit import Arrival, Circuit
@@ -21,7 +23,7 @@ from rowtide.flow.flow import Flow, initial
 from rowtide.flow.program import Port
 from rowtide.flow.segments import Segment, segments
 from rowtide.operators.contract import Account, Fault, State
-from rowtide.operators.merge import MergeOperator
+from rowtide.operators.merge import END, MergeOperator
 from rowtide.operators.registry import operator_type
 from rowtide.plan.nodes import PartitionKey, TableSource
 from rowtide.rows.column import arrow_type
@@ -60,7 +62,7 @@ class SparkRun:
     Args:
       session: the Spark session.
       definition: outputs and partitions, as the live flow has them.
-      staging: a folder (any file system that Spark writes to) for what the stages give.
+      staging: a folder for what the stages give; the workers and this process must both reach it.
       intake: makes rows of messages; pickled to the workers.
     """
 
@@ -116,8 +118,9 @@ class SparkRun:
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        parts = [self.output(name).toDF(*(each for each, _ in TIMES), SEQ, *row_type.names) for name in names]
-        frame = reduce(lambda left, right: left.unionByName(right), parts)
+        frame = _union(
+            self.output(name).toDF(*(each for each, _ in TIMES), SEQ, *row_type.names) for name in names
+        )
         keys = [self._column(row_type[index].name) for index in key]
         if keys:
             frame = frame.repartition(*keys)
@@ -126,9 +129,8 @@ class SparkRun:
         schema = schema.append(pa.field(REPORT, pa.binary()))
         work = _folding(row_type, fold, schema)
         frame.mapInArrow(work, from_arrow_schema(schema)).write.mode("overwrite").parquet(path)
-        kept = self._session.read.parquet(path)
-        reports = kept.where(self._column(REPORT).isNotNull()).select(REPORT).collect()
-        return [fault for row in reports for fault in pickle.loads(row[REPORT])]
+        reports = _reports(path, pyarrow.dataset.field(REPORT).is_valid())
+        return [fault for content in reports for fault in pickle.loads(content)]
 
     def flow(self) -> Flow:
         """Give the live flow that has read just these messages."""
@@ -169,15 +171,12 @@ class SparkRun:
             merge.offer(port, None, self._reached[entry, port])
         limits = merge.limits()
         row_type = self._program.steps[entry].node.row_type
-        parts = []
-        for port, at in feeders.items():
-            rows = self._port_rows(at, 0, [row_type])
-            leaves = self._before(limits[port], merge.ranks, port)
-            parts.append(rows.where(leaves))
-            held = rows.where(~leaves).orderBy(*self._order(merge.ranks)).toArrow()
-            if len(held):
-                merge.offer(port, tray_of(held, row_type, 0), self._reached[entry, port])
-        frame = reduce(lambda left, right: left.unionByName(right), parts)
+        rows = {port: self._port_rows(at, 0, [row_type]) for port, at in feeders.items()}
+        leaves = {port: self._before(limits[port], merge.ranks, port) for port in feeders}
+        waits = {port: each.where(~leaves[port]) for port, each in rows.items() if limits[port] < END}
+        for port, tray in self._collected(waits, row_type, merge.ranks).items():
+            merge.offer(port, tray, self._reached[entry, port])
+        frame = _union(each.where(leaves[port]) for port, each in rows.items())
         if len(segment.steps) > 1:
             stage = Stage(self._definition, number, {0: self._reached[entry, 0]})
             self._write(number, segment, frame, stage.run)
@@ -190,6 +189,27 @@ class SparkRun:
         merge.account.done += released
         merge.account.rows_out += released
         self._settle(number, {entry: [(port, None, self._reached[entry, port]) for port in feeders]})
+
+    def _collected(
+        self, rows: Mapping[int, DataFrame], row_type: RowType, ranks: Mapping[int, int]
+    ) -> dict[int, Tray]:
+        """Bring rows of several ports to the driver in one job, those of each port in its order."""
+        from pyspark.sql import functions
+
+        if not rows:
+            return {}
+        held = _union(
+            each.withColumn(PORT, functions.lit(port).cast("int")) for port, each in rows.items()
+        ).toArrow()
+        rank = np.array([ranks[origin] for origin in held.column(ORIGIN).to_pylist()], dtype=np.int64)
+        keys = [np.asarray(held.column(name)) for name in (SEQ, COUNTER)]
+        order = np.lexsort((*keys, rank, np.asarray(held.column(ROWTIME))))
+        ports = np.asarray(held.column(PORT))[order]
+        return {
+            port: tray_of(held.take(pa.array(order[ports == port])), row_type, 0)
+            for port in rows
+            if (ports == port).any()
+        }
 
     def _account(self, at: int) -> Account:
         operator = self._circuits[self._home[at]].operators[at]
@@ -224,10 +244,9 @@ class SparkRun:
         frame.mapInArrow(work, schema).write.mode("overwrite").parquet(path)
         given = self._session.read.schema(schema).parquet(path)
         self._given[number] = given
-        reports = given.where(self._column(STEP) == REPORT_STEP).select(REPORT).collect()
         states: dict[int, list[State]] = {}
-        for row in reports:
-            report: Report = pickle.loads(row[REPORT])
+        for content in _reports(path, pyarrow.dataset.field(STEP) == REPORT_STEP):
+            report: Report = pickle.loads(content)
             self.faults += report.faults
             for at, bound in report.promised.items():
                 step = self._program.steps[at]
@@ -262,7 +281,7 @@ class SparkRun:
                 zero = 0.0 if row_types[port][field].type.is_float else None
                 rows = rows.withColumn(f"$key{index}", column if zero is None else column + zero)
             parts.append(rows)
-        frame = reduce(lambda left, right: left.unionByName(right), parts)
+        frame = _union(parts)
         names = [name for name in frame.columns if name.startswith("$key")]
         frame = frame.repartition(*(self._column(name) for name in names)) if names else frame.repartition(1)
         origins = tuple(
@@ -332,6 +351,18 @@ class SparkRun:
         from pyspark.sql import functions
 
         return functions.col(f"`{name}`")
+
+
+def _union(parts: Iterable[DataFrame]) -> DataFrame:
+    return reduce(lambda left, right: left.unionByName(right), parts)
+
+
+def _reports(path: str, which: pyarrow.dataset.Expression) -> list[bytes]:
+    """Give what the tasks of a stage have reported; read here, since a job for it costs more."""
+    schema = pa.schema([(STEP, pa.int32()), (REPORT, pa.binary())])
+    parts = pyarrow.dataset.dataset(path, schema=schema, format="parquet")
+    rows = parts.to_table(columns=[REPORT], filter=which)
+    return list(rows.column(REPORT).to_pylist())
 
 
 def _folding(
