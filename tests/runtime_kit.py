@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rowtide.checkpoint.ledger import ErrorRow, KeptSnapshot, Record, Standing
+from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptSnapshot, Record, Standing
 from rowtide.errors import FaultError, SupersededError
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import State
@@ -151,6 +151,7 @@ class Contents:
     record: Record | None = None
     errors: list[ErrorRow] = field(default_factory=list)
     snapshots: list[bytes] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
 
     def copied(self) -> Contents:
         return Contents(
@@ -159,6 +160,7 @@ class Contents:
             self.record,
             list(self.errors),
             list(self.snapshots),
+            list(self.decisions),
         )
 
 
@@ -255,6 +257,12 @@ class MemoryLedger:
 
     def write_errors(self, transaction: Any, epoch: int, rows: Sequence[ErrorRow]) -> None:
         transaction.connection.errors.extend(rows)
+
+    def write_decisions(self, transaction: Any, epoch: int, decisions: Sequence[Decision]) -> None:
+        transaction.connection.decisions.extend(decisions)
+
+    def decisions(self) -> Sequence[Decision]:
+        return list(self._database.contents.decisions)
 
     def write_snapshot(self, transaction: Any, epoch: int, snapshot: KeptSnapshot) -> None:
         transaction.connection.snapshots.append(

@@ -191,11 +191,21 @@ class DatabaseLedger:
         )
 
     def write_decisions(self, transaction: Transaction, epoch: int, decisions: Sequence[Decision]) -> None:
-        """Append decisions to the log that a replay obeys."""
+        """Append decisions to the log that a replay obeys; see ``ledger.Ledger``."""
         if not decisions:
             return
         connection: sa.Connection = transaction.connection
         table = self._of(connection).decisions
+        for each in decisions:
+            connection.execute(
+                sa.delete(table).where(
+                    table.c.pipeline == self._pipeline,
+                    table.c.kind == each.kind,
+                    table.c.relation == each.relation,
+                    table.c.partition == each.partition,
+                    table.c.next_offset == each.next_offset,
+                )
+            )
         connection.execute(
             sa.insert(table).values(
                 pipeline=self._pipeline,

@@ -176,6 +176,15 @@ class Ledger(Protocol):
     def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
         """Append rows to the error stream's table."""
 
+    def write_decisions(self, transaction: Transaction, epoch: int, decisions: Sequence[Decision]) -> None:
+        """Append decisions to the log that a replay obeys.
+
+        Of several of one kind at one offset of a partition only the last is kept: bounds only rise.
+        """
+
+    def decisions(self) -> Sequence[Decision]:
+        """Give all decisions, in the order in which they were committed."""
+
     def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> None:
         """Keep a snapshot; older ones but the last few are dropped."""
 

@@ -148,6 +148,7 @@ class Committer:
                 self._ledger.write_errors(transaction, self._epoch, errors)
             reach("commit.after_errors")
             self._ledger.write_standings(transaction, self._epoch, cut.standings)
+            self._ledger.write_decisions(transaction, self._epoch, cut.decisions)
             reach("commit.after_positions")
             if cut.snapshot is not None:
                 self._ledger.write_snapshot(transaction, self._epoch, cut.snapshot)

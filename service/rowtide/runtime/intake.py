@@ -133,6 +133,7 @@ class Intake:
     looked_up: Callable[[Mapping[Place, int]], None]
     """Told the ends of the partitions, now and then."""
     poll_messages: int = POLL_MESSAGES
+    look_up_s: float = LOOK_UP_S
     _look_again: float = float("-inf")
     _reader: Reader | None = None
     _paused: frozenset[int] = field(default_factory=frozenset)
@@ -173,7 +174,7 @@ class Intake:
         """Look up, now and then, how far the partitions reach and whether there are new ones."""
         if self.clock.monotonic() < self._look_again:
             return
-        self._look_again = self.clock.monotonic() + LOOK_UP_S
+        self._look_again = self.clock.monotonic() + self.look_up_s
         ranges = self.channel.source.ranges()
         relation = self.channel.relation
         if new := sorted(set(ranges) - set(self.channel.origins)):
@@ -197,25 +198,27 @@ def new_partitions_error(topic: str, new: Sequence[int], known: int) -> Statemen
     )
 
 
-def cut(delivery: Delivery, channel: Channel, offset: int) -> Delivery | None:
-    """Give the part of a delivery before ``offset``; None where nothing is."""
+def cut(delivery: Delivery, channel: Channel, offset: int) -> tuple[Delivery | None, Delivery | None]:
+    """Give the parts of a delivery before ``offset`` and from it on; None where there is none."""
     messages = delivery.messages
     if messages.next_offset <= offset:
-        return delivery
+        return delivery, None
     count = int(np.searchsorted(messages.offsets, offset))
-    if count == 0:
-        return None
-    head = Messages(
+    head = channel.deliver(_slice(messages, 0, count, offset)) if count else None
+    return head, channel.deliver(_slice(messages, count, len(messages.offsets), messages.next_offset))
+
+
+def _slice(messages: Messages, start: int, stop: int, next_offset: int) -> Messages:
+    return Messages(
         topic=messages.topic,
         partition=messages.partition,
-        offsets=messages.offsets[:count],
-        timestamps=messages.timestamps[:count],
-        keys=messages.keys[:count],
-        values=messages.values[:count],
-        next_offset=offset,
-        headers=None if messages.headers is None else messages.headers[:count],
+        offsets=messages.offsets[start:stop],
+        timestamps=messages.timestamps[start:stop],
+        keys=messages.keys[start:stop],
+        values=messages.values[start:stop],
+        next_offset=next_offset,
+        headers=None if messages.headers is None else messages.headers[start:stop],
     )
-    return channel.deliver(head)
 
 
 def _bound_records(relation: str, origin: int, messages: Messages) -> dict[int, ExplicitBound | Fault]:

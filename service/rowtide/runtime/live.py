@@ -18,6 +18,7 @@ from rowtide.clock import Clock
 from rowtide.runtime.backpressure import Backpressure
 from rowtide.runtime.commit import Committer
 from rowtide.runtime.crashpoints import CrashPoints
+from rowtide.runtime.idle import IdleWatch
 from rowtide.runtime.inbox import Inbox
 from rowtide.runtime.intake import Delivery
 from rowtide.runtime.work import Cut, Work
@@ -92,6 +93,7 @@ class Live:
         stopping: Callable[[], bool],
         crash_points: CrashPoints,
         backpressure: Backpressure,
+        idle: IdleWatch,
         observer: Observer,
     ) -> None:
         self._work = work
@@ -102,6 +104,7 @@ class Live:
         self._stopping = stopping
         self._crash_points = crash_points
         self._backpressure = backpressure
+        self._idle = idle
         self._observer = observer
         self._waiting: deque[Delivery] = deque()
         now = clock.monotonic()
@@ -133,6 +136,10 @@ class Live:
             messages += len(delivery)
             self._work.enter(delivery)
             self._observer.entered(delivery)
+            if len(delivery):
+                self._idle.hear((delivery.relation, delivery.partition))
+        for decision in self._idle.decide(self._work.positions, self._work.flow.bounds()):
+            self._work.obey(decision)
         if self._work.has_moved:
             self._crash_points.reach("flow.before_drain")
             self._work.drain()
@@ -166,8 +173,10 @@ class Live:
         """Give how long to wait for messages: no longer than until the next commit is due."""
         if not self._work.has_moved:
             return _TAKE_S
-        due = self._last_commit + self._pace.commit_interval_ms / 1000
-        return min(max(due - self._clock.monotonic(), 0.0), _TAKE_S)
+        return min(max(self._due_at() - self._clock.monotonic(), 0.0), _TAKE_S)
+
+    def _due_at(self) -> float:
+        return self._last_commit + self._pace.commit_interval_ms / 1000
 
     def _is_commit_due(self) -> bool:
         if not self._work.has_moved:
@@ -175,7 +184,7 @@ class Live:
         return (
             self._work.messages >= self._pace.commit_max_rows
             or self._work.gathered >= MAX_GATHERED_ROWS
-            or self._clock.monotonic() - self._last_commit >= self._pace.commit_interval_ms / 1000
+            or self._clock.monotonic() >= self._due_at()
         )
 
     def _is_snapshot_due(self, now: float) -> bool:

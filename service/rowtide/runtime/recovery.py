@@ -8,15 +8,16 @@ points 4 to 8). Kafka group offsets play no part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import structlog
 
 from rowtide.checkpoint.ledger import KeptSnapshot, Place, Record
 from rowtide.errors import StatementError
 from rowtide.runtime.crashpoints import CrashPoints
+from rowtide.runtime.idle import DecisionLog
 from rowtide.runtime.inbox import Inbox
-from rowtide.runtime.intake import Channel, cut, new_partitions_error
+from rowtide.runtime.intake import Channel, Delivery, cut, new_partitions_error
 from rowtide.runtime.work import Work
 from rowtide_connectors.api import OffsetRange
 
@@ -92,6 +93,7 @@ def replay(
     begin: Mapping[Place, int],
     targets: Mapping[Place, int],
     *,
+    decisions: DecisionLog,
     channels: Mapping[str, Channel],
     open_inbox: Callable[[Mapping[Place, int]], Inbox],
     crash_points: CrashPoints,
@@ -107,35 +109,65 @@ def replay(
       UnavailableError and others, as ``Inbox.take``.
     """
     work.place_at(begin)
+    obeyed = [_obey(work, decisions, place, offset) for place, offset in begin.items()]
     left = {place: targets[place] for place, offset in begin.items() if offset < targets[place]}
-    if not left:
+    if not left and not any(obeyed):
         return 0
     messages = 0
     opened = {place: begin[place] for place in left}
     inbox = open_inbox(opened)
     try:
-        while left and not stopping():
-            for delivery in inbox.take(_TAKE_S):
-                place = (delivery.relation, delivery.partition)
-                if place not in left:
-                    continue
-                head = cut(delivery, channels[delivery.relation], left[place])
-                if head is not None:
-                    work.enter(head)
-                    messages += len(head)
-                if head is None or head.next_offset >= left[place]:
-                    del left[place]
-                    _pause_reached(inbox, opened, left)
-            crash_points.reach("recovery.within_replay")
+        while True:
+            # At the end once more: a decision may be all that followed the last message.
             work.drain()
             if emit is None:
                 work.drop()
             else:
                 emit()
+            if not left or stopping():
+                break
+            for delivery in inbox.take(_TAKE_S):
+                place = (delivery.relation, delivery.partition)
+                if place not in left:
+                    continue
+                channel = channels[delivery.relation]
+                for part, reached in _pieces(
+                    delivery, channel, work.positions[place], left[place], decisions
+                ):
+                    if part is not None:
+                        work.enter(part)
+                        messages += len(part)
+                    _obey(work, decisions, place, reached)
+                if delivery.next_offset >= left[place]:
+                    del left[place]
+                    _pause_reached(inbox, opened, left)
+            crash_points.reach("recovery.within_replay")
     finally:
         inbox.close()
     work.place_at(targets)
     return messages
+
+
+def _pieces(
+    delivery: Delivery, channel: Channel, position: int, target: int, decisions: DecisionLog
+) -> Iterator[tuple[Delivery | None, int]]:
+    """Cut a delivery at its target and wherever a decision took effect; with the offset reached by each."""
+    place = (delivery.relation, delivery.partition)
+    rest: Delivery | None = delivery
+    while rest is not None and position < target:
+        decided = decisions.next_after(place, position)
+        stop = target if decided is None else min(decided, target)
+        head, rest = cut(rest, channel, stop)
+        position = stop if rest is not None else delivery.next_offset
+        yield head, position
+
+
+def _obey(work: Work, decisions: DecisionLog, place: Place, offset: int) -> bool:
+    """Let what was decided at an offset take effect; tell whether there was anything."""
+    found = decisions.at(place, offset)
+    for decision in found:
+        work.obey(decision)
+    return bool(found)
 
 
 def _pause_reached(inbox: Inbox, opened: Mapping[Place, int], left: Mapping[Place, int]) -> None:

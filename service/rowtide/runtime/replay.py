@@ -24,6 +24,7 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.digest import plan_digests
+from rowtide.runtime.idle import DecisionLog
 from rowtide.runtime.output import target_table
 from rowtide.runtime.recovery import begin_of_replay, check_ranges, replay, usable
 from rowtide.runtime.service import Equipment, Service, refuse_another_plan
@@ -110,6 +111,7 @@ def compare(equipment: Equipment, compared: Range) -> Comparison:
         work,
         begin_of_replay(record, snapshot),
         record.positions(),
+        decisions=DecisionLog(equipment.ledger.decisions()),
         channels=channels,
         open_inbox=lambda positions: service.open_inbox(positions, channels),
         crash_points=equipment.crash_points,

@@ -28,8 +28,9 @@ from rowtide.runtime.begin import At, Begin, Edge, first_offsets
 from rowtide.runtime.commit import Committer
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.digest import differences, dumped, plan_digests
+from rowtide.runtime.idle import LOOK_UPS_A_TIMEOUT, DecisionLog, IdleWatch, idle_timeouts
 from rowtide.runtime.inbox import QUEUE_BYTES, QUEUE_MESSAGES, DirectInbox, Inbox, ThreadedInbox
-from rowtide.runtime.intake import POLL_MESSAGES, Channel, Intake
+from rowtide.runtime.intake import LOOK_UP_S, POLL_MESSAGES, Channel, Intake
 from rowtide.runtime.live import Live, Observer, Pace, Unobserved
 from rowtide.runtime.output import target_table
 from rowtide.runtime.recovery import begin_of_replay, check_ranges, replay, usable
@@ -84,6 +85,8 @@ class Service:
             if stream.name in equipment.sources
         }
         self.board = StatusBoard(equipment.name, equipment.clock)
+        self._idle_timeouts = idle_timeouts(self._streams.values())
+        self._idle = IdleWatch({}, (), equipment.clock)
         self._database_retry = self._retry("database", beats=True)
         self._broker_retry = self._retry("broker", beats=True)
 
@@ -103,6 +106,7 @@ class Service:
         if equipment.stopping():
             return
         self.board.enter("running")
+        self._idle = IdleWatch(self._idle_timeouts, work.positions, equipment.clock)
         inbox = self.open_inbox(work.positions, self.channels(work.flow))
         live = Live(
             work=work,
@@ -113,6 +117,7 @@ class Service:
             stopping=self._is_stopping,
             crash_points=equipment.crash_points,
             backpressure=Backpressure(equipment.plan.pumps, equipment.clock, equipment.max_held_rows),
+            idle=self._idle,
             observer=_Watching(self.board, equipment.observer),
         )
         ends = {
@@ -210,6 +215,7 @@ class Service:
             work,
             begin,
             record.positions(),
+            decisions=DecisionLog(self._database_retry.call(equipment.ledger.decisions)),
             channels=channels,
             open_inbox=lambda positions: self.open_inbox(positions, channels),
             crash_points=equipment.crash_points,
@@ -262,6 +268,7 @@ class Service:
                     equipment.clock,
                     self._note_ends,
                     equipment.poll_messages,
+                    self._look_up_s(relation),
                 )
                 intakes.append((intake, retry))
         if equipment.threads:
@@ -279,9 +286,17 @@ class Service:
             waiting=self._note_waiting if beats else self.board.waiting,
         )
 
+    def _look_up_s(self, relation: str) -> float:
+        """Give how often the ends of a stream are looked up: more often where silence is to be noticed."""
+        timeout_ms = self._idle_timeouts.get(relation)
+        if timeout_ms is None:
+            return LOOK_UP_S
+        return min(LOOK_UP_S, timeout_ms / 1000 / LOOK_UPS_A_TIMEOUT)
+
     def _note_ends(self, ends: Mapping[Place, int]) -> None:
-        """Note how far partitions reach: for lag; called by reading threads."""
+        """Note how far partitions reach: for lag, and to know silence; called by reading threads."""
         self.board.looked_up(ends)
+        self._idle.look_up(ends)
         topics = {relation: source.topic for relation, source in self._equipment.sources.items()}
         self._equipment.observer.looked_up(topics, ends)
 

@@ -8,14 +8,15 @@ the same rows go the same way and what comes out is treated otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from rowtide.checkpoint.ledger import KeptSnapshot, Place, Standing
+from rowtide.checkpoint.ledger import Decision, KeptSnapshot, Place, Standing
 from rowtide.errors import BoundRegressionError, FaultError, Reason
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import Fault
 from rowtide.plan.plan import ForeignTable
-from rowtide.rowtime.bound import EARLIEST
+from rowtide.rowtime.bound import EARLIEST, Bound
 from rowtide.runtime.deadletters import RecentMessages
 from rowtide.runtime.intake import Delivery, ExplicitBound
 from rowtide.runtime.output import TableOutput, Writes
@@ -52,6 +53,7 @@ class Cut:
     standings: tuple[Standing, ...]
     snapshot: KeptSnapshot | None
     messages: int
+    decisions: tuple[Decision, ...] = ()
 
 
 class Work:
@@ -78,6 +80,7 @@ class Work:
         self._positions = {standing.place: standing.next_offset for standing in standings}
         self._moved: set[Place] = set()
         self._faults: list[Fault] = []
+        self._decisions: dict[tuple[Place, int], Decision] = {}
 
     @property
     def positions(self) -> Mapping[Place, int]:
@@ -87,7 +90,7 @@ class Work:
     @property
     def has_moved(self) -> bool:
         """Tell whether there is anything to commit."""
-        return bool(self._moved) or self.gathered > 0
+        return bool(self._moved) or self.gathered > 0 or bool(self._decisions)
 
     @property
     def gathered(self) -> int:
@@ -135,6 +138,15 @@ class Work:
         self._positions[place] = delivery.next_offset
         self._moved.add(place)
 
+    def obey(self, decision: Decision) -> None:
+        """Let a decision take effect, here and now in its partition; ``drain`` works it off."""
+        if decision.bound is None:
+            return
+        # Of a decision that the state knows already, nothing is left to do.
+        with suppress(BoundRegressionError):
+            self.flow.bound(decision.relation, decision.partition, Bound(decision.bound))
+        self._decisions[(decision.relation, decision.partition), decision.next_offset] = decision
+
     def drain(self) -> None:
         """Work off what has entered; output rows and faults gather."""
         emitted = self.flow.drain()
@@ -148,6 +160,7 @@ class Work:
         for output in self.outputs.values():
             output.take()
         self._faults = []
+        self._decisions.clear()
         self._moved.clear()
         self.messages = 0
         self.recent.forget()
@@ -197,9 +210,11 @@ class Work:
             standings=moved,
             snapshot=KeptSnapshot(dict(self._positions), self.flow.snapshot()) if with_snapshot else None,
             messages=self.messages,
+            decisions=tuple(self._decisions.values()),
         )
         self._standings.update((standing.place, standing) for standing in moved)
         self._faults = []
+        self._decisions.clear()
         self._moved.clear()
         self.messages = 0
         return result
