@@ -24,6 +24,7 @@ from rowtide.plan.nodes import (
     Project,
     Promote,
     Sort,
+    SortInPeriod,
     Source,
     TableSource,
     WindowAggregate,
@@ -97,7 +98,7 @@ class Program:
                 found = [self._put(node, ordinal, None, [at for each in inputs for at in each])]
             case Filter() | Project() | Promote() | Sort():
                 found = [self._put(node, ordinal, self.steps[at].partition, [at]) for at in inputs[0]]
-            case GroupByPeriod() | GroupByHop() | GroupBySession() | WindowAggregate():
+            case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowAggregate():
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
             case KeyedTable() | AsOfJoin() | WindowJoin():
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
@@ -118,7 +119,7 @@ class Program:
         own = origin_of(ordinal)
         port_origins = tuple(self.steps[at].origins for at in inputs)
         match node:
-            case GroupByPeriod() | GroupByHop() | GroupBySession() | WindowJoin():
+            case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowJoin():
                 origins: tuple[int, ...] = (own,)
             case Sort() if merged:
                 origins = (own,)

@@ -38,6 +38,7 @@ OPERATORS: dict[type, str] = {
     nodes.GroupByHop: "group_by_hop:GroupByHopOperator",
     nodes.GroupBySession: "group_by_session:GroupBySessionOperator",
     nodes.WindowAggregate: "over:OverOperator",
+    nodes.SortInPeriod: "sort_in_period:SortInPeriodOperator",
     nodes.KeyedTable: "keyed_table:KeyedTableOperator",
     nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",
     nodes.WindowJoin: "window_join:WindowJoinOperator",

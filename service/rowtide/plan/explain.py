@@ -19,6 +19,7 @@ from rowtide.plan.nodes import (
     Project,
     Promote,
     Sort,
+    SortInPeriod,
     Source,
     TableSource,
     WindowAggregate,
@@ -104,6 +105,9 @@ def _detail(node: Node) -> str:
             return _group(node, _window("SESSION", session.gap_ms))
         case WindowAggregate():
             return _over(node)
+        case SortInPeriod(period=period, keys=keys, row_type=row_type):
+            terms = [row_type[index].name + (" DESC" if descending else "") for index, descending in keys]
+            return f"by {', '.join([_period(period), *terms])}"
         case KeyedTable(key=key, row_type=row_type):
             names = ", ".join(row_type[index].name for index in key)
             return f"primary key ({names})" if key else "no primary key"

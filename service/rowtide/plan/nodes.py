@@ -274,6 +274,30 @@ class WindowAggregate:
 
 
 @dataclass(frozen=True, slots=True)
+class SortInPeriod:
+    """Sort the rows of each period of the rowtime; they come when it closes, with its end as rowtime.
+
+    ``keys`` are fields, each with True where it descends; NULL is the greatest value. Rows that are equal in
+    all of them keep their order (sql-decisions 7).
+    """
+
+    relation: str
+    input: Node
+    period: Period
+    keys: tuple[tuple[int, bool], ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    @property
+    def row_type(self) -> RowType:
+        """That of the input."""
+        return self.input.row_type
+
+
+@dataclass(frozen=True, slots=True)
 class KeyedTable:
     """An engine table: applies rowops by primary key and gives its changelog.
 
@@ -392,6 +416,7 @@ Node = (
     | GroupByHop
     | GroupBySession
     | WindowAggregate
+    | SortInPeriod
     | KeyedTable
     | AsOfJoin
     | WindowJoin

@@ -40,6 +40,7 @@ from rowtide.plan.nodes import (
     Project,
     Promote,
     Sort,
+    SortInPeriod,
     Source,
     TableSource,
     WindowJoin,
@@ -117,7 +118,7 @@ def is_monotonic(rowtime: Expr) -> bool:
 def is_ordered(node: Node) -> bool:
     """Tell whether the rows of ``node`` come in rowtime order: what placing order must bring about."""
     match node:
-        case Merge() | GroupByPeriod() | GroupByHop() | GroupBySession() | WindowJoin():
+        case Merge() | GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowJoin():
             return True
         case Sort(input=below):
             return _chain_to_source(below) is None

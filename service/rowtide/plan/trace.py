@@ -15,6 +15,7 @@ from rowtide.plan.nodes import (
     Project,
     Promote,
     Sort,
+    SortInPeriod,
     WindowAggregate,
 )
 
@@ -54,7 +55,7 @@ def _is_fed(node: Node, index: int) -> bool:
     match node:
         case Project(input=below, expressions=expressions):
             return _expression_is_fed(expressions[index], below)
-        case Filter(input=below) | Sort(input=below) | KeyedTable(input=below):
+        case Filter(input=below) | Sort(input=below) | SortInPeriod(input=below) | KeyedTable(input=below):
             return _is_fed(below, index)
         case Promote(rowtime=rowtime):
             # Below a promotion ROWTIME is another one: only the promoted field itself is this one.

@@ -17,6 +17,7 @@ from rowtide.plan.nodes import (
     Project,
     Promote,
     Sort,
+    SortInPeriod,
     Source,
     TableSource,
     WindowAggregate,
@@ -31,7 +32,7 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
     match node:
         case Source() | TableSource():
             return node
-        case Filter() | Project() | Promote() | Sort() | KeyedTable():
+        case Filter() | Project() | Promote() | Sort() | SortInPeriod() | KeyedTable():
             return replace(node, input=inputs[0])
         case GroupByPeriod() | GroupByHop() | GroupBySession() | WindowAggregate():
             return replace(node, input=inputs[0])

@@ -10,7 +10,7 @@ from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import resolve
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.types import INTERVAL_DAY, TIMESTAMP, Kind
-from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session
+from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
 from rowtide.sql.expressions import ExpressionPlanner, unit_literal
 from rowtide.sql.relations import is_plain_rowtime, substitute
 from rowtide.sql.syntax import Expression, FunctionCall
@@ -100,6 +100,19 @@ def of_group_end(expr: Expr, window: Window) -> Expr:
     """Write the first field of a group's row as what it is of ROWTIME, so that bounds can be mapped by it."""
     start = start_of_end(window)
     return expr if start is None else substitute(expr, {FieldRef(0, TIMESTAMP): start})
+
+
+def period_of(expr: Expr) -> Period | None:
+    """Give the period of ROWTIME that an expression names; None if it names none."""
+    match expr:
+        case RowtimeRef():
+            return Period(PeriodEdge.EXACT)
+        case Call(function="FLOOR_TO" | "CEIL_TO" as name, args=(RowtimeRef(), Literal(value=str(unit)))):
+            return Period(PeriodEdge(name.removesuffix("_TO")), CalendarUnit(unit))
+        case Call(function="STEP", args=(RowtimeRef(), Literal(value=int(length)))):
+            return Period(PeriodEdge.FLOOR, step_ms=length)
+        case _:
+            return None
 
 
 def period_call(period: Period, of: Expr) -> Expr:

@@ -41,8 +41,9 @@ from rowtide.sql.relations import (
 )
 from rowtide.sql.scope import ROWTIME
 from rowtide.sql.selects import SelectPlanner
+from rowtide.sql.set_operations import combined
 from rowtide.sql.statements import ObjectKind
-from rowtide.sql.syntax import ColumnRef, Name, OrderItem, Query, RelationRef, UnionAll
+from rowtide.sql.syntax import ColumnRef, Name, OrderItem, Query, RelationRef, SetOperation, UnionAll
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,9 @@ class Planner:
     def _query(self, query: Query, relation: str, schema: str, reader: Key | None) -> Shape:
         if isinstance(query, UnionAll):
             return self._union(query, relation, schema, reader)
+        if isinstance(query, SetOperation):
+            sides = [self._query(each, relation, schema, reader) for each in (query.left, query.right)]
+            return combined(query.operation, _aligned(sides, query.operation)[0], relation, query.place)
         from_planner = FromPlanner(
             relation,
             lambda ref: self._read(ref, schema, reader),
@@ -152,23 +156,8 @@ class Planner:
     def _union(self, union: UnionAll, relation: str, schema: str, reader: Key | None) -> Shape:
         """Merge the branches of UNION ALL in their order; names are those of the first one."""
         shapes = [self._query(each, relation, schema, reader) for each in _branches(union)]
-        for shape in shapes:
-            if shape.changelog:
-                raise StatementError("UNION ALL of tables is not supported yet", place=shape.place)
-            if len(shape.fields) != len(shapes[0].fields):
-                raise StatementError(
-                    f"the queries of a UNION give {len(shapes[0].fields)} and {len(shape.fields)} columns",
-                    place=shape.place,
-                )
-        columns = [_alike(each) for each in zip(*(shape.fields for shape in shapes), strict=True)]
-        sources = (
-            [
-                projected(replace(shape, outputs=outputs), relation)
-                for shape, outputs in zip(shapes, zip(*columns, strict=True), strict=True)
-            ]
-            if columns
-            else [projected(shape, relation) for shape in shapes]
-        )
+        aligned, columns = _aligned(shapes, "UNION ALL")
+        sources = [projected(shape, relation) for shape in aligned]
         node: Node = Merge(relation, tuple(sources))
         for item in union.order_by:
             node = _ordered_union(node, relation, item)
@@ -323,6 +312,30 @@ def _branches(query: Query) -> Iterator[Query]:
                 yield each
     else:
         yield query
+
+
+def _aligned(shapes: Sequence[Shape], operation: str) -> tuple[list[Shape], list[list[Output]]]:
+    """Give queries the same columns, by position, and these column by column.
+
+    Raises:
+      StatementError: they have more or fewer columns, or of types that do not go together.
+    """
+    for shape in shapes:
+        if shape.changelog:
+            raise StatementError(f"{operation} of tables is not supported yet", place=shape.place)
+        if len(shape.fields) != len(shapes[0].fields):
+            raise StatementError(
+                f"the queries of a {operation.split(maxsplit=1)[0]} give {len(shapes[0].fields)} and "
+                f"{len(shape.fields)} columns",
+                place=shape.place,
+            )
+    columns = [_alike(each) for each in zip(*(shape.fields for shape in shapes), strict=True)]
+    aligned = []
+    for side, shape in enumerate(shapes):
+        fields = iter([column[side] for column in columns])
+        outputs = tuple(each if each.is_rowtime else next(fields) for each in shape.outputs)
+        aligned.append(replace(shape, outputs=outputs))
+    return aligned, columns
 
 
 def _alike(column: Sequence[Output]) -> list[Output]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rowtide.errors import StatementError
 from rowtide.sql.dialect import Token
 from rowtide.sql.expression_grammar import ExpressionGrammar
@@ -18,6 +20,7 @@ from rowtide.sql.syntax import (
     RelationRef,
     Select,
     SelectItem,
+    SetOperation,
     StarItem,
     UnionAll,
 )
@@ -33,17 +36,7 @@ class QueryGrammar(ExpressionGrammar):
         cursor.enter()
         if cursor.is_word("WITH"):
             raise cursor.unsupported("WITH is", hint="CREATE VIEW names a query that others read.")
-        left = self._term()
-        while True:
-            token = cursor.current
-            word = cursor.one_of("UNION", "EXCEPT", "INTERSECT")
-            if word is None:
-                break
-            if isinstance(left, Select) and left.order_by:
-                raise cursor.fail("ORDER BY stands before this query's end", token=token)
-            if word != "UNION" or not cursor.accept("ALL"):
-                raise cursor.unsupported(f"{word} is", token=token, hint="UNION ALL merges streams.")
-            left = UnionAll(left, self._term(), (), cursor.place_of(token))
+        left = self._combined(self._intersection, "UNION", "EXCEPT")
         if isinstance(left, UnionAll) and cursor.is_word("ORDER"):
             left = UnionAll(left.left, left.right, self._order_by(), left.place)
         if cursor.is_word("EMIT"):
@@ -53,6 +46,28 @@ class QueryGrammar(ExpressionGrammar):
                 raise cursor.fail(f"{word} has no meaning: a query on a stream has no end")
         cursor.leave()
         return left
+
+    def _intersection(self) -> Query:
+        return self._combined(self._term, "INTERSECT")
+
+    def _combined(self, part: Callable[[], Query], *words: str) -> Query:
+        """Read queries with some of UNION, EXCEPT and INTERSECT in between, from left to right."""
+        cursor = self.cursor
+        left = part()
+        while True:
+            token = cursor.current
+            word = cursor.one_of(*words)
+            if word is None:
+                return left
+            if isinstance(left, Select) and left.order_by:
+                raise cursor.fail("ORDER BY stands before this query's end", token=token)
+            if cursor.accept("ALL"):
+                if word != "UNION":
+                    raise cursor.unsupported(f"{word} ALL is", token=token)
+                left = UnionAll(left, part(), (), cursor.place_of(token))
+            else:
+                cursor.accept("DISTINCT")
+                left = SetOperation(word, left, part(), cursor.place_of(token))
 
     def _term(self) -> Query:
         cursor = self.cursor
@@ -68,9 +83,9 @@ class QueryGrammar(ExpressionGrammar):
         cursor = self.cursor
         first = cursor.expect("SELECT")
         stream = cursor.accept("STREAM")
-        if cursor.is_word("DISTINCT"):
-            raise cursor.unsupported("SELECT DISTINCT is", hint="GROUP BY the select list gives the same.")
-        cursor.accept("ALL")
+        distinct = cursor.accept("DISTINCT")
+        if not distinct:
+            cursor.accept("ALL")
         if not stream:
             stream = cursor.accept("STREAM")
         items = cursor.comma_list(self._item)
@@ -89,7 +104,7 @@ class QueryGrammar(ExpressionGrammar):
             raise cursor.unsupported("QUALIFY is")
         order_by = self._order_by() if cursor.is_word("ORDER") else ()
         place = cursor.place_of(first)
-        return Select(items, source, stream, where, group_by, having, order_by, place, windows)
+        return Select(items, source, stream, where, group_by, having, order_by, place, windows, distinct)
 
     def _item(self) -> SelectItem | StarItem:
         cursor = self.cursor

@@ -9,6 +9,7 @@ from rowtide.errors import Place, StatementError
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import Node, Project
 from rowtide.rows.types import Field, RowType
+from rowtide.rowtime.period import Period
 from rowtide.sql.expressions import UNTYPED_NULL
 from rowtide.sql.suggestions import did_you_mean
 from rowtide.sql.syntax import Name
@@ -34,13 +35,28 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Closed:
+    """How a query's rows were cut: all rows of one period have its end as ROWTIME.
+
+    ``column`` is the field that names the period; None: ROWTIME does, plainly selected.
+    """
+
+    period: Period
+    column: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
-    """A query without its last projection: ``outputs`` are over the rows of ``node``."""
+    """A query without its last projection: ``outputs`` are over the rows of ``node``.
+
+    ``closed`` is given where the query groups by a period and selects it.
+    """
 
     node: Node
     outputs: tuple[Output, ...]
     changelog: bool
     place: Place
+    closed: Closed | None = None
 
     @property
     def fields(self) -> tuple[Output, ...]:

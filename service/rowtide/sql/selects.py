@@ -34,36 +34,34 @@ from rowtide.sql.expressions import (
     ExpressionPlanner,
     GroupedPlanner,
     has_aggregate,
-    step_ms,
+    parts_of,
 )
-from rowtide.sql.group_windows import Window, group_window, of_group_end, period_call, window_edge
+from rowtide.sql.group_windows import Window, group_window, of_group_end, period_call, period_of, window_edge
 from rowtide.sql.joins import Read
+from rowtide.sql.period_order import PeriodOrder, sorted_in_period, with_old_rowtime
 from rowtide.sql.relations import (
+    Closed,
     Output,
     Shape,
     aggregate_label,
     can_be_null,
     is_plain_rowtime,
     project,
-    substitute,
     unique_names,
 )
 from rowtide.sql.scope import ROWTIME, Scope
+from rowtide.sql.set_operations import closed_by_period
 from rowtide.sql.syntax import (
     ColumnRef,
     Expression,
     FunctionCall,
     OrderItem,
-    Rounded,
     Select,
     SelectItem,
     StarItem,
-    Stepped,
 )
 from rowtide.sql.windows import WindowedPlanner, Windows
 
-OLD_ROWTIME = "$ROWTIME"
-"""The field that keeps the old rowtime where a promoting SELECT also reads it."""
 PERIOD = "$PERIOD"
 
 
@@ -82,6 +80,8 @@ class _Selected:
     node: Node
     outputs: tuple[Output, ...]
     promotion: _Promotion | None
+    order: PeriodOrder | None
+    closed: Closed | None = None
 
 
 class SelectPlanner:
@@ -120,8 +120,16 @@ class SelectPlanner:
         selected = self._grouped(node) if by_group else self._plain(node)
         if selected.promotion is not None and read.changelog:
             raise StatementError("a table has no ROWTIME to promote", place=selected.promotion.syntax.place)
-        within = self._within(selected.promotion, grouped)
-        return self._timed(selected, within)
+        if select.distinct and read.changelog:
+            raise StatementError("DISTINCT over a table is not supported yet", place=select.place)
+        order = selected.order
+        within = None if order is not None else self._within(selected.promotion, grouped)
+        shape = self._timed(selected, within)
+        if select.distinct:
+            distinct = closed_by_period(shape, self._relation, "DISTINCT")
+            order = None if order is None else self._order_of_distinct(order, shape, distinct)
+            shape = distinct
+        return shape if order is None else sorted_in_period(self._relation, shape, order)
 
     # ------------------------------------------------------------ select list
 
@@ -138,7 +146,7 @@ class SelectPlanner:
             raise StatementError("a window (OVER) over a table is not supported", place=self._select.place)
         node = windows.over(node)
         outputs, promotion = self._outputs(planner, node.row_type)
-        return _Selected(node, outputs, promotion)
+        return _Selected(node, outputs, promotion, self._period_order(planner, promotion))
 
     def _outputs(
         self, planner: ExpressionPlanner, row_type: RowType
@@ -217,6 +225,82 @@ class SelectPlanner:
         typed = ExpressionPlanner(self._read.scope, "ORDER BY").plan(expression)
         return typed == promotion.expr
 
+    def _period_order(
+        self, planner: ExpressionPlanner, promotion: _Promotion | None, window: Window | None = None
+    ) -> PeriodOrder | None:
+        """Give ORDER BY a period and further keys; None where the query has none, or orders by ROWTIME alone.
+
+        ``window`` is that of GROUP BY; the keys are over the rows that the select list is computed from.
+
+        Raises:
+          StatementError: the rows of no period could be sorted so.
+        """
+        items = self._select.order_by
+        if not items or self._read.changelog or any(item.within_ms is not None for item in items):
+            return None
+        first, *rest = items
+        plain = isinstance(first.expression, ColumnRef)
+        if not rest and (plain or (promotion is not None and first.expression == promotion.syntax)):
+            return None
+        typed = planner.plan_as(first.expression, UNTYPED_NULL.type)
+        if window is not None or promotion is not None:
+            # The rows of a group, and promoted ones, are of one ROWTIME: the one that comes out.
+            of_rowtime = plain and self._is_order_of(first, promotion, grouped=window is not None)
+            named = window is not None and promotion is None and typed == FieldRef(0, TIMESTAMP)
+            same = promotion is not None and first.expression == promotion.syntax
+            exact = of_rowtime or same or (named and not isinstance(window, Session))
+            period = Period(PeriodEdge.EXACT) if exact else None
+            if window is None and not exact and not _qualifies_rowtime(first.expression):
+                period = period_of(typed)
+        else:
+            period = period_of(typed)
+        if period is None or first.descending:
+            raise StatementError(
+                "ORDER BY on a stream begins with ROWTIME or a period of it, ascending",
+                place=first.place,
+                hint="ORDER BY FLOOR(ROWTIME TO MINUTE), x sorts the rows of each minute by x.",
+            )
+        keys = [(self._order_key(planner, item, promotion), item.descending) for item in rest]
+        return PeriodOrder(period, tuple(keys))
+
+    def _order_key(self, planner: ExpressionPlanner, item: OrderItem, promotion: _Promotion | None) -> Expr:
+        """Give what a further term sorts by: a column of the select list, by its name, or anything else."""
+        syntax = item.expression
+        if isinstance(syntax, ColumnRef) and len(syntax.parts) == 1:
+            name = syntax.parts[0]
+            for each in self._select.items:
+                if isinstance(each, SelectItem) and each.alias == name:
+                    syntax = each.expression
+        key = planner.plan_as(syntax, UNTYPED_NULL.type)
+        if isinstance(key, Literal):
+            raise StatementError(
+                "a constant sorts nothing",
+                place=item.place,
+                hint="A term of ORDER BY is the expression itself, not its position.",
+            )
+        if promotion is not None and uses_rowtime(key):
+            raise StatementError("ROWTIME is promoted here: it can only be the first term", place=item.place)
+        return key
+
+    def _order_of_distinct(self, order: PeriodOrder, shape: Shape, distinct: Shape) -> PeriodOrder:
+        """Give an order over the rows of DISTINCT: by its period and columns.
+
+        Raises:
+          StatementError: it sorts by something else.
+        """
+        place = self._select.order_by[0].place
+        columns = {
+            before.expr: after.expr for before, after in zip(shape.outputs, distinct.outputs, strict=True)
+        }
+        exact = Period(PeriodEdge.EXACT)
+        fits = distinct.closed is not None and order.period in (exact, distinct.closed.period)
+        if not fits or any(key not in columns for key, _ in order.keys):
+            raise StatementError(
+                "ORDER BY of DISTINCT takes its period and its columns, nothing else", place=place
+            )
+        keys = tuple((columns[key], descending) for key, descending in order.keys)
+        return PeriodOrder(exact, keys)
+
     def _timed(self, selected: _Selected, within: int | None) -> Shape:
         """Put promotion and t-sort on top of what was selected from."""
         node, outputs, promotion = selected.node, selected.outputs, selected.promotion
@@ -224,23 +308,13 @@ class SelectPlanner:
         if promotion is None:
             if within is not None:
                 node = Sort(self._relation, node, within)
-            return Shape(node, outputs, changelog, place)
-        promoted = promotion.expr
-        if any(uses_rowtime(output.expr) for output in outputs):
-            # Behind the promotion ROWTIME is the new one: carry the old one along.
-            node = self._keep_rowtime(node)
-            old: dict[Expr, Expr] = {RowtimeRef(): FieldRef(len(node.row_type) - 1, TIMESTAMP)}
-            outputs = tuple(replace(output, expr=substitute(output.expr, old)) for output in outputs)
-        node = Promote(self._relation, node, promoted, BoundPolicy.DROP, self._max_ahead(node))
+            return Shape(node, outputs, changelog, place, selected.closed)
+        # Behind the promotion ROWTIME is the new one.
+        node, outputs = with_old_rowtime(self._relation, node, outputs)
+        node = Promote(self._relation, node, promotion.expr, BoundPolicy.DROP, self._max_ahead(node))
         if within is not None:
             node = Sort(self._relation, node, within)
         return Shape(node, outputs, changelog, place)
-
-    def _keep_rowtime(self, node: Node) -> Node:
-        row_type = node.row_type
-        kept: tuple[Expr, ...] = tuple(FieldRef(index, field.type) for index, field in enumerate(row_type))
-        fields = (*row_type, Field(OLD_ROWTIME, TIMESTAMP, nullable=False))
-        return Project(self._relation, node, (*kept, RowtimeRef()), RowType(fields))
 
     def _max_ahead(self, node: Node) -> int | None:
         """Give ``max_ahead`` of the foreign stream that a promotion reads through row-wise nodes."""
@@ -280,6 +354,14 @@ class SelectPlanner:
         if select.having is not None:
             having_planner = GroupedPlanner(scope, "HAVING", groups, aggregates, exact=exact, edges=edges)
             having = having_planner.condition(select.having)
+        written = next(
+            (each for each in select.items if isinstance(each, SelectItem) and _promotes(each)), None
+        )
+        order = self._period_order(
+            GroupedPlanner(scope, "ORDER BY", groups, aggregates, exact=exact, edges=edges),
+            None if written is None else _Promotion(RowtimeRef(), written.expression),
+            window,
+        )
         # The layout of the group's row is known once all aggregates are: plan the list, then type it.
         for item in select.items:
             if isinstance(item, SelectItem):
@@ -292,7 +374,14 @@ class SelectPlanner:
             promotion = replace(promotion, expr=of_group_end(promotion.expr, window))
             if is_plain_rowtime(promotion.expr):
                 promotion = None
-        return _Selected(grouped, outputs, promotion)
+        closed = None
+        if promotion is None and isinstance(window, Period):
+            fields = [output.expr for output in outputs if not output.is_rowtime]
+            if FieldRef(0, TIMESTAMP) in fields:
+                closed = Closed(window, fields.index(FieldRef(0, TIMESTAMP)))
+            elif len(fields) < len(outputs):
+                closed = Closed(window, None)
+        return _Selected(grouped, outputs, promotion, order, closed)
 
     def _group_terms(self, scope: Scope) -> tuple[Window, Expr | None, list[Expr]]:
         """Give the window of GROUP BY, the expression that names it if one does, and the other terms."""
@@ -314,7 +403,7 @@ class SelectPlanner:
                     place=term.place,
                     hint="A term of GROUP BY is the expression itself, not its position.",
                 )
-            found = self._period(planner, term, typed)
+            found = period_of(typed)
             if found is not None and window is None:
                 window, window_expr = found, typed
             elif typed != window_expr and typed not in keys:
@@ -327,20 +416,6 @@ class SelectPlanner:
                 hint="Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY.",
             )
         return window, window_expr, keys
-
-    def _period(self, planner: ExpressionPlanner, term: Expression, typed: Expr) -> Period | None:
-        """Give the period that a term of GROUP BY means; None if it is an ordinary key."""
-        if is_plain_rowtime(typed):
-            return Period(PeriodEdge.EXACT)
-        match term:
-            case Rounded(function=function, operand=operand, unit=unit):
-                if is_plain_rowtime(planner.plan(operand)):
-                    return Period(PeriodEdge(function), unit=unit)
-            case Stepped(operand=operand):
-                length = step_ms(planner, term).value
-                if is_plain_rowtime(planner.plan(operand)) and isinstance(length, int):
-                    return Period(PeriodEdge.FLOOR, step_ms=length)
-        return None
 
     def _group(self, node: Node, window: Window, keys: list[Expr], calls: list[AggregateCall]) -> GroupNode:
         """Give the node that groups and, where something is computed for it, the Project below."""
@@ -392,6 +467,20 @@ class SelectPlanner:
                 return GroupByHop(self._relation, node, window, *given)
             case Session():
                 return GroupBySession(self._relation, node, window, *given)
+
+
+def _qualifies_rowtime(syntax: Expression) -> bool:
+    """Tell whether ``s.ROWTIME`` stands in ``syntax``: that is the relation's, also where it is promoted."""
+    if isinstance(syntax, ColumnRef):
+        return len(syntax.parts) > 1 and syntax.parts[-1].text == ROWTIME
+    return any(map(_qualifies_rowtime, parts_of(syntax)))
+
+
+def _promotes(item: SelectItem) -> bool:
+    """Tell whether a column of a grouped query takes the place of the group's own ROWTIME."""
+    syntax = item.expression
+    own = isinstance(syntax, ColumnRef) and syntax.parts[-1].text == ROWTIME
+    return item.alias is not None and item.alias.text == ROWTIME and not own
 
 
 def _timestamp(expr: Expr, item: SelectItem) -> Expr:

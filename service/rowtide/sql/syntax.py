@@ -344,6 +344,17 @@ class Select:
     order_by: tuple[OrderItem, ...]
     place: Place = field(default=NOWHERE, compare=False)
     windows: tuple[NamedWindow, ...] = ()
+    distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """``left UNION | EXCEPT | INTERSECT right``, without ALL. ``place`` is that of the word."""
+
+    operation: str
+    left: Query
+    right: Query
+    place: Place = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,4 +367,4 @@ class UnionAll:
     place: Place = field(default=NOWHERE, compare=False)
 
 
-Query = Select | UnionAll
+Query = Select | UnionAll | SetOperation

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 
 from rowtide.errors import StatementError
 from rowtide.expr.constant import fold
-from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.expr.tree import Expr, FieldRef
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Node, WindowAggregate
 from rowtide.rows.types import BIGINT, Field, RowType
-from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
+from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.aggregates import AGGREGATES, SPREADS, result_type
 from rowtide.sql.expressions import UNTYPED_NULL, ExpressionPlanner, assign
+from rowtide.sql.group_windows import period_of
 from rowtide.sql.relations import can_be_null, project, unique_names
 from rowtide.sql.scope import Scope
 from rowtide.sql.suggestions import did_you_mean
@@ -51,7 +52,7 @@ class Windows:
             # A window may go on from those before it.
             self._named[each.name.text] = self._whole(each.window)
         self._calls: dict[_Window, list[WindowCall]] = {}
-        self._first = 0
+        self._first: int | None = None
 
     @property
     def used(self) -> bool:
@@ -81,16 +82,23 @@ class Windows:
         window = replace(window, frame=frame)
         calls = self._calls.setdefault(window, [])
         if call not in calls:
+            if self._first is not None:
+                raise StatementError(
+                    "ORDER BY has a window (OVER) that the select list does not have",
+                    place=syntax.place,
+                    hint="Select it under a name, and sort by that.",
+                )
             calls.append(call)
         before = 0
         for each, others in self._calls.items():
             if each == window:
                 break
             before += len(others)
-        return FieldRef(self._first + before + calls.index(call), call.type)
+        return FieldRef((self._first or 0) + before + calls.index(call), call.type)
 
     def over(self, node: Node) -> Node:
         """Give the nodes of all windows noted, over ``node``."""
+        self._first = len(node.row_type)
         if not self._calls:
             return node
         wanted = dict.fromkeys(each for each in self._computed() if not isinstance(each, FieldRef))
@@ -268,19 +276,6 @@ class WindowedPlanner(ExpressionPlanner):
 
     def _over(self, syntax: FunctionCall) -> Expr:
         return self._windows.reference(syntax)
-
-
-def period_of(typed: Expr) -> Period | None:
-    """Give the period of ROWTIME that an expression names; None if it names none."""
-    match typed:
-        case RowtimeRef():
-            return Period(PeriodEdge.EXACT)
-        case Call(function="FLOOR_TO" | "CEIL_TO" as name, args=(RowtimeRef(), Literal(value=str(unit)))):
-            return Period(PeriodEdge(name.removesuffix("_TO")), unit=CalendarUnit(unit))
-        case Call(function="STEP", args=(RowtimeRef(), Literal(value=int(length)))):
-            return Period(PeriodEdge.FLOOR, step_ms=length)
-        case _:
-            return None
 
 
 def _label(call: WindowCall, row_type: RowType) -> str:

@@ -41,6 +41,7 @@ from rowtide.plan.nodes import (
     Project,
     Promote,
     Sort,
+    SortInPeriod,
     Source,
 )
 from rowtide.rows.types import INTERVAL_DAY, Field, RowType, Type, decimal
@@ -267,6 +268,18 @@ def sessions(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def period_sorts(draw: st.DrawFn) -> Case:
+    """Orders by several keys, up and down, with ties and NULLs."""
+    fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(1, 3)))]
+    indices = tuple(draw(st.permutations(range(len(fields)))))[: draw(st.integers(0, 2))]
+    keys = tuple((index, draw(st.booleans())) for index in indices)
+    period, row_type = draw(st.sampled_from(PERIODS)), row_type_of(fields)
+    items = draw(ordered_items(row_type, GROUP_ORIGINS, times_in(period), rows=14))
+    node = SortInPeriod("O", Source("S", row_type), period, keys)
+    return Case(node, Place(OWN, True, (GROUP_ORIGINS,)), (items,))
+
+
+@st.composite
 def tables(draw: st.DrawFn) -> Case:
     """Tables with a key of one or two fields, and without one."""
     fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(1, 3)))]
@@ -310,6 +323,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.Merge: merges(),
     nodes.GroupByPeriod: groups(),
     nodes.GroupByHop: hops(),
+    nodes.SortInPeriod: period_sorts(),
     nodes.GroupBySession: sessions(),
     nodes.KeyedTable: tables(),
     nodes.AsOfJoin: joins(),

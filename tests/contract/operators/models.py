@@ -38,6 +38,7 @@ from rowtide.plan.nodes import (
     Project,
     Promote,
     Sort,
+    SortInPeriod,
 )
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import Kind, Type
@@ -357,6 +358,57 @@ class SessionModel(WindowModel):
         if self.reached in (EARLIEST, LATEST):
             return self.reached
         return min([LATEST, self.reached + self.node.session.gap_ms, *(each.end for each in self.open)])
+
+
+class SortInPeriodModel(Model):
+    """The rows of a period, put into order one by one when it closes."""
+
+    def __init__(self, node: SortInPeriod, place: Place) -> None:
+        super().__init__()
+        self.node = node
+        self.origin = place.origin
+        self.reached = EARLIEST
+        self.waiting: list[TimedRow] = []
+
+    def row(self, port: int, timed: TimedRow) -> None:
+        self.account.rows_in += 1
+        self.waiting.append(timed)
+
+    def bound(self, port: int, bound: Bound) -> None:
+        self.reached = max(self.reached, bound.rowtime)
+        sorted_rows: list[tuple[int, TimedRow]] = []
+        for timed in self.waiting:
+            end = period_end(self.node.period, period_name(self.node.period, timed.rowtime))
+            if end < self.reached or (end == self.reached and self.node.period.edge is PeriodEdge.FLOOR):
+                place = len(sorted_rows)
+                while place and self.before((end, timed), sorted_rows[place - 1]):
+                    place -= 1
+                sorted_rows.insert(place, (end, timed))
+        for end, timed in sorted_rows:
+            self.waiting.remove(timed)
+            self.account.done += 1
+            self.give(TimedRow(end, self.origin, self.account.rows_out, Opcode.INSERT, timed.row))
+
+    def before(self, one: tuple[int, TimedRow], other: tuple[int, TimedRow]) -> bool:
+        """Tell whether one row has to stand before another that came earlier."""
+        if one[0] != other[0]:
+            return one[0] < other[0]
+        for index, descending in self.node.keys:
+            left, right = one[1].row[index], other[1].row[index]
+            if left == right:
+                continue
+            if left is None or right is None:
+                return (right is None) is not descending
+            return (left < right) is not descending  # type: ignore[operator]
+        return False
+
+    def promised(self) -> int:
+        if self.reached in (EARLIEST, LATEST):
+            return self.reached
+        return period_end(self.node.period, period_name(self.node.period, self.reached))
+
+    def held(self) -> int:
+        return len(self.waiting)
 
 
 def as_key(value: object) -> object:
@@ -760,6 +812,7 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
     Merge: MergeModel,
     GroupByPeriod: GroupModel,
     GroupByHop: HopModel,
+    SortInPeriod: SortInPeriodModel,
     GroupBySession: SessionModel,
     KeyedTable: TableModel,
     AsOfJoin: JoinModel,
@@ -774,7 +827,7 @@ def model_of(node: Node, place: Place) -> Model:
 def origins_out(node: Node, place: Place) -> tuple[int, ...]:
     """Give the origins of the rows that leave, in their order at one rowtime (sql-decisions 14)."""
     match node:
-        case GroupByPeriod() | GroupByHop() | GroupBySession():
+        case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod():
             return (place.origin,)
         case Sort() if place.merged:
             return (place.origin,)

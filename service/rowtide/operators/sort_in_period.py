@@ -1,0 +1,106 @@
+"""ORDER BY a period and further keys: rows come when the period closes, sorted, with its end as ROWTIME."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rowtide.operators.contract import Account, Output, Place, State
+from rowtide.plan.nodes import SortInPeriod
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
+from rowtide.rowtime.period import PeriodEdge, period_end, period_value
+
+
+class SortInPeriodOperator:
+    """Holds the rows of open periods. Rows equal in all keys keep their order; NULL is the greatest value."""
+
+    def __init__(self, node: SortInPeriod, place: Place) -> None:
+        self.account = Account()
+        self._node = node
+        self._origin = place.origin
+        self._bound = EARLIEST
+        self._given = 0
+        self._trays: list[Tray] = []
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """See the contract; port 0, rows in rowtime order."""
+        if tray is not None and len(tray):
+            self.account.rows_in += len(tray)
+            self._trays.append(tray)
+        self._bound = max(self._bound, bound.rowtime)
+        return Output(self._close(), Bound(self._promised()))
+
+    def held(self) -> int:
+        """Count the rows of open periods."""
+        return sum(map(len, self._trays))
+
+    def snapshot(self) -> State:
+        """See the contract; ``rows`` are those that wait."""
+        rows = Tray.concat(self._trays or [Tray.empty(self._node.row_type)])
+        return {
+            "account": self.account.to_arrow(),
+            "clock": pa.table({"bound": [self._bound], "given": [self._given]}),
+            "rows": rows.to_arrow(),
+        }
+
+    def restore(self, state: State) -> None:
+        """See the contract."""
+        self.account = Account.from_arrow(state["account"])
+        clock = state["clock"].to_pylist()[0]
+        self._bound, self._given = clock["bound"], clock["given"]
+        rows = Tray.from_arrow(self._node.row_type, state["rows"])
+        self._trays = [rows] if len(rows) else []
+
+    @staticmethod
+    def merge(states: Sequence[State]) -> State:
+        """See the contract: an order of all rows has no parts."""
+        (state,) = states
+        return state
+
+    def _close(self) -> Tray | None:
+        """Give the rows of the periods that the bound has closed, sorted."""
+        period = self._node.period
+        # A period that includes its end is over when the bound has passed it.
+        closed_until = self._bound if period.edge is PeriodEdge.FLOOR else self._bound - 1
+        if not self._trays or self._end(int(self._trays[0].rowtime[0])) > closed_until:
+            return None
+        rows = Tray.concat(self._trays)
+        ends = period_end(period, period_value(period, rows.rowtime))
+        count = int(np.searchsorted(ends, closed_until, side="right"))
+        self._trays = [rows.slice(count, len(rows))] if count < len(rows) else []
+        order = self._order(rows.slice(0, count), ends[:count])
+        closed = rows.take(order)
+        out = Tray.from_columns(
+            self._node.row_type,
+            closed.columns,
+            ends[order],
+            self._origin,
+            np.arange(self._given, self._given + count, dtype=np.int64),
+        )
+        self._given += count
+        self.account.rows_out += count
+        self.account.done += count
+        return out
+
+    def _end(self, rowtime: int) -> int:
+        at = np.array([rowtime], dtype=np.int64)
+        return int(period_end(self._node.period, period_value(self._node.period, at))[0])
+
+    def _order(self, rows: Tray, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give the places of rows by period and keys: a stable sort by each key, the last one first."""
+        order = list(range(len(rows)))
+        for index, descending in reversed(self._node.keys):
+            values = rows.columns[index].to_list()
+            ranked = [(value is None, 0 if value is None else value) for value in values]
+            order.sort(key=ranked.__getitem__, reverse=descending)
+        order.sort(key=ends.tolist().__getitem__)
+        return np.array(order, dtype=np.int64)
+
+    def _promised(self) -> int:
+        if self._bound in (EARLIEST, LATEST):
+            return self._bound
+        return self._end(self._bound)

@@ -1,0 +1,59 @@
+"""ORDER BY a period of ROWTIME and further keys (sql-decisions 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rowtide.expr.tree import Expr, FieldRef, RowtimeRef, uses_rowtime
+from rowtide.plan.nodes import Node, SortInPeriod
+from rowtide.rows.types import TIMESTAMP, Field, RowType
+from rowtide.rowtime.period import Period
+from rowtide.sql.relations import Output, Shape, can_be_null, project, substitute, unique_names
+
+OLD_ROWTIME = "$ROWTIME"
+"""The field that keeps the old rowtime where a query changes it and also reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodOrder:
+    """What a query is sorted by: its period, then keys over the rows that its outputs are over."""
+
+    period: Period
+    keys: tuple[tuple[Expr, bool], ...]
+    """Each with True where it descends."""
+
+
+def sorted_in_period(relation: str, shape: Shape, order: PeriodOrder) -> Shape:
+    """Give ``shape`` with its rows sorted in each period; ROWTIME becomes the period's end."""
+    node, outputs = with_old_rowtime(relation, shape.node, shape.outputs)
+    fields = list(node.row_type)
+    exprs: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(fields)]
+    keys = []
+    for key, descending in order.keys:
+        if key not in exprs:
+            fields.append(Field("$KEY", key.type, can_be_null(key, node.row_type)))
+            exprs.append(key)
+        keys.append((exprs.index(key), descending))
+    names = unique_names([field.name for field in fields])
+    row_type = RowType(tuple(replace(field, name=name) for field, name in zip(fields, names, strict=True)))
+    if len(exprs) > len(node.row_type):
+        node = project(relation, node, tuple(exprs), row_type)
+    return replace(shape, node=SortInPeriod(relation, node, order.period, tuple(keys)), outputs=outputs)
+
+
+def with_old_rowtime(
+    relation: str, node: Node, outputs: tuple[Output, ...]
+) -> tuple[Node, tuple[Output, ...]]:
+    """Carry the rowtime along as a field for the outputs that read it; ROWTIME itself is the new one."""
+    if not any(uses_rowtime(output.expr) for output in outputs if not output.is_rowtime):
+        return node, outputs
+    row_type = node.row_type
+    kept: tuple[Expr, ...] = tuple(FieldRef(index, field.type) for index, field in enumerate(row_type))
+    fields = (*row_type, Field(OLD_ROWTIME, TIMESTAMP, nullable=False))
+    names = unique_names([field.name for field in fields])
+    named = tuple(replace(field, name=name) for field, name in zip(fields, names, strict=True))
+    old: dict[Expr, Expr] = {RowtimeRef(): FieldRef(len(row_type), TIMESTAMP)}
+    return project(relation, node, (*kept, RowtimeRef()), RowType(named)), tuple(
+        output if output.is_rowtime else replace(output, expr=substitute(output.expr, old))
+        for output in outputs
+    )
