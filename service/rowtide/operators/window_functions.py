@@ -242,7 +242,10 @@ class Spread:
 
 
 class Extreme:
-    """MIN and MAX of a frame that moves: only values that may still become the best are kept."""
+    """MIN and MAX of a frame that moves: only values that may still become the best are kept.
+
+    Of equal ones (zeros have signs) the first is the result, as without a frame.
+    """
 
     def __init__(self, *, greatest: bool) -> None:
         self._greatest = greatest
@@ -255,10 +258,10 @@ class Extreme:
         if value is not None:
             best = self._best
             if self._greatest:
-                while best and best[-1][1] <= value:
+                while best and best[-1][1] < value:
                     best.pop()
             else:
-                while best and best[-1][1] >= value:
+                while best and best[-1][1] > value:
                     best.pop()
             best.append((self._added, value))
         self._added += 1

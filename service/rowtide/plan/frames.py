@@ -48,6 +48,11 @@ class Frame:
         """Tell whether rows after the current one may be in the frame."""
         return self.end.offset > 0 or (self.end.unit is EdgeUnit.RANGE and self.end.offset == 0)
 
+    @property
+    def waits_for_rows(self) -> bool:
+        """Tell whether a row waits for rows of its partition, so that partitions hold each other back."""
+        return self.end.unit is EdgeUnit.ROWS and self.end.offset > 0
+
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:

@@ -431,7 +431,7 @@ def partition_key(node: Node) -> PartitionKey | None:
     match node:
         case GroupByPeriod(keys=keys) | GroupByHop(keys=keys) | GroupBySession(keys=keys):
             return (keys,)
-        case WindowAggregate(partition=partition) if partition:
+        case WindowAggregate(partition=partition, frame=frame) if partition and not frame.waits_for_rows:
             return (partition,)
         case KeyedTable(key=key) if key:
             return (key,)

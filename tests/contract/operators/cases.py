@@ -25,6 +25,7 @@ from contract.operators.inputs import (
     row_type_of,
 )
 from contract.operators.models import FIRST_TIMESTAMP, LAST_TIMESTAMP
+from contract.operators.over_cases import overs
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.operators.contract import Place
 from rowtide.plan import nodes
@@ -325,6 +326,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.GroupByHop: hops(),
     nodes.SortInPeriod: period_sorts(),
     nodes.GroupBySession: sessions(),
+    nodes.WindowAggregate: overs(),
     nodes.KeyedTable: tables(),
     nodes.AsOfJoin: joins(),
 }

@@ -23,6 +23,7 @@ from rowtide.plan.nodes import (
     KeyedTable,
     Merge,
     Sort,
+    WindowAggregate,
     partition_key,
 )
 from rowtide.rows.rowop import Row, TimedRow
@@ -97,8 +98,7 @@ def gathered_input_gives_what_steps_give(data: st.DataObject, kind: type) -> Non
 def parts_split_by_key_merge_into_what_one_operator_has(data: st.DataObject, kind: type) -> None:
     case = data.draw(CASES[kind])
     keys = partition_key(case.node)
-    if isinstance(case.node, KeyedTable) and not case.node.key:
-        assert keys is None
+    if isinstance(case.node, KeyedTable | WindowAggregate) and keys is None:
         return
     parts = data.draw(st.integers(1, 3))
     steps = data.draw(steps_of(case.ports, keep_up=True))
@@ -140,7 +140,15 @@ def shown_without_place(row: TimedRow) -> str:
 
 
 EVERY, SEVERAL_PORTS = tuple(KINDS), (Merge,)
-CAN_BE_SPLIT = (*ROW_WISE, GroupByPeriod, GroupByHop, GroupBySession, KeyedTable, AsOfJoin)
+CAN_BE_SPLIT = (
+    *ROW_WISE,
+    GroupByPeriod,
+    GroupByHop,
+    GroupBySession,
+    WindowAggregate,
+    KeyedTable,
+    AsOfJoin,
+)
 LAWS: tuple[tuple[Law, tuple[type, ...]], ...] = (
     (it_does_what_its_model_does_however_its_input_is_cut, EVERY),
     (two_interleavings_and_cuts_give_the_same_rows_in_the_same_order, EVERY),

@@ -1,0 +1,108 @@
+"""Cases of windowed aggregation: any frame, order, partition and calls."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from contract.operators import over_model
+from contract.operators.inputs import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    KEY_TYPES,
+    NARROW,
+    REAL,
+    TIMESTAMP,
+    TINYINT,
+    VARBINARY,
+    VARCHAR,
+    WIDE,
+    WIDEST,
+    Case,
+    ordered_items,
+    row_type_of,
+)
+from rowtide.errors import Place as TextPlace
+from rowtide.expr.tree import FieldRef
+from rowtide.operators.contract import Place
+from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit, Frame, WindowCall
+from rowtide.plan.nodes import Source, WindowAggregate
+from rowtide.rows.types import Field, RowType, Type
+from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.sql.aggregates import result_type
+
+__all__ = ["over_model", "overs"]
+
+NUMBERS: tuple[Type, ...] = (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, WIDEST)
+ANY: tuple[Type, ...] = (*NUMBERS, BOOLEAN, VARCHAR, VARBINARY, DATE, TIMESTAMP)
+SUMS = ("SUM", "AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
+PICKS = ("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE")
+ORIGINS = (6 << 16, 2 << 16)
+ORDERS = (Period(PeriodEdge.EXACT), Period(PeriodEdge.FLOOR, step_ms=3), Period(PeriodEdge.CEIL, step_ms=4))
+
+
+@st.composite
+def frames(draw: st.DrawFn) -> Frame:
+    """Frames that do not end before they begin."""
+    unit = draw(st.sampled_from((EdgeUnit.ROWS, EdgeUnit.RANGE)))
+    first, last = sorted((draw(st.integers(-5, 4)), draw(st.integers(-5, 4))))
+    start, end = Edge(unit, first), Edge(unit, last)
+    if first <= 0 and draw(st.booleans()):
+        end = CURRENT_ROW
+    if draw(st.integers(0, 3)) == 0:
+        start = UNBOUNDED_PRECEDING
+    return Frame(start, end)
+
+
+@st.composite
+def overs(draw: st.DrawFn) -> Case:
+    """Windows by any frame, with aggregates and picks; or LAG and LEAD, which have frames of their own."""
+    fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(0, 2)))]
+    partition = tuple(range(len(fields)))
+    frame = draw(frames())
+    calls: list[WindowCall] = []
+    shift = draw(st.sampled_from((None, None, None, "LAG", "LEAD", "LAG IGNORE NULLS")))
+    if shift is not None:
+        kind = draw(st.sampled_from(ANY))
+        argument, default = FieldRef(len(fields), kind), FieldRef(len(fields) + 1, kind)
+        fields += [kind, kind]
+        by = draw(st.integers(0, 3))
+        edge = Edge(EdgeUnit.ROWS, by if shift == "LEAD" else -by)
+        call = WindowCall(shift.split()[0], argument, kind, default=default if draw(st.booleans()) else None)
+        frame = Frame(edge, edge)
+        if "IGNORE" in shift:
+            call = WindowCall("LAG", argument, kind, ignore_nulls=True, number=by + 1, default=call.default)
+            frame = Frame(end=Edge(EdgeUnit.ROWS, -1))
+        calls = [call]
+    while not calls or (shift is None and draw(st.booleans())):
+        function = draw(st.sampled_from(("COUNT", "MIN", "MAX", *SUMS, *PICKS)))
+        kind = draw(st.sampled_from(NUMBERS if function in SUMS else ANY))
+        argument = None if function == "COUNT" and draw(st.booleans()) else FieldRef(len(fields), kind)
+        fields.append(kind)
+        if function in PICKS:
+            number = draw(st.integers(1, 3)) if function == "NTH_VALUE" else 1
+            calls.append(
+                WindowCall(function, argument, kind, ignore_nulls=draw(st.booleans()), number=number)
+            )
+            continue
+        condition = None
+        if draw(st.integers(0, 3)) == 0:
+            condition = FieldRef(len(fields), BOOLEAN)
+            fields.append(BOOLEAN)
+        distinct = argument is not None and function not in ("MIN", "MAX") and draw(st.booleans())
+        of = result_type(function, kind, TextPlace(1, 1, 1))
+        calls.append(WindowCall(function, argument, of, distinct, condition))
+    row_type = row_type_of(fields)
+    results = [Field(f"R{at}", call.type) for at, call in enumerate(calls)]
+    node = WindowAggregate(
+        "O",
+        Source("S", row_type),
+        partition,
+        draw(st.sampled_from(ORDERS)),
+        frame,
+        tuple(calls),
+        RowType((*row_type.fields, *results)),
+    )
+    items = draw(ordered_items(row_type, ORIGINS, st.integers(-3, 12), rows=10))
+    return Case(node, Place(9 << 16, True, (ORIGINS,)), (items,))

@@ -1,0 +1,180 @@
+"""What windowed aggregation means: all rows are kept, and each frame is looked for anew."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from contract.operators.models import (
+    FIRST_TIMESTAMP,
+    LAST_TIMESTAMP,
+    MODELS,
+    Model,
+    as_key,
+    bits,
+    exact,
+    period_name,
+)
+from rowtide.errors import Reason
+from rowtide.expr.tree import Expr, FieldRef
+from rowtide.operators.contract import Place
+from rowtide.plan.frames import Edge, EdgeUnit, WindowCall
+from rowtide.plan.nodes import WindowAggregate
+from rowtide.rows.rowop import TimedRow
+from rowtide.rows.types import DOUBLE
+from rowtide.rowtime.bound import EARLIEST, Bound
+
+
+class OverModel(Model):
+    """One row out for one row in, once nothing that may still come can be in its frame."""
+
+    def __init__(self, node: WindowAggregate, _place: Place) -> None:
+        super().__init__()
+        self.node = node
+        self.rows: list[TimedRow] = []
+        self.waiting: list[TimedRow] = []
+        self.reached = EARLIEST
+
+    def row(self, port: int, timed: TimedRow) -> None:
+        self.account.rows_in += 1
+        self.reached = max(self.reached, timed.rowtime)
+        self.rows.append(timed)
+        self.waiting.append(timed)
+        self.let_go()
+
+    def bound(self, port: int, bound: Bound) -> None:
+        self.reached = max(self.reached, bound.rowtime)
+        self.let_go()
+
+    def let_go(self) -> None:
+        while self.waiting and self.is_complete(self.waiting[0]):
+            timed = self.waiting.pop(0)
+            inside = frame_of(self.node, self.rows, timed)
+            try:
+                found = tuple(window_result(call, inside, timed) for call in self.node.calls)
+            except OverflowError:
+                self.tell(self.node.relation, Reason.OVERFLOW, timed)
+                if not self.node.frame.waits:
+                    self.rows.remove(timed)
+                continue
+            self.account.done += 1
+            self.give(timed._replace(row=timed.row + found))
+
+    def is_complete(self, timed: TimedRow) -> bool:
+        end = self.node.frame.end
+        if not self.node.frame.waits or self.reached > LAST_TIMESTAMP:
+            return True
+        if end.unit is EdgeUnit.ROWS:
+            mine = partition_of(self.node, self.rows, timed)
+            return place_of(mine, timed) + end.offset < len(mine)
+        reached = max(self.reached, FIRST_TIMESTAMP)
+        return order_of(self.node, reached) > order_of(self.node, timed.rowtime) + end.offset
+
+    def promised(self) -> int:
+        return self.waiting[0].rowtime if self.waiting else self.reached
+
+    def held(self) -> int:
+        return len(self.waiting)
+
+
+def order_of(node: WindowAggregate, rowtime: int) -> int:
+    """Give what a row at ``rowtime`` is measured by."""
+    return period_name(node.order, rowtime)
+
+
+def partition_of(node: WindowAggregate, rows: Sequence[TimedRow], timed: TimedRow) -> list[TimedRow]:
+    """Give the rows of one row's partition, itself included."""
+
+    def key(row: TimedRow) -> object:
+        return bits(tuple(as_key(row.row[index]) for index in node.partition))
+
+    return [row for row in rows if key(row) == key(timed)]
+
+
+def place_of(rows: Sequence[TimedRow], timed: TimedRow) -> int:
+    """Give the place of a row, which is this very one."""
+    return next(at for at, row in enumerate(rows) if row is timed)
+
+
+def frame_of(node: WindowAggregate, rows: Sequence[TimedRow], timed: TimedRow) -> list[TimedRow]:
+    """Look through all rows for those in the frame of one of them."""
+    mine = partition_of(node, rows, timed)
+    place, now = place_of(mine, timed), order_of(node, timed.rowtime)
+
+    def side(edge: Edge, other: int) -> int:
+        """Tell whether a row is before an edge (below zero), on it or behind it (above zero)."""
+        if edge.unit is EdgeUnit.UNBOUNDED:
+            return 1
+        if edge.unit is EdgeUnit.ROWS:
+            return other - (place + edge.offset)
+        return order_of(node, mine[other].rowtime) - (now + edge.offset)
+
+    start, end = node.frame.start, node.frame.end
+    return [row for other, row in enumerate(mine) if side(start, other) >= 0 >= side(end, other)]
+
+
+def window_result(call: WindowCall, inside: Sequence[TimedRow], current: TimedRow) -> object:
+    """Compute a call from the rows of its frame by its definition.
+
+    Raises:
+      OverflowError: if its type does not hold it.
+    """
+    if call.condition is not None:
+        inside = [row for row in inside if field(call.condition, row) is True]
+    if call.argument is None:
+        return len(inside)
+    every = [field(call.argument, row) for row in inside]
+    values = [value for value in every if value is not None]
+    if call.distinct:
+        values = [value for at, value in enumerate(values) if value not in values[:at]]
+    held = values if call.ignore_nulls else every
+    match call.function:
+        case "COUNT":
+            return len(values)
+        case "FIRST_VALUE" | "NTH_VALUE":
+            return held[call.number - 1] if len(held) >= call.number else None
+        case "LAST_VALUE":
+            return held[-1] if held else None
+        case "LAG" | "LEAD":
+            if len(held) >= call.number:
+                return held[-call.number]
+            return None if call.default is None else field(call.default, current)
+        case "MIN":
+            return min(values, default=None)
+        case "MAX":
+            return max(values, default=None)
+    return total_of(call, [Fraction(value) for value in values])
+
+
+def total_of(call: WindowCall, values: Sequence[Fraction]) -> object:
+    """Compute sums, averages and variances exactly, and round them once."""
+    count = len(values)
+    weight = count - 1 if call.function.endswith("SAMP") else count
+    if weight <= 0:
+        return None
+    match call.function:
+        case "SUM":
+            total = sum(values, Fraction(0))
+        case "AVG":
+            total = sum(values, Fraction(0)) / count
+        case _:
+            mean = sum(values, Fraction(0)) / count
+            total = sum(((value - mean) ** 2 for value in values), Fraction(0)) / weight
+    if call.type == DOUBLE:
+        return math.sqrt(float(total)) if call.function.startswith("STDDEV") else float(total)
+    if call.type.is_integer:
+        if not -(2**63) <= total < 2**63:
+            raise OverflowError
+        return int(total)
+    return exact(total, call.type)
+
+
+def field(expr: Expr, timed: TimedRow) -> Any:
+    """Give the field of a row that an argument is."""
+    assert isinstance(expr, FieldRef)
+    return timed.row[expr.index]
+
+
+MODELS[WindowAggregate] = OverModel
