@@ -19,10 +19,11 @@ import pyarrow as pa
 from rowtide.errors import RejectedRowError
 from rowtide.expr.rowwise import compile_row
 from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_keys import key_getter
 from rowtide.plan.nodes import JoinTime, WindowJoin
 from rowtide.rows.rowop import Opcode, Row, TimedRow
-from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
+from rowtide.rows.tray import COUNTER, ROWTIME, Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 
 LEFT, RIGHT = 0, 1
@@ -83,6 +84,7 @@ class WindowJoinOperator:
         self.account = Account()
         self._node = node
         self._origin = place.origin
+        self._ranks = [Ranks(origins) for origins in place.port_origins]
         self._sides = (_Side(key_getter(node.left_key)), _Side(key_getter(node.right_key)))
         self._nulls: tuple[Row, Row] = (
             (None,) * len(node.left.row_type),
@@ -113,7 +115,7 @@ class WindowJoinOperator:
         frontier = self._frontier()
         out = self._release(frontier)
         given = Tray.from_rows(self._node.row_type, out) if out else None
-        return Output(given, Bound(frontier[0]) if frontier[0] != EARLIEST else NO_BOUND, faults)
+        return Output(given, Bound(max(EARLIEST, min(frontier[0], LATEST))), faults)
 
     def held(self) -> int:
         """Count the rows whose window is open, and those of which a pair still waits."""
@@ -135,8 +137,8 @@ class WindowJoinOperator:
         return {
             "account": self.account.to_arrow(),
             "clock": pa.table(clock),
-            "left": _table(Tray.from_rows(left, [held.timed for held in lefts]), lefts),
-            "right": _table(Tray.from_rows(right, [held.timed for held in rights]), rights),
+            "left": self._table(LEFT, Tray.from_rows(left, [held.timed for held in lefts]), lefts),
+            "right": self._table(RIGHT, Tray.from_rows(right, [held.timed for held in rights]), rights),
             "found": pa.table(
                 {
                     name: pa.array([key[index] for key in found], type=pa.int64())
@@ -180,7 +182,7 @@ class WindowJoinOperator:
                 state[name].append_column("$part", pa.array([part] * len(state[name]), type=pa.int64()))
                 for part, state in enumerate(states)
             ]
-            order = [(column, "ascending") for column in (ROWTIME, ORIGIN, COUNTER, "$part", "$number")]
+            order = [(column, "ascending") for column in (ROWTIME, RANK, COUNTER, "$part", "$number")]
             table = pa.concat_tables(parts).sort_by(order)
             again: list[dict[int, int]] = [{MISSING: MISSING} for _ in states]
             places = zip(table.column("$part").to_pylist(), table.column("$number").to_pylist(), strict=True)
@@ -248,13 +250,16 @@ class WindowJoinOperator:
             return False
 
     def _time(self, left: _Held, right: _Held) -> int:
+        return self._time_of(left.timed.rowtime, right.timed.rowtime)
+
+    def _time_of(self, left: int, right: int) -> int:
         match self._node.time:
             case JoinTime.LEFT:
-                return left.timed.rowtime
+                return left
             case JoinTime.RIGHT:
-                return right.timed.rowtime
+                return right
             case JoinTime.LATER:
-                return max(left.timed.rowtime, right.timed.rowtime)
+                return max(left, right)
 
     def _hold(self, place: Frontier, left: _Held | None, right: _Held | None) -> None:
         """Keep an output row until it can leave; its rows are held as long."""
@@ -290,34 +295,23 @@ class WindowJoinOperator:
 
     def _frontier(self) -> Frontier:
         """Give the least place that an output row may have that is not found yet."""
-        left, right = self._sides
-        places: list[Frontier] = [
-            self._of_future(LEFT, left.bound.rowtime),
-            self._of_future(RIGHT, right.bound.rowtime),
-        ]
-        for port in (LEFT, RIGHT):
-            places += self._of_open(port)
+        places = [self._of_both_to_come(), *self._of_open(LEFT), *self._of_open(RIGHT)]
+        if self._node.kind.keeps_left:
+            left = self._sides[LEFT].bound.rowtime
+            places.append((_moved(left, self._node.left_delay_ms), AFTER_ALL, MISSING))
+        if self._node.kind.keeps_right:
+            right = self._sides[RIGHT].bound.rowtime
+            places.append((_moved(right, self._node.right_delay_ms), MISSING, AFTER_ALL))
         return min(places)
 
-    def _of_future(self, port: int, rowtime: int) -> Frontier:
-        """Give the least place of an output of two rows of which neither has come, or of one alone."""
-        if rowtime in (EARLIEST, LATEST):
-            return (rowtime, MISSING, MISSING)
-        mine = self._node.kind.keeps_left if port == LEFT else self._node.kind.keeps_right
-        time = self._node.time
-        other = self._sides[1 - port].bound.rowtime
-        # A future row of this side meets future rows of the other: no earlier than its own window allows.
-        span = self._node.low_ms if port == LEFT else -self._node.high_ms
-        meets = max(other, rowtime + span)
-        if time is JoinTime.LATER:
-            at = max(rowtime, meets)
-        else:
-            at = rowtime if (time is JoinTime.LEFT) == (port == LEFT) else meets
-        if mine:
-            delay = self._node.left_delay_ms if port == LEFT else self._node.right_delay_ms
-            at = min(at, rowtime + delay)
-            return (at, MISSING if port == RIGHT else AFTER_ALL, MISSING)
-        return (at, AFTER_ALL, AFTER_ALL)
+    def _of_both_to_come(self) -> Frontier:
+        """Give the least place of a pair of rows that are both still to come."""
+        left, right = (side.bound.rowtime for side in self._sides)
+        if LATEST in (left, right):
+            return (LATEST, AFTER_ALL, AFTER_ALL)
+        first_left = max(left, right - self._node.high_ms)
+        first_right = max(right, left + self._node.low_ms)
+        return (self._time_of(first_left, first_right), AFTER_ALL, AFTER_ALL)
 
     def _of_open(self, port: int) -> Iterable[Frontier]:
         """Give the least places of outputs of rows that have come and are still open."""
@@ -326,13 +320,11 @@ class WindowJoinOperator:
             return
         first = side.rows[0]
         rowtime = first.timed.rowtime
-        time = self._node.time
         coming = max(other.bound.rowtime, self._first_meeting(port, rowtime))
-        if time is JoinTime.LATER:
-            at = max(rowtime, coming)
+        if port == LEFT:
+            yield (self._time_of(rowtime, coming), first.number, AFTER_ALL)
         else:
-            at = rowtime if (time is JoinTime.LEFT) == (port == LEFT) else coming
-        yield (at, first.number, AFTER_ALL) if port == LEFT else (at, AFTER_ALL, first.number)
+            yield (self._time_of(coming, rowtime), AFTER_ALL, first.number)
         keeps = self._node.kind.keeps_left if port == LEFT else self._node.kind.keeps_right
         if keeps:
             lonely = next((held for held in side.rows if not held.matched), None)
@@ -371,17 +363,21 @@ class WindowJoinOperator:
                 held[each.number] = each
         return [held[number] for number in sorted(held)]
 
+    def _table(self, port: int, tray: Tray, rows: Sequence[_Held]) -> pa.Table:
+        table = tray.to_arrow().append_column(RANK, pa.array(self._ranks[port].of(tray.origin)))
+        flags = (
+            pa.array([held.number for held in rows], type=pa.int64()),
+            pa.array([held.matched for held in rows], type=pa.bool_()),
+            pa.array([held.open for held in rows], type=pa.bool_()),
+        )
+        for name, values in zip(_FLAGS, flags, strict=True):
+            table = table.append_column(name, values)
+        return table
+
+
+def _moved(rowtime: int, delay_ms: int) -> int:
+    """Give the rowtime that is ``delay_ms`` later; both ends of time stay where they are."""
+    return rowtime if rowtime in (EARLIEST, LATEST) else rowtime + delay_ms
+
 
 _FLAGS = ("$number", "$matched", "$open")
-
-
-def _table(tray: Tray, rows: Sequence[_Held]) -> pa.Table:
-    flags = (
-        pa.array([held.number for held in rows], type=pa.int64()),
-        pa.array([held.matched for held in rows], type=pa.bool_()),
-        pa.array([held.open for held in rows], type=pa.bool_()),
-    )
-    table = tray.to_arrow()
-    for name, values in zip(_FLAGS, flags, strict=True):
-        table = table.append_column(name, values)
-    return table

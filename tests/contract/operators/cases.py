@@ -24,7 +24,7 @@ from contract.operators.inputs import (
     ordered_items,
     row_type_of,
 )
-from contract.operators.models import FIRST_TIMESTAMP, LAST_TIMESTAMP
+from contract.operators.meanings import FIRST_TIMESTAMP, LAST_TIMESTAMP
 from contract.operators.over_cases import overs
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.operators.contract import Place
@@ -37,6 +37,7 @@ from rowtide.plan.nodes import (
     GroupByPeriod,
     GroupBySession,
     JoinKind,
+    JoinTime,
     KeyedTable,
     Merge,
     Project,
@@ -44,6 +45,7 @@ from rowtide.plan.nodes import (
     Sort,
     SortInPeriod,
     Source,
+    WindowJoin,
 )
 from rowtide.rows.types import INTERVAL_DAY, Field, RowType, Type, decimal
 from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
@@ -302,7 +304,7 @@ def joins(draw: st.DrawFn) -> Case:
         Source("S", stream),
         tuple(range(len(keyed))),
         tuple(range(1, len(keyed) + 1)),
-        draw(st.sampled_from(JoinKind)),
+        draw(st.sampled_from((JoinKind.INNER, JoinKind.LEFT))),
         RowType((*stream.fields, *table.fields)),
     )
     port_origins = ((6 << 16,), (8 << 16, 6 << 16))
@@ -314,6 +316,39 @@ def joins(draw: st.DrawFn) -> Case:
             draw(ordered_items(stream, port_origins[1], NEAR, copies=True)),
         ),
     )
+
+
+@st.composite
+def window_joins(draw: st.DrawFn) -> Case:
+    """Any window, before, around or after, on one side or both, outer or not, with a condition or not."""
+    keyed = draw(st.lists(st.sampled_from((VARCHAR, BIGINT)), max_size=1))
+    left, right = row_type_of([*keyed, BIGINT], "L"), row_type_of([*keyed, BIGINT], "R")
+    low = draw(st.integers(-3, 2))
+    numbers = FieldRef(len(keyed), BIGINT), FieldRef(2 * len(keyed) + 1, BIGINT)
+    quotient = Call("/", numbers, BIGINT)
+    conditions = (None, None, Call("=", (quotient, Literal(1, BIGINT)), BOOLEAN))
+    delays = st.integers(0, 3)
+    node = WindowJoin(
+        "W",
+        Source("L", left),
+        Source("R", right),
+        tuple(range(len(keyed))),
+        tuple(range(len(keyed))),
+        low,
+        low + draw(st.integers(0, 4)),
+        draw(st.sampled_from(JoinTime)),
+        draw(st.sampled_from(JoinKind)),
+        RowType((*left.fields, *right.fields)),
+        draw(st.sampled_from(conditions)),
+        draw(delays),
+        draw(delays),
+    )
+    port_origins = ((6 << 16, 3 << 16), (8 << 16, 6 << 16))
+    ports = tuple(
+        draw(ordered_items(kind, origins, NEAR, rows=6))
+        for kind, origins in zip((left, right), port_origins, strict=True)
+    )
+    return Case(node, Place(OWN, True, port_origins), ports)
 
 
 CASES: dict[type, st.SearchStrategy[Case]] = {
@@ -329,5 +364,6 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.WindowAggregate: overs(),
     nodes.KeyedTable: tables(),
     nodes.AsOfJoin: joins(),
+    nodes.WindowJoin: window_joins(),
 }
 """Node type to its cases: every registered operator has some."""

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from contract.operators.inputs import Case, Step, through_bytes, tray_of
-from contract.operators.models import Model, Told, bits, origins_out
+from contract.operators.meanings import bits
+from contract.operators.model import Model, Told
+from contract.operators.models import origins_out
 from rowtide.operators.contract import Fault, Operator, Output
 from rowtide.operators.registry import make
 from rowtide.rows.rowop import TimedRow
@@ -96,6 +98,11 @@ def check_same(run: Run, model: Model) -> None:
     assert run.bound.rowtime == model.promised()
     assert run.operator.held() == model.held()
     assert run.operator.account == model.account
+
+
+def in_input_order(faults: Sequence[Told]) -> list[Told]:
+    """Give faults by origin and counter of their rows: a commit tells them so (sql-decisions 22)."""
+    return sorted(faults, key=lambda each: each[3:5])
 
 
 def by_place(rows: Sequence[TimedRow]) -> list[tuple[tuple[int, int, int], Counter[object]]]:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from contract.operators.models import later
+from contract.operators.model import later
 from rowtide.operators.contract import Place, State
 from rowtide.plan.nodes import Node
 from rowtide.rows.column import Column

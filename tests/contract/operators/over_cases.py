@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from contract.operators import over_model
 from contract.operators.inputs import (
     BIGINT,
     BOOLEAN,
@@ -31,8 +30,6 @@ from rowtide.plan.nodes import Source, WindowAggregate
 from rowtide.rows.types import Field, RowType, Type
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.aggregates import result_type
-
-__all__ = ["over_model", "overs"]
 
 NUMBERS: tuple[Type, ...] = (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, WIDEST)
 ANY: tuple[Type, ...] = (*NUMBERS, BOOLEAN, VARCHAR, VARBINARY, DATE, TIMESTAMP)

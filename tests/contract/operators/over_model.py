@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from contract.operators.models import (
+from contract.operators.meanings import (
     FIRST_TIMESTAMP,
     LAST_TIMESTAMP,
-    MODELS,
-    Model,
     as_key,
     bits,
     exact,
     period_name,
 )
+from contract.operators.model import Model
 from rowtide.errors import Reason
 from rowtide.expr.tree import Expr, FieldRef
 from rowtide.operators.contract import Place
@@ -175,6 +174,3 @@ def field(expr: Expr, timed: TimedRow) -> Any:
     """Give the field of a row that an argument is."""
     assert isinstance(expr, FieldRef)
     return timed.row[expr.index]
-
-
-MODELS[WindowAggregate] = OverModel

@@ -1,0 +1,245 @@
+"""What values, aggregates, periods and expressions mean, in plain Python; see ``models``."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from rowtide.errors import Reason
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.rows.rowop import Row, TimedRow
+from rowtide.rows.types import Kind, Type
+from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
+
+
+def bits(value: object) -> object:
+    """Give something that is equal only for the very same value: zeros have signs, decimals digits."""
+    match value:
+        case float():
+            return ("float", struct.pack(">d", value))
+        case Decimal():
+            return ("decimal", value.as_tuple())
+        case tuple():
+            return tuple(bits(each) for each in value)
+        case _:
+            return (type(value).__name__, value)
+
+
+def as_key(value: object) -> object:
+    """Zero has no sign as a key; NULL is a key like others."""
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> object:
+    """Give the value of an aggregate over all rows of a group.
+
+    Raises:
+      OverflowError: if its type does not hold it.
+    """
+    if call.condition is not None:
+        assert isinstance(call.condition, FieldRef)
+        wanted = call.condition.index
+        rows = [timed for timed in rows if timed.row[wanted] is True]
+    if call.argument is None:
+        return len(rows)
+    assert isinstance(call.argument, FieldRef)
+    index = call.argument.index
+    values: list[Any] = [timed.row[index] for timed in rows if timed.row[index] is not None]
+    if call.distinct:
+        values = [value for at, value in enumerate(values) if value not in values[:at]]
+    kind = call.argument.type
+    if call.function == "COUNT":
+        return len(values)
+    if not values:
+        return None
+    match call.function:
+        case "MIN":
+            return min(values)
+        case "MAX":
+            return max(values)
+        case "SUM":
+            return total_of(values, kind)
+        case "AVG" if kind.is_float:
+            return total_of(values, kind) / len(values)
+        case "AVG":
+            for value in values:
+                exact(Fraction(value), call.type)
+            return exact(Fraction(sum(map(Fraction, values)), len(values)), call.type)
+    raise KeyError(call.function)
+
+
+def total_of(values: Sequence[Any], kind: Type) -> Any:
+    """Add up from left to right."""
+    if kind.is_float:
+        total = 0.0
+        for value in values:
+            total += value
+        if not math.isfinite(total):
+            raise OverflowError
+        return total
+    if kind.is_integer:
+        total = 0
+        for value in values:
+            total += value
+            if not -(2**63) <= total < 2**63:
+                raise OverflowError
+        return total
+    sums = Fraction(0)
+    for value in values:
+        sums += Fraction(value)
+        exact(sums, Type(Kind.DECIMAL, 38, kind.scale))
+    return exact(sums, Type(Kind.DECIMAL, 38, kind.scale))
+
+
+def exact(value: Fraction, kind: Type) -> Decimal:
+    """Give a DECIMAL of 38 digits, rounded half away from zero.
+
+    Raises:
+      OverflowError: if it has more than 38 digits.
+    """
+    shifted = abs(value) * 10**kind.scale
+    unscaled = math.floor(shifted + Fraction(1, 2))
+    if unscaled >= 10**38:
+        raise OverflowError
+    digits = tuple(int(digit) for digit in str(unscaled))
+    return Decimal((int(value < 0 and unscaled > 0), digits, -kind.scale))
+
+
+EPOCH = datetime(1970, 1, 1)
+UNITS_MS = {
+    CalendarUnit.SECOND: 1_000,
+    CalendarUnit.MINUTE: 60 * 1_000,
+    CalendarUnit.HOUR: 60 * 60 * 1_000,
+    CalendarUnit.DAY: 24 * 60 * 60 * 1_000,
+}
+
+
+def to_datetime(rowtime: int) -> datetime:
+    """Give the date and time of a rowtime (UTC, without saying so)."""
+    return EPOCH + timedelta(milliseconds=rowtime)
+
+
+def to_rowtime(when: datetime) -> int:
+    """Give the rowtime of a date and time."""
+    return (when - EPOCH) // timedelta(milliseconds=1)
+
+
+def floor_of(period: Period, rowtime: int) -> int:
+    """Give the start of the half-open period that a rowtime is in."""
+    if period.unit is None:
+        assert period.step_ms is not None
+        return (rowtime - period.offset_ms) // period.step_ms * period.step_ms + period.offset_ms
+    if period.unit in UNITS_MS:
+        return rowtime // UNITS_MS[period.unit] * UNITS_MS[period.unit]
+    day = to_datetime(rowtime).replace(hour=0, minute=0, second=0, microsecond=0)
+    match period.unit:
+        case CalendarUnit.WEEK:
+            return to_rowtime(day - timedelta(days=day.weekday()))
+        case CalendarUnit.MONTH:
+            return to_rowtime(day.replace(day=1))
+        case CalendarUnit.QUARTER:
+            return to_rowtime(day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1))
+        case CalendarUnit.YEAR:
+            return to_rowtime(day.replace(month=1, day=1))
+    raise KeyError(period.unit)
+
+
+def next_after(period: Period, start: int) -> int:
+    """Give the edge after the edge ``start``."""
+    if period.unit is None:
+        assert period.step_ms is not None
+        return start + period.step_ms
+    if period.unit in UNITS_MS:
+        return start + UNITS_MS[period.unit]
+    if period.unit is CalendarUnit.WEEK:
+        return start + 7 * UNITS_MS[CalendarUnit.DAY]
+    # No period is longer than 366 days: a day inside the next one, rounded down.
+    longest = {CalendarUnit.MONTH: 31, CalendarUnit.QUARTER: 92, CalendarUnit.YEAR: 366}[period.unit]
+    return floor_of(period, start + longest * UNITS_MS[CalendarUnit.DAY])
+
+
+def period_name(period: Period, rowtime: int) -> int:
+    """Give the name of the period that a rowtime is in (sql-decisions 1, 3)."""
+    if period.edge is PeriodEdge.EXACT:
+        return rowtime
+    start = floor_of(period, rowtime)
+    if period.edge is PeriodEdge.FLOOR or start == rowtime:
+        return start
+    return next_after(period, start)
+
+
+def period_end(period: Period, name: int) -> int:
+    """Give the rowtime that the groups of a period have (sql-decisions 2)."""
+    return next_after(period, name) if period.edge is PeriodEdge.FLOOR else name
+
+
+class Rejected(Exception):
+    """An expression has no value for a row."""
+
+    def __init__(self, reason: Reason) -> None:
+        self.reason = reason
+
+
+FIRST_TIMESTAMP, LAST_TIMESTAMP = -62_135_596_800_000, 253_402_300_799_999
+"""0001-01-01 00:00:00.000 and 9999-12-31 23:59:59.999."""
+
+
+def evaluate(expr: Expr, row: Row, rowtime: int) -> Any:
+    """Give the value of one of the few expressions that the cases use, None for NULL.
+
+    Raises:
+      Rejected: if it has none.
+    """
+    match expr:
+        case Literal(value=value):
+            return value
+        case FieldRef(index=index):
+            return row[index]
+        case RowtimeRef():
+            return rowtime
+        case Call(function="AND", args=(left, right)):
+            # A FALSE decides; what stands behind it is not looked at.
+            first = evaluate(left, row, rowtime)
+            if first is False:
+                return False
+            second = evaluate(right, row, rowtime)
+            return False if second is False else None if None in (first, second) else True
+        case Call(function=function, args=args, type=kind):
+            values = [evaluate(arg, row, rowtime) for arg in args]
+            return None if None in values else call(function, values, kind)
+    raise KeyError(expr)
+
+
+def call(function: str, values: Sequence[Any], kind: Type) -> Any:
+    """Give the value of a function of values that are not NULL."""
+    left, right = values
+    match function:
+        case "=":
+            return left == right
+        case "<":
+            return left < right
+        case "FLOOR_TO":
+            return within(floor_of(Period(PeriodEdge.FLOOR, CalendarUnit(right)), left), kind)
+        case "+":
+            return within(left + right, kind)
+        case "/":
+            if right == 0:
+                raise Rejected(Reason.DIVISION_BY_ZERO)
+            quotient = abs(left) // abs(right)
+            return within(quotient if (left < 0) == (right < 0) else -quotient, kind)
+    raise KeyError(function)
+
+
+def within(value: int, kind: Type) -> int:
+    """Give a value that its type holds."""
+    low, high = -(2**63), 2**63 - 1
+    if kind.kind is Kind.TIMESTAMP:
+        low, high = FIRST_TIMESTAMP, LAST_TIMESTAMP
+    if not low <= value <= high:
+        raise Rejected(Reason.OVERFLOW)
+    return value

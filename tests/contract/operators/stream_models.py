@@ -1,0 +1,245 @@
+"""What the operators mean that keep, order and table rows; see ``model``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contract.operators.meanings import LAST_TIMESTAMP, Rejected, evaluate
+from contract.operators.model import Model, later
+from rowtide.errors import Reason
+from rowtide.operators.contract import Place
+from rowtide.plan.nodes import BoundPolicy, KeyedTable, Merge, Sort
+from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, UNMARKED, Bound
+
+
+class RowWiseModel(Model):
+    """What remembers nothing: each row by itself, and every bound passed on."""
+
+    def __init__(self, node: Any, _place: Place) -> None:
+        super().__init__()
+        self.node = node
+        self.reached = EARLIEST
+
+    def row(self, port: int, timed: TimedRow) -> None:
+        self.account.rows_in += 1
+        try:
+            found = self.of(timed)
+        except Rejected as error:
+            self.tell(self.node.relation, error.reason, timed)
+            return
+        if found is None:
+            self.account.filtered += 1
+            return
+        self.account.done += 1
+        self.give(found)
+
+    def of(self, timed: TimedRow) -> TimedRow | None:
+        """Give what becomes of a row; None: it is filtered."""
+        raise NotImplementedError
+
+    def bound(self, port: int, bound: Bound) -> None:
+        self.reached = max(self.reached, bound.rowtime)
+
+    def promised(self) -> int:
+        return self.reached
+
+
+class FilterModel(RowWiseModel):
+    """Keeps what is TRUE."""
+
+    def of(self, timed: TimedRow) -> TimedRow | None:
+        return timed if evaluate(self.node.condition, timed.row, timed.rowtime) is True else None
+
+
+class ProjectModel(RowWiseModel):
+    """Computes new fields; NULL in one that is NOT NULL is rejected, except where the row is deleted."""
+
+    def of(self, timed: TimedRow) -> TimedRow | None:
+        row = tuple(evaluate(each, timed.row, timed.rowtime) for each in self.node.expressions)
+        for field, value in zip(self.node.row_type, row, strict=True):
+            if value is None and not field.nullable and timed.opcode != Opcode.DELETE:
+                raise Rejected(Reason.CONSTRAINT)
+        return timed._replace(row=row)
+
+
+class PromoteModel(RowWiseModel):
+    """Gives a new rowtime; bounds are passed, dropped, or mapped by the same expression."""
+
+    def of(self, timed: TimedRow) -> TimedRow | None:
+        rowtime = evaluate(self.node.rowtime, timed.row, timed.rowtime)
+        if rowtime is None:
+            raise Rejected(Reason.MISSING_FIELD)
+        if self.node.max_ahead_ms is not None and rowtime > timed.rowtime + self.node.max_ahead_ms:
+            raise Rejected(Reason.FUTURE)
+        return timed._replace(rowtime=rowtime)
+
+    def promised(self) -> int:
+        if self.node.bounds is BoundPolicy.PASS or self.reached == EARLIEST:
+            return self.reached
+        if self.node.bounds is BoundPolicy.DROP:
+            return EARLIEST
+        if self.reached > LAST_TIMESTAMP:
+            return LATEST
+        try:
+            return self.at(self.reached)
+        except Rejected:
+            pass
+        try:
+            # Out of range now; the last rowtime is in range again if there are any that are.
+            self.at(LAST_TIMESTAMP)
+        except Rejected:
+            return LATEST
+        return EARLIEST
+
+    def at(self, rowtime: int) -> int:
+        return int(evaluate(self.node.rowtime, (), rowtime))
+
+
+class SortModel(Model):
+    """t-sort: late iff t + WITHIN < H or t < the explicit bound; ties leave in order of arrival."""
+
+    def __init__(self, node: Sort, place: Place) -> None:
+        super().__init__()
+        self.node = node
+        self.signs = place.origin if place.merged else None
+        self.signed = 0
+        self.highest: int | None = None
+        self.explicit = EARLIEST
+        self.waiting: list[TimedRow] = []
+
+    def row(self, port: int, timed: TimedRow) -> None:
+        self.account.rows_in += 1
+        if timed.rowtime < self.promised():
+            self.tell(self.node.relation, Reason.LATE, timed, self.promised())
+            return
+        self.highest = timed.rowtime if self.highest is None else max(self.highest, timed.rowtime)
+        if self.signs is not None:
+            timed = timed._replace(origin=self.signs, counter=self.signed)
+            self.signed += 1
+        self.waiting.append(timed)
+        self.let_go()
+
+    def bound(self, port: int, bound: Bound) -> None:
+        self.explicit = max(self.explicit, bound.rowtime)
+        self.let_go()
+
+    def let_go(self) -> None:
+        limit = self.promised()
+        for timed in sorted(self.waiting, key=lambda each: each.rowtime):
+            if timed.rowtime <= limit:
+                self.waiting.remove(timed)
+                self.account.done += 1
+                self.give(timed)
+
+    def promised(self) -> int:
+        if self.highest is None:
+            return self.explicit
+        return max(self.highest - self.node.within_ms, self.explicit)
+
+    def held(self) -> int:
+        return len(self.waiting)
+
+
+class MergeModel(Model):
+    """The ordered union: the least row leaves once no other port can still bring one before it."""
+
+    def __init__(self, node: Merge, place: Place) -> None:
+        super().__init__()
+        self.origins = place.port_origins
+        together = [origin for origins in self.origins for origin in origins]
+        self.order = sorted(set(together), key=together.index)
+        self.waiting: list[tuple[TimedRow, int]] = []
+        self.bounds = [NO_BOUND for _ in self.origins]
+        self.last: list[TimedRow | None] = [None for _ in self.origins]
+
+    def place_of(self, timed: TimedRow, port: int) -> tuple[int, int, int, int]:
+        return (timed.rowtime, self.order.index(timed.origin), timed.counter, port)
+
+    def row(self, port: int, timed: TimedRow) -> None:
+        self.account.rows_in += 1
+        self.waiting.append((timed, port))
+        self.last[port] = timed
+        self.let_go()
+
+    def bound(self, port: int, bound: Bound) -> None:
+        self.bounds[port] = later(self.bounds[port], bound)
+        self.let_go()
+
+    def may_come(self, port: int) -> tuple[int, int, int, int]:
+        """Give the least place that a row of this port may still have."""
+        bound, last = self.bounds[port], self.last[port]
+        found = (bound.rowtime, *self.least_at(port, bound.origin, bound.counter + 1), port)
+        if last is not None:
+            # Rows come in order, so a row promises as much as a bound just before it.
+            found = max(found, (last.rowtime, *self.least_at(port, last.origin, last.counter), port))
+        return found
+
+    def least_at(self, port: int, origin: int, counter: int) -> tuple[int, int]:
+        """Give the least (rank, counter) at one rowtime if this origin goes on with ``counter``."""
+        mine = self.origins[port]
+        if origin == UNMARKED:
+            return min((self.order.index(each), -1) for each in mine)
+        later_ones = mine[mine.index(origin) + 1 :]
+        return min([(self.order.index(origin), counter), *((self.order.index(o), -1) for o in later_ones)])
+
+    def let_go(self) -> None:
+        while self.waiting:
+            least = min(self.waiting, key=lambda each: self.place_of(*each))
+            place = self.place_of(*least)
+            if any(self.may_come(each) < place for each in range(len(self.bounds))):
+                return
+            self.waiting.remove(least)
+            self.account.done += 1
+            self.give(least[0])
+
+    def promised(self) -> int:
+        coming = [self.may_come(port)[0] for port in range(len(self.bounds))]
+        return min(coming)
+
+    def held(self) -> int:
+        return len(self.waiting)
+
+
+class TableModel(Model):
+    """An engine table: the row of a key is replaced, or a multiset where there is no key."""
+
+    def __init__(self, node: KeyedTable, _place: Place) -> None:
+        super().__init__()
+        self.node = node
+        self.rows: list[Row] = []
+        self.reached = EARLIEST
+
+    def row(self, port: int, timed: TimedRow) -> None:
+        self.account.rows_in += 1
+        if any(timed.row[index] is None for index in self.node.key):
+            self.tell(self.node.relation, Reason.NULL_KEY, timed)
+            return
+        self.account.done += 1
+        if timed.opcode == Opcode.NOP:
+            return
+        if not self.node.key:
+            if timed.opcode == Opcode.INSERT:
+                self.rows.append(timed.row)
+                self.give(timed)
+            elif timed.row in self.rows:
+                self.rows.remove(timed.row)
+                self.give(timed)
+            return
+        for old in self.rows:
+            if self.key(old) == self.key(timed.row):
+                self.rows.remove(old)
+                self.give(timed._replace(opcode=Opcode.DELETE, row=old))
+                break
+        if timed.opcode == Opcode.INSERT:
+            self.rows.append(timed.row)
+            self.give(timed)
+
+    def key(self, row: Row) -> Row:
+        return tuple(row[index] for index in self.node.key)
+
+    def bound(self, port: int, bound: Bound) -> None:
+        self.reached = max(self.reached, bound.rowtime)
+
+    def promised(self) -> int:
+        return self.reached
