@@ -8,18 +8,22 @@ do not meet half a schema.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from alembic.config import Config
-from alembic.runtime.environment import EnvironmentContext
-from alembic.runtime.migration import MigrationContext, RevisionStep
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
 
 from rowtide.checkpoint.tables import SCHEMA, VERSION_TABLE, named, schema_of
 from rowtide.errors import StatementError
 
+if TYPE_CHECKING:
+    from alembic.runtime.migration import MigrationContext, RevisionStep
+    from alembic.script import ScriptDirectory
+
 MIGRATIONS = Path(__file__).parent / "migrations"
+
+HEAD = "0001"
+"""The newest version. Tables of it need no migration, and starts after the first one no alembic: importing
+it takes most of a second, in which a restarted service could have read on."""
 
 _LOCK = 7_305_811_206
 """Number of the advisory lock under which PostgreSQL's tables are made; means nothing else."""
@@ -46,6 +50,10 @@ def check_version(connection: sa.Connection) -> bool:
     version = stored_version(connection)
     if version is None:
         return False
+    if version == HEAD:
+        return True
+    from alembic.util import CommandError
+
     try:
         _scripts().get_revision(version)
     except CommandError as error:
@@ -62,6 +70,11 @@ def migrate(connection: sa.Connection) -> None:
     Raises:
       StatementError: they are of a newer version.
     """
+    if stored_version(connection) == HEAD:
+        return
+    from alembic.config import Config
+    from alembic.runtime.environment import EnvironmentContext
+
     dialect = connection.dialect.name
     if dialect == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
@@ -82,4 +95,6 @@ def migrate(connection: sa.Connection) -> None:
 
 
 def _scripts() -> ScriptDirectory:
+    from alembic.script import ScriptDirectory
+
     return ScriptDirectory(str(MIGRATIONS))

@@ -104,11 +104,6 @@ class ThreadedInbox:
         for thread in self._threads:
             thread.start()
 
-    @property
-    def closing(self) -> bool:
-        """Tell whether the inbox is being closed: its threads' retries end then."""
-        return self._closing
-
     def take(self, timeout_s: float) -> list[Delivery]:
         """See ``Inbox``."""
         with self._changed:
@@ -157,7 +152,10 @@ class ThreadedInbox:
             return not self._closing
 
     def _is_below_limits(self, relation: str) -> bool:
-        return self._messages.get(relation, 0) < QUEUE_MESSAGES and self._bytes.get(relation, 0) < QUEUE_BYTES
+        return (
+            self._messages.get(relation, 0) < self._max_messages
+            and self._bytes.get(relation, 0) < self._max_bytes
+        )
 
     def _put(self, delivery: Delivery) -> None:
         with self._changed:

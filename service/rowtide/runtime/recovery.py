@@ -99,11 +99,12 @@ def replay(
     crash_points: CrashPoints,
     stopping: Callable[[], bool],
     emit: Callable[[], None] | None = None,
+    progress: Callable[[int], None] = lambda _messages: None,
 ) -> int:
     """Read from ``begin`` up to exactly ``targets`` into ``work``; give the number of messages.
 
     ``emit`` is called after each turn, when what came out is in ``work``; by default it is dropped.
-    Returns early when told to stop.
+    ``progress`` is told how many messages have been read. Returns early when told to stop.
 
     Raises:
       UnavailableError and others, as ``Inbox.take``.
@@ -141,6 +142,7 @@ def replay(
                 if delivery.next_offset >= left[place]:
                     del left[place]
                     _pause_reached(inbox, opened, left)
+            progress(messages)
             crash_points.reach("recovery.within_replay")
     finally:
         inbox.close()

@@ -44,6 +44,9 @@ Result = TypeVar("Result")
 START_COMMITS = 1
 """The commit that records where a pipeline begins; all after it are of rows."""
 
+SAY_PROGRESS_S = 10.0
+"""How often a recovery says how far it is."""
+
 _log = structlog.get_logger("rowtide")
 
 
@@ -220,6 +223,7 @@ class Service:
             open_inbox=lambda positions: self.open_inbox(positions, channels),
             crash_points=equipment.crash_points,
             stopping=self._is_stopping,
+            progress=self._tell_progress(work, record.positions()),
         )
         equipment.crash_points.reach("recovery.after_replay")
         seconds = equipment.clock.monotonic() - began
@@ -233,6 +237,26 @@ class Service:
             seconds=round(seconds, 3),
         )
         return work, self._committer(record, flow.source_of)
+
+    def _tell_progress(self, work: Work, targets: Mapping[Place, int]) -> Callable[[int], None]:
+        """Give what says now and then how far a recovery is: a long one must not look like one that hangs."""
+        clock = self._equipment.clock
+        said = clock.monotonic()
+
+        def tell(messages: int) -> None:
+            nonlocal said
+            if clock.monotonic() - said >= SAY_PROGRESS_S:
+                said = clock.monotonic()
+                left = sum(targets[place] - offset for place, offset in work.positions.items())
+                _log.info(
+                    "recovering",
+                    pipeline=self._equipment.name,
+                    replayed_messages=messages,
+                    offsets_left=left,
+                    held_rows=work.held(),
+                )
+
+        return tell
 
     def _committer(self, record: Record, source_of: Callable[[int], Place | None]) -> Committer:
         return Committer(
