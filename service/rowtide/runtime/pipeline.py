@@ -49,14 +49,9 @@ def open_pipeline(plan: Plan, name: str, checkpoint_url: str | None = None) -> I
       checkpoint_url: the database of a pipeline without foreign tables.
 
     Raises:
-      StatementError: it writes nothing, or has no database, or two.
+      StatementError: it has no database, or two.
       OptionError: an option of a server or stream is wrong.
     """
-    if not plan.pumps:
-        raise StatementError(
-            "no pump writes to a foreign table, so there is nothing to run",
-            hint="CREATE PUMP name STARTED AS INSERT INTO a foreign table SELECT .. makes one.",
-        )
     sources = _sources(plan)
     database = _database(plan, checkpoint_url)
     pipeline = Pipeline(name, plan, sources, database, DatabaseLedger(database, name))

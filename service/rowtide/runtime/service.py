@@ -141,6 +141,11 @@ class Service:
     def _start(self, begin: Begin) -> tuple[Record, Mapping[str, Mapping[int, OffsetRange]]]:
         """Look at everything, refuse what must be refused, take the epoch; give the record and ranges."""
         equipment = self._equipment
+        if not equipment.plan.pumps:
+            raise StatementError(
+                "no pump writes to a foreign table, so there is nothing to run",
+                hint="CREATE PUMP name STARTED AS INSERT INTO a foreign table SELECT .. makes one.",
+            )
         digests = plan_digests(equipment.plan)
         record = self._database_retry.call(equipment.ledger.read)
         if record is not None and record.standings:

@@ -89,6 +89,14 @@ def test_another_plan_over_committed_positions_is_refused_and_says_what_changed(
     assert world.database.contents is before
 
 
+def test_a_pipeline_that_writes_nothing_is_refused() -> None:
+    world = world_with()
+    world.plan = replace(world.plan, pumps=())
+    with pytest.raises(StatementError, match="there is nothing to run"):
+        run(world)
+    assert world.database.contents.record is None
+
+
 def test_an_aged_out_log_is_refused_by_name_unless_a_snapshot_covers_it() -> None:
     world = world_with()
     run(world, pace=Pace(100, 10, None, None))
