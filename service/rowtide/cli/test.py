@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from rowtide.testing.runner import RunnerFactory
     from rowtide.testing.session import Outcome
 
@@ -47,8 +49,11 @@ def test(
 ) -> None:
     """Run scenario files: a pipeline, input in a fixed order, and what must come out.
 
-    Exit code 0: all passed. 1: some failed. 2: a file cannot be read.
+    Exit code 0: all passed. 1: some failed. 2: a file cannot be read. 3: Spark does not start.
     """
+    from contextlib import ExitStack
+
+    from rowtide.cli.errors import shown_to_user
     from rowtide.clock import SystemClock
     from rowtide.errors import StatementError
     from rowtide.testing.batching import parse_batching
@@ -56,19 +61,19 @@ def test(
     from rowtide.testing.reading import find_scenarios
     from rowtide.testing.session import Session, Verdict
 
-    try:
-        parse_batching(batch)
-        files = find_scenarios(paths)
-        make_runner = _runner_factory(runner)
-    except (ValueError, StatementError) as error:
-        _refuse(error.render() if isinstance(error, StatementError) else f"error: {error}")
-    session = Session(make_runner, SystemClock(), batch, pattern, rewrite)
     outcomes: list[Outcome] = []
-    for outcome in session.run(files):
-        outcomes.append(outcome)
-        typer.echo(outcome.headline())
-        if outcome.difference is not None:
-            typer.echo(outcome.report())
+    with shown_to_user(), ExitStack() as held:
+        try:
+            parse_batching(batch)
+            files = find_scenarios(paths)
+            make_runner = _runner_factory(runner, held)
+        except (ValueError, StatementError) as error:
+            _refuse(error.render() if isinstance(error, StatementError) else f"error: {error}")
+        for outcome in Session(make_runner, SystemClock(), batch, pattern, rewrite).run(files):
+            outcomes.append(outcome)
+            typer.echo(outcome.headline())
+            if outcome.difference is not None:
+                typer.echo(outcome.report())
     if junit is not None:
         try:
             write_junit(junit, outcomes)
@@ -83,13 +88,18 @@ def test(
         raise typer.Exit(2 if unreadable else 1)
 
 
-def _runner_factory(name: RunnerName) -> RunnerFactory:
-    from rowtide.errors import StatementError
+def _runner_factory(name: RunnerName, held: ExitStack) -> RunnerFactory:
+    """Give what makes the runners; ``held`` gives back what they share."""
+    if name is RunnerName.KAFKA:
+        from rowtide.errors import StatementError
 
-    if name is not RunnerName.LIVE:
         raise StatementError(
-            f'runner "{name.value}" does not exist yet', hint="Scenarios run with --runner live."
+            'runner "kafka" does not exist yet', hint="Scenarios run with --runner live or --runner spark."
         )
+    if name is RunnerName.SPARK:
+        from rowtide.testing.on_spark import SparkRunners
+
+        return held.enter_context(SparkRunners())
     from rowtide.testing.live import live_runner
 
     return live_runner

@@ -69,7 +69,7 @@ def start_session(scenario: Scenario, pipeline: SqlText) -> Session:
             inserted.add(relation_name(written))
             inserted.add(relations.resolve(written))
     # A bound on what only pumps feed speaks of one more producer too.
-    bounded = _resolved(relations, (step.relation for step in steps if isinstance(step, SetBound)))
+    bounded = resolved(relations, (step.relation for step in steps if isinstance(step, SetBound)))
     inserted |= {name for name in bounded.values() if relations.has_no_clock(name)}
     return _session(pipeline, inserted)
 
@@ -83,9 +83,9 @@ def _session(pipeline: SqlText, inserted: Iterable[str]) -> Session:
 def version_of(scenario: Scenario, plan: Plan) -> Version:
     """Give what a plan computes for a scenario."""
     relations = Relations(plan)
-    observed = dict.fromkeys(_resolved(relations, scenario.observed()).values())
+    observed = dict.fromkeys(resolved(relations, scenario.observed()).values())
     mentioned = scenario.mentioned()
-    fed = _resolved(relations, mentioned)
+    fed = resolved(relations, mentioned)
     # A foreign stream that is only fed is not thereby read: it judges nothing itself.
     also = [name for name in fed.values() if relations.foreign_stream(name) is None]
     partitions: dict[str, set[int]] = {}
@@ -95,7 +95,7 @@ def version_of(scenario: Scenario, plan: Plan) -> Version:
     return Version(relations, wanted, relations.partitions(partitions))
 
 
-def _resolved(relations: Relations, names: Iterable[str]) -> dict[str, str]:
+def resolved(relations: Relations, names: Iterable[str]) -> dict[str, str]:
     """Give catalog names by names as written; a name that no relation has is left out."""
     found = {}
     for name in names:

@@ -25,7 +25,7 @@ from rowtide.flow.segments import Segment, segments
 from rowtide.operators.contract import Account, Fault, State
 from rowtide.operators.merge import END, MergeOperator
 from rowtide.operators.registry import operator_type
-from rowtide.plan.nodes import PartitionKey, TableSource
+from rowtide.plan.nodes import PartitionKey, Source, TableSource
 from rowtide.rows.column import arrow_type
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray, tray_schema
 from rowtide.rows.types import RowType
@@ -85,11 +85,13 @@ class SparkRun:
     def read(self, messages: Mapping[str, DataFrame]) -> None:
         """Run every segment; ``messages`` gives each source relation's chosen messages.
 
+        An engine table that is named there is filled by its messages, else by its INSERT statements.
         A frame of messages has the columns topic, partition, offset, timestamp (ms), key, value and
         headers.
         """
         for number, segment in enumerate(self._segments):
-            if segment.reads_source(self._program):
+            source = self._program.steps[segment.entries[0]].node
+            if isinstance(source, Source | TableSource) and source.relation in messages:
                 self._run_source(number, segment, messages)
             elif segment.is_merge(self._program):
                 self._run_merge(number, segment)
@@ -107,6 +109,14 @@ class SparkRun:
                 for index, field in enumerate(self._program.steps[at].node.row_type)
             ),
         )
+
+    def rows(self, name: str) -> Tray:
+        """Bring the rows of an output to the driver, in the order in which the live flow gives them."""
+        at = self._program.outputs[name]
+        step = self._program.steps[at]
+        ranks = {origin: rank for rank, origin in enumerate(step.origins)}
+        held = self._rows_of(at).toArrow()
+        return tray_of(held.take(_in_order(held, ranks)), step.node.row_type, at)
 
     def fold(
         self, names: Sequence[str], row_type: RowType, key: Sequence[int], fold: Fold, path: str
@@ -201,12 +211,10 @@ class SparkRun:
         held = _union(
             each.withColumn(PORT, functions.lit(port).cast("int")) for port, each in rows.items()
         ).toArrow()
-        rank = np.array([ranks[origin] for origin in held.column(ORIGIN).to_pylist()], dtype=np.int64)
-        keys = [np.asarray(held.column(name)) for name in (SEQ, COUNTER)]
-        order = np.lexsort((*keys, rank, np.asarray(held.column(ROWTIME))))
-        ports = np.asarray(held.column(PORT))[order]
+        held = held.take(_in_order(held, ranks))
+        ports = np.asarray(held.column(PORT))
         return {
-            port: tray_of(held.take(pa.array(order[ports == port])), row_type, 0)
+            port: tray_of(held.filter(pa.array(ports == port)), row_type, 0)
             for port in rows
             if (ports == port).any()
         }
@@ -355,6 +363,13 @@ class SparkRun:
 
 def _union(parts: Iterable[DataFrame]) -> DataFrame:
     return reduce(lambda left, right: left.unionByName(right), parts)
+
+
+def _in_order(rows: pa.Table, ranks: Mapping[int, int]) -> pa.Array:
+    """Give the indices that put rows of one step into consistent time."""
+    rank = np.array([ranks[origin] for origin in rows.column(ORIGIN).to_pylist()], dtype=np.int64)
+    rowtime, counter, seq = (np.asarray(rows.column(name)) for name in (ROWTIME, COUNTER, SEQ))
+    return pa.array(np.lexsort((seq, counter, rank, rowtime)))
 
 
 def _reports(path: str, which: pyarrow.dataset.Expression) -> list[bytes]:

@@ -1,0 +1,314 @@
+"""Scenarios on Spark: the steps up to each ``expect`` are a bounded input, worked off as a backfill does.
+
+The log of what the steps let in is run as a whole each time that output is
+asked for; what comes out beyond the time before is new. What had come out must
+come out again, first and in the same order, or the run stops. A restart, or a
+recovery after a refused bound, hands the state over to the live engine, which
+goes on from there, as the service does after a backfill. What cannot be played
+stops with the reason: it never passes.
+"""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+from rowtide.errors import FaultError, RowtideError
+from rowtide.flow.flow import Emitted, Flow, initial
+from rowtide.flow.program import Program
+from rowtide.operators.contract import Fault, State
+from rowtide.plan.nodes import Node, TableSource
+from rowtide.rows.rowop import Row
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import NO_BOUND, Bound
+from rowtide.runners.spark.frames import SparkRun
+from rowtide.runners.spark.session import open_session
+from rowtide.runners.spark.stage import Definition
+from rowtide.testing.batching import Batching
+from rowtide.testing.live import LiveRunner
+from rowtide.testing.scenario import Scenario
+from rowtide.testing.versions import resolved, version_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MASTER = "local[2]"
+SHUFFLES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Logged:
+    """What came to one partition of a source, at a place of the log."""
+
+    relation: str
+    partition: int
+    part: Tray | Bound
+
+
+class LoggedIntake:
+    """Makes rows of pickled log entries inside a task."""
+
+    def __call__(
+        self, relation: str, batch: pa.RecordBatch, origins: Mapping[int, int]
+    ) -> Iterator[tuple[int, Tray | Bound | Fault]]:
+        """See ``stage.Intake``."""
+        for partition, value in zip(
+            batch.column("partition").to_pylist(), batch.column("value").to_pylist(), strict=True
+        ):
+            yield partition, pickle.loads(value)
+
+
+@dataclass(slots=True)
+class _Given:
+    """What Spark has given so far: the rows of each output as text (NaN equals itself), and the faults."""
+
+    rows: dict[str, list[str]] = field(default_factory=dict)
+    faults: set[Fault] = field(default_factory=set)
+
+
+class SparkFlow(Flow):
+    """A flow whose rows are worked off by Spark until a snapshot is restored: from then on by itself.
+
+    Args:
+      outputs: see ``Flow``.
+      partitions: see ``Flow``.
+      session: the Spark session.
+      staging: a folder for what Spark's stages give.
+      asked: the outputs whose rows are wanted.
+    """
+
+    def __init__(
+        self,
+        outputs: Mapping[str, Node],
+        partitions: Mapping[str, Sequence[int]],
+        *,
+        session: SparkSession,
+        staging: str,
+        asked: Sequence[str],
+    ) -> None:
+        super().__init__(outputs, partitions)
+        self._definition = Definition(outputs, partitions)
+        program = Program(outputs, partitions)
+        self._entrances_of = {place: program.steps[at] for place, at in program.entrances.items()}
+        self._session = session
+        self._staging = staging
+        self._asked = asked
+        self._log: list[_Logged] = []
+        self._worked = -1
+        self._given = _Given()
+        self._handed: Flow | None = None
+        self._is_live = False
+
+    def insert(self, relation: str, partition: int, tray: Tray) -> None:
+        """See ``Flow``; on Spark it is worked off when output is asked for."""
+        super().insert(relation, partition, tray)
+        self._log.append(_Logged(relation, partition, tray))
+
+    def bound(self, relation: str, partition: int, bound: Bound) -> None:
+        """See ``Flow``.
+
+        Raises:
+          FaultError: bounds of this relation cannot be played on Spark yet.
+        """
+        if not self._is_live and (relation, partition) not in self._entrances_of:
+            raise _unplayed(f'a bound of "{relation}", which is no source,')
+        super().bound(relation, partition, bound)
+        self._log.append(_Logged(relation, partition, bound))
+
+    def drain(self) -> Emitted:
+        """See ``Flow``; gives nothing while Spark works the rows off."""
+        return super().drain() if self._is_live else Emitted({})
+
+    def work_off(self) -> list[Emitted]:
+        """Run the log on Spark, and give what is new: the faults of each step on their own.
+
+        Raises:
+          FaultError: what had been given does not come out again.
+        """
+        if self._is_live or self._worked == len(self._log):
+            return []
+        shutil.rmtree(self._staging, ignore_errors=True)
+        try:
+            run = SparkRun(self._session, self._definition, self._staging, LoggedIntake())
+            run.read(self._frames())
+            trays = {name: run.rows(name) for name in self._asked}
+        except RowtideError:
+            raise
+        except Exception as error:
+            raise FaultError(f"Spark stopped: {error}") from error
+        rows = {name: [repr(row) for row in tray.rows()] for name, tray in trays.items()}
+        faults = list(dict.fromkeys(run.faults))
+        for name, before in self._given.rows.items():
+            if rows[name][: len(before)] != before:
+                raise FaultError(f'rows of "{name}" that had come out do not come out again on Spark')
+        if not self._given.faults <= set(faults):
+            raise FaultError("faults that had come out do not come out again on Spark")
+        new = {
+            name: [tray.slice(len(self._given.rows.get(name, ())), len(tray))] for name, tray in trays.items()
+        }
+        new_faults = [fault for fault in faults if fault not in self._given.faults]
+        self._given, self._worked, self._handed = _Given(rows, set(faults)), len(self._log), run.flow()
+        return [Emitted(new), *self._in_turn(new_faults)]
+
+    def snapshot(self) -> dict[str, State]:
+        """See ``Flow``; while Spark works, what the last run hands over."""
+        return super().snapshot() if self._is_live else self._state().snapshot()
+
+    def check(self) -> None:
+        """See ``Flow``."""
+        if self._is_live:
+            super().check()
+        else:
+            self._state().check()
+
+    def restore(self, snapshot: Mapping[str, State]) -> None:
+        """See ``Flow``: the state is handed over, and the live engine goes on."""
+        super().restore(snapshot)
+        self._is_live = True
+
+    def _state(self) -> Flow:
+        if self._handed is None or self._worked != len(self._log):
+            raise FaultError("the state is asked for before Spark has worked everything off")
+        return self._handed
+
+    def _in_turn(self, faults: Sequence[Fault]) -> list[Emitted]:
+        """Give faults in the order in which their rows came; those of no source's row come last."""
+        turn = {
+            (int(origin), int(counter)): number
+            for number, each in enumerate(self._log)
+            if isinstance(each.part, Tray)
+            for origin, counter in zip(each.part.origin, each.part.counter, strict=True)
+        }
+        grouped: dict[int, list[Fault]] = {}
+        for fault in faults:
+            grouped.setdefault(turn.get((fault.origin, fault.counter), len(self._log)), []).append(fault)
+        return [Emitted({}, grouped[number]) for number in sorted(grouped)]
+
+    def _frames(self) -> dict[str, DataFrame]:
+        """Give the log as messages by relation; a table that no step fills has its INSERT statements."""
+        frames = {}
+        for (relation, _), step in self._entrances_of.items():
+            held = [(number, each) for number, each in enumerate(self._log) if each.relation == relation]
+            if isinstance(step.node, TableSource):
+                if not held:
+                    continue
+                _, tray, bound = initial(step.node, step)
+                if bound != NO_BOUND:
+                    raise _unplayed(f'input of "{relation}", a table that is loaded once,')
+                held = [(-1, _Logged(relation, 0, tray)), *held] if tray is not None else held
+            if relation not in frames:
+                frames[relation] = self._frame(held)
+        return frames
+
+    def _frame(self, held: Sequence[tuple[int, _Logged]]) -> DataFrame:
+        return self._session.createDataFrame(
+            pa.table(
+                {
+                    "partition": pa.array([each.partition for _, each in held], pa.int32()),
+                    "offset": pa.array([number for number, _ in held], pa.int64()),
+                    "value": pa.array([pickle.dumps(each.part) for _, each in held], pa.binary()),
+                }
+            )
+        )
+
+
+class SparkRunner(LiveRunner):
+    """See ``ScenarioRunner``.
+
+    Raises:
+      StatementError: if the pipeline is refused.
+      FaultError: it cannot be played on Spark yet.
+    """
+
+    _flow: SparkFlow
+
+    def __init__(self, scenario: Scenario, batching: Batching, session: SparkSession, staging: Path) -> None:
+        self._spark = session
+        self._staging = staging
+        super().__init__(scenario, batching)
+        if self._idle:
+            raise _unplayed(f'the idle time-out of "{next(iter(self._idle))}"')
+
+    def sql(self, text: str) -> None:
+        """See ``ScenarioRunner``.
+
+        Raises:
+          FaultError: a plan cannot be changed on Spark yet.
+        """
+        # What is refused is refused before it matters where the pipeline runs.
+        version_of(self._scenario, copy(self._session).feed(text))
+        raise _unplayed("statements in between")
+
+    def commit(self) -> None:
+        """See ``ScenarioRunner``."""
+        self._work_off()
+        super().commit()
+
+    def contents(self, relation: str) -> list[Row]:
+        """See ``ScenarioRunner``."""
+        self._work_off()
+        return super().contents(relation)
+
+    def close(self) -> None:
+        """See ``ScenarioRunner``: removes what Spark has written."""
+        shutil.rmtree(self._staging, ignore_errors=True)
+
+    def _work_off(self) -> None:
+        for emitted in self._flow.work_off():
+            self._record(emitted)
+
+    def _fresh_flow(self) -> SparkFlow:
+        version = self._versions[self._version]
+        # A foreign table is always asked for: what it cannot take becomes an error row.
+        asked = {*resolved(self._relations, self._scenario.observed()).values()}
+        return SparkFlow(
+            version.wanted,
+            version.partitions,
+            session=self._spark,
+            staging=str(self._staging),
+            asked=[
+                name
+                for name in version.wanted
+                if name in asked or self._relations.foreign_table(name) is not None
+            ],
+        )
+
+
+class SparkRunners:
+    """Makes the runners that ``--runner spark`` names, all on one session; see ``RunnerFactory``.
+
+    Raises:
+      StatementError: PySpark or Java is not installed.
+      TransientError: Spark does not start.
+    """
+
+    def __init__(self, session: SparkSession | None = None) -> None:
+        self._owns = session is None
+        self._session = session or open_session(MASTER, shuffles=SHUFFLES, is_brief=True)
+        self._staging = tempfile.TemporaryDirectory(prefix="rowtide-test-")
+
+    def __call__(self, scenario: Scenario, batching: Batching) -> SparkRunner:
+        """See ``RunnerFactory``."""
+        return SparkRunner(scenario, batching, self._session, Path(self._staging.name) / "stages")
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the session, if it was opened here, and remove what Spark has written."""
+        self._staging.cleanup()
+        if self._owns:
+            self._session.stop()
+
+
+def _unplayed(what: str) -> FaultError:
+    return FaultError(f"{what} cannot be played on Spark yet: play this scenario with --runner live")

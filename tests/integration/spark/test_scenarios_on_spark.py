@@ -1,0 +1,85 @@
+"""Scenarios come to the same on Spark as on the live engine, or say plainly that they cannot be played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import pytest
+
+from rowtide.clock import SystemClock
+from rowtide.testing.on_spark import SparkRunners
+from rowtide.testing.reading import find_scenarios
+from rowtide.testing.session import Outcome, Session, Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+UNPLAYED = {
+    "over/expressions.yaml": 'a bound of "V", which is no source,',
+    "statements/drop-a-waiting-pump.yaml": "statements in between",
+    "statements/insert-rows.yaml": "statements in between",
+    "statements/new-view.yaml": "statements in between",
+    "statements/pending-rows.yaml": "statements in between",
+    "statements/refused.yaml": "statements in between",
+    "statements/replace-a-view.yaml": "statements in between",
+    "statements/start-a-pump.yaml": "statements in between",
+    "statements/stopped-pump.yaml": "statements in between",
+    "statements/table-reader.yaml": "statements in between",
+    "time/foreign-stream.yaml": 'a bound of "BY_SORTING", which is no source,',
+    "time/idle-timeout.yaml": 'the idle time-out of "LAPS"',
+    "time/promotion-bound.yaml": 'a bound of "SAILED", which is no source,',
+    "time/t-sort-edge.yaml": 'a bound of "SORTED", which is no source,',
+    "time/t-sort-where.yaml": 'a bound of "SORTED", which is no source,',
+}
+"""What a scenario has that Spark cannot play yet."""
+
+
+def cases() -> list[object]:
+    """Give all scenarios; a third, which stays the same as others come, is run every time."""
+    found: list[object] = []
+    for path in find_scenarios([SCENARIOS]):
+        name = path.relative_to(SCENARIOS).as_posix()
+        marks = [] if crc32(name.encode()) % 3 == 0 else [pytest.mark.long]
+        found.append(pytest.param(path, id=name, marks=marks))
+    return found
+
+
+@pytest.fixture(scope="module")
+def runners(spark: SparkSession) -> Iterator[SparkRunners]:
+    with SparkRunners(spark) as found:
+        yield found
+
+
+def played(runners: SparkRunners, path: Path) -> Outcome:
+    (outcome,) = Session(runners, SystemClock()).run([path])
+    return outcome
+
+
+@pytest.mark.parametrize("path", cases())
+def test_a_scenario_comes_to_the_same_on_spark(runners: SparkRunners, path: Path) -> None:
+    outcome = played(runners, path)
+    reason = UNPLAYED.get(path.relative_to(SCENARIOS).as_posix())
+    if reason is None:
+        assert outcome.verdict is Verdict.PASSED, outcome.report()
+    else:
+        assert outcome.verdict is Verdict.FAILED
+        assert f"{reason} cannot be played on Spark yet" in outcome.report()
+
+
+def test_a_row_too_few_is_a_difference(runners: SparkRunners, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(
+        "sql: CREATE STREAM s (a INTEGER);\n"
+        "steps:\n"
+        "  - {insert: s, rows: [[1, 1], [2, 2]]}\n"
+        "  - {expect: s, rows: [[1, 1]]}\n"
+    )
+    outcome = played(runners, path)
+    assert outcome.verdict is Verdict.FAILED
+    assert "output of s differs: 1 row expected, 2 rows came out" in outcome.report()
