@@ -54,6 +54,7 @@ def open_session(master: str, *, shuffles: int | None = None, is_brief: bool = F
         settings["spark.sql.shuffle.partitions"] = str(shuffles)
     if is_brief:
         settings["spark.driver.extraJavaOptions"] = BRIEF_JVM
+        settings["spark.ui.showConsoleProgress"] = "false"
     builder = SparkSession.builder.master(master).appName("rowtide backfill")
     for name, value in settings.items():
         builder = builder.config(name, value)
