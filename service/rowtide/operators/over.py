@@ -6,7 +6,8 @@ the frame may reach behind the current row, rows wait in order of arrival until
 the bound, or the rows of their partition, have completed the frame of the first.
 
 A frame in time forgets rows as the bound passes them, a frame of n rows keeps
-n rows a partition, one without a start keeps running results only.
+n rows a partition, one without a start keeps running results only. A partition
+that is one of a period of ROWTIME is forgotten when the bound has left the period.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import BOOLEAN, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TIMESTAMP, Type
 from rowtide.rowtime.bound import NO_BOUND, Bound
-from rowtide.rowtime.period import PeriodEdge, period_value
+from rowtide.rowtime.period import Period, PeriodEdge, period_value
 
 GROUP, ORDER = "$group", "$order"
 NUMBER = "$number"
@@ -108,6 +109,7 @@ class OverOperator:
         self._groups: dict[Row, _Group] = {}
         self._arrived: deque[tuple[int, _Group]] = deque()
         self._pending: deque[_Waiting] = deque()
+        self._snapped = MIN_TIMESTAMP_MS
         self._bound = NO_BOUND
         self._given = NO_BOUND
 
@@ -249,7 +251,7 @@ class OverOperator:
         """Take out the rows whose frames are complete, in order of arrival."""
         out: list[TimedRow] = []
         over = self._bound.rowtime > MAX_TIMESTAMP_MS
-        reached = self._order_of_bound()
+        reached = self._of_bound(self._node.order)
         end = self._frame.end
         while self._pending:
             first = self._pending[0]
@@ -258,7 +260,7 @@ class OverOperator:
                 complete = group.high + len(group.ahead) > first.number + end.offset
             else:
                 complete = reached > first.order + end.offset
-            if not complete and not over:
+            if not complete and not over and not self._has_ended(group):
                 break
             self._pending.popleft()
             group.waiting -= 1
@@ -276,11 +278,21 @@ class OverOperator:
             self._drop_if_empty(group)
         return Tray.from_rows(self._node.row_type, out) if out else None
 
+    def _has_ended(self, group: _Group) -> bool:
+        """Tell whether no row can come to a partition any more: it is one of a period that is over."""
+        snap = self._node.snap
+        return snap is not None and group.key[snap[0]] < self._of_bound(snap[1])  # type: ignore[operator]
+
     def _forget(self) -> None:
         """Let the rows go that are in no frame of a row to come, and the partitions that have no others."""
+        snap = self._node.snap
+        if snap is not None and self._of_bound(snap[1]) > self._snapped:
+            self._snapped = self._of_bound(snap[1])
+            kept = (group for group in self._groups.values() if group.waiting or not self._has_ended(group))
+            self._groups = {group.key: group for group in kept}
         if not self._arrived:
             return
-        first = self._pending[0].order if self._pending else self._order_of_bound()
+        first = self._pending[0].order if self._pending else self._of_bound(self._node.order)
         least = first + self._frame.start.offset
         while self._arrived and self._arrived[0][0] < least:
             group = self._arrived.popleft()[1]
@@ -343,12 +355,12 @@ class OverOperator:
     def _functions(self) -> list[WindowFunction]:
         return [make_function(call, endless=self._endless) for call in self._calls]
 
-    def _order_of_bound(self) -> int:
-        """Give the least that the window of a row to come can be ordered by."""
+    def _of_bound(self, period: Period) -> int:
+        """Give the least period that a row to come can be in."""
         at = min(max(self._bound.rowtime, MIN_TIMESTAMP_MS), MAX_TIMESTAMP_MS)
-        if self._node.order.edge is PeriodEdge.EXACT:
+        if period.edge is PeriodEdge.EXACT:
             return at
-        return int(period_value(self._node.order, np.array([at], dtype=np.int64))[0])
+        return int(period_value(period, np.array([at], dtype=np.int64))[0])
 
     def _fault(self, error: RejectedRowError, timed: TimedRow) -> Fault:
         return Fault(

@@ -257,6 +257,8 @@ class WindowAggregate:
     Out: the input's fields, then one for each call; rowtime, tie-break and order of the input. A row
     waits until nothing that may still come can be in its frame. A row for which a call has no value
     is rejected; where the frame ends with the row itself, it is in no later frame either.
+
+    ``snap``: the field at this place of ``partition`` is this period of ROWTIME, so a partition ends with it.
     """
 
     relation: str
@@ -266,6 +268,7 @@ class WindowAggregate:
     frame: Frame
     calls: tuple[WindowCall, ...]
     row_type: RowType
+    snap: tuple[int, Period] | None = None
 
     @property
     def inputs(self) -> tuple[Node, ...]:

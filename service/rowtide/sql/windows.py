@@ -151,6 +151,7 @@ class Windows:
             window.frame,
             placed,
             RowType((*row_type, *fields)),
+            _snap(window),
         )
 
     def _computed(self) -> Iterator[Expr]:
@@ -276,6 +277,12 @@ class WindowedPlanner(ExpressionPlanner):
 
     def _over(self, syntax: FunctionCall) -> Expr:
         return self._windows.reference(syntax)
+
+
+def _snap(window: _Window) -> tuple[int, Period] | None:
+    """Give the term of PARTITION BY that is a period of ROWTIME, by its place."""
+    periods = ((place, period_of(each)) for place, each in enumerate(window.partition))
+    return next(((place, period) for place, period in periods if period is not None), None)
 
 
 def _label(call: WindowCall, row_type: RowType) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from contract.operators.models import bits
+from contract.operators.meanings import bits
 from contract.operators.over_model import frame_of, window_result
 from rowtide.expr.tree import FieldRef
 from rowtide.operators.contract import Fault, Place
@@ -17,7 +17,7 @@ from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit
 from rowtide.plan.nodes import Source, WindowAggregate, partition_key
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import BIGINT, DOUBLE, INTEGER, VARCHAR, Field, RowType, Type, decimal
+from rowtide.rows.types import BIGINT, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Field, RowType, Type, decimal
 from rowtide.rowtime.bound import LATEST, NO_BOUND, Bound
 from rowtide.rowtime.period import Period, PeriodEdge
 
@@ -212,3 +212,20 @@ def test_integers_of_any_row_type_are_one_partition_where_there_is_no_key() -> N
     assert output.tray is not None
     assert [row.row for row in output.tray.rows()] == [(0, 0), (1, 1), (2, 3), (3, 6)]
     assert output.bound == Bound(3)
+
+
+def test_partitions_that_nothing_can_come_to_are_forgotten() -> None:
+    minute = Period(PeriodEdge.FLOOR, step_ms=60_000)
+    rows_of = RowType((Field("M", TIMESTAMP), Field("N", BIGINT)))
+    count = (WindowCall("COUNT", None, BIGINT),)
+    out = RowType((*rows_of, Field("F0", BIGINT)))
+    last_minute = Frame(Edge(EdgeUnit.RANGE, -60_000), CURRENT_ROW)
+    snapping = WindowAggregate("V", Source("S", rows_of), (0, 1), EXACT, Frame(), count, out, (0, minute))
+    sliding = WindowAggregate("V", Source("S", rows_of), (1,), EXACT, last_minute, count, out)
+    for plan in (snapping, sliding):
+        operator = OverOperator(plan, Place(9))
+        for now in range(0, 600_000, 10_000):
+            row = (now - now % 60_000, now)
+            tray = Tray.from_rows(rows_of, [TimedRow(now, 1, now, Opcode.INSERT, row)])
+            operator.step(0, tray, NO_BOUND)
+            assert len(operator.snapshot()["groups"]) <= 7
