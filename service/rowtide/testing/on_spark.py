@@ -293,6 +293,8 @@ class SparkRunners:
     def __init__(self, session: SparkSession | None = None) -> None:
         self._owns = session is None
         self._session = session or open_session(MASTER, shuffles=SHUFFLES, is_brief=True)
+        if self._owns:
+            self._session.sparkContext.setLogLevel("ERROR")
         self._staging = tempfile.TemporaryDirectory(prefix="rowtide-test-")
 
     def __call__(self, scenario: Scenario, batching: Batching) -> SparkRunner:
