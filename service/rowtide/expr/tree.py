@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from rowtide.rows.types import TIMESTAMP, Type
 
@@ -50,13 +51,18 @@ Expr = Literal | FieldRef | RowtimeRef | Call
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate of ``operators.aggregates``, by name; ``argument`` None is COUNT(*)."""
+    """An aggregate of ``operators.aggregates``, by name; ``argument`` None is COUNT(*).
+
+    ``fraction`` is that of MEDIAN, PERCENTILE_CONT and PERCENTILE_DISC, from 0 to 1.
+    """
 
     function: str
     argument: Expr | None
     type: Type
     distinct: bool = False
     condition: Expr | None = None
+    ignore_nulls: bool = False
+    fraction: Fraction | None = None
 
 
 def fields_used(expr: Expr) -> frozenset[int]:

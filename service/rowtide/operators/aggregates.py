@@ -22,6 +22,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.expr.tree import AggregateCall
+from rowtide.operators.group_functions import PICKS, SORTED, SPREADS, Kept, Spreads
+from rowtide.operators.rounding import round_half_away
 from rowtide.rows.column import Column, Mask, arrow_type
 from rowtide.rows.types import FAST_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION, Kind, Type
 
@@ -87,12 +89,16 @@ def _plain_accumulator(call: AggregateCall) -> Accumulator:
             return Extreme(call.type, greatest=call.function == "MAX")
         case "SUM" | "AVG" | "MIN" | "MAX" if kind is not None:
             return Objects(call.function, call.type, kind)
+        case function if kind is not None and function in SPREADS:
+            return Spreads(call, kind)
+        case function if kind is not None and function in SORTED | PICKS:
+            return Kept(call, kind)
     raise KeyError(call.function)
 
 
 def has_kernel(call: AggregateCall) -> bool:
     """Tell whether an aggregate runs compiled; EXPLAIN shows it."""
-    return not isinstance(make_accumulator(call), Objects | Distinct)
+    return not isinstance(make_accumulator(call), Objects | Distinct | Spreads | Kept)
 
 
 def _has_wide_kernel(kind: Type) -> bool:
@@ -456,11 +462,3 @@ class Distinct:
                 found.add((group, value))
                 fresh[row] = True
         return fresh, found
-
-
-def round_half_away(dividend: int, divisor: int) -> int:
-    """Divide exactly and round half away from zero; ``divisor`` is positive."""
-    quotient, rest = divmod(abs(dividend), divisor)
-    if 2 * rest >= divisor:
-        quotient += 1
-    return quotient if dividend >= 0 else -quotient

@@ -16,9 +16,10 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from rowtide.errors import Reason
-from rowtide.expr.tree import Expr, FieldRef
+from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.aggregates import Accumulator, make_accumulator
 from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.group_functions import counts_nulls
 from rowtide.operators.keys import KeyCoder, power_of_two
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.plan.nodes import GroupByPeriod
@@ -187,7 +188,7 @@ class GroupByPeriodOperator:
         """Give the rows that an aggregate can never take; None: there are none."""
         found = None
         for call, accumulator in zip(self._calls, self._accumulators, strict=True):
-            refused = accumulator.refused(*aggregate_input(call.argument, call.condition, tray))
+            refused = accumulator.refused(*aggregate_input(call, tray))
             if refused is not None and refused.any():
                 found = refused if found is None else found | refused
         return found
@@ -211,7 +212,7 @@ class GroupByPeriodOperator:
         inputs = []
         for call, accumulator in zip(self._calls, self._accumulators, strict=True):
             accumulator.reserve(self._count)
-            inputs.append(aggregate_input(call.argument, call.condition, tray))
+            inputs.append(aggregate_input(call, tray))
         failed = self._add(groups, inputs, 0, len(tray))
         use = np.ones(len(tray), dtype=np.bool_)
         use[failed] = False
@@ -321,15 +322,15 @@ class GroupByPeriodOperator:
         self._index()
 
 
-def aggregate_input(argument: Expr | None, condition: Expr | None, tray: Tray) -> tuple[Column | None, Mask]:
+def aggregate_input(call: AggregateCall, tray: Tray) -> tuple[Column | None, Mask]:
     """Give an aggregate's argument column and the rows that it uses."""
     column = None
     use = np.ones(len(tray), dtype=np.bool_)
-    if isinstance(argument, FieldRef):
-        column = tray.columns[argument.index]
-        if column.valid is not None:
+    if isinstance(call.argument, FieldRef):
+        column = tray.columns[call.argument.index]
+        if column.valid is not None and not counts_nulls(call):
             use = column.valid
-    if isinstance(condition, FieldRef):
-        flags = tray.columns[condition.index]
+    if isinstance(call.condition, FieldRef):
+        flags = tray.columns[call.condition.index]
         use = use & np.asarray(flags.values, dtype=np.bool_) & flags.valid_mask()
     return column, use

@@ -191,7 +191,7 @@ class GroupsWithEnds:
         """Add the rows of a tray to their groups; a row that overflows an aggregate becomes a fault."""
         self.account.rows_in += len(tray)
         keys = self._encoded([tray.columns[index] for index in self._node.keys], len(tray))
-        inputs = [aggregate_input(call.argument, call.condition, tray) for call in self._calls]
+        inputs = [aggregate_input(call, tray) for call in self._calls]
         refused = np.zeros(len(tray), dtype=np.bool_)
         for accumulator, (column, use) in zip(self._accumulators, inputs, strict=True):
             never = accumulator.refused(column, use)

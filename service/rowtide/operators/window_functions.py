@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from rowtide.errors import Reason, RejectedRowError
-from rowtide.operators.aggregates import round_half_away
+from rowtide.operators.rounding import round_half_away
 from rowtide.plan.frames import WindowCall
 from rowtide.rows.column import scaled, unscaled
 from rowtide.rows.types import MAX_DECIMAL_PRECISION, Kind, Type

@@ -31,6 +31,10 @@ def show_aggregate(call: AggregateCall, row_type: RowType) -> str:
     """Give an aggregate over rows of ``row_type`` as text."""
     inner = "*" if call.argument is None else show(call.argument, row_type)
     text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{inner})"
+    if call.function.startswith("PERCENTILE_"):
+        text = f"{call.function}({float(call.fraction or 0)}) WITHIN GROUP (ORDER BY {inner})"
+    if call.ignore_nulls:
+        text += " IGNORE NULLS"
     if call.condition is not None:
         text += f" FILTER (WHERE {show(call.condition, row_type)})"
     return text

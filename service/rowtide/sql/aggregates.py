@@ -8,17 +8,14 @@ from rowtide.rows.types import (
     BIGINT,
     DOUBLE,
     MAX_DECIMAL_PRECISION,
+    Kind,
     Type,
     decimal,
 )
 
 AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "AVG"})
 LATER = frozenset(
-    word
-    for word in """
-    FIRST_VALUE LAST_VALUE NTH_VALUE ANY_VALUE STDDEV STDDEV_POP STDDEV_SAMP VARIANCE VAR_POP VAR_SAMP
-    COVAR_POP COVAR_SAMP CORR EXP_AVG LISTAGG COLLECT APPROX_COUNT_DISTINCT
-    """.split()  # noqa: SIM905 - a table of words reads better than a list of strings
+    {"NTH_VALUE", "COVAR_POP", "COVAR_SAMP", "CORR", "EXP_AVG", "LISTAGG", "COLLECT", "APPROX_COUNT_DISTINCT"}
 )
 """Aggregates that are not there yet."""
 ONLY_OVER = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD", "NTILE"})
@@ -28,6 +25,15 @@ SPREADS = {
     **{name: name for name in ("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP")},
 }
 """Variances and their roots, by each of their names."""
+PERCENTILES = frozenset({"PERCENTILE_CONT", "PERCENTILE_DISC"})
+"""What is written ``PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)``."""
+TRUTHS = frozenset({"EVERY", "BOOL_AND", "BOOL_OR"})
+_ONE_OF_THEM = frozenset({"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE", "PERCENTILE_DISC", "MIN", "MAX"})
+"""Their result is one of the values."""
+NEVER_DISTINCT = (_ONE_OF_THEM | TRUTHS) - {"MODE", "PERCENTILE_DISC"}
+"""It makes no difference to these how often a value comes."""
+OF_GROUPS = AGGREGATES | PERCENTILES | TRUTHS | _ONE_OF_THEM | frozenset(SPREADS) | {"MEDIAN"}
+"""All that GROUP BY knows; some of them work over windows, too."""
 AVG_SCALE = 6
 """The least digits behind the point that AVG of exact numbers has (sql-decisions 21)."""
 
@@ -42,13 +48,15 @@ def result_type(function: str, argument: Type | None, place: Place) -> Type:
         return BIGINT
     if argument is None:
         raise StatementError(f"{function} takes one argument", place=place)
-    if function in ("MIN", "MAX"):
+    if function in _ONE_OF_THEM:
         return argument
-    if argument.is_float or (function in SPREADS and argument.is_numeric):
+    if function in TRUTHS and argument.kind is Kind.BOOLEAN:
+        return argument
+    if (argument.is_float and function not in TRUTHS) or (function in SPREADS and argument.is_numeric):
         return DOUBLE
     if function == "SUM" and argument.is_integer:
         return BIGINT
-    if function in ("SUM", "AVG") and argument.is_exact:
+    if function in ("SUM", "AVG", "MEDIAN", "PERCENTILE_CONT") and argument.is_exact:
         scale = argument.scale if function == "SUM" else max(AVG_SCALE, argument.scale)
         return decimal(MAX_DECIMAL_PRECISION, scale)
     raise StatementError(f"{function} does not take {argument}", place=place)

@@ -363,8 +363,17 @@ class ExpressionGrammar:
         if cursor.is_word("ORDER"):
             raise cursor.unsupported("ORDER BY inside of an aggregate is")
         cursor.expect_symbol(")")
-        if cursor.is_word("WITHIN", "GROUP"):
-            raise cursor.unsupported("WITHIN GROUP is")
+        if cursor.is_word("WITHIN", "GROUP") and not name.text.startswith("PERCENTILE_"):
+            raise cursor.unsupported(f"WITHIN GROUP of {name.text} is")
+        if cursor.accept("WITHIN", "GROUP"):
+            cursor.expect_symbol("(")
+            cursor.expect("ORDER", "BY")
+            # As the last argument: PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x).
+            args = (*args, self.expression())
+            if cursor.is_word("DESC"):
+                raise cursor.unsupported("DESC in WITHIN GROUP is")
+            cursor.accept("ASC")
+            cursor.expect_symbol(")")
         condition = None
         if cursor.is_word("FILTER") and cursor.ahead(1).text == "(":
             cursor.advance()
@@ -376,8 +385,6 @@ class ExpressionGrammar:
         if not ignore_nulls:
             cursor.accept("RESPECT", "NULLS")
         window = over(self) if cursor.accept("OVER") else None
-        if ignore_nulls and window is None:
-            raise cursor.unexpected('"OVER"')
         place = cursor.span(token)
         return FunctionCall(name.text, args, place, star, distinct, condition, window, ignore_nulls)
 

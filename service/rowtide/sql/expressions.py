@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.constant import fold
@@ -28,7 +29,16 @@ from rowtide.rows.types import (
     Type,
     decimal,
 )
-from rowtide.sql.aggregates import AGGREGATES, LATER, ONLY_OVER, AggregateList, result_type
+from rowtide.sql.aggregates import (
+    LATER,
+    NEVER_DISTINCT,
+    OF_GROUPS,
+    ONLY_OVER,
+    PERCENTILES,
+    SPREADS,
+    AggregateList,
+    result_type,
+)
 from rowtide.sql.scope import Scope
 from rowtide.sql.syntax import (
     Between,
@@ -233,8 +243,10 @@ class ExpressionPlanner:
         name, place = syntax.name, syntax.place
         if syntax.over is not None:
             return self._over(syntax)
-        if name in AGGREGATES:
+        if name in OF_GROUPS:
             return self._aggregate(syntax)
+        if syntax.ignore_nulls:
+            raise StatementError(f"{name} takes no IGNORE NULLS", place=place)
         if name in LATER:
             raise StatementError(f"aggregate {name} is not supported yet", place=place)
         if name in ONLY_OVER:
@@ -430,18 +442,41 @@ class GroupedPlanner(ExpressionPlanner):
 
     def _aggregate(self, syntax: FunctionCall) -> Expr:
         inner = ExpressionPlanner(self._scope, "an aggregate")
-        argument = None
+        name, place = SPREADS.get(syntax.name, syntax.name), syntax.place
+        argument, fraction = None, None
+        args = syntax.args
+        if name == "MEDIAN":
+            fraction = Fraction(1, 2)
+        elif name in PERCENTILES and not syntax.star:
+            if len(args) != 2:
+                raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
+            fraction, args = _fraction(inner.plan(args[0]), name, args[0].place), args[1:]
         if syntax.star:
-            if syntax.name != "COUNT":
-                raise StatementError(f"{syntax.name}(*) has no meaning", place=syntax.place)
-        elif len(syntax.args) != 1:
-            raise StatementError(f"{syntax.name} takes one argument", place=syntax.place)
+            if name != "COUNT":
+                raise StatementError(f"{syntax.name}(*) has no meaning", place=place)
+        elif len(args) != 1:
+            raise StatementError(f"{syntax.name} takes one argument", place=place)
         else:
-            argument = inner.plan(syntax.args[0])
+            argument = inner.plan(args[0])
+        if syntax.ignore_nulls and name not in ("FIRST_VALUE", "LAST_VALUE"):
+            raise StatementError(f"{syntax.name} never counts NULLs", place=place)
         condition = None if syntax.condition is None else inner.condition(syntax.condition)
-        of = result_type(syntax.name, argument.type if argument is not None else None, syntax.place)
-        distinct = syntax.distinct and syntax.name not in ("MIN", "MAX")
-        return self._aggregates.reference(AggregateCall(syntax.name, argument, of, distinct, condition))
+        of = result_type(name, argument.type if argument is not None else None, place)
+        distinct = syntax.distinct and name not in NEVER_DISTINCT
+        call = AggregateCall(name, argument, of, distinct, condition, syntax.ignore_nulls, fraction)
+        return self._aggregates.reference(call)
+
+
+def _fraction(typed: Expr, name: str, place: Place) -> Fraction:
+    """Give the fraction of a percentile.
+
+    Raises:
+      StatementError: it is no constant from 0 to 1.
+    """
+    value = typed.value if isinstance(typed, Literal) else None
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and 0 <= value <= 1:
+        return Fraction(value)
+    raise StatementError(f"{name} takes a constant from 0 to 1", place=place)
 
 
 def parts_of(syntax: Expression) -> list[Expression]:
@@ -472,7 +507,7 @@ def parts_of(syntax: Expression) -> list[Expression]:
 
 def has_aggregate(syntax: Expression) -> bool:
     """Tell whether an aggregate stands in ``syntax``."""
-    return any(each.over is None and each.name in AGGREGATES | LATER for each in _calls_in(syntax))
+    return any(each.over is None and each.name in OF_GROUPS | LATER for each in _calls_in(syntax))
 
 
 def _calls_in(syntax: Expression) -> Iterator[FunctionCall]:
@@ -488,7 +523,7 @@ def _calls_in(syntax: Expression) -> Iterator[FunctionCall]:
 def _is_constant_or_aggregate(syntax: Expression) -> bool:
     literal = NumberLiteral | StringLiteral | BooleanLiteral | NullLiteral | TypedLiteral
     calls = list(_calls_in(syntax))
-    special = any(each.over is not None or each.name in AGGREGATES | LATER | WINDOW_EDGES for each in calls)
+    special = any(each.over is not None or each.name in OF_GROUPS | LATER | WINDOW_EDGES for each in calls)
     return special or isinstance(syntax, literal)
 
 

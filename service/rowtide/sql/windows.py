@@ -16,7 +16,7 @@ from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Node, WindowAggregate
 from rowtide.rows.types import BIGINT, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
-from rowtide.sql.aggregates import AGGREGATES, SPREADS, result_type
+from rowtide.sql.aggregates import AGGREGATES, OF_GROUPS, SPREADS, result_type
 from rowtide.sql.expressions import UNTYPED_NULL, ExpressionPlanner, assign
 from rowtide.sql.group_windows import period_of
 from rowtide.sql.relations import can_be_null, project, unique_names
@@ -215,6 +215,8 @@ class Windows:
         name, place = syntax.name, syntax.place
         if name in AGGREGATES or name in SPREADS:
             return self._aggregate(syntax), frame
+        if name in OF_GROUPS - PICKS:
+            raise StatementError(f"{name} over a window is not supported yet", place=place)
         if name not in RANKS | PICKS:
             raise StatementError(f"{name} is no aggregate and no window function", place=place)
         if syntax.star or syntax.distinct or syntax.condition is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from hypothesis import strategies as st
 
 from contract.operators.inputs import (
@@ -165,6 +167,14 @@ ARGUMENTS: dict[str, tuple[Type, ...]] = {
     "MIN": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, VARCHAR, VARBINARY, BOOLEAN, DATE, TIMESTAMP),
 }
 ARGUMENTS["MAX"] = ARGUMENTS["MIN"]
+SPREADS = ("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
+PICKS = ("FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE", "PERCENTILE_DISC")
+TRUTHS = ("EVERY", "BOOL_AND", "BOOL_OR")
+ARGUMENTS |= dict.fromkeys(SPREADS, (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE))
+ARGUMENTS |= dict.fromkeys(PICKS, ARGUMENTS["MIN"])
+ARGUMENTS |= dict.fromkeys(TRUTHS, (BOOLEAN,))
+ARGUMENTS |= dict.fromkeys(("MEDIAN", "PERCENTILE_CONT"), ARGUMENTS["AVG"])
+FRACTIONS = tuple(map(Fraction, ("0", "1/4", "1/2", "0.9", "1")))
 
 
 def result_type(function: str, argument: Type) -> Type:
@@ -174,11 +184,13 @@ def result_type(function: str, argument: Type) -> Type:
             return BIGINT
         case "SUM" if argument.is_integer:
             return BIGINT
-        case "SUM" | "AVG" if argument.is_float:
+        case "SUM" | "AVG" | "MEDIAN" | "PERCENTILE_CONT" if argument.is_float:
+            return DOUBLE
+        case _ if function in SPREADS:
             return DOUBLE
         case "SUM":
             return decimal(38, argument.scale)
-        case "AVG":
+        case "AVG" | "MEDIAN" | "PERCENTILE_CONT":
             return decimal(38, max(6, argument.scale))
         case _:
             return argument
@@ -223,8 +235,15 @@ def group_fields(draw: st.DrawFn) -> tuple[list[Type], tuple[int, ...], tuple[Ag
         if draw(st.integers(0, 3)) == 0:
             condition = FieldRef(len(fields), BOOLEAN)
             fields.append(BOOLEAN)
-        distinct = argument is not None and draw(st.booleans())
-        calls.append(AggregateCall(function, argument, kind, distinct, condition))
+        picks = function in ("FIRST_VALUE", "LAST_VALUE")
+        distinct = argument is not None and not picks and draw(st.booleans())
+        ignore_nulls = picks and draw(st.booleans())
+        fraction = None
+        if function == "MEDIAN":
+            fraction = Fraction(1, 2)
+        elif function.startswith("PERCENTILE"):
+            fraction = draw(st.sampled_from(FRACTIONS))
+        calls.append(AggregateCall(function, argument, kind, distinct, condition, ignore_nulls, fraction))
     return fields, keys, tuple(calls)
 
 

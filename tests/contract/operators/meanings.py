@@ -49,6 +49,9 @@ def aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> object:
         return len(rows)
     assert isinstance(call.argument, FieldRef)
     index = call.argument.index
+    if call.function in ("FIRST_VALUE", "LAST_VALUE"):
+        picked = [timed.row[index] for timed in rows if timed.row[index] is not None or not call.ignore_nulls]
+        return None if not picked else picked[0 if call.function == "FIRST_VALUE" else -1]
     values: list[Any] = [timed.row[index] for timed in rows if timed.row[index] is not None]
     if call.distinct:
         values = [value for at, value in enumerate(values) if value not in values[:at]]
@@ -66,11 +69,47 @@ def aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> object:
             return total_of(values, kind)
         case "AVG" if kind.is_float:
             return total_of(values, kind) / len(values)
+        case "EVERY" | "BOOL_AND":
+            return all(values)
+        case "BOOL_OR":
+            return any(values)
+        case "ANY_VALUE":
+            return values[0]
+        case "MODE":
+            return max(values, key=values.count)
+        case "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
+            return spread_of(call.function, list(map(Fraction, values)))
+        case "MEDIAN" | "PERCENTILE_CONT" | "PERCENTILE_DISC":
+            assert call.fraction is not None
+            return percentile_of(call, sorted(values), call.fraction)
         case "AVG":
             for value in values:
                 exact(Fraction(value), call.type)
             return exact(Fraction(sum(map(Fraction, values)), len(values)), call.type)
     raise KeyError(call.function)
+
+
+def spread_of(function: str, values: Sequence[Fraction]) -> float | None:
+    """Give a variance or a standard deviation from the differences to the mean."""
+    mean = sum(values) / len(values)
+    weight = len(values) - function.endswith("SAMP")
+    if weight == 0:
+        return None
+    variance = float(sum((value - mean) ** 2 for value in values) / weight)
+    return math.sqrt(variance) if function.startswith("STDDEV") else variance
+
+
+def percentile_of(call: AggregateCall, values: Sequence[Any], fraction: Fraction) -> object:
+    """Give the value with at least this part of all up to it, or one between two neighbours."""
+    if call.function == "PERCENTILE_DISC":
+        return next(value for at, value in enumerate(values, 1) if Fraction(at, len(values)) >= fraction)
+    for value in values:
+        if not call.type.is_float:
+            exact(Fraction(value), call.type)
+    at = fraction * (len(values) - 1)
+    low, high = values[math.floor(at)], values[math.ceil(at)]
+    found = Fraction(low) * (1 - at % 1) + Fraction(high) * (at % 1)
+    return float(found) if call.type.is_float else exact(found, call.type)
 
 
 def total_of(values: Sequence[Any], kind: Type) -> Any:
