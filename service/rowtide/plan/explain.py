@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rowtide.plan.frames import Edge, EdgeUnit
+from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit
 from rowtide.plan.nodes import (
     AsOfJoin,
     BoundPolicy,
@@ -149,7 +149,8 @@ def _over(node: WindowAggregate) -> str:
     if node.partition:
         parts.insert(0, f"PARTITION BY {', '.join(row_type[key].name for key in node.partition)}")
     units = {node.frame.start.unit, node.frame.end.unit}
-    unit = "RANGE" if EdgeUnit.RANGE in units or node.frame.start == node.frame.end else "ROWS"
+    by_time = EdgeUnit.RANGE in units or (EdgeUnit.UNBOUNDED in units and node.frame.end == CURRENT_ROW)
+    unit = "RANGE" if by_time else "ROWS"
     parts.append(f"{unit} BETWEEN {_edge(node.frame.start)} AND {_edge(node.frame.end)}")
     return f"{calls} OVER ({' '.join(parts)})"
 
