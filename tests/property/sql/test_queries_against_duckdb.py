@@ -20,6 +20,9 @@ STREAM = "CREATE STREAM s (k VARCHAR(4), n INTEGER, p DECIMAL(6, 2));"
 DAY_MS = 86_400_000
 HOUR = "FLOOR(ROWTIME TO HOUR)"
 TRUNCATED = "rowtime - rowtime % 3600000"
+HOPS = "ROWTIME, INTERVAL '1' HOUR, INTERVAL '3' HOUR, INTERVAL '1' MINUTE"
+SPREAD = "VAR_POP(n) * 1e3 + 1.23e-4"
+"""The last digits of a variance differ; this is never near the middle of two whole numbers."""
 QUERIES = {
     "row-wise": (
         "SELECT STREAM k, n * 2 - 1 AS a, COALESCE(n, 0) AS b, CASE WHEN n > 2 THEN k ELSE 'x' END AS c"
@@ -48,6 +51,35 @@ QUERIES = {
     "unions": (
         "SELECT STREAM k, n FROM s WHERE n > 2 UNION ALL SELECT STREAM k, n + 1 FROM s WHERE n < 4",
         "SELECT k, n FROM s WHERE n > 2 UNION ALL SELECT k, n + 1 FROM s WHERE n < 4",
+    ),
+    "distinct": (
+        f"SELECT STREAM DISTINCT n % 2 AS m, {HOUR} AS h, k FROM s",
+        f"SELECT DISTINCT n % 2, {TRUNCATED}, k FROM s",
+    ),
+    "set operations": (
+        f"SELECT STREAM {HOUR} AS h, k FROM s WHERE n > 1 EXCEPT SELECT STREAM {HOUR}, k FROM s WHERE p > 0"
+        f" UNION SELECT STREAM {HOUR}, k FROM s INTERSECT SELECT STREAM {HOUR}, k FROM s WHERE n < 0",
+        f"SELECT {TRUNCATED}, k FROM s WHERE n > 1 EXCEPT SELECT {TRUNCATED}, k FROM s WHERE p > 0"
+        f" UNION SELECT {TRUNCATED}, k FROM s INTERSECT SELECT {TRUNCATED}, k FROM s WHERE n < 0",
+    ),
+    "set operations of groups": (
+        f"SELECT STREAM {HOUR} AS h, k, COUNT(*) AS c FROM s GROUP BY {HOUR}, k"
+        f" EXCEPT SELECT STREAM {HOUR}, k, COUNT(*) FROM s WHERE n > 0 GROUP BY {HOUR}, k",
+        f"SELECT {TRUNCATED}, k, COUNT(*) FROM s GROUP BY ALL"
+        f" EXCEPT SELECT {TRUNCATED}, k, COUNT(*) FROM s WHERE n > 0 GROUP BY ALL",
+    ),
+    "hops": (
+        f"SELECT STREAM HOP_START({HOPS}) AS b, k, COUNT(n) AS c, SUM(p) AS t FROM s GROUP BY HOP({HOPS}), k",
+        "SELECT b, k, COUNT(n), SUM(p) FROM s, generate_series(-3, 72) AS g(hour),"
+        " LATERAL (SELECT hour * 3600000 + 60000 AS b) WHERE rowtime >= b AND rowtime < b + 10800000"
+        " GROUP BY b, k",
+    ),
+    "variances, percentiles and truths": (
+        f"SELECT STREAM {HOUR} AS h, MEDIAN(n) AS m, PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY k) AS d,"
+        f" EVERY(n > 0) AS e, BOOL_OR(n > 3) AS o,"
+        f" CAST({SPREAD} AS BIGINT) AS v FROM s GROUP BY {HOUR}",
+        f"SELECT {TRUNCATED}, CAST(MEDIAN(n) AS DECIMAL(38, 6)), quantile_disc(k, 0.3), bool_and(n > 0),"
+        f" bool_or(n > 3), CAST({SPREAD} AS BIGINT) FROM s GROUP BY 1",
     ),
 }
 rows = st.lists(
