@@ -264,7 +264,7 @@ class MemoryLedger:
     def decisions(self) -> Sequence[Decision]:
         return list(self._database.contents.decisions)
 
-    def write_snapshot(self, transaction: Any, epoch: int, snapshot: KeptSnapshot) -> None:
+    def write_snapshot(self, transaction: Any, epoch: int, snapshot: KeptSnapshot) -> int:
         transaction.connection.snapshots.append(
             pickle.dumps((dict(snapshot.positions), dict(snapshot.state)))
         )

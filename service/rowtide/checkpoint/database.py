@@ -216,7 +216,7 @@ class DatabaseLedger:
             [{name: getattr(decision, name) for name in _DECISION} for decision in decisions],
         )
 
-    def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> None:
+    def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
         """Keep a snapshot, and of the older ones only ``KEPT_SNAPSHOTS - 1``."""
         connection: sa.Connection = transaction.connection
         tables = self._of(connection)
@@ -253,6 +253,7 @@ class DatabaseLedger:
             sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(bytes=size)
         )
         self._drop_old_snapshots(connection)
+        return size
 
     def _drop_old_snapshots(self, connection: sa.Connection) -> None:
         tables = self._of(connection)

@@ -185,8 +185,8 @@ class Ledger(Protocol):
     def decisions(self) -> Sequence[Decision]:
         """Give all decisions, in the order in which they were committed."""
 
-    def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> None:
-        """Keep a snapshot; older ones but the last few are dropped."""
+    def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
+        """Keep a snapshot, and give its size in bytes; older ones but the last few are dropped."""
 
     def newest_snapshot(self) -> KeptSnapshot | None:
         """Give the newest snapshot that this version can read; None where there is none."""

@@ -71,7 +71,7 @@ def run(
                 stopping=signals.is_set,
                 wait=not no_wait,
                 crash_points=crash_points_from_environment(),
-                observer=MetricsObserver(metrics, clock),
+                observer=MetricsObserver(metrics, clock, _version()),
                 max_held_rows=settings.limits.held_rows,
                 poll_messages=min(POLL_MESSAGES, settings.commit.max_rows),
                 queue_messages=settings.limits.queue_messages,

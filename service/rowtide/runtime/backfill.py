@@ -174,6 +174,7 @@ def backfill(
         source_of=flow.source_of,
         retry=database,
         fetching=retry("broker"),
+        clock=clock,
         crash_points=crash_points or NoCrash(),
     ).commit(cut, RecentMessages())
     return BackfillReport(written.counts, len(faults), count, end)

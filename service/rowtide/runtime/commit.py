@@ -8,8 +8,10 @@ writes only if theirs is not among them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing
+from rowtide.clock import Clock
 from rowtide.errors import FaultError, SupersededError
 from rowtide.operators.contract import Fault
 from rowtide.runtime.crashpoints import CrashPoints
@@ -28,6 +30,14 @@ class _RefusedError(Exception):
         super().__init__(row.why)
         self.at = at
         self.row = row
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSnapshot:
+    """How large a snapshot was in the database, and how long it took to write."""
+
+    size_bytes: int
+    seconds: float
 
 
 class Committer:
@@ -52,6 +62,7 @@ class Committer:
         source_of: Callable[[int], Place | None],
         retry: Retry,
         fetching: Retry,
+        clock: Clock,
         crash_points: CrashPoints,
     ) -> None:
         self._database = database
@@ -63,6 +74,9 @@ class Committer:
         self._source_of = source_of
         self._retry = retry
         self._fetching = fetching
+        self._clock = clock
+        self.stored = StoredSnapshot(0, 0.0)
+        """The last snapshot."""
         self._crash_points = crash_points
 
     @property
@@ -151,7 +165,9 @@ class Committer:
             self._ledger.write_decisions(transaction, self._epoch, cut.decisions)
             reach("commit.after_positions")
             if cut.snapshot is not None:
-                self._ledger.write_snapshot(transaction, self._epoch, cut.snapshot)
+                began = self._clock.monotonic()
+                size = self._ledger.write_snapshot(transaction, self._epoch, cut.snapshot)
+                self.stored = StoredSnapshot(size, self._clock.monotonic() - began)
             reach("commit.after_snapshot")
         reach("commit.after_commit")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rowtide.checkpoint.ledger import ErrorRow, Place
+from rowtide.checkpoint.ledger import ErrorRow, Place, Record
 from rowtide.clock import Clock
 from rowtide.runtime.backpressure import Backpressure
 from rowtide.runtime.commit import Committer
@@ -21,6 +21,7 @@ from rowtide.runtime.crashpoints import CrashPoints
 from rowtide.runtime.idle import IdleWatch
 from rowtide.runtime.inbox import Inbox
 from rowtide.runtime.intake import Delivery
+from rowtide.runtime.status import Phase
 from rowtide.runtime.work import Cut, Work
 
 MAX_GATHERED_ROWS = 500_000
@@ -47,6 +48,18 @@ class Observer(Protocol):
     def recovered(self, work: Work, seconds: float) -> None:
         """Take note that the flow stands at the committed positions; that took ``seconds``."""
 
+    def entered_phase(self, phase: Phase) -> None:
+        """Take note of what the pipeline does now; called by any thread."""
+
+    def claimed(self, pipeline: str, record: Record) -> None:
+        """Take note of the epoch that this process has taken."""
+
+    def retried(self, dependency: str) -> None:
+        """Take note of a step that failed because a dependency is down; called by any thread."""
+
+    def stored_snapshot(self, size_bytes: int, seconds: float) -> None:
+        """Take note of a snapshot that was committed."""
+
     def entered(self, delivery: Delivery) -> None:
         """Take note that a delivery was let into the flow."""
 
@@ -61,6 +74,18 @@ class Unobserved:
     """Nobody looks."""
 
     def recovered(self, work: Work, seconds: float) -> None:
+        """Go on."""
+
+    def entered_phase(self, phase: Phase) -> None:
+        """Go on."""
+
+    def claimed(self, pipeline: str, record: Record) -> None:
+        """Go on."""
+
+    def retried(self, dependency: str) -> None:
+        """Go on."""
+
+    def stored_snapshot(self, size_bytes: int, seconds: float) -> None:
         """Go on."""
 
     def entered(self, delivery: Delivery) -> None:
@@ -152,6 +177,7 @@ class Live:
         """Commit everything worked off so far."""
         began = self._clock.monotonic()
         cut = self._work.cut(with_snapshot=self._is_snapshot_due(began))
+        taken = self._clock.monotonic()
         errors = self._committer.commit(cut, self._work.recent)
         self._work.recent.forget()
         now = self._clock.monotonic()
@@ -160,6 +186,8 @@ class Live:
         if cut.snapshot is not None:
             self._last_snapshot = now
             self._since_snapshot = 0
+            stored = self._committer.stored
+            self._observer.stored_snapshot(stored.size_bytes, taken - began + stored.seconds)
         self._observer.committed(self._work, cut, errors, now - began)
 
     def _has_reached_all(self) -> bool:

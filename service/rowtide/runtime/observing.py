@@ -2,33 +2,58 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import get_args
 
-from rowtide.checkpoint.ledger import ErrorRow, Place
+from rowtide.checkpoint.ledger import ErrorRow, Place, Record
 from rowtide.clock import Clock
 from rowtide.metrics import AccountCounts, Metrics
 from rowtide.operators.contract import Account
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.intake import Delivery
+from rowtide.runtime.status import Phase
 from rowtide.runtime.work import Cut, Work
 
 
 class MetricsObserver:
     """Follows one pipeline; called by its main thread."""
 
-    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, metrics: Metrics, clock: Clock, version: str) -> None:
         self._metrics = metrics
         self._clock = clock
+        self._version = version
         self._accounts = AccountCounts(metrics)
         self._ends: Mapping[Place, int] = {}
+
+    def entered_phase(self, phase: Phase) -> None:
+        """Show the phase; called by any thread."""
+        for each in get_args(Phase):
+            self._metrics.phase.labels(each).set(each == phase)
+        self._metrics.up.set(phase == "running")
+
+    def claimed(self, pipeline: str, record: Record) -> None:
+        """Show the pipeline and its epoch."""
+        digest = hashlib.sha256(record.digest.encode()).hexdigest()[:16]
+        self._metrics.pipeline.labels(pipeline, digest, self._version).set(1)
+        self._metrics.epoch.set(record.epoch)
+
+    def retried(self, dependency: str) -> None:
+        """Count a failure; called by any thread."""
+        self._metrics.retries.labels(dependency).inc()
+
+    def stored_snapshot(self, size_bytes: int, seconds: float) -> None:
+        """Count a snapshot."""
+        self._metrics.snapshots.inc()
+        self._metrics.snapshot_bytes.set(size_bytes)
+        self._metrics.snapshot_seconds.observe(seconds)
 
     def recovered(self, work: Work, seconds: float) -> None:
         """Take what the flow has counted so far as the base line."""
         self._metrics.recovery_seconds.set(seconds)
-        self._metrics.up.set(1)
         for relation, view in work.flow.accounts().items():
             self._accounts.start_at(relation, asdict(view.account))
 
@@ -48,8 +73,6 @@ class MetricsObserver:
         metrics.commit_seconds.observe(seconds)
         metrics.commit_rows.observe(sum(len(writes.tray) for writes in cut.writes))
         metrics.last_commit.set(self._clock.now_ms() / 1000)
-        if cut.snapshot is not None:
-            metrics.snapshots.inc()
         for (kind, reason), rows in Counter(
             (row.kind, row.reason.split(":", 1)[0]) for row in errors
         ).items():

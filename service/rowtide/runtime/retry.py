@@ -44,6 +44,7 @@ class Retry:
       stopping: tells whether the service was told to stop.
       wait: False raises TransientError at the first failure.
       waiting: is told the dependency and True again and again while it is down, and False when it is back.
+      failed: is told the dependency once for every failure.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Retry:
         stopping: Callable[[], bool],
         wait: bool,
         waiting: Callable[[str, bool], None] = lambda _dependency, _is_down: None,
+        failed: Callable[[str], None] = lambda _dependency: None,
     ) -> None:
         self._dependency = dependency
         self._clock = clock
@@ -62,6 +64,7 @@ class Retry:
         self._stopping = stopping
         self._wait = wait
         self._waiting = waiting
+        self._failed = failed
 
     def call(self, step: Callable[[], Result]) -> Result:
         """Give what ``step`` gives, as soon as it goes through.
@@ -82,6 +85,7 @@ class Retry:
                         f"{self._dependency} is down: {error.message}", hint=error.hint
                     ) from error
                 failures += 1
+                self._failed(self._dependency)
                 now = self._clock.monotonic()
                 began = now if began is None else began
                 if said is None or now - said >= SAY_AGAIN_S:

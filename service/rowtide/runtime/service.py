@@ -87,7 +87,7 @@ class Service:
             for stream in equipment.plan.foreign_streams
             if stream.name in equipment.sources
         }
-        self.board = StatusBoard(equipment.name, equipment.clock)
+        self.board = StatusBoard(equipment.name, equipment.clock, equipment.observer.entered_phase)
         self._idle_timeouts = idle_timeouts(self._streams.values())
         self._idle = IdleWatch({}, (), equipment.clock)
         self._database_retry = self._retry("database", beats=True)
@@ -164,6 +164,7 @@ class Service:
         record = self._database_retry.call(lambda: equipment.ledger.claim(dumped(digests), holder))
         equipment.crash_points.reach("start.after_epoch")
         self.board.claimed(record.epoch)
+        equipment.observer.claimed(equipment.name, record)
         if not record.standings:
             record = self._record_start(record, begin)
         self.board.committed(record.standings, by_us=False)
@@ -272,6 +273,7 @@ class Service:
             source_of=source_of,
             retry=self._database_retry,
             fetching=self._broker_retry,
+            clock=self._equipment.clock,
             crash_points=self._equipment.crash_points,
         )
 
@@ -313,6 +315,7 @@ class Service:
             stopping=equipment.stopping,
             wait=equipment.wait,
             waiting=self._note_waiting if beats else self.board.waiting,
+            failed=equipment.observer.retried,
         )
 
     def _look_up_s(self, relation: str) -> float:
@@ -348,6 +351,10 @@ class _Watching:
         self.entered = observer.entered
         self.recovered = observer.recovered
         self.looked_up = observer.looked_up
+        self.entered_phase = observer.entered_phase
+        self.claimed = observer.claimed
+        self.retried = observer.retried
+        self.stored_snapshot = observer.stored_snapshot
 
     def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
         """See ``Observer``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -42,10 +42,14 @@ class Snapshot:
 
 
 class StatusBoard:
-    """The status of one pipeline: written by the threads that run it, read by any."""
+    """The status of one pipeline: written by the threads that run it, read by any.
 
-    def __init__(self, pipeline: str, clock: Clock) -> None:
+    ``changed`` is told every new phase.
+    """
+
+    def __init__(self, pipeline: str, clock: Clock, changed: Callable[[Phase], None]) -> None:
         self._clock = clock
+        self._changed = changed
         self._lock = threading.Lock()
         self._ends: dict[Place, int] = {}
         self._down: set[str] = set()
@@ -109,6 +113,8 @@ class StatusBoard:
     def _show(self) -> None:
         phase: Phase = "waiting" if self._down else self._phase
         waits_for = ", ".join(sorted(self._down)) or None
+        if phase != self._shown.phase:
+            self._changed(phase)
         if (phase, waits_for) != (self._shown.phase, self._shown.waits_for):
             since = self._shown.since_ms if phase == self._shown.phase else self._clock.now_ms()
             self._shown = replace(self._shown, phase=phase, since_ms=since, waits_for=waits_for)

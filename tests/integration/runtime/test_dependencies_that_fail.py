@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from real.kafka import Broker, JavaBroker
@@ -48,6 +49,10 @@ def wait_until(url: str, made: Service, positions: list[int], timeout: float = 9
         assert time.monotonic() < deadline, (seen and seen.positions, made.log.read_text()[-3_000:])
         time.sleep(0.1)
     return
+
+
+def page(listen: str, name: str) -> int:
+    return httpx.get(f"http://{listen}/{name}").status_code
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -91,15 +96,23 @@ def test_a_broker_that_is_killed_and_comes_back_is_read_on(
     config = config_for(own_kafka.bootstrap_servers, topic, postgres_url, commit=COMMIT)
     with service(tmp_path, config) as made:
         produce(own_kafka, topic, [log[:1_000] for log in logs])
-        process = made.start()
+        listen = f"127.0.0.1:{free_port()}"
+        process = made.start(ROWTIDE_SERVICE__LISTEN=listen)
         wait_until(postgres_url, made, [1_000, 1_000])
+        assert (page(listen, "readyz"), page(listen, "healthz")) == (200, 200)
         own_kafka.stop(kill=True)
         made.wait_for_log("dependency_down")
         assert process.poll() is None
+        # Not ready, but alive: a restart would not help.
+        assert (page(listen, "readyz"), page(listen, "healthz")) == (503, 200)
         own_kafka.start()
         produce(own_kafka, topic, logs, start=1_000)
         wait_until(postgres_url, made, [len(log) for log in logs])
         made.wait_for_log("dependency_back")
+        assert page(listen, "readyz") == 200
+        metrics = httpx.get(f"http://{listen}/metrics").text
+        assert 'rowtide_position{partition="1",topic=' in metrics
+        assert 'rowtide_retries_total{dependency="broker of \\"READINGS\\""}' in metrics
         stop(process)
     check(postgres_url, logs)
 
