@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, Output, Place, State
+from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.ranks import RANK, Ranks
-from rowtide.operators.row_keys import key_getter
+from rowtide.operators.waiting import TrayQueue
 from rowtide.plan.nodes import AsOfJoin, JoinKind
-from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.column import Column
+from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import COUNTER, ROWTIME, Tray
 from rowtide.rowtime.bound import NO_BOUND, Bound
 
 TABLE, STREAM = 0, 1
 """The ports."""
+CLEAN_OVER = 1 << 14
+"""Rows that left the table are forgotten once there are more of them than this, and than rows in it."""
 
 
 class AsOfJoinOperator:
-    """Keeps the table as of the rowtime that the stream has reached; plain Python, row by row.
+    """Keeps the table as of the rowtime that the stream has reached.
 
     A stream row waits until the table's bound is past it; a change of the table waits until no
     stream row can come that must not see it.
@@ -29,40 +34,38 @@ class AsOfJoinOperator:
     def __init__(self, node: AsOfJoin, place: Place) -> None:
         self.account = Account()
         self._node = node
-        self._table_key = key_getter(node.table_key)
-        self._stream_key = key_getter(node.stream_key)
-        self._unmatched: Row = (None,) * len(node.table.row_type)
-        self._image: dict[Row, list[TimedRow]] = {}
-        self._changes: deque[TimedRow] = deque()
-        self._waiting: deque[TimedRow] = deque()
         self._bounds = [NO_BOUND, NO_BOUND]
+        self._changes = TrayQueue(node.table.row_type)
+        self._waiting = TrayQueue(node.stream.row_type)
+        self._image = _Image(node)
         self._ranks = [Ranks(origins) for origins in place.port_origins]
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0 is the table's changelog, port 1 the stream."""
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
-            rows = self._changes if port == TABLE else self._waiting
-            rows.extend(tray.rows())
+            (self._changes if port == TABLE else self._waiting).append(tray)
             # Rows come in order: one promises as much as a bound that stands just before it.
-            last = rows[-1]
-            before = Bound(last.rowtime, last.origin, last.counter - 1)
-            self._bounds[port] = self._bounds[port].raised(before)
+            self._bounds[port] = self._bounds[port].raised(_before(tray, -1))
         self._bounds[port] = self._bounds[port].raised(bound)
-        out: list[TimedRow] = []
-        while self._waiting and self._waiting[0].rowtime < self._bounds[TABLE].rowtime:
-            timed = self._waiting.popleft()
-            self._apply(timed.rowtime)
-            self._join(timed, out)
-            self.account.done += 1
+        passed = self._bounds[TABLE].rowtime
+        ready = self._waiting.take(lambda each: int(np.searchsorted(each.rowtime, passed)))
         reached = self._bounds[STREAM]
-        if self._waiting:
+        first = self._waiting.first()
+        if first is not None:
             # What has left is all that stands before the first row that waits.
-            first = self._waiting[0]
-            reached = Bound(first.rowtime, first.origin, first.counter - 1)
-        self._apply(reached.rowtime)
+            reached = _before(first, 0)
+        changes = self._changes.take(
+            lambda each: int(np.searchsorted(each.rowtime, reached.rowtime, "right"))
+        )
+        if ready is None and changes is None:
+            return Output(None, reached)
+        out = self._image.run(changes, ready)
+        self.account.done += (0 if ready is None else len(ready)) + (0 if changes is None else len(changes))
+        if out is None or not len(out):
+            return Output(None, reached)
         self.account.rows_out += len(out)
-        return Output(Tray.from_rows(self._node.row_type, out) if out else None, reached)
+        return Output(out, reached)
 
     def held(self) -> int:
         """Count the stream rows that wait for the table, and the changes that wait for the stream."""
@@ -70,8 +73,6 @@ class AsOfJoinOperator:
 
     def snapshot(self) -> State:
         """See the contract."""
-        table, stream = self._node.table.row_type, self._node.stream.row_type
-        image = [timed for rows in self._image.values() for timed in rows]
         return {
             "account": self.account.to_arrow(),
             "bounds": pa.table(
@@ -81,22 +82,21 @@ class AsOfJoinOperator:
                     "counter": [bound.counter for bound in self._bounds],
                 }
             ),
-            "image": Tray.from_rows(table, image).to_arrow(),
-            "changes": self._ranked(TABLE, Tray.from_rows(table, self._changes)),
-            "waiting": self._ranked(STREAM, Tray.from_rows(stream, self._waiting)),
+            "image": self._image.rows().to_arrow(),
+            "changes": self._ranked(TABLE, self._changes.contents()),
+            "waiting": self._ranked(STREAM, self._waiting.contents()),
         }
 
     def restore(self, state: State) -> None:
         """See the contract."""
-        table, stream = self._node.table.row_type, self._node.stream.row_type
         self.account = Account.from_arrow(state["account"])
         self._bounds = [
             Bound(row["rowtime"], row["origin"], row["counter"]) for row in state["bounds"].to_pylist()
         ]
-        for timed in Tray.from_arrow(table, state["image"]).rows():
-            self._image.setdefault(self._table_key(timed.row), []).append(timed)
-        self._changes.extend(Tray.from_arrow(table, state["changes"]).rows())
-        self._waiting.extend(Tray.from_arrow(stream, state["waiting"]).rows())
+        table = self._node.table.row_type
+        self._image.run(Tray.from_arrow(table, state["image"]), None)
+        self._changes.append(Tray.from_arrow(table, state["changes"]))
+        self._waiting.append(Tray.from_arrow(self._node.stream.row_type, state["waiting"]))
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
@@ -112,28 +112,158 @@ class AsOfJoinOperator:
         """Give rows in Arrow form, with the rank of each in the order of its port."""
         return tray.to_arrow().append_column(RANK, pa.array(self._ranks[port].of(tray.origin)))
 
-    def _apply(self, rowtime: int) -> None:
-        """Bring the image up to ``rowtime``, changes of that millisecond included."""
-        while self._changes and self._changes[0].rowtime <= rowtime:
-            change = self._changes.popleft()
-            self.account.done += 1
-            key = self._table_key(change.row)
-            if None in key or change.opcode == Opcode.NOP:
-                continue
-            rows = self._image.setdefault(key, [])
-            if change.opcode == Opcode.INSERT:
-                rows.append(change)
-            else:
-                position = next((at for at, row in enumerate(rows) if row.row == change.row), None)
-                if position is not None:
-                    del rows[position]
-                if not rows:
-                    del self._image[key]
 
-    def _join(self, timed: TimedRow, out: list[TimedRow]) -> None:
-        key = self._stream_key(timed.row)
-        matches = self._image.get(key, ()) if None not in key else ()
-        for match in matches:
-            out.append(timed._replace(row=timed.row + match.row))
-        if not matches and self._node.kind is JoinKind.LEFT:
-            out.append(timed._replace(row=timed.row + self._unmatched))
+def _before(tray: Tray, row: int) -> Bound:
+    """Give the bound that stands just before a row."""
+    return Bound(int(tray.rowtime[row]), int(tray.origin[row]), int(tray.counter[row]) - 1)
+
+
+class _Image:
+    """The table's rows as of some rowtime, by join key; all that the kernel works on."""
+
+    def __init__(self, node: AsOfJoin) -> None:
+        self._node = node
+        self._table = node.table.row_type
+        self._clean_at = CLEAN_OVER
+        self._groups = KeyGroups([self._table[index].type for index in node.table_key])
+        self._idents = KeyGroups([field.type for field in self._table])
+        self._chunks: list[Tray] = []
+        self._stored = 0
+        self._head, self._tail, self._following, self._ident = (np.zeros(0, dtype=np.int64) for _ in range(4))
+
+    def run(self, changes: Tray | None, ready: Tray | None) -> Tray | None:
+        """Apply ``changes`` and join the rows of ``ready``, in order of time; give the joined rows."""
+        from rowtide.operators.kernels.joining import join_as_of
+
+        if changes is None:
+            changes = Tray.empty(self._table)
+        if ready is None:
+            ready = Tray.empty(self._node.stream.row_type)
+        keys = [changes.columns[index] for index in self._node.table_key]
+        change_groups = without_nulls(self._groups.number(keys, len(changes)), keys)
+        idents = self._idents.number(changes.columns, len(changes))
+        wanted = [ready.columns[index] for index in self._node.stream_key]
+        stream_groups = without_nulls(self._groups.find(wanted, len(ready)), wanted)
+        self._reserve(len(changes))
+        progress = np.array([0, 0, 0, self._stored], dtype=np.int64)
+        pairs = _Pairs(len(ready))
+        while True:
+            join_as_of(
+                changes.rowtime,
+                changes.opcode,
+                change_groups,
+                idents,
+                ready.rowtime,
+                stream_groups,
+                self._head,
+                self._tail,
+                self._following,
+                self._ident,
+                progress,
+                pairs.stream,
+                pairs.store,
+                self._node.kind is JoinKind.LEFT,
+            )
+            if progress[1] == len(ready) and progress[0] == len(changes):
+                break
+            pairs.grow()
+        inserted = changes.where(changes.opcode == Opcode.INSERT)
+        if len(inserted):
+            self._keep(inserted)
+        self._stored = int(progress[3])
+        count = int(progress[2])
+        out = self._joined(ready, pairs.stream[:count], pairs.store[:count]) if count else None
+        self._clean()
+        return out
+
+    def rows(self) -> Tray:
+        """Give the rows of the table, in the order in which they came in."""
+        return self._gather(np.flatnonzero(self._alive()))
+
+    def _reserve(self, changes: int) -> None:
+        self._head = _filled(self._head, self._groups.count)
+        self._tail = _filled(self._tail, self._groups.count)
+        self._following = _filled(self._following, self._stored + changes)
+        self._ident = _filled(self._ident, self._stored + changes)
+
+    def _keep(self, inserted: Tray) -> None:
+        """Add rows to the store: each chunk is more than twice as long as the next."""
+        parts = [inserted]
+        length = len(inserted)
+        while self._chunks and 2 * length >= len(self._chunks[-1]):
+            parts.append(self._chunks.pop())
+            length += len(parts[-1])
+        self._chunks.append(Tray.concat(parts[::-1]))
+
+    def _gather(self, places: NDArray[np.int64]) -> Tray:
+        """Give the rows of the store at ``places``, in that order."""
+        if not self._chunks:
+            return Tray.empty(self._table)
+        if len(self._chunks) == 1:
+            return self._chunks[0].take(places)
+        parts, order, start = [], [], 0
+        for chunk in self._chunks:
+            mine = np.flatnonzero((places >= start) & (places < start + len(chunk)))
+            parts.append(chunk.take(places[mine] - start))
+            order.append(mine)
+            start += len(chunk)
+        back = np.empty(len(places), dtype=np.int64)
+        back[np.concatenate(order)] = np.arange(len(places), dtype=np.int64)
+        return Tray.concat(parts).take(back)
+
+    def _joined(self, ready: Tray, of_stream: NDArray[np.int64], of_store: NDArray[np.int64]) -> Tray:
+        stream = ready.take(of_stream)
+        missing = of_store < 0
+        if not missing.any():
+            return stream.with_columns(
+                self._node.row_type, (*stream.columns, *self._gather(of_store).columns)
+            )
+        found = self._gather(np.where(missing, 0, of_store)) if self._stored else None
+        columns = []
+        for index, field in enumerate(self._table):
+            if found is None:
+                columns.append(Column.nulls(field.type, len(of_store)))
+            else:
+                columns.append(found.columns[index].where_valid(~missing))
+        return stream.with_columns(self._node.row_type, (*stream.columns, *columns))
+
+    def _alive(self) -> NDArray[np.bool_]:
+        from rowtide.operators.kernels.joining import live_rows
+
+        alive = np.zeros(self._stored, dtype=np.bool_)
+        live_rows(self._head, self._groups.count, self._following, alive)
+        return alive
+
+    def _clean(self) -> None:
+        """Begin anew with the live rows where more are dead: memory follows the table's size."""
+        if self._stored < 2 * self._clean_at:
+            return
+        alive = self._alive()
+        live = int(np.count_nonzero(alive))
+        if self._stored - live > max(CLEAN_OVER, live):
+            fresh = _Image(self._node)
+            fresh.run(self._gather(np.flatnonzero(alive)), None)
+            self.__dict__.update(fresh.__dict__)
+        self._clean_at = max(CLEAN_OVER, self._stored)
+
+
+class _Pairs:
+    """Room for the pairs that the kernel writes."""
+
+    def __init__(self, rows: int) -> None:
+        self.stream = np.empty(max(rows, 16), dtype=np.int64)
+        self.store = np.empty(max(rows, 16), dtype=np.int64)
+
+    def grow(self) -> None:
+        """Double the room."""
+        self.stream = np.concatenate([self.stream, np.empty_like(self.stream)])
+        self.store = np.concatenate([self.store, np.empty_like(self.store)])
+
+
+def _filled(array: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    """Give ``array`` with room for ``length``, new places -1."""
+    if length <= len(array):
+        return array
+    larger = np.full(max(length, 2 * len(array)), -1, dtype=np.int64)
+    larger[: len(array)] = array
+    return larger

@@ -12,7 +12,7 @@ from decimal import Decimal
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import Place
 from rowtide.operators.registry import make
-from rowtide.plan.nodes import GroupByPeriod, Merge, Sort, Source
+from rowtide.plan.nodes import AsOfJoin, GroupByPeriod, JoinKind, Merge, Sort, Source
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, Field, RowType, decimal
@@ -38,6 +38,13 @@ def warm() -> None:
     merge = make(Merge("WARM", (Sort("WARM", source, 0),)), Place(2, True, ((0,), (1,))))
     for port, tray in enumerate(trays):
         merge.step(port, tray, Bound(LATEST if port else ROWS // 2))
+    joined = RowType(tuple(Field(f"{side}{field.name}", field.type) for side in "LR" for field in ROW_TYPE))
+    join = make(
+        AsOfJoin("WARM", source, source, (0,), (0,), JoinKind.LEFT, joined), Place(4, True, ((0,), (1,)))
+    )
+    join.step(0, trays[0], Bound(LATEST))
+    join.step(1, trays[1], Bound(LATEST))
+    join.snapshot()
     keys = ((0,), (1,), (0, 1), ())
     for key in keys:
         group = make(_group(source, key), Place(3))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 from numpy.typing import NDArray
 
 from rowtide.rows.types import Kind, Type
@@ -121,6 +122,14 @@ class Column:
         if self.type.is_variable_width:
             return Column(self.type, self.values.take(pa.array(indices)), valid)
         return Column(self.type, self.values[indices], valid)
+
+    def where_valid(self, mask: Mask) -> Column:
+        """Give the same values, NULL also where ``mask`` is False."""
+        valid = mask if self.valid is None else self.valid & mask
+        if self.type.is_variable_width:
+            null = pa.scalar(None, self.values.type)
+            return Column(self.type, pa.compute.if_else(pa.array(valid), self.values, null), valid)
+        return Column(self.type, self.values, valid)
 
     def slice(self, start: int, stop: int) -> Column:
         """Give the rows from ``start`` (inclusive) to ``stop`` (exclusive), sharing memory."""

@@ -65,6 +65,27 @@ def assign(
 
 
 @njit(cache=True, nogil=True)
+def find(keys: Int64s, slots: Int32s, group_keys: Int64s, groups: Int64s) -> None:
+    """Write each row's group into ``groups``, -1 where there is none; makes no groups."""
+    mask = len(slots) - 1
+    width = keys.shape[1]
+    for row in range(keys.shape[0]):
+        place = _place(keys, row, mask)
+        groups[row] = -1
+        while slots[place] >= 0:
+            group = slots[place]
+            same = True
+            for index in range(width):
+                if group_keys[group, index] != keys[row, index]:
+                    same = False
+                    break
+            if same:
+                groups[row] = group
+                break
+            place = (place + 1) & mask
+
+
+@njit(cache=True, nogil=True)
 def enter(keys: Int64s, count: int, slots: Int32s) -> None:
     """Enter the first ``count`` distinct ``keys`` into ``slots``, which are all empty."""
     mask = len(slots) - 1
