@@ -1,5 +1,6 @@
 """Exactly once on real Kafka and PostgreSQL: SIGKILL at 20 random moments, and nothing lost or doubled."""
 
+import json
 import random
 import signal
 import subprocess
@@ -131,7 +132,11 @@ def test_tables_equal_a_batch_recomputation_at_every_moment(
     last = sample(postgres_url)
     assert last is not None
     assert last.positions == {partition: len(log) for partition, log in enumerate(logs)}
+    assert {kind for kind, *_ in last.errors} == {"LATE", "REJECTED"}
     assert last.errors.total() > 100
+    recovered = [json.loads(line) for line in made.log.read_text().splitlines() if '"recovered"' in line]
+    assert any(each["replayed_messages"] for each in recovered)
+    assert any(each["snapshot"] for each in recovered) == ("snapshot_rows = 10000" in made.config)
     seen = {tuple(sorted(each.positions.items())): each for each in [*samples, last] if each is not None}
     assert len(seen) > KILLS // 2
     for each in seen.values():
