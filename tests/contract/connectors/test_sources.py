@@ -134,6 +134,10 @@ def values_of(parts: Sequence[Messages]) -> list[bytes | None]:
     return [value for messages in parts for value in messages.values]
 
 
+def headers_of(parts: Sequence[Messages]) -> list[Sequence[tuple[str, bytes]] | None]:
+    return [one for messages in parts for one in messages.headers or [None] * len(messages.values)]
+
+
 def ends_of(log: Log) -> dict[int, int]:
     return {partition: held.end for partition, held in log.source().ranges().items()}
 
@@ -145,17 +149,17 @@ def test_messages_come_as_they_were_written(log: Log, readers: list[Reader]) -> 
         keys=[None, b"k", b""],
         headers=[None, [("rowtide.bound", b"17"), ("x", b"")], None],
     )
-    reader = read(log, readers, {0: 0})
-    (messages,) = poll_until(reader, {0: 3})[0]
-    assert messages.topic == log.topic
-    assert messages.offsets.tolist() == [0, 1, 2]
-    assert messages.timestamps.tolist() == [5_000, 4_000, 2_000_000_000_000]
-    assert messages.offsets.dtype == messages.timestamps.dtype == np.int64
-    assert list(messages.keys) == [None, b"k", b""]
-    assert list(messages.values) == [b"one", None, b""]
-    assert messages.headers is not None
-    assert messages.headers[0] is None
-    assert [tuple(header) for header in messages.headers[1] or ()] == [("rowtide.bound", b"17"), ("x", b"")]
+    parts = poll_until(read(log, readers, {0: 0}), {0: 3})[0]
+    for messages in parts:
+        assert messages.topic == log.topic
+        assert messages.offsets.dtype == messages.timestamps.dtype == np.int64
+    assert [int(offset) for messages in parts for offset in messages.offsets] == [0, 1, 2]
+    assert [int(at) for messages in parts for at in messages.timestamps] == [5_000, 4_000, 2_000_000_000_000]
+    assert [key for messages in parts for key in messages.keys] == [None, b"k", b""]
+    assert values_of(parts) == [b"one", None, b""]
+    first, second, third = headers_of(parts)
+    assert first is None and not third
+    assert [tuple(header) for header in second or ()] == [("rowtide.bound", b"17"), ("x", b"")]
 
 
 def test_no_headers_are_no_column(log: Log, readers: list[Reader]) -> None:
