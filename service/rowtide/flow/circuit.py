@@ -62,7 +62,8 @@ class Circuit:
                 continue
             for output in self._work(at, arrived):
                 self.bounds[at] = output.bound
-                passed.faults += output.faults
+                if at not in self.program.repeated:
+                    passed.faults += output.faults
                 if output.tray is not None:
                     passed.given.setdefault(at, []).append(output.tray)
                 for target in self.program.steps[at].targets:

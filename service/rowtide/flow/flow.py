@@ -64,6 +64,7 @@ class Flow:
         self._program = Program(outputs, partitions)
         self._circuit = Circuit(self._program)
         self._entrances = {at: _Entrance() for at in self._program.entrances.values()}
+        self._turns: list[dict[int, list[Arrival]]] = []
         self._promised: dict[tuple[str, int], int] = {}
         self._before: dict[str, list[Tray]] = {}
         self._row_types = {name: node.row_type for name, node in outputs.items()}
@@ -122,6 +123,8 @@ class Flow:
                 if step.node.relation == relation and step.partition in (None, partition)
             )
             self._entrances.setdefault(at, _Entrance())
+            # It judges rows that come later, not those that are already on their way to the judge.
+            self._close_turn()
         self._promised[relation, partition] = bound.rowtime
         entrance = self._entrances[at]
         entrance.bound = entrance.bound.raised(bound)
@@ -129,17 +132,24 @@ class Flow:
 
     def drain(self) -> Emitted:
         """Work off everything that has come in, as far as the bounds allow."""
-        arrivals: dict[int, list[Arrival]] = {}
-        for at, entrance in self._entrances.items():
-            if entrance.pending:
-                arrivals[at] = entrance.pending
-                entrance.pending = []
-        passed = self._circuit.push(arrivals)
-        outputs = {
-            name: self._before.pop(name, []) + passed.given.get(at, [])
-            for name, at in self._program.outputs.items()
-        }
-        return Emitted(outputs, _once(passed.faults))
+        self._close_turn()
+        outputs = {name: self._before.pop(name, []) for name in self._program.outputs}
+        faults: list[Fault] = []
+        for arrivals in self._turns:
+            passed = self._circuit.push(arrivals)
+            faults += passed.faults
+            for name, at in self._program.outputs.items():
+                outputs[name] += passed.given.get(at, [])
+        self._turns = []
+        return Emitted(outputs, faults)
+
+    def _close_turn(self) -> None:
+        """Let what has come in so far be worked off before what comes from now on."""
+        arrivals = {at: entrance.pending for at, entrance in self._entrances.items() if entrance.pending}
+        for at in arrivals:
+            self._entrances[at].pending = []
+        if arrivals:
+            self._turns.append(arrivals)
 
     def accounts(self) -> dict[str, AccountView]:
         """Give, for each relation, the account of its operators and what they hold."""
@@ -305,17 +315,6 @@ def in_input_order(faults: Sequence[Fault]) -> list[Fault]:
 
 def _counter(fault: Fault) -> int:
     return fault.counter
-
-
-def _once(faults: list[Fault]) -> list[Fault]:
-    """Leave out what a second copy of the same partition's chain found wrong again."""
-    if len(faults) < 2:
-        return faults
-    return list(
-        {
-            (fault.relation, fault.origin, fault.counter, fault.reason, fault.row): fault for fault in faults
-        }.values()
-    )
 
 
 def initial(node: TableSource, step: Step) -> Arrival:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from rowtide.errors import FaultError
 from rowtide.operators.contract import Place
 from rowtide.plan.nodes import (
+    ROW_WISE,
     AsOfJoin,
     Filter,
     GroupByHop,
@@ -69,7 +70,9 @@ class Program:
     """The steps of a flow in the order of the data, and where each output comes from.
 
     ``outputs`` maps a name to the position of the step that gives it (of the Source's partitions:
-    of each). ``entrances`` maps a source relation and partition to its step.
+    of each). ``entrances`` maps a source relation and partition to its step. ``repeated`` are merged
+    steps that do again what steps of the partitions do for another reader: what they find wrong has
+    been told (sql-decisions 22: one error row, however many read the relation).
     """
 
     def __init__(self, outputs: Mapping[str, Node], partitions: Mapping[str, Sequence[int]]) -> None:
@@ -78,6 +81,7 @@ class Program:
         self._partitions = partitions
         self._positions: dict[Node, list[int]] = {}
         self.outputs = {name: self._add(node)[0] for name, node in outputs.items()}
+        self.repeated = self._repeated()
 
     def sorts(self) -> Iterator[tuple[int, Step]]:
         """Give the steps that judge lateness: explicit bounds are put there."""
@@ -136,9 +140,35 @@ class Program:
             self.steps[at].targets.append((position, port))
         return position
 
+    def _repeated(self) -> frozenset[int]:
+        seen: dict[object, set[int]] = {}
+        for step in self.steps:
+            if step.partition is not None:
+                seen.setdefault(_own_text(step.node), set()).update(step.origins)
+        return frozenset(
+            at
+            for at, step in enumerate(self.steps)
+            if step.partition is None
+            and isinstance(step.node, ROW_WISE)
+            and seen.get(_own_text(step.node), set()).issuperset(step.origins)
+        )
+
     def _single(self, node: Node, inputs: Sequence[int]) -> int:
         (first, *others) = inputs
         if others or self.steps[first].partition is not None:
             kind = type(node).__name__
             raise FaultError(f'{kind} of "{node.relation}" reads partitions that are not merged')
         return first
+
+
+def _own_text(node: Node) -> object:
+    """Give what a row-wise step computes for its relation, whatever it reads."""
+    match node:
+        case Filter(relation=relation, condition=condition):
+            return (relation, condition)
+        case Project(relation=relation, expressions=expressions, row_type=row_type):
+            return (relation, expressions, row_type)
+        case Promote(relation=relation, rowtime=rowtime):
+            return (relation, rowtime)
+        case _:
+            return node

@@ -24,15 +24,16 @@ import pyarrow as pa
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.tree import Expr, FieldRef
 from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_keys import key_getter
 from rowtide.operators.window_functions import NOTHING, WindowFunction, can_fail, make_function
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, WindowCall
 from rowtide.plan.nodes import WindowAggregate
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Row, TimedRow
-from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
+from rowtide.rows.tray import COUNTER, ROWTIME, Tray
 from rowtide.rows.types import BOOLEAN, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TIMESTAMP, Type
-from rowtide.rowtime.bound import NO_BOUND, Bound
+from rowtide.rowtime.bound import NO_BOUND, UNMARKED, Bound
 from rowtide.rowtime.period import Period, PeriodEdge, period_value
 
 GROUP, ORDER = "$group", "$order"
@@ -88,7 +89,7 @@ class _Waiting:
 class OverOperator:
     """Plain Python, row by row."""
 
-    def __init__(self, node: WindowAggregate, _place: Place) -> None:
+    def __init__(self, node: WindowAggregate, place: Place) -> None:
         self.account = Account()
         self._node = node
         self._frame = node.frame
@@ -111,7 +112,7 @@ class OverOperator:
         self._pending: deque[_Waiting] = deque()
         self._snapped = MIN_TIMESTAMP_MS
         self._bound = NO_BOUND
-        self._given = NO_BOUND
+        self._ranks = Ranks(origin for origins in place.port_origins for origin in origins)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0, rows in rowtime order."""
@@ -120,7 +121,8 @@ class OverOperator:
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
             # A row is a bound too: nothing earlier follows.
-            self._bound = self._bound.raised(Bound(int(tray.rowtime[-1])))
+            last = Bound(int(tray.rowtime[-1]), int(tray.origin[-1]), int(tray.counter[-1]) - 1)
+            self._bound = self._bound.raised(last)
             if self._frame.waits:
                 self._wait(tray, faults)
             else:
@@ -132,13 +134,18 @@ class OverOperator:
             self.account.done += len(out)
             self.account.rows_out += len(out)
         self._forget()
-        reached = Bound(self._pending[0].timed.rowtime) if self._pending else self._bound
-        self._given = self._given.raised(reached)
-        return Output(out, self._given, faults)
+        return Output(out, self._bound_out(), faults)
 
     def held(self) -> int:
         """Count the rows that wait for what follows them."""
         return len(self._pending)
+
+    def _bound_out(self) -> Bound:
+        """Give what stands just before the first row that waits, or the bound of the input."""
+        if not self._pending:
+            return self._bound
+        first = self._pending[0].timed
+        return Bound(first.rowtime, first.origin, first.counter - 1)
 
     # ----------------------------------------------------------------- rows
 
@@ -396,9 +403,10 @@ class OverOperator:
             f"value {index}": Column.from_values(of, (entry[2][index] for entry in entries)).to_arrow()
             for index, of in enumerate(map(_stored_type, self._calls))
         }
+        pending = Tray.from_rows(self._node.input.row_type, (waiting.timed for waiting in self._pending))
         return {
             "account": self.account.to_arrow(),
-            "bounds": _bounds(self._bound, self._given),
+            "bounds": self._bounds(),
             "groups": pa.table(
                 {
                     **keys,
@@ -415,18 +423,23 @@ class OverOperator:
                     **values,
                 }
             ),
-            "pending": Tray.from_rows(self._node.input.row_type, (waiting.timed for waiting in self._pending))
-            .to_arrow()
+            "pending": pending.to_arrow()
+            .append_column(RANK, pa.array(self._ranks.of(pending.origin)))
             .append_column(NUMBER, _whole(waiting.number for waiting in self._pending))
             .append_column(GROUP, _whole(numbers[id(waiting.group)] for waiting in self._pending)),
         }
 
+    def _bounds(self) -> pa.Table:
+        bound = self._bound
+        rank = self._ranks.of_origin.get(bound.origin, UNMARKED)
+        columns = {"rowtime": bound.rowtime, "origin": bound.origin, "counter": bound.counter, RANK: rank}
+        return pa.table({name: _whole([value]) for name, value in columns.items()})
+
     def restore(self, state: State) -> None:
         """See the contract."""
         self.account = Account.from_arrow(state["account"])
-        self._bound, self._given = (
-            Bound(row["rowtime"], row["origin"], row["counter"]) for row in state["bounds"].to_pylist()
-        )
+        (clock,) = state["bounds"].to_pylist()
+        self._bound = Bound(clock["rowtime"], clock["origin"], clock["counter"])
         groups = [self._group_of(row) for row in self._saved_groups(state["groups"])]
         self._groups = {group.key: group for group in groups}
         table = state["entries"]
@@ -493,24 +506,14 @@ class OverOperator:
                 moved = _whole(at + start for at in table.column(GROUP).to_pylist())
                 parts.append(table.set_column(table.schema.get_field_index(GROUP), GROUP, moved))
             merged[name] = pa.concat_tables(parts)
-        order = [(column, "ascending") for column in (ROWTIME, ORIGIN, COUNTER)]
+        order = [(column, "ascending") for column in (ROWTIME, RANK, COUNTER)]
         merged["pending"] = merged["pending"].sort_by(order)
         for name in ("account", "groups"):
             merged[name] = pa.concat_tables([state[name] for state in states])
-        bounds = [
-            [Bound(row["rowtime"], row["origin"], row["counter"]) for row in state["bounds"].to_pylist()]
-            for state in states
-        ]
-        # All parts saw rows of one stream, so the highest bound holds; of what was given the least is sure.
-        merged["bounds"] = _bounds(max(each[0] for each in bounds), min(each[1] for each in bounds))
+        # All parts saw rows of one stream, so the highest bound holds.
+        bounds = pa.concat_tables([state["bounds"] for state in states])
+        merged["bounds"] = bounds.sort_by([(name, "ascending") for name in ("rowtime", RANK, "counter")])[-1:]
         return merged
-
-
-def _bounds(*bounds: Bound) -> pa.Table:
-    columns = zip(*bounds, strict=True)
-    return pa.table(
-        {name: _whole(column) for name, column in zip(("rowtime", "origin", "counter"), columns, strict=True)}
-    )
 
 
 def _field(expr: Expr | None) -> int | None:

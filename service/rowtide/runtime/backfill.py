@@ -163,7 +163,7 @@ def backfill(
         for partition, offset in sorted(offsets.items())
     ]
     positions = {standing.place: standing.next_offset for standing in standings}
-    faults = sorted({*run.faults, *written.faults}, key=lambda fault: (fault.origin, fault.counter))
+    faults = sorted([*run.faults, *written.faults], key=lambda fault: (fault.origin, fault.counter))
     count = sum(frame.count() for frame in messages.values())
     cut = Cut(written, tuple(faults), tuple(standings), KeptSnapshot(positions, flow.snapshot()), count)
     Committer(

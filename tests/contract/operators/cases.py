@@ -56,6 +56,8 @@ OWN = 9 << 16
 """The origin of the operator itself."""
 NEAR = st.integers(-3, 6)
 """Rowtimes that meet."""
+TIES = st.integers(0, 2)
+"""Rowtimes of which most are the same, so that origins and counters decide."""
 MINUTE = 60_000
 
 
@@ -79,7 +81,7 @@ def merges(draw: st.DrawFn) -> Case:
         tuple(draw(st.permutations(known))[: draw(st.integers(1, 3))]) for _ in range(draw(st.integers(1, 4)))
     )
     ports = tuple(
-        draw(ordered_items(row_type, origins, NEAR, copies=True, rows=6)) for origins in port_origins
+        draw(ordered_items(row_type, origins, TIES, copies=True, rows=6)) for origins in port_origins
     )
     node = Merge("U", tuple(Source(f"S{port}", row_type) for port in range(len(port_origins))))
     if len(port_origins) == 1:

@@ -95,7 +95,7 @@ def check_same(run: Run, model: Model) -> None:
     """Check that operator and model have given, promised, told and counted the same."""
     assert shown(run.out) == shown(model.out)
     assert run.faults == model.faults
-    assert run.bound.rowtime == model.promised()
+    assert run.bound == model.promise()
     assert run.operator.held() == model.held()
     assert run.operator.account == model.account
 

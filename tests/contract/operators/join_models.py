@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from contract.operators.meanings import Rejected, bits, evaluate
-from contract.operators.model import Model
+from contract.operators.model import Model, later
 from rowtide.operators.contract import Place
 from rowtide.plan.nodes import AsOfJoin, JoinKind, JoinTime, WindowJoin
 from rowtide.rows.rowop import Opcode, Row, TimedRow
-from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
+from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 
 
 class JoinModel(Model):
@@ -20,20 +20,20 @@ class JoinModel(Model):
         self.node = node
         self.changes: list[TimedRow] = []
         self.waiting: list[TimedRow] = []
-        self.bounds = [EARLIEST, EARLIEST]
+        self.bounds = [NO_BOUND, NO_BOUND]
 
     def row(self, port: int, timed: TimedRow) -> None:
         self.account.rows_in += 1
         (self.changes if port == 0 else self.waiting).append(timed)
-        # Rows come in order, so a row promises its rowtime.
-        self.bound(port, Bound(timed.rowtime))
+        # Rows come in order, so a row promises as much as a bound just before it.
+        self.bound(port, Bound(timed.rowtime, timed.origin, timed.counter - 1))
 
     def bound(self, port: int, bound: Bound) -> None:
-        self.bounds[port] = max(self.bounds[port], bound.rowtime)
+        self.bounds[port] = later(self.bounds[port], bound)
         self.let_go()
 
     def let_go(self) -> None:
-        while self.waiting and self.waiting[0].rowtime < self.bounds[0]:
+        while self.waiting and self.waiting[0].rowtime < self.bounds[0].rowtime:
             timed = self.waiting.pop(0)
             matches = self.matches(timed)
             for match in matches:
@@ -56,7 +56,13 @@ class JoinModel(Model):
         ]
 
     def promised(self) -> int:
-        return self.waiting[0].rowtime if self.waiting else self.bounds[1]
+        return self.promise().rowtime
+
+    def promise(self) -> Bound:
+        if not self.waiting:
+            return self.bounds[1]
+        first = self.waiting[0]
+        return Bound(first.rowtime, first.origin, first.counter - 1)
 
     def held(self) -> int:
         # A change is over once every row that may still come is at its rowtime or after it.

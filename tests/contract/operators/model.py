@@ -40,6 +40,10 @@ class Model:
         """Give the rowtime of the bound that follows what has come out."""
         raise NotImplementedError
 
+    def promise(self) -> Bound:
+        """Give the bound that follows what has come out, with its mark where there is one."""
+        return Bound(self.promised())
+
     def held(self) -> int:
         """Count the rows for which output may still come."""
         return 0

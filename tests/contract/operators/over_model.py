@@ -15,7 +15,7 @@ from contract.operators.meanings import (
     exact,
     period_name,
 )
-from contract.operators.model import Model
+from contract.operators.model import Model, later
 from rowtide.errors import Reason
 from rowtide.expr.tree import Expr, FieldRef
 from rowtide.operators.contract import Place
@@ -23,7 +23,7 @@ from rowtide.plan.frames import Edge, EdgeUnit, WindowCall
 from rowtide.plan.nodes import WindowAggregate
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import DOUBLE
-from rowtide.rowtime.bound import EARLIEST, Bound
+from rowtide.rowtime.bound import NO_BOUND, Bound
 
 
 class OverModel(Model):
@@ -34,17 +34,17 @@ class OverModel(Model):
         self.node = node
         self.rows: list[TimedRow] = []
         self.waiting: list[TimedRow] = []
-        self.reached = EARLIEST
+        self.passed = NO_BOUND
 
     def row(self, port: int, timed: TimedRow) -> None:
         self.account.rows_in += 1
-        self.reached = max(self.reached, timed.rowtime)
+        self.passed = later(self.passed, Bound(timed.rowtime, timed.origin, timed.counter - 1))
         self.rows.append(timed)
         self.waiting.append(timed)
         self.let_go()
 
     def bound(self, port: int, bound: Bound) -> None:
-        self.reached = max(self.reached, bound.rowtime)
+        self.passed = later(self.passed, bound)
         self.let_go()
 
     def let_go(self) -> None:
@@ -63,16 +63,22 @@ class OverModel(Model):
 
     def is_complete(self, timed: TimedRow) -> bool:
         end = self.node.frame.end
-        if not self.node.frame.waits or self.reached > LAST_TIMESTAMP:
+        if not self.node.frame.waits or self.passed.rowtime > LAST_TIMESTAMP:
             return True
         if end.unit is EdgeUnit.ROWS:
             mine = partition_of(self.node, self.rows, timed)
             return place_of(mine, timed) + end.offset < len(mine)
-        reached = max(self.reached, FIRST_TIMESTAMP)
+        reached = max(self.passed.rowtime, FIRST_TIMESTAMP)
         return order_of(self.node, reached) > order_of(self.node, timed.rowtime) + end.offset
 
     def promised(self) -> int:
-        return self.waiting[0].rowtime if self.waiting else self.reached
+        return self.promise().rowtime
+
+    def promise(self) -> Bound:
+        if not self.waiting:
+            return self.passed
+        first = self.waiting[0]
+        return Bound(first.rowtime, first.origin, first.counter - 1)
 
     def held(self) -> int:
         return len(self.waiting)

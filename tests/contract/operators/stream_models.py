@@ -20,6 +20,7 @@ class RowWiseModel(Model):
         super().__init__()
         self.node = node
         self.reached = EARLIEST
+        self.passed = NO_BOUND
 
     def row(self, port: int, timed: TimedRow) -> None:
         self.account.rows_in += 1
@@ -40,9 +41,13 @@ class RowWiseModel(Model):
 
     def bound(self, port: int, bound: Bound) -> None:
         self.reached = max(self.reached, bound.rowtime)
+        self.passed = later(self.passed, bound)
 
     def promised(self) -> int:
         return self.reached
+
+    def promise(self) -> Bound:
+        return self.passed
 
 
 class FilterModel(RowWiseModel):
@@ -92,6 +97,17 @@ class PromoteModel(RowWiseModel):
             return LATEST
         return EARLIEST
 
+    def promise(self) -> Bound:
+        rowtime = self.promised()
+        if self.node.bounds is BoundPolicy.PASS:
+            return self.passed
+        try:
+            # Rows that are rounded down to one rowtime come in no order of origins there.
+            strict = self.node.bounds is BoundPolicy.MAP and rowtime < self.at(self.reached + 1)
+        except Rejected:
+            strict = False
+        return self.passed.shifted(rowtime) if strict else Bound(rowtime)
+
     def at(self, rowtime: int) -> int:
         return int(evaluate(self.node.rowtime, (), rowtime))
 
@@ -107,6 +123,7 @@ class SortModel(Model):
         self.highest: int | None = None
         self.explicit = EARLIEST
         self.waiting: list[TimedRow] = []
+        self.mark = (UNMARKED, UNMARKED)
 
     def row(self, port: int, timed: TimedRow) -> None:
         self.account.rows_in += 1
@@ -118,6 +135,8 @@ class SortModel(Model):
             timed = timed._replace(origin=self.signs, counter=self.signed)
             self.signed += 1
         self.waiting.append(timed)
+        # Rows come in order of their counters: at any one rowtime none before this one follows.
+        self.mark = (timed.origin, timed.counter)
         self.let_go()
 
     def bound(self, port: int, bound: Bound) -> None:
@@ -136,6 +155,9 @@ class SortModel(Model):
         if self.highest is None:
             return self.explicit
         return max(self.highest - self.node.within_ms, self.explicit)
+
+    def promise(self) -> Bound:
+        return Bound(self.promised(), *self.mark)
 
     def held(self) -> int:
         return len(self.waiting)
@@ -194,8 +216,18 @@ class MergeModel(Model):
             self.give(least[0])
 
     def promised(self) -> int:
-        coming = [self.may_come(port)[0] for port in range(len(self.bounds))]
-        return min(coming)
+        return self.least()[0]
+
+    def least(self) -> tuple[int, int, int, int]:
+        """Give the least place of what may still come out."""
+        return min(self.may_come(port) for port in range(len(self.bounds)))
+
+    def promise(self) -> Bound:
+        rowtime, rank, counter, _ = self.least()
+        if counter > -1:
+            return Bound(rowtime, self.order[rank], counter - 1)
+        # All of the origins before this one have passed.
+        return Bound(rowtime, self.order[rank - 1], LATEST - 1) if rank else Bound(rowtime)
 
     def held(self) -> int:
         return len(self.waiting)
@@ -208,7 +240,7 @@ class TableModel(Model):
         super().__init__()
         self.node = node
         self.rows: list[Row] = []
-        self.reached = EARLIEST
+        self.passed = NO_BOUND
 
     def row(self, port: int, timed: TimedRow) -> None:
         self.account.rows_in += 1
@@ -239,7 +271,10 @@ class TableModel(Model):
         return tuple(row[index] for index in self.node.key)
 
     def bound(self, port: int, bound: Bound) -> None:
-        self.reached = max(self.reached, bound.rowtime)
+        self.passed = later(self.passed, bound)
 
     def promised(self) -> int:
-        return self.reached
+        return self.passed.rowtime
+
+    def promise(self) -> Bound:
+        return self.passed

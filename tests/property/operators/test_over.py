@@ -211,7 +211,7 @@ def test_integers_of_any_row_type_are_one_partition_where_there_is_no_key() -> N
     output = operator.step(0, tray, NO_BOUND)
     assert output.tray is not None
     assert [row.row for row in output.tray.rows()] == [(0, 0), (1, 1), (2, 3), (3, 6)]
-    assert output.bound == Bound(3)
+    assert output.bound == Bound(3, 1, 2)
 
 
 def test_partitions_that_nothing_can_come_to_are_forgotten() -> None:
