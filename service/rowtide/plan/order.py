@@ -9,7 +9,11 @@ what makes a relation of it whose rows come in rowtime order:
 | row-wise nodes                       | row-wise(Merge(Sort 0(Source)))                     |
 | promotion or t-sort, foreign stream  | Merge(Sort within(Promote(row-wise(Source))))       |
 | promotion or t-sort, stream          | Merge(Sort within(Promote(row-wise(Sort 0(Source))))) |
-| promotion to a monotonic expression  | Promote(row-wise(Merge(Sort 0(Source))))            |
+| promotion to a shifted ROWTIME       | Promote(row-wise(Merge(Sort 0(Source))))            |
+| promotion to FLOOR, CEIL, STEP of it | Sort 0(Promote(row-wise(Merge(Sort 0(Source)))))    |
+
+Periods give rows of different rowtimes an equal one: what came of different
+origins is signed anew there, so that copies of a row stand together in a union.
 
 Over anything that is merged already (a union, a group, another promotion, a
 stream that pumps feed) promotion and t-sort work on the merged stream. No
@@ -81,7 +85,8 @@ def place_order(node: Node) -> Node:
         chain = _chain_to_source(promote.input)
         monotonic = is_monotonic(promote.rowtime)
         if monotonic and within is None:
-            return replace(promote, input=ordered(promote.input), bounds=BoundPolicy.MAP, max_ahead_ms=None)
+            shifted = replace(promote, input=ordered(promote.input), bounds=BoundPolicy.MAP, max_ahead_ms=None)
+            return shifted if _is_strict(promote.rowtime) else Sort(relation, shifted, 0)
         if chain is None:
             policy = BoundPolicy.MAP if monotonic else BoundPolicy.DROP
             moved = replace(promote, input=ordered(promote.input), bounds=policy, max_ahead_ms=None)
@@ -113,6 +118,17 @@ def is_monotonic(rowtime: Expr) -> bool:
             return is_monotonic(of)
         case _:
             return False
+
+
+def _is_strict(rowtime: Expr) -> bool:
+    """Tell whether a monotonic expression gives different rowtimes different values."""
+    match rowtime:
+        case Call(function="+" | "-", args=args):
+            return all(_is_strict(each) for each in args)
+        case Call():
+            return False
+        case _:
+            return True
 
 
 def is_ordered(node: Node) -> bool:

@@ -264,6 +264,8 @@ def call(function: str, values: Sequence[Any], kind: Type) -> Any:
             return left < right
         case "FLOOR_TO":
             return within(floor_of(Period(PeriodEdge.FLOOR, CalendarUnit(right)), left), kind)
+        case "STEP":
+            return within(left // right * right, kind)
         case "+":
             return within(left + right, kind)
         case "/":

@@ -103,6 +103,12 @@ def shifted(draw: st.DrawFn, name: str, below: Sequence[Node]) -> Node:
     )
 
 
+def stepped(draw: st.DrawFn, name: str, below: Sequence[Node]) -> Node:
+    """Promote ROWTIME to the beginning of its step: rows of different rowtimes get an equal one."""
+    step = Call("STEP", (RowtimeRef(), Literal(3, INTERVAL_DAY)), TIMESTAMP)
+    return Sort(name, Promote(name, draw(st.sampled_from(below)), step, BoundPolicy.MAP), 0)
+
+
 def sorted_again(draw: st.DrawFn, name: str, below: Sequence[Node]) -> Node:
     """Promote T of a relation that is merged, and sort it by time once more."""
     moved = Promote(name, draw(st.sampled_from(below)), T, BoundPolicy.DROP)
@@ -131,6 +137,7 @@ STEPS: tuple[Callable[[st.DrawFn, str, Sequence[Node]], Node], ...] = (
     union,
     grouped,
     shifted,
+    stepped,
     sorted_again,
     joined,
 )

@@ -27,6 +27,7 @@ from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
 ROW = RowType((Field("AT", TIMESTAMP), Field("OK", BOOLEAN)))
 FIELDS = (FieldRef(0, TIMESTAMP), FieldRef(1, BOOLEAN))
 LATER = Call("+", (RowtimeRef(), Literal(1_000, INTERVAL_DAY)), TIMESTAMP)
+STEPPED = Call("STEP", (RowtimeRef(), Literal(1_000, INTERVAL_DAY)), TIMESTAMP)
 MINUTE = Period(PeriodEdge.FLOOR, CalendarUnit.MINUTE)
 
 sources = st.builds(Source, st.sampled_from(["S", "T"]), st.just(ROW), st.booleans())
@@ -36,7 +37,7 @@ def above(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     """Give what the planner may put on top of a node."""
     name = st.sampled_from(["V", "W"])
     promotions = st.builds(
-        Promote, name, inner, st.sampled_from([FIELDS[0], LATER]), st.just(BoundPolicy.DROP), st.just(9)
+        Promote, name, inner, st.sampled_from([FIELDS[0], LATER, STEPPED]), st.just(BoundPolicy.DROP), st.just(9)
     )
     return st.one_of(
         st.builds(Filter, name, inner, st.just(FIELDS[1])),
@@ -119,7 +120,7 @@ def test_only_bounds_that_speak_of_promoted_time_pass_a_promotion(node: Node) ->
         for index, each in enumerate(way):
             if not isinstance(each, Promote):
                 continue
-            if each.rowtime == LATER:
+            if each.rowtime in (LATER, STEPPED):
                 assert each.bounds is BoundPolicy.MAP
                 continue
             chain = way[index + 1 :]
@@ -127,6 +128,14 @@ def test_only_bounds_that_speak_of_promoted_time_pass_a_promotion(node: Node) ->
             foreign = isinstance(chain[-1], Source) and chain[-1].foreign
             assert each.bounds is (BoundPolicy.PASS if direct and foreign else BoundPolicy.DROP)
             assert each.max_ahead_ms == (9 if direct and foreign else None)
+
+
+@given(plans)
+def test_what_gives_different_rowtimes_an_equal_one_is_signed_anew_by_a_sort(node: Node) -> None:
+    for way in ways(place_order(node)):
+        for reader, read in pairwise(way):
+            if isinstance(read, Promote) and read.rowtime == STEPPED:
+                assert isinstance(reader, Sort)
 
 
 @given(plans)

@@ -134,7 +134,7 @@ def test_a_promoted_start_of_the_period_is_an_expression_of_the_groups_rowtime()
         " GROUP BY FLOOR(ROWTIME TO MONTH);"
     )
     node = relation(STREAM + view, "V")
-    assert chain(node)[:3] == ["Project V", "Promote V", "GroupByPeriod V"]
+    assert chain(node)[:3] == ["Project V", "Sort V", "Promote V"]
     promote = next(each for each in nodes_below(node) if isinstance(each, Promote))
     assert promote.bounds is BoundPolicy.MAP
 
