@@ -85,7 +85,9 @@ def place_order(node: Node) -> Node:
         chain = _chain_to_source(promote.input)
         monotonic = is_monotonic(promote.rowtime)
         if monotonic and within is None:
-            shifted = replace(promote, input=ordered(promote.input), bounds=BoundPolicy.MAP, max_ahead_ms=None)
+            shifted = replace(
+                promote, input=ordered(promote.input), bounds=BoundPolicy.MAP, max_ahead_ms=None
+            )
             return shifted if _is_strict(promote.rowtime) else Sort(relation, shifted, 0)
         if chain is None:
             policy = BoundPolicy.MAP if monotonic else BoundPolicy.DROP

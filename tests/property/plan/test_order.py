@@ -37,7 +37,12 @@ def above(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     """Give what the planner may put on top of a node."""
     name = st.sampled_from(["V", "W"])
     promotions = st.builds(
-        Promote, name, inner, st.sampled_from([FIELDS[0], LATER, STEPPED]), st.just(BoundPolicy.DROP), st.just(9)
+        Promote,
+        name,
+        inner,
+        st.sampled_from([FIELDS[0], LATER, STEPPED]),
+        st.just(BoundPolicy.DROP),
+        st.just(9),
     )
     return st.one_of(
         st.builds(Filter, name, inner, st.just(FIELDS[1])),
