@@ -18,6 +18,8 @@ BASE_MS = 1_700_000_000_000
 KEYS = 10_000
 LATE_SHARE = 0.05
 LATEST_MS = 5_000
+NEAR_SHARE, NEAR_ORDERS, FAR_ORDERS = 0.9, 30_000, 600_000
+"""How many trades of W6 are on one of the last orders, and how many orders back they may go."""
 DRAWS_PER_EVENT = 5
 """At most: late or not, how late, key, price, quantity."""
 
@@ -44,9 +46,28 @@ def events(count: int, cache: Path) -> Events:
     return made
 
 
+def updates(count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Give the key and the new factor of each update of W5: one after every 100 of ``count`` events."""
+    drawn = _draws(43, 2 * (count // 100)).reshape(-1, 2)
+    return (drawn[:, 0] * KEYS).astype(np.int64), np.round(0.5 + drawn[:, 1], 4)
+
+
+def trades(count: int) -> NDArray[np.int64]:
+    """Give the order of each trade of W6, every second one of ``count`` events; some are negative."""
+    pairs = count // 2
+    drawn = _draws(44, 2 * pairs).reshape(-1, 2)
+    near = drawn[:, 0] < NEAR_SHARE
+    lag = np.where(near, drawn[:, 1] * NEAR_ORDERS, drawn[:, 1] * FAR_ORDERS).astype(np.int64)
+    return np.arange(pairs, dtype=np.int64) - lag
+
+
+def _draws(seed: int, number: int) -> NDArray[np.float64]:
+    # Seeded with an array, this is the generator that Python's random module has for the seed.
+    return np.random.RandomState([seed]).random_sample(number)
+
+
 def _generate(count: int) -> Events:
-    # Seeded with an array, this is the generator that Python's random module has for the seed 42.
-    draw = iter(np.random.RandomState([42]).random_sample(DRAWS_PER_EVENT * count).tolist())
+    draw = iter(_draws(42, DRAWS_PER_EVENT * count).tolist())
     weight = np.cumsum(1.0 / np.arange(1, KEYS + 1))
     total = float(weight[-1])
     ts = np.arange(BASE_MS, BASE_MS + count, dtype=np.int64)

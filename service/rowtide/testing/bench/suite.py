@@ -42,7 +42,7 @@ class Benchmark:
     warm: bool = True
 
 
-MODULES = ("stateless", "windows", "engine", "kafka")
+MODULES = ("stateless", "windows", "joins", "engine", "kafka")
 """Modules of this package that have benchmarks, in ``BENCHMARKS``."""
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rowtide.clock import Clock
 from rowtide.flow.flow import Flow
@@ -30,6 +32,10 @@ EVENTS_SQL = "CREATE STREAM events (ts TIMESTAMP, key VARCHAR(8), price DOUBLE, 
 STREAM = "EVENTS"
 
 
+Script = Sequence[tuple[str, Tray]]
+"""Rows by the relation that they come to, in the order in which they come."""
+
+
 def run_query(
     sql: str,
     relation: str,
@@ -43,22 +49,45 @@ def run_query(
 
     ``bounded`` are the relations that get the final bound: those whose clock is their own.
     """
-    plan = plan_pipeline(EVENTS_SQL + sql)
-    node = dict(plan.relations)[relation]
     given = events(count, cache)
-    flow = Flow({relation: node}, {STREAM: (0,)})
-    trays = _trays(given, flow)
-    out: list[Tray] = []
+    return run_script(
+        EVENTS_SQL + sql,
+        relation,
+        clock,
+        lambda flow: ([], [(STREAM, tray) for tray in _trays(given, flow)]),
+        bounded,
+        lambda out: check(count, out),
+    )
+
+
+def run_script(
+    sql: str,
+    relation: str,
+    clock: Clock,
+    prepare: Callable[[Flow], tuple[Script, Script]],
+    bounded: Sequence[str],
+    check: Callable[[Sequence[Tray]], str],
+) -> Outcome:
+    """Run a view over several inputs and check what it gives.
+
+    ``prepare`` gives what is there before the clock starts, and what comes then.
+    """
+    plan = plan_pipeline(sql)
+    flow = Flow({relation: dict(plan.relations)[relation]}, {})
+    before, script = prepare(flow)
+    for name, tray in before:
+        flow.insert(name, 0, tray)
+    out = list(flow.drain().outputs[relation])
     began = clock.monotonic()
-    for tray in trays:
-        flow.insert(STREAM, 0, tray)
+    for name, tray in script:
+        flow.insert(name, 0, tray)
         out += flow.drain().outputs[relation]
     for each in bounded:
         flow.bound(each, 0, FAR_FUTURE)
     out += flow.drain().outputs[relation]
     seconds = clock.monotonic() - began
     flow.check()
-    return Outcome(seconds, sum(map(len, out)), check(count, out))
+    return Outcome(seconds, sum(map(len, out)), check(out))
 
 
 def key_name(index: int) -> str:
@@ -66,8 +95,28 @@ def key_name(index: int) -> str:
     return f"k{index:05d}"
 
 
+def key_names() -> pa.Array:
+    """Give the names of all keys."""
+    return pa.array([key_name(index) for index in range(KEYS)])
+
+
+def cut(relation: str, flow: Flow, columns: Sequence[Any], rowtime: NDArray[np.int64]) -> list[Tray]:
+    """Give the rows of an input as trays: values as columns hold them, counted from 0."""
+    row_type, origin = flow.row_type(relation), flow.origin(relation, 0)
+    trays = []
+    for start in range(0, len(rowtime), TRAY_ROWS):
+        stop = min(start + TRAY_ROWS, len(rowtime))
+        parts = [
+            Column(field.type, whole.slice(start, stop - start) if field.type.is_text else whole[start:stop])
+            for field, whole in zip(row_type, columns, strict=True)
+        ]
+        counter = np.arange(start, stop, dtype=np.int64)
+        trays.append(Tray.from_columns(row_type, parts, rowtime[start:stop], origin, counter))
+    return trays
+
+
 def _trays(given: Events, flow: Flow) -> list[Tray]:
-    names = pa.array([key_name(index) for index in range(KEYS)])
+    names = key_names()
     row_type = flow.row_type(STREAM)
     origin = flow.origin(STREAM, 0)
     trays = []
