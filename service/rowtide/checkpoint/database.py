@@ -204,6 +204,7 @@ class DatabaseLedger:
                     table.c.relation == each.relation,
                     table.c.partition == each.partition,
                     table.c.next_offset == each.next_offset,
+                    table.c.reader.is_not_distinct_from(each.reader),
                 )
             )
         connection.execute(
@@ -376,7 +377,7 @@ class DatabaseLedger:
 
 
 _STANDING = ("relation", "topic", "partition", "next_offset", "start_offset", "bound")
-_DECISION = ("kind", "relation", "partition", "next_offset", "bound")
+_DECISION = ("kind", "relation", "partition", "next_offset", "bound", "reader")
 
 
 def _insert(connection: sa.Connection) -> Any:

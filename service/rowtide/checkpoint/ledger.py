@@ -121,6 +121,7 @@ class Decision:
 
     It took effect before the message at ``next_offset`` of the partition, and raised its bound to
     ``bound``, if that is not None. ``kind`` says why, such as IDLE, JOIN, APPEND_TIME, ARRIVAL.
+    ``reader`` names the one judge of lateness that it is for; None: all that read the partition.
     """
 
     kind: str
@@ -128,6 +129,7 @@ class Decision:
     partition: int
     next_offset: int
     bound: int | None
+    reader: str | None = None
 
 
 class Ledger(Protocol):
@@ -179,7 +181,8 @@ class Ledger(Protocol):
     def write_decisions(self, transaction: Transaction, epoch: int, decisions: Sequence[Decision]) -> None:
         """Append decisions to the log that a replay obeys.
 
-        Of several of one kind at one offset of a partition only the last is kept: bounds only rise.
+        Of several of one kind for one reader at one offset of a partition only the last is kept: bounds
+        only rise.
         """
 
     def decisions(self) -> Sequence[Decision]:

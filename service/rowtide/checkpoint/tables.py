@@ -98,6 +98,7 @@ def tables_of(dialect: str) -> Tables:
             sa.Column("bound", sa.BigInteger),
             sa.Column("epoch", sa.BigInteger),
             sa.Column("committed_at", sa.DateTime),
+            sa.Column("reader", sa.Text),
         ),
         snapshots=table(
             "snapshots",

@@ -61,6 +61,7 @@ class Flow:
     """
 
     def __init__(self, outputs: Mapping[str, Node], partitions: Mapping[str, Sequence[int]]) -> None:
+        self._outputs = dict(outputs)
         self._program = Program(outputs, partitions)
         self._circuit = Circuit(self._program)
         self._entrances = {at: _Entrance() for at in self._program.entrances.values()}
@@ -129,6 +130,42 @@ class Flow:
         entrance = self._entrances[at]
         entrance.bound = entrance.bound.raised(bound)
         entrance.pending.append((0, None, entrance.bound))
+
+    def promise(self, judge: str, bound: Bound) -> None:
+        """Set the least rowtime that one judge of lateness accepts: ``judge`` as ``judges`` names it.
+
+        Unlike ``bound`` it is no promise of the partition's, so it does not hinder a lesser one of its own.
+        """
+        at = next(position for position, step in self._program.sorts() if step.key == judge)
+        self._prime(at, (0, None, bound))
+
+    def judges(self, relation: str, partition: int) -> dict[str, int]:
+        """Give the judges of a source partition's lateness, with the bound of the other partitions there.
+
+        That is what a partition that joins may not go behind (ms): the least of the others, EARLIEST where
+        one of them has none. Everything must have been drained.
+        """
+        found = {}
+        for at in self._behind(self._program.entrances[relation, partition]):
+            step = self._program.steps[at]
+            if isinstance(step.node, Sort):
+                others = [
+                    self._circuit.bounds[position].rowtime
+                    for position, each in self._program.sorts()
+                    if each.ordinal == step.ordinal and each.partition != partition
+                ]
+                found[step.key] = min(others, default=EARLIEST)
+        return found
+
+    def widened(self, partitions: Mapping[str, Sequence[int]]) -> Flow:
+        """Give a flow with more partitions, numbered above those there are, that goes on from here.
+
+        This one is used no more; everything must have been drained. The new partitions promise nothing
+        yet: before the next ``drain`` they must be told their bounds (``promise``).
+        """
+        wide = Flow(self._outputs, partitions)
+        wide.succeed(self, EARLIEST)
+        return wide
 
     def drain(self) -> Emitted:
         """Work off everything that has come in, as far as the bounds allow."""
@@ -288,6 +325,13 @@ class Flow:
         for at, operator in self._circuit.operators.items():
             if operator is not None:
                 yield self._program.steps[at], operator
+
+    def _behind(self, at: int) -> Iterator[int]:
+        """Give the steps of the same partition that rows of step ``at`` go on to."""
+        for target, _ in self._program.steps[at].targets:
+            if self._program.steps[target].partition is not None:
+                yield target
+                yield from self._behind(target)
 
     def _judged(self, at: int) -> list[int]:
         """Give the bounds that the first sorts behind step ``at`` have given."""

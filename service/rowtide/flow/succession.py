@@ -133,18 +133,22 @@ class Succession:
         keeps what stood at its place.
         """
         before = self.matched[at]
-        left = {position: port for port, position in _inputs(self._older, before)}
+        # One input may be read at several ports, as by a stream's union with itself.
+        left: dict[int, list[int]] = {}
+        for port, position in _inputs(self._older, before):
+            left.setdefault(position, []).append(port)
         inputs = _inputs(self._newer, at)
-        count = len(left)
-        ports = [left.pop(self.matched.get(position, -1), None) for _, position in inputs]
+        count = sum(map(len, left.values()))
+        ports = [
+            held.pop(0) if (held := left.get(self.matched.get(position, -1))) else None
+            for _, position in inputs
+        ]
+        replaced = {port for held in left.values() for port in held}
         if len(ports) == count:
-            replaced = set(left.values())
             ports = [
                 port if source is None and port in replaced else source for port, source in enumerate(ports)
             ]
             replaced.difference_update(port for port in ports if port is not None)
-        else:
-            replaced = set(left.values())
         if any(len(state[f"queue {port}"]) for port in replaced):
             raise _waiting(self._older.steps[before])
         empty = state["queue 0"].slice(0, 0)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from rowtide.clock import Clock
-from rowtide.runtime.intake import Delivery, Intake
+from rowtide.runtime.intake import Channel, Delivery, Intake
 from rowtide.runtime.retry import Retry, StoppedError
 
 Paused = Mapping[str, frozenset[int]]
@@ -45,6 +45,9 @@ class Inbox(Protocol):
     def pause(self, partitions: Paused) -> None:
         """Read all partitions but these from now on."""
 
+    def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
+        """Read these partitions of a stream too from now on, through ``channel``."""
+
     def close(self) -> None:
         """Close the readers; deliveries not taken are dropped, their positions were never committed."""
 
@@ -71,6 +74,10 @@ class DirectInbox:
         """See ``Inbox``."""
         self._paused = dict(partitions)
 
+    def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
+        """See ``Inbox``."""
+        _join(self._intakes, channel, positions)
+
     def close(self) -> None:
         """See ``Inbox``."""
         for intake, _ in self._intakes:
@@ -86,6 +93,7 @@ class ThreadedInbox:
         max_messages: int = QUEUE_MESSAGES,
         max_bytes: int = QUEUE_BYTES,
     ) -> None:
+        self._intakes = intakes
         self._max_messages = max_messages
         self._max_bytes = max_bytes
         self._changed = threading.Condition()
@@ -121,6 +129,10 @@ class ThreadedInbox:
         """See ``Inbox``."""
         with self._changed:
             self._paused = dict(partitions)
+
+    def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
+        """See ``Inbox``."""
+        _join(self._intakes, channel, positions)
 
     def close(self) -> None:
         """See ``Inbox``."""
@@ -164,6 +176,13 @@ class ThreadedInbox:
             self._messages[relation] = self._messages.get(relation, 0) + len(delivery)
             self._bytes[relation] = self._bytes.get(relation, 0) + delivery.raw_bytes
             self._changed.notify_all()
+
+
+def _join(intakes: Sequence[tuple[Intake, Retry]], channel: Channel, positions: Mapping[int, int]) -> None:
+    """Hand partitions to the intake of their stream."""
+    for intake, _ in intakes:
+        if intake.channel.relation == channel.relation:
+            intake.join(channel, positions)
 
 
 def _polling(intake: Intake, timeout_s: float, paused: frozenset[int]) -> Callable[[], list[Delivery]]:

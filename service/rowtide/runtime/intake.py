@@ -10,12 +10,12 @@ counter: its offset), an explicit bound, or a fault; none is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from rowtide.checkpoint.ledger import Place
 from rowtide.clock import Clock
 from rowtide.codec.contract import Decoder
 from rowtide.errors import Reason, StatementError
@@ -24,7 +24,7 @@ from rowtide.plan.plan import ForeignStream
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 from rowtide.runtime.crashpoints import CrashPoints
-from rowtide_connectors.api import Messages, Reader, Source
+from rowtide_connectors.api import Messages, OffsetRange, Reader, Source
 
 BOUND_HEADER = "rowtide.bound"
 STRICT_HEADER = "rowtide.strict"
@@ -32,8 +32,12 @@ STRICT_HEADER = "rowtide.strict"
 
 POLL_MESSAGES = 10_000
 """Messages of one poll at most: trays of about this size are best under load."""
-LOOK_UP_S = 15.0
-"""How often the ends of partitions are looked up: lag that is older is no lag to act on."""
+LOOK_UP_S = 5.0
+"""How often the ends of partitions are looked up: a new partition's rows are late where the others have
+gone meanwhile, and lag that is older is no lag to act on."""
+
+LookedUp = Callable[[str, Mapping[int, OffsetRange]], None]
+"""Is told what the partitions of a relation hold; called by reading threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +134,19 @@ class Intake:
     positions: dict[int, int]
     crash_points: CrashPoints
     clock: Clock
-    looked_up: Callable[[Mapping[Place, int]], None]
-    """Told the ends of the partitions, now and then."""
+    looked_up: LookedUp
+    """Told what the partitions hold, now and then; also of partitions that are not read yet."""
     poll_messages: int = POLL_MESSAGES
     look_up_s: float = LOOK_UP_S
     _look_again: float = float("-inf")
     _reader: Reader | None = None
     _paused: frozenset[int] = field(default_factory=frozenset)
+    _joining: deque[tuple[Channel, Mapping[int, int]]] = field(default_factory=deque)
+    _suspected: str | None = None
+
+    def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
+        """Read these partitions too from the next poll on, through ``channel``; called by any thread."""
+        self._joining.append((channel, positions))
 
     def poll(self, timeout_s: float, paused: frozenset[int] = frozenset()) -> list[Delivery]:
         """Give what has arrived, waiting up to ``timeout_s`` for the first message.
@@ -146,9 +156,13 @@ class Intake:
 
         Raises:
           UnavailableError, GoneError: as ``Reader.poll``.
-          StatementError: the topic has got new partitions.
+          StatementError: the topic is another one than it was.
         """
         self.crash_points.reach("intake.before_poll")
+        while self._joining:
+            self.channel, joined = self._joining.popleft()
+            self.positions.update(joined)
+            self.close()
         try:
             if self._reader is None:
                 self._reader = self.channel.source.reader(self.positions)
@@ -171,15 +185,17 @@ class Intake:
         return deliveries
 
     def _look_up(self) -> None:
-        """Look up, now and then, how far the partitions reach and whether there are new ones."""
+        """Look up, now and then, how far the partitions reach and whether they are still the same."""
         if self.clock.monotonic() < self._look_again:
             return
         self._look_again = self.clock.monotonic() + self.look_up_s
         ranges = self.channel.source.ranges()
-        relation = self.channel.relation
-        if new := sorted(set(ranges) - set(self.channel.origins)):
-            raise new_partitions_error(self.channel.source.topic, new, len(self.channel.origins))
-        self.looked_up({(relation, partition): held.end for partition, held in ranges.items()})
+        wrong = another_topic(self.channel.source.topic, self.positions, ranges)
+        # Twice in a row: a broker that has just taken partitions over may not know all of it yet.
+        if wrong is not None and self._suspected is not None:
+            raise wrong
+        self._suspected = None if wrong is None else wrong.message
+        self.looked_up(self.channel.relation, ranges)
 
     def close(self) -> None:
         """Close the reader; a later poll opens another one."""
@@ -188,14 +204,29 @@ class Intake:
             reader.close()
 
 
-def new_partitions_error(topic: str, new: Sequence[int], known: int) -> StatementError:
-    """Give the refusal of partitions that were not there when the pipeline was started."""
-    return StatementError(
-        f'topic "{topic}" has new partitions {", ".join(map(str, new))}: '
-        f"the pipeline was started with {known}",
-        hint="Adding partitions to a running pipeline is not supported yet: drop its checkpoint and "
-        "its tables and start it anew.",
-    )
+def another_topic(
+    topic: str, positions: Mapping[int, int], ranges: Mapping[int, OffsetRange]
+) -> StatementError | None:
+    """Tell whether a topic cannot be the one that was read up to ``positions``; None: it may be."""
+    for partition, position in sorted(positions.items()):
+        if partition not in ranges:
+            continue
+        end = ranges[partition].end
+        if end < position:
+            return StatementError(
+                f'topic "{topic}" partition {partition} ends at offset {end}, but {position} is committed or '
+                "read: it is not the topic that the pipeline has read",
+                hint="Was it deleted and created again? Drop the pipeline's checkpoint and its tables "
+                "and start it anew.",
+            )
+    if gone := sorted(set(positions) - set(ranges)):
+        return StatementError(
+            f'topic "{topic}" no longer has partitions {", ".join(map(str, gone))}: it is not the topic that '
+            "the pipeline has read",
+            hint="Topics never lose partitions: it was deleted and created again. Drop the pipeline's "
+            "checkpoint and its tables and start it anew.",
+        )
+    return None
 
 
 def cut(delivery: Delivery, channel: Channel, offset: int) -> tuple[Delivery | None, Delivery | None]:

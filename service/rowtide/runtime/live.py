@@ -105,6 +105,7 @@ class Live:
       work: the flow, recovered.
       inbox: gives deliveries from the work's positions on.
       stopping: tells whether to stop: looked at between turns.
+      admit: lets partitions in that have appeared: called between turns.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Live:
         pace: Pace,
         clock: Clock,
         stopping: Callable[[], bool],
+        admit: Callable[[], None],
         crash_points: CrashPoints,
         backpressure: Backpressure,
         idle: IdleWatch,
@@ -127,6 +129,7 @@ class Live:
         self._pace = pace
         self._clock = clock
         self._stopping = stopping
+        self._admit = admit
         self._crash_points = crash_points
         self._backpressure = backpressure
         self._idle = idle
@@ -153,6 +156,7 @@ class Live:
 
     def turn(self) -> None:
         """Take and work off what has arrived; commit if it is time."""
+        self._admit()
         if not self._waiting:
             self._waiting.extend(self._inbox.take(self._patience()))
         messages = 0

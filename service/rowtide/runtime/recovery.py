@@ -8,16 +8,18 @@ points 4 to 8). Kafka group offsets play no part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import structlog
 
 from rowtide.checkpoint.ledger import KeptSnapshot, Place, Record
 from rowtide.errors import StatementError
+from rowtide.flow.flow import Flow
+from rowtide.plan.nodes import Node
 from rowtide.runtime.crashpoints import CrashPoints
 from rowtide.runtime.idle import DecisionLog
 from rowtide.runtime.inbox import Inbox
-from rowtide.runtime.intake import Channel, Delivery, cut, new_partitions_error
+from rowtide.runtime.intake import Channel, Delivery, another_topic, cut
 from rowtide.runtime.work import Work
 from rowtide_connectors.api import OffsetRange
 
@@ -31,18 +33,40 @@ AGED_OUT_HINT = (
 
 
 def begin_of_replay(record: Record, snapshot: KeptSnapshot | None) -> dict[Place, int]:
-    """Give where the replay begins: the snapshot's positions, or where the pipeline began."""
-    if snapshot is not None:
-        return dict(snapshot.positions)
-    return {standing.place: standing.start_offset for standing in record.standings}
+    """Give where the replay begins: at the snapshot, or where the pipeline began with each partition."""
+    reached = {} if snapshot is None else snapshot.positions
+    return {each.place: reached.get(each.place, each.start_offset) for each in record.standings}
+
+
+def flow_at(nodes: Mapping[str, Node], record: Record, snapshot: KeptSnapshot | None) -> Flow:
+    """Give a flow of the committed partitions as it was at the snapshot; None: as it began.
+
+    Partitions that have joined since the snapshot are there with nothing promised: the replay obeys the
+    decisions by which they joined before anything else.
+    """
+    committed = _partitions(record.positions())
+    if snapshot is None:
+        return Flow(nodes, committed)
+    known = _partitions(snapshot.positions)
+    flow = Flow(nodes, known)
+    flow.restore(snapshot.state)
+    return flow if known == committed else flow.widened(committed)
+
+
+def _partitions(places: Iterable[Place]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for relation, partition in sorted(places):
+        found.setdefault(relation, []).append(partition)
+    return found
 
 
 def usable(snapshot: KeptSnapshot | None, record: Record) -> KeptSnapshot | None:
-    """Give the snapshot if it is one of these partitions and not ahead of the committed positions."""
+    """Give the snapshot if it is one of committed partitions and not ahead of their positions."""
     if snapshot is None:
         return None
     committed = record.positions()
-    if snapshot.positions.keys() != committed.keys():
+    # Partitions may have joined since: they are read from where they began.
+    if not snapshot.positions.keys() <= committed.keys():
         return None
     if any(offset > committed[place] for place, offset in snapshot.positions.items()):
         return None
@@ -55,37 +79,25 @@ def check_ranges(
     """Check that the log still holds what is needed, and is the log that the positions are of.
 
     Raises:
-      StatementError: offsets have aged out, a partition is new or gone, or the topic is another one.
+      StatementError: offsets have aged out, a partition is gone, or the topic is another one.
     """
-    committed = {standing.place: standing for standing in record.standings}
     for relation, partitions in ranges.items():
-        known = {partition for name, partition in committed if name == relation}
-        topic = next(held.topic for held in committed.values() if held.relation == relation)
-        if new := sorted(set(partitions) - known):
-            raise new_partitions_error(topic, new, len(known))
-        for partition, held in sorted(partitions.items()):
-            standing = committed[relation, partition]
-            first = begin[relation, partition]
-            if held.end < standing.next_offset:
-                raise StatementError(
-                    f'topic "{topic}" partition {partition} ends at offset {held.end}, but '
-                    f"{standing.next_offset} is committed: it is not the topic that the pipeline has read",
-                    hint="Was it deleted and created again? Drop the pipeline's checkpoint and its tables "
-                    "and start it anew.",
-                )
+        standings = [each for each in record.standings if each.relation == relation]
+        positions = {each.partition: each.next_offset for each in standings}
+        for topic in {each.topic for each in standings}:
+            wrong = another_topic(topic, positions, partitions)
+            if wrong is not None:
+                raise wrong
+        for standing in standings:
+            first, held = begin[standing.place], partitions[standing.partition]
             if held.earliest > first and (
                 first < standing.next_offset or held.earliest > standing.next_offset
             ):
                 raise StatementError(
-                    f'topic "{topic}" partition {partition} no longer holds offsets {first} to '
-                    f"{held.earliest - 1}: it begins at {held.earliest}",
+                    f'topic "{standing.topic}" partition {standing.partition} no longer holds offsets '
+                    f"{first} to {held.earliest - 1}: it begins at {held.earliest}",
                     hint=AGED_OUT_HINT,
                 )
-        if gone := sorted(known - set(partitions)):
-            raise StatementError(
-                f'topic "{topic}" no longer has partitions {_listed(gone)}',
-                hint="It is not the topic that the pipeline has read.",
-            )
 
 
 def replay(
@@ -178,7 +190,3 @@ def _pause_reached(inbox: Inbox, opened: Mapping[Place, int], left: Mapping[Plac
         if (relation, partition) not in left:
             reached.setdefault(relation, set()).add(partition)
     inbox.pause({relation: frozenset(partitions) for relation, partitions in reached.items()})
-
-
-def _listed(partitions: list[int]) -> str:
-    return ", ".join(map(str, partitions))

@@ -26,7 +26,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.digest import plan_digests
 from rowtide.runtime.idle import DecisionLog
 from rowtide.runtime.output import target_table
-from rowtide.runtime.recovery import begin_of_replay, check_ranges, replay, usable
+from rowtide.runtime.recovery import begin_of_replay, check_ranges, flow_at, replay, usable
 from rowtide.runtime.service import Equipment, Service, refuse_another_plan
 from rowtide.runtime.work import Work
 from rowtide_connectors.api import OffsetRange
@@ -97,8 +97,7 @@ def compare(equipment: Equipment, compared: Range) -> Comparison:
     record, committed = _committed(equipment, fields, compared)
     refuse_another_plan(equipment.name, record, plan_digests(equipment.plan))
     ranges = {relation: source.ranges() for relation, source in equipment.sources.items()}
-    flow = Flow(table_nodes(equipment.plan), {relation: sorted(held) for relation, held in ranges.items()})
-    snapshot = _begin(equipment, record, ranges, flow, compared)
+    flow, snapshot = _begin(equipment, record, ranges, compared)
     work = Work(flow, equipment.plan.foreign_tables, record.standings)
     tables = {table.name: _Recomputed(table) for table in equipment.plan.foreign_tables}
     turns = _Turns(work, tables)
@@ -257,14 +256,14 @@ def _begin(
     equipment: Equipment,
     record: Record,
     ranges: Mapping[str, Mapping[int, OffsetRange]],
-    flow: Flow,
     compared: Range,
-) -> KeptSnapshot | None:
-    """Choose where to begin: None for the log's start, else a snapshot, to which the flow is restored.
+) -> tuple[Flow, KeptSnapshot | None]:
+    """Choose where to begin, and give the flow there: None for the log's start, else a snapshot.
 
     Raises:
       StatementError: neither reaches back far enough.
     """
+    nodes = table_nodes(equipment.plan)
     try:
         check_ranges(record, begin_of_replay(record, None), ranges)
     except StatementError as gone:
@@ -272,7 +271,7 @@ def _begin(
         if snapshot is None:
             raise
         check_ranges(record, begin_of_replay(record, snapshot), ranges)
-        flow.restore(snapshot.state)
+        flow = flow_at(nodes, record, snapshot)
         # A row is out before this at most: what comes later was not in the tables when it was taken.
         reached = max((bound for bound in flow.bounds().values() if bound != EARLIEST), default=EARLIEST)
         if compared.begin_ms is None or compared.begin_ms < reached:
@@ -280,8 +279,8 @@ def _begin(
                 f"{gone.message}; the snapshot there is covers rows from {reached} ms on",
                 hint=f"Compare with --from {min(reached, MAX_TIMESTAMP_MS)} or later.",
             ) from gone
-        return snapshot
-    return None
+        return flow, snapshot
+    return flow_at(nodes, record, None), None
 
 
 def _time(row: Row, field: int | None) -> object:

@@ -31,9 +31,10 @@ from rowtide.runtime.digest import differences, dumped, plan_digests
 from rowtide.runtime.idle import LOOK_UPS_A_TIMEOUT, DecisionLog, IdleWatch, idle_timeouts
 from rowtide.runtime.inbox import QUEUE_BYTES, QUEUE_MESSAGES, DirectInbox, Inbox, ThreadedInbox
 from rowtide.runtime.intake import LOOK_UP_S, POLL_MESSAGES, Channel, Intake
+from rowtide.runtime.joining import Newcomers
 from rowtide.runtime.live import Live, Observer, Pace, Unobserved
 from rowtide.runtime.output import target_table
-from rowtide.runtime.recovery import begin_of_replay, check_ranges, replay, usable
+from rowtide.runtime.recovery import begin_of_replay, check_ranges, flow_at, replay, usable
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.status import StatusBoard
 from rowtide.runtime.work import Cut, Work
@@ -90,6 +91,7 @@ class Service:
         self.board = StatusBoard(equipment.name, equipment.clock, equipment.observer.entered_phase)
         self._idle_timeouts = idle_timeouts(self._streams.values())
         self._idle = IdleWatch({}, (), equipment.clock)
+        self._newcomers = Newcomers()
         self._database_retry = self._retry("database", beats=True)
         self._broker_retry = self._retry("broker", beats=True)
 
@@ -110,6 +112,9 @@ class Service:
             return
         self.board.enter("running")
         self._idle = IdleWatch(self._idle_timeouts, work.positions, equipment.clock)
+        for relation, held in ranges.items():
+            self._note_ranges(relation, held)
+        self._let_in(work)
         inbox = self.open_inbox(work.positions, self.channels(work.flow))
         live = Live(
             work=work,
@@ -118,20 +123,15 @@ class Service:
             pace=equipment.pace,
             clock=equipment.clock,
             stopping=self._is_stopping,
+            admit=lambda: self._admit(work, inbox),
             crash_points=equipment.crash_points,
             backpressure=Backpressure(equipment.plan.pumps, equipment.clock, equipment.max_held_rows),
             idle=self._idle,
             observer=_Watching(self.board, equipment.observer),
         )
-        ends = {
-            (relation, partition): held.end
-            for relation, partitions in ranges.items()
-            for partition, held in partitions.items()
-        }
-        self._note_ends(ends)
         _log.info("running", pipeline=equipment.name, epoch=record.epoch, commits=record.commits)
         try:
-            live.run(ends if until_end else None)
+            live.run(_ends(ranges) if until_end else None)
             self.board.enter("stopping")
         finally:
             equipment.crash_points.reach("stop.before_close")
@@ -203,17 +203,14 @@ class Service:
         """Bring a new flow to the committed positions."""
         equipment = self._equipment
         self.board.enter("recovering")
-        partitions = {relation: sorted(held) for relation, held in ranges.items()}
-        flow = Flow(table_nodes(equipment.plan), partitions)
-        work = Work(flow, equipment.plan.foreign_tables, record.standings)
         equipment.crash_points.reach("recovery.before_snapshot")
         snapshot = usable(self._database_retry.call(equipment.ledger.newest_snapshot), record)
-        if snapshot is not None:
-            flow.restore(snapshot.state)
+        flow = flow_at(table_nodes(equipment.plan), record, snapshot)
+        work = Work(flow, equipment.plan.foreign_tables, record.standings)
         equipment.crash_points.reach("recovery.after_snapshot")
         begin = begin_of_replay(record, snapshot)
         check_ranges(record, begin, ranges)
-        if record.commits > START_COMMITS:
+        if record.commits > START_COMMITS and snapshot is None:
             # What the pipeline's own INSERT statements gave came out with the first commit of rows.
             work.drain()
             work.drop()
@@ -242,7 +239,31 @@ class Service:
             held_rows=work.held(),
             seconds=round(seconds, 3),
         )
-        return work, self._committer(record, flow.source_of)
+        return work, self._committer(record, work.source_of)
+
+    def _admit(self, work: Work, inbox: Inbox) -> None:
+        """Let in the partitions that have appeared, and read them too."""
+        for place in self._let_in(work):
+            relation, partition = place
+            into = channel(self._streams[relation], self._equipment.sources[relation], work.flow)
+            inbox.join(into, {partition: work.positions[place]})
+
+    def _let_in(self, work: Work) -> list[Place]:
+        """Let partitions join that topics have got since the pipeline knew them."""
+        newcomers = self._newcomers.take(work.positions)
+        for (relation, partition), offset in newcomers.items():
+            topic = self._equipment.sources[relation].topic
+            bound_ms = work.join((relation, partition), topic, offset)
+            self._idle.hear((relation, partition))
+            _log.info(
+                "partition_joins",
+                relation=relation,
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                bound_ms=bound_ms,
+            )
+        return list(newcomers)
 
     def _tell_progress(self, work: Work, targets: Mapping[Place, int]) -> Callable[[int], None]:
         """Give what says now and then how far a recovery is: a long one must not look like one that hangs."""
@@ -297,7 +318,7 @@ class Service:
                     own,
                     equipment.crash_points,
                     equipment.clock,
-                    self._note_ends,
+                    self._note_ranges,
                     equipment.poll_messages,
                     self._look_up_s(relation),
                 )
@@ -325,8 +346,10 @@ class Service:
             return LOOK_UP_S
         return min(LOOK_UP_S, timeout_ms / 1000 / LOOK_UPS_A_TIMEOUT)
 
-    def _note_ends(self, ends: Mapping[Place, int]) -> None:
-        """Note how far partitions reach: for lag, and to know silence; called by reading threads."""
+    def _note_ranges(self, relation: str, ranges: Mapping[int, OffsetRange]) -> None:
+        """Note how far partitions reach: for lag, to know silence and new ones; called by reading threads."""
+        self._newcomers.look_up(relation, ranges)
+        ends = _ends({relation: ranges})
         self.board.looked_up(ends)
         self._idle.look_up(ends)
         topics = {relation: source.topic for relation, source in self._equipment.sources.items()}
@@ -360,6 +383,14 @@ class _Watching:
         """See ``Observer``."""
         self._board.committed(cut.standings, by_us=True)
         self._next.committed(work, cut, errors, seconds)
+
+
+def _ends(ranges: Mapping[str, Mapping[int, OffsetRange]]) -> dict[Place, int]:
+    return {
+        (relation, partition): held.end
+        for relation, partitions in ranges.items()
+        for partition, held in partitions.items()
+    }
 
 
 def channel(stream: ForeignStream, source: Source, flow: Flow) -> Channel:

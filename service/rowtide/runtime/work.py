@@ -21,6 +21,9 @@ from rowtide.runtime.deadletters import RecentMessages
 from rowtide.runtime.intake import Delivery, ExplicitBound
 from rowtide.runtime.output import TableOutput, Writes
 
+JOIN = "JOIN"
+"""The kind of the decisions by which a partition joins."""
+
 
 @dataclass(slots=True)
 class IntakeAccount:
@@ -80,7 +83,7 @@ class Work:
         self._positions = {standing.place: standing.next_offset for standing in standings}
         self._moved: set[Place] = set()
         self._faults: list[Fault] = []
-        self._decisions: dict[tuple[Place, int], Decision] = {}
+        self._decisions: dict[tuple[str, Place, int, str | None], Decision] = {}
 
     @property
     def positions(self) -> Mapping[Place, int]:
@@ -100,6 +103,10 @@ class Work:
     def held(self) -> int:
         """Count the rows that the flow holds."""
         return sum(view.held for view in self.flow.accounts().values())
+
+    def source_of(self, origin: int) -> Place | None:
+        """Give the partition of an origin; None where an operator made the row."""
+        return self.flow.source_of(origin)
 
     def place_at(self, positions: Mapping[Place, int]) -> None:
         """Say where the partitions stand before anything has entered: where recovery begins."""
@@ -140,12 +147,38 @@ class Work:
 
     def obey(self, decision: Decision) -> None:
         """Let a decision take effect, here and now in its partition; ``drain`` works it off."""
-        if decision.bound is None:
-            return
-        # Of a decision that the state knows already, nothing is left to do.
-        with suppress(BoundRegressionError):
-            self.flow.bound(decision.relation, decision.partition, Bound(decision.bound))
-        self._decisions[(decision.relation, decision.partition), decision.next_offset] = decision
+        place = (decision.relation, decision.partition)
+        if decision.bound is not None:
+            # Of a decision that the state knows already, nothing is left to do.
+            with suppress(BoundRegressionError):
+                if decision.reader is None:
+                    self.flow.bound(*place, Bound(decision.bound))
+                else:
+                    self.flow.promise(decision.reader, Bound(decision.bound))
+        self._decisions[decision.kind, place, decision.next_offset, decision.reader] = decision
+
+    def join(self, place: Place, topic: str, start_offset: int) -> int | None:
+        """Let a partition in that was not known before, from ``start_offset`` on; give its bound (ms).
+
+        It may not go behind the bound that the others have given the stream (sql-decisions 13): that is a
+        decision, one for each judge of its lateness. What is read of it comes by ``enter``.
+        """
+        self.drain()
+        relation, partition = place
+        partitions: dict[str, list[int]] = {}
+        for name, number in sorted({*self._positions, place}):
+            partitions.setdefault(name, []).append(number)
+        self.flow = self.flow.widened(partitions)
+        self._positions[place] = start_offset
+        self._standings[place] = Standing(relation, topic, partition, start_offset, start_offset, None)
+        self._moved.add(place)
+        judges = self.flow.judges(relation, partition)
+        bounds = {reader: None if bound == EARLIEST else bound for reader, bound in judges.items()}
+        self.obey(Decision(JOIN, relation, partition, start_offset, None))
+        for reader, bound in bounds.items():
+            self.obey(Decision(JOIN, relation, partition, start_offset, bound, reader))
+        self.drain()
+        return min((bound for bound in bounds.values() if bound is not None), default=None)
 
     def drain(self) -> None:
         """Work off what has entered; output rows and faults gather."""

@@ -131,13 +131,25 @@ def test_a_topic_that_was_made_anew_is_refused() -> None:
         run(world)
 
 
-def test_new_partitions_are_refused_for_now() -> None:
+def test_a_topic_that_has_lost_partitions_is_refused() -> None:
     world = world_with()
     run(world)
-    world.topic.logs.append([])
-    world.topic.earliest.append(0)
-    with pytest.raises(StatementError, match='topic "readings" has new partitions 2'):
+    del world.topic.logs[1]
+    with pytest.raises(StatementError, match='topic "readings" no longer has partitions 1'):
         run(world)
+
+
+def test_a_topic_that_is_made_anew_while_the_service_runs_is_refused() -> None:
+    world = world_with()
+
+    def deleted_and_made_anew() -> bool:
+        if world.clock.seconds > 3:
+            world.topic.logs = [[], []]
+        return world.clock.seconds > 60
+
+    with pytest.raises(StatementError, match="is not the topic that the pipeline has read"):
+        Service(world.equipment(stopping=deleted_and_made_anew)).run()
+    assert world.clock.seconds < 60
 
 
 def test_a_zombie_commits_nothing_and_says_who_took_over() -> None:

@@ -1,0 +1,78 @@
+"""A Kafka topic gets partitions while its pipeline runs and while it is down, and is made anew in the end."""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import NewPartitions
+
+from real.kafka import Broker
+from service_kit import config_for, sample, service
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+START = 1_700_000_000_000
+
+
+def grow(kafka: Broker, topic: str, total: int) -> None:
+    for created in kafka.admin.create_partitions([NewPartitions(topic, total)]).values():
+        created.result(30)
+
+
+def produce(kafka: Broker, topic: str, partition: int, timestamps: range) -> None:
+    """Write readings; a new partition takes some time until it has a leader."""
+    values = [b'{"number":%d,"sensor":"s%d","amount":1}' % (at - START, partition) for at in timestamps]
+    kafka.produce(topic, values, partition=partition, timestamps=list(timestamps))
+
+
+@pytest.mark.postgres
+def test_partitions_join_behind_the_streams_bound_and_a_topic_made_anew_is_refused(
+    kafka: Broker, postgres_url: str, tmp_path: Path
+) -> None:
+    topic = kafka.create_topic(2)
+    config = config_for(kafka.bootstrap_servers, topic, postgres_url)
+
+    def wait_for(positions: dict[int, int]) -> None:
+        deadline = time.monotonic() + 60
+        while (seen := sample(postgres_url)) is None or seen.positions != positions:
+            assert time.monotonic() < deadline, (seen and seen.positions, made.log.read_text()[-3_000:])
+            time.sleep(0.1)
+
+    with service(tmp_path, config) as made:
+        for partition in range(2):
+            produce(kafka, topic, partition, range(START, START + 100_000, 1_000))
+        process = made.start()
+        wait_for({0: 100, 1: 100})
+        grow(kafka, topic, 3)
+        made.wait_for_log("partition_joins")
+        # The others stand at 99 s, less 2 s of WITHIN.
+        produce(kafka, topic, 2, range(START + 96_998, START + 97_002))
+        wait_for({0: 100, 1: 100, 2: 4})
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        grow(kafka, topic, 4)
+        produce(kafka, topic, 3, range(START + 80_000, START + 120_000, 10_000))
+        for partition in range(3):
+            produce(kafka, topic, partition, range(START + 200_000, START + 201_000, 100))
+        process = made.start()
+        wait_for({0: 110, 1: 110, 2: 14, 3: 4})
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(15) == 0
+
+        rows = json.loads(made.run("errors list", "--json").stdout)["errors"]
+        found = {(row["kind"], row["partition"], row["offset"], row["late_by_ms"]) for row in rows}
+        assert found == {("LATE", 2, 0, 2), ("LATE", 2, 1, 1), ("LATE", 3, 0, 17_000), ("LATE", 3, 1, 7_000)}
+        told = made.run("replay", "--compare")
+        assert told.returncode == 0, told.stdout + told.stderr
+
+        kafka.delete_topic(topic)
+        deadline = time.monotonic() + 30
+        while topic in kafka.admin.list_topics(timeout=10).topics:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        kafka.create_topic(2, name=topic)
+        refused = made.run("run")
+        assert refused.returncode == 2
+        assert "is not the topic that the pipeline has read" in refused.stderr
