@@ -21,6 +21,20 @@ settings.register_profile("long", parent=settings.get_profile("fast"), derandomi
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
+SERVERS = ("kafka", "postgres", "spark")
+"""The marks of tests that need a real server, or Spark."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let ``pytest --rewrite`` write golden files anew; a person reads the difference."""
     parser.addoption("--rewrite", action="store_true", help="write golden files from what comes out now")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one process run all tests of real servers, from the start: each server is started once."""
+    real = [item for item in items if any(map(item.get_closest_marker, SERVERS))]
+    for item in real:
+        item.add_marker(pytest.mark.xdist_group("servers"))
+    others = [item for item in items if not any(map(item.get_closest_marker, SERVERS))]
+    items[:] = real + others
