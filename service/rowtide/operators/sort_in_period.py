@@ -72,17 +72,17 @@ class SortInPeriodOperator:
         ends = period_end(period, period_value(period, rows.rowtime))
         count = int(np.searchsorted(ends, closed_until, side="right"))
         self._trays = [rows.slice(count, len(rows))] if count < len(rows) else []
-        order = self._order(rows.slice(0, count), ends[:count])
+        order = self._wanted(self._order(rows.slice(0, count), ends[:count]), ends)
         closed = rows.take(order)
         out = Tray.from_columns(
             self._node.row_type,
             closed.columns,
             ends[order],
             self._origin,
-            np.arange(self._given, self._given + count, dtype=np.int64),
+            np.arange(self._given, self._given + len(order), dtype=np.int64),
         )
-        self._given += count
-        self.account.rows_out += count
+        self._given += len(order)
+        self.account.rows_out += len(order)
         self.account.done += count
         return out
 
@@ -99,6 +99,16 @@ class SortInPeriodOperator:
             order.sort(key=ranked.__getitem__, reverse=descending)
         order.sort(key=ends.tolist().__getitem__)
         return np.array(order, dtype=np.int64)
+
+    def _wanted(self, order: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Leave out the places of rows that LIMIT and OFFSET do not let through; each period by itself."""
+        offset, limit = self._node.offset, self._node.limit
+        if limit is None and not offset:
+            return order
+        sorted_ends = ends[order]
+        place = np.arange(len(order)) - np.searchsorted(sorted_ends, sorted_ends)
+        last = len(order) if limit is None else offset + limit
+        return order[(place >= offset) & (place < last)]
 
     def _promised(self) -> int:
         if self._bound in (EARLIEST, LATEST):

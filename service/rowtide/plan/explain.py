@@ -107,7 +107,9 @@ def _detail(node: Node) -> str:
             return _over(node)
         case SortInPeriod(period=period, keys=keys, row_type=row_type):
             terms = [row_type[index].name + (" DESC" if descending else "") for index, descending in keys]
-            return f"by {', '.join([_period(period), *terms])}"
+            limit = "" if node.limit is None else f", the first {node.limit}"
+            limit += f", without {node.offset} before them" if node.offset else ""
+            return f"by {', '.join([_period(period), *terms])}{limit}"
         case KeyedTable(key=key, row_type=row_type):
             names = ", ".join(row_type[index].name for index in key)
             return f"primary key ({names})" if key else "no primary key"

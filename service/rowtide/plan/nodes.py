@@ -281,13 +281,16 @@ class SortInPeriod:
     """Sort the rows of each period of the rowtime; they come when it closes, with its end as rowtime.
 
     ``keys`` are fields, each with True where it descends; NULL is the greatest value. Rows that are equal in
-    all of them keep their order (sql-decisions 7).
+    all of them keep their order (sql-decisions 7). Of each period's rows only ``limit`` come, if it is
+    given, behind the first ``offset``.
     """
 
     relation: str
     input: Node
     period: Period
     keys: tuple[tuple[int, bool], ...]
+    limit: int | None = None
+    offset: int = 0
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -12,7 +12,7 @@ _PRECEDENCE = {
     "OR": 1,
     "AND": 2,
     "NOT": 3,
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "LIKE"), 4),
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "LIKE", "SIMILAR TO"), 4),
     **dict.fromkeys(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"), 4),
     **dict.fromkeys(("+", "-", "||"), 5),
     **dict.fromkeys(("*", "/", "%"), 6),

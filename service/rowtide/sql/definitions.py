@@ -6,9 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rowtide.errors import Place, StatementError
-from rowtide.plan.plan import Server
 from rowtide.rows.types import Field, RowType
-from rowtide.sql.literals import interval_text_ms
 from rowtide.sql.objects import (
     SYSTEM_SCHEMA,
     Catalog,
@@ -18,19 +16,37 @@ from rowtide.sql.objects import (
     PumpDefinition,
     StreamDefinition,
     TableDefinition,
+    TableIndex,
     ViewDefinition,
     relation_name,
 )
+from rowtide.sql.relations import column_index
 from rowtide.sql.scope import ROWTIME
+from rowtide.sql.servers import (
+    altered,
+    create_server,
+    create_wrapper,
+    drop_server,
+    drop_wrapper,
+    max_ahead_ms,
+    options_of,
+    refuse_if_used,
+    server_for,
+    single,
+)
 from rowtide.sql.statements import (
+    Alter,
     AlterPump,
     ColumnDefinition,
+    CreateIndex,
     CreatePump,
     CreateRelation,
     CreateSchema,
     CreateServer,
     CreateView,
+    CreateWrapper,
     Drop,
+    IndexDefinition,
     InsertValues,
     ObjectKind,
     OptionItem,
@@ -40,12 +56,6 @@ from rowtide.sql.statements import (
 from rowtide.sql.suggestions import did_you_mean
 from rowtide.sql.syntax import Name, QualifiedName
 from rowtide.sql.values import inserted_rows
-
-MAX_AHEAD = "max_ahead"
-DEFAULT_MAX_AHEAD = "1 DAY"
-"""How far ahead of its message's timestamp a promoted rowtime may be, unless the stream says so."""
-_ONLY_SOURCES = ("KAFKA",)
-_ONLY_DATABASES = ("RDBMS",)
 
 
 def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
@@ -60,7 +70,13 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
         case SetSchema(name=name):
             return replace(catalog, current=_schema(catalog, name))
         case CreateServer():
-            return _create_server(catalog, statement)
+            return create_server(catalog, statement)
+        case CreateWrapper():
+            return create_wrapper(catalog, statement)
+        case CreateIndex(table=table, index=index):
+            return _create_index(catalog, table, index)
+        case Alter():
+            return altered(catalog, statement)
         case CreateRelation():
             return _create_relation(catalog, statement, origin)
         case CreateView():
@@ -98,7 +114,7 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
 
 
 def _create_schema(catalog: Catalog, statement: CreateSchema) -> Catalog:
-    name = _single(statement.name, "a schema")
+    name = single(statement.name, "a schema")
     if name in catalog.schemas:
         if not statement.replace:
             raise StatementError(f'schema "{name}" is there already', place=statement.name.place)
@@ -109,7 +125,7 @@ def _create_schema(catalog: Catalog, statement: CreateSchema) -> Catalog:
 
 
 def _schema(catalog: Catalog, name: QualifiedName) -> str:
-    wanted = _single(name, "a schema")
+    wanted = single(name, "a schema")
     if wanted not in catalog.schemas:
         raise StatementError(
             f'schema "{wanted}" does not exist',
@@ -119,57 +135,7 @@ def _schema(catalog: Catalog, name: QualifiedName) -> str:
     return wanted
 
 
-def _single(name: QualifiedName, what: str) -> str:
-    if len(name.parts) > 1:
-        raise StatementError(f"{what} has one name, without a dot", place=name.place)
-    return name.parts[0].text
-
-
-# -------------------------------------------------------------------- servers
-
-
-def _create_server(catalog: Catalog, statement: CreateServer) -> Catalog:
-    name = _single(statement.name, "a server")
-    if name in catalog.servers and not statement.replace:
-        raise StatementError(
-            f'server "{name}" is there already',
-            place=statement.name.place,
-            hint="CREATE OR REPLACE SERVER replaces it.",
-        )
-    server = Server(name, statement.wrapper.text.upper(), _options(statement.options))
-    return replace(catalog, servers={**catalog.servers, name: server})
-
-
-def _server(catalog: Catalog, statement: CreateRelation) -> Server:
-    """Give the server that a foreign stream or table names, if it can serve it."""
-    assert statement.server is not None
-    name = _single(statement.server, "a server")
-    server = catalog.servers.get(name)
-    place = statement.server.place
-    if server is None:
-        raise StatementError(
-            f'server "{name}" does not exist', place=place, hint=did_you_mean(name, catalog.servers)
-        )
-    wrong = _ONLY_SOURCES if statement.kind is ObjectKind.FOREIGN_TABLE else _ONLY_DATABASES
-    if server.wrapper in wrong:
-        what = "tables" if statement.kind is ObjectKind.FOREIGN_TABLE else "streams"
-        raise StatementError(f'server "{name}" ({server.wrapper}) has no foreign {what}', place=place)
-    if statement.kind is ObjectKind.FOREIGN_TABLE:
-        for key, found in catalog.objects.items():
-            if not isinstance(found, TableDefinition) or found.server is None:
-                continue
-            other = catalog.servers[found.server]
-            if (other.wrapper, other.options) != (server.wrapper, server.options):
-                raise StatementError(
-                    f'foreign table "{relation_name(key)}" is in another database',
-                    place=place,
-                    hint="A pipeline writes to one database, so that one transaction commits everything.",
-                )
-    return server
-
-
-def _options(items: Sequence[OptionItem]) -> tuple[tuple[str, str], ...]:
-    return tuple((item.name, item.value) for item in items)
+# -------------------------------------------------------------------- options
 
 
 def _no_options(items: Sequence[OptionItem]) -> None:
@@ -189,22 +155,70 @@ def _no_options(items: Sequence[OptionItem]) -> None:
 
 def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin) -> Catalog:
     row_type, key = _row_type(statement.columns, statement.key)
-    server = None if statement.server is None else _server(catalog, statement).name
-    options = _options(statement.options)
+    server = None if statement.server is None else server_for(catalog, statement).name
+    options = options_of(statement.options)
     definition: Definition
     if statement.kind in (ObjectKind.STREAM, ObjectKind.FOREIGN_STREAM):
         if statement.key:
             raise StatementError("a stream has no PRIMARY KEY", place=statement.key[0].place)
-        max_ahead = None if server is None else _max_ahead_ms(statement.options)
+        if statement.indexes:
+            raise StatementError("a stream has no INDEX", place=statement.indexes[0].place)
+        max_ahead = None if server is None else max_ahead_ms(options, statement.options)
         definition = StreamDefinition(row_type, origin, server, options, max_ahead)
     else:
-        definition = TableDefinition(row_type, key, origin, server, options)
+        definition = _indexed(TableDefinition(row_type, key, origin, server, options), statement.indexes)
     if server is None and statement.options:
         item = statement.options[0]
         raise StatementError(
             f'option "{item.name}" is for a foreign {statement.kind.value}', place=item.place
         )
     return _create(catalog, statement.name, statement.replace, definition)
+
+
+def _indexed(table: TableDefinition, indexes: Sequence[IndexDefinition]) -> TableDefinition:
+    """Give a table with further indexes; one without a name is called after its columns.
+
+    Raises:
+      StatementError: the table is a foreign one, a column does not exist, or a name stands twice.
+    """
+    for index in indexes:
+        if table.server is not None:
+            raise StatementError(
+                "a foreign table has no INDEX here",
+                place=index.place,
+                hint="Its database has: make it there.",
+            )
+        _distinct(index.columns)
+        columns = tuple(column_index(table.row_type, name, "the table") for name in index.columns)
+        name = "_".join(each.text for each in index.columns) if index.name is None else index.name.text
+        if any(name == other.name for other in table.indexes):
+            raise StatementError(f'index "{name}" of the table is there already', place=index.place)
+        table = replace(table, indexes=(*table.indexes, TableIndex(name, columns)))
+    return table
+
+
+def _create_index(catalog: Catalog, name: QualifiedName, index: IndexDefinition) -> Catalog:
+    key, found = catalog.find(name, "table")
+    if not isinstance(found, TableDefinition):
+        raise StatementError(f'"{relation_name(key)}" is a {found.kind.value}, not a table', place=name.place)
+    return catalog.define(key, _indexed(found, [index]))
+
+
+def _drop_index(catalog: Catalog, statement: Drop) -> Catalog:
+    schema, name = catalog.key(statement.name)
+    there: list[str] = []
+    for key, found in catalog.objects.items():
+        if key[0] != schema or not isinstance(found, TableDefinition):
+            continue
+        kept = tuple(index for index in found.indexes if index.name != name)
+        if len(kept) < len(found.indexes):
+            return catalog.define(key, replace(found, indexes=kept))
+        there += [index.name for index in kept]
+    if statement.if_exists:
+        return catalog
+    raise StatementError(
+        f'index "{name}" does not exist', place=statement.name.place, hint=did_you_mean(name, there)
+    )
 
 
 def _row_type(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tuple[RowType, tuple[int, ...]]:
@@ -238,16 +252,6 @@ def _distinct(names: Iterable[Name]) -> None:
         if name.text in seen:
             raise StatementError(f'column "{name.text}" stands twice', place=name.place)
         seen.add(name.text)
-
-
-def _max_ahead_ms(options: Sequence[OptionItem]) -> int:
-    for item in options:
-        if item.name == MAX_AHEAD:
-            try:
-                return interval_text_ms(item.value)
-            except ValueError as error:
-                raise StatementError(f'option "{MAX_AHEAD}": {error}', place=item.place) from error
-    return interval_text_ms(DEFAULT_MAX_AHEAD)
 
 
 def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: Definition) -> Catalog:
@@ -290,26 +294,13 @@ def _insert(catalog: Catalog, statement: InsertValues) -> Catalog:
 def _drop(catalog: Catalog, statement: Drop) -> Catalog:
     name, place = statement.name, statement.name.place
     if statement.kind is ObjectKind.SCHEMA:
-        return _drop_schema(catalog, statement, _single(name, "a schema"))
+        return _drop_schema(catalog, statement, single(name, "a schema"))
     if statement.kind is ObjectKind.SERVER:
-        server = _single(name, "a server")
-        if server not in catalog.servers:
-            if statement.if_exists:
-                return catalog
-            raise StatementError(
-                f'server "{server}" does not exist',
-                place=place,
-                hint=did_you_mean(server, catalog.servers),
-            )
-        users = [
-            relation_name(key)
-            for key, found in catalog.objects.items()
-            if isinstance(found, StreamDefinition | TableDefinition) and found.server == server
-        ]
-        _refuse_if_used(f'server "{server}"', users, place)
-        return replace(
-            catalog, servers={other: kept for other, kept in catalog.servers.items() if other != server}
-        )
+        return drop_server(catalog, name, if_exists=statement.if_exists)
+    if statement.kind is ObjectKind.WRAPPER:
+        return drop_wrapper(catalog, name, if_exists=statement.if_exists)
+    if statement.kind is ObjectKind.INDEX:
+        return _drop_index(catalog, statement)
     if statement.if_exists and catalog.key(name) not in catalog.objects:
         return catalog
     key, found = catalog.find(name, statement.kind.value)
@@ -329,7 +320,7 @@ def _drop_schema(catalog: Catalog, statement: Drop, schema: str) -> Catalog:
             f'schema "{schema}" does not exist', place=place, hint=did_you_mean(schema, catalog.schemas)
         )
     users = [relation_name(key) for key in catalog.objects if key[0] == schema]
-    _refuse_if_used(f'schema "{schema}"', users, place)
+    refuse_if_used(f'schema "{schema}"', users, place)
     if schema == catalog.current:
         raise StatementError(f'schema "{schema}" is the one that is set', place=place)
     return replace(catalog, schemas=tuple(other for other in catalog.schemas if other != schema))
@@ -343,10 +334,4 @@ def refuse_drop_of_used(catalog: Catalog, key: Key, readers: Iterable[Key], plac
     """
     found = catalog.objects[key]
     users = [relation_name(reader) for reader in readers if reader != key]
-    _refuse_if_used(f'{found.kind.value} "{relation_name(key)}"', users, place)
-
-
-def _refuse_if_used(what: str, users: Sequence[str], place: Place) -> None:
-    if users:
-        shown = ", ".join(f'"{user}"' for user in sorted(users))
-        raise StatementError(f"{what} is used by {shown}", place=place, hint="Drop these first.")
+    refuse_if_used(f'{found.kind.value} "{relation_name(key)}"', users, place)

@@ -48,8 +48,14 @@ from rowtide.sql.syntax import (
 from rowtide.sql.window_grammar import over
 
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
-_EXTRACTED = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "HOUR", "MINUTE", "SECOND", "EPOCH")
-_NILADIC = ("CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP", "LOCALTIME")
+_EXTRACTED = (
+    *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY"),
+    *("HOUR", "MINUTE", "SECOND", "MILLISECOND", "EPOCH"),
+)
+_NILADIC = (
+    *("CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP", "LOCALTIME"),
+    "CURRENT_ROW_TIMESTAMP",
+)
 MAX_TEXT_LENGTH = 2**31 - 1
 
 
@@ -119,20 +125,29 @@ class ExpressionGrammar:
             raise cursor.unexpected("a comparison")
         negated = cursor.accept("NOT")
         if cursor.accept("BETWEEN"):
-            if cursor.is_word("SYMMETRIC") or cursor.is_word("ASYMMETRIC"):
-                raise cursor.unsupported(f"BETWEEN {cursor.current.text} is")
-            low = self._sum()
-            cursor.expect("AND")
-            return Between(left, low, self._sum(), negated, cursor.span(first))
+            return self._between(left, negated, first)
         if cursor.accept("IN"):
             return self._in(left, negated, first)
-        if cursor.accept("LIKE"):
-            pattern = self._sum()
-            escape = self._sum() if cursor.accept("ESCAPE") else None
-            return Like(left, pattern, escape, negated, cursor.span(first))
-        if cursor.is_word("SIMILAR", "TO"):
-            raise cursor.unsupported("SIMILAR TO is")
+        for words in ("LIKE", "SIMILAR TO"):
+            if cursor.accept(*words.split()):
+                pattern = self._sum()
+                escape = self._sum() if cursor.accept("ESCAPE") else None
+                return Like(left, pattern, escape, negated, cursor.span(first), words)
         return None
+
+    def _between(self, left: Expression, negated: bool, first: Token) -> Expression:
+        cursor = self.cursor
+        symmetric = cursor.one_of("SYMMETRIC", "ASYMMETRIC") == "SYMMETRIC"
+        low = self._sum()
+        cursor.expect("AND")
+        high = self._sum()
+        place = cursor.span(first)
+        if not symmetric:
+            return Between(left, low, high, negated, place)
+        either = Binary(
+            "OR", Between(left, low, high, False, place), Between(left, high, low, False, place), place
+        )
+        return Unary("NOT", either, place) if negated else either
 
     def _in(self, left: Expression, negated: bool, first: Token) -> Expression:
         cursor = self.cursor
@@ -221,6 +236,10 @@ class ExpressionGrammar:
                 raise cursor.unsupported("EXISTS is")
             case "DATE" | "TIME" | "TIMESTAMP" if following.kind is TokenKind.STRING:
                 return self._datetime()
+            case "LEFT" | "RIGHT" if following.kind is TokenKind.SYMBOL and following.text == "(":
+                cursor.advance()
+                cursor.advance()
+                return self._plain_call(token, Name(token.text, cursor.place_of(token)))
             case "CURSOR" | "TABLE" if following.text == "(":
                 raise cursor.unsupported(f"{token.text}(...) is")
         if token.text in _NILADIC and following.text != "(":

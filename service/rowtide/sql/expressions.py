@@ -9,7 +9,8 @@ which, it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -23,6 +24,8 @@ from rowtide.rows.types import (
     BOOLEAN,
     DOUBLE,
     INTEGER,
+    INTERVAL_DAY,
+    INTERVAL_MONTH,
     MAX_DECIMAL_PRECISION,
     VARCHAR,
     Kind,
@@ -39,7 +42,7 @@ from rowtide.sql.aggregates import (
     AggregateList,
     result_type,
 )
-from rowtide.sql.scope import Scope
+from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.syntax import (
     Between,
     Binary,
@@ -54,6 +57,7 @@ from rowtide.sql.syntax import (
     IsDistinct,
     IsTest,
     Like,
+    Name,
     NullLiteral,
     NumberLiteral,
     Rounded,
@@ -62,6 +66,7 @@ from rowtide.sql.syntax import (
     TypedLiteral,
     Unary,
 )
+from rowtide.sql.syntax_walk import calls_in
 
 UNTYPED_NULL = Literal(None, Type(Kind.VARCHAR, -1))
 """NULL of which nothing has said the type yet; never in a finished tree."""
@@ -74,6 +79,16 @@ WINDOW_EDGES = frozenset(f"{name}_{edge}" for name in GROUP_WINDOWS for edge in 
 _WINDOW_HINT = (
     "GROUP BY TUMBLE(ROWTIME, ..) makes groups; TUMBLE_START(ROWTIME, ..) and TUMBLE_END(..) are its edges."
 )
+_SAME_AS = {"IFNULL": "COALESCE", "NVL": "COALESCE"}
+_PARTS = {
+    "DAYOFMONTH": "DAY",
+    "DAYOFWEEK": "DOW",
+    "DAYOFYEAR": "DOY",
+    **{unit: unit for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "HOUR", "MINUTE", "SECOND")},
+}
+"""YEAR(x) is EXTRACT(YEAR FROM x)."""
+_UNIT_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000, "MILLISECOND": 1}
+_UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _CLOCKS = ("CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIME")
 
 
@@ -210,7 +225,7 @@ class ExpressionPlanner:
         args = [self.plan_as(syntax.operand, VARCHAR), self.plan_as(syntax.pattern, VARCHAR)]
         if syntax.escape is not None:
             args.append(self.plan(syntax.escape))
-        return self._negate(self._call("LIKE", args, syntax.place), syntax.negated)
+        return self._negate(self._call(syntax.operator, args, syntax.place), syntax.negated)
 
     def _case(self, syntax: Case) -> Expr:
         conditions = []
@@ -267,11 +282,44 @@ class ExpressionPlanner:
             )
         if syntax.star or syntax.distinct or syntax.condition is not None:
             raise StatementError(f"{name} is no aggregate", place=place)
+        if name == "CURRENT_ROW_TIMESTAMP" and not syntax.args:
+            return self._column(ColumnRef((Name(ROWTIME, place),), place))
+        if name in ("TIMESTAMPADD", "TIMESTAMPDIFF"):
+            return self._by_unit(syntax)
         args = [self._plan(each) for each in syntax.args]
+        name = _SAME_AS.get(name, name)
+        if name in _PARTS and len(args) == 1:
+            return self._call("EXTRACT", [unit_literal(_PARTS[name]), *args], place)
+        if name == "PI" and not args:
+            return Literal(math.pi, DOUBLE)
+        if name == "CONCAT" and len(args) > 1:
+            joined = args[0]
+            for arg in args[1:]:
+                joined = self._call("||", [joined, arg], place)
+            return joined
         if name == "COALESCE" and args:
             values = self._alike(args, [each.place for each in syntax.args], place)
             return Call("COALESCE", tuple(values), values[0].type)
         return self._call(name, args, place)
+
+    def _by_unit(self, syntax: FunctionCall) -> Expr:
+        """Plan TIMESTAMPADD(unit, n, x), or TIMESTAMPDIFF(unit, x, y) in whole units, towards zero."""
+        name, place = syntax.name, syntax.place
+        unit = syntax.args[0] if syntax.args else None
+        word = unit.parts[0].text if isinstance(unit, ColumnRef) and len(unit.parts) == 1 else ""
+        known = _UNIT_MS if name == "TIMESTAMPDIFF" else {**_UNIT_MS, **_UNIT_MONTHS}
+        if word not in known or len(syntax.args) != 3:
+            wanted = "n, x" if name == "TIMESTAMPADD" else "x, y"
+            raise StatementError(
+                f"{name} is written {name}(unit, {wanted})", place=place, hint=f"Units: {', '.join(known)}."
+            )
+        first, second = (self._plan(each) for each in syntax.args[1:])
+        if name == "TIMESTAMPDIFF":
+            return self._call(
+                "/", [self._call("TSDIFF", [first, second], place), _whole(_UNIT_MS[word])], place
+            )
+        one = Literal(known[word], INTERVAL_DAY if word in _UNIT_MS else INTERVAL_MONTH)
+        return self._call("+", [second, self._call("*", [one, first], place)], place)
 
     def _aggregate(self, syntax: FunctionCall) -> Expr:
         raise StatementError(f"an aggregate cannot stand in {self._clause}", place=syntax.place)
@@ -306,6 +354,10 @@ class ExpressionPlanner:
         whole = tuple(Literal(None, known) if arg == UNTYPED_NULL else arg for arg in args)
         of = _guarded(lambda: resolve(name, tuple(arg.type for arg in whole)), place)
         return Call(name, whole, of)
+
+
+def _whole(value: int) -> Literal:
+    return Literal(value, BIGINT)
 
 
 def unit_literal(unit: str) -> Literal:
@@ -479,50 +531,14 @@ def _fraction(typed: Expr, name: str, place: Place) -> Fraction:
     raise StatementError(f"{name} takes a constant from 0 to 1", place=place)
 
 
-def parts_of(syntax: Expression) -> list[Expression]:
-    """Give the expressions directly inside of ``syntax``."""
-    match syntax:
-        case Unary(operand=operand) | Cast(operand=operand) | IsTest(operand=operand):
-            return [operand]
-        case Rounded(operand=operand) | Extract(operand=operand):
-            return [operand]
-        case Stepped(operand=operand, interval=interval):
-            return [operand, interval]
-        case Binary(left=left, right=right) | IsDistinct(left=left, right=right):
-            return [left, right]
-        case Between(operand=operand, low=low, high=high):
-            return [operand, low, high]
-        case InList(operand=operand, items=items):
-            return [operand, *items]
-        case Like(operand=operand, pattern=pattern, escape=escape):
-            return [operand, pattern, *([] if escape is None else [escape])]
-        case Case(operand=operand, branches=branches, otherwise=otherwise):
-            inner = [each for branch in branches for each in branch]
-            return [each for each in (operand, *inner, otherwise) if each is not None]
-        case FunctionCall(args=args, condition=condition):
-            return [*args, *([] if condition is None else [condition])]
-        case _:
-            return []
-
-
 def has_aggregate(syntax: Expression) -> bool:
     """Tell whether an aggregate stands in ``syntax``."""
-    return any(each.over is None and each.name in OF_GROUPS | LATER for each in _calls_in(syntax))
-
-
-def _calls_in(syntax: Expression) -> Iterator[FunctionCall]:
-    """Give the function calls that stand anywhere in ``syntax``."""
-    pending = [syntax]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, FunctionCall):
-            yield each
-        pending += parts_of(each)
+    return any(each.over is None and each.name in OF_GROUPS | LATER for each in calls_in(syntax))
 
 
 def _is_constant_or_aggregate(syntax: Expression) -> bool:
     literal = NumberLiteral | StringLiteral | BooleanLiteral | NullLiteral | TypedLiteral
-    calls = list(_calls_in(syntax))
+    calls = list(calls_in(syntax))
     special = any(each.over is not None or each.name in OF_GROUPS | LATER | WINDOW_EDGES for each in calls)
     return special or isinstance(syntax, literal)
 

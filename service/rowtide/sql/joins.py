@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.errors import Place, StatementError
@@ -14,7 +14,7 @@ from rowtide.sql.expressions import ExpressionPlanner, cast
 from rowtide.sql.relations import Planned, project, shifted, unique_names
 from rowtide.sql.scope import Binding, Scope
 from rowtide.sql.stream_joins import Side, window_join
-from rowtide.sql.syntax import DerivedTable, FromItem, Join, Query, RangeWindow, RelationRef
+from rowtide.sql.syntax import DerivedTable, FromItem, Join, Name, Query, RangeWindow, RelationRef
 
 ReadRelation = Callable[[RelationRef], tuple[Planned, tuple[str, ...]]]
 """Gives the relation that a name means, and the names by which it can be called."""
@@ -67,7 +67,8 @@ class FromPlanner:
             planned, qualifiers = self._read_query(item.query), ("the query in FROM",)
         if item.alias is not None:
             qualifiers = (item.alias.text,)
-        binding = Binding(qualifiers, planned.node.row_type, 0, not planned.changelog)
+        row_type = _called(planned.node.row_type, item.columns)
+        binding = Binding(qualifiers, row_type, 0, not planned.changelog)
         return Read(planned.node, Scope((binding,)), planned.changelog)
 
     def _side(self, item: FromItem) -> Read:
@@ -214,6 +215,25 @@ class FromPlanner:
             positions.append(expressions.index(key))
         computed = project(self._relation, node, tuple(expressions), RowType(tuple(fields)))
         return computed, tuple(positions)
+
+
+def _called(row_type: RowType, names: Sequence[Name]) -> RowType:
+    """Give a row type with the names that an alias gives to its columns.
+
+    Raises:
+      StatementError: there are more or fewer names than columns, or one stands twice.
+    """
+    if not names:
+        return row_type
+    if len(names) != len(row_type):
+        raise StatementError(
+            f"the alias gives names to {len(names)} columns, the relation has {len(row_type)}",
+            place=names[0].place,
+        )
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise StatementError(f'column "{name.text}" stands twice', place=name.place)
+    return RowType(tuple(replace(field, name=name.text) for field, name in zip(row_type, names, strict=True)))
 
 
 def _window(item: FromItem) -> RangeWindow | None:

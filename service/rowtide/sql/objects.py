@@ -52,6 +52,22 @@ class StreamDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A foreign data wrapper: the connector that it is, and options that its servers begin with."""
+
+    library: str
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableIndex:
+    """A secondary index of an engine table; ``columns`` are fields."""
+
+    name: str
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TableDefinition:
     """An engine table or, with ``server``, a foreign table. ``rows`` are those of INSERT statements."""
 
@@ -61,6 +77,7 @@ class TableDefinition:
     server: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     rows: tuple[Row, ...] = ()
+    indexes: tuple[TableIndex, ...] = ()
 
     @property
     def kind(self) -> ObjectKind:
@@ -102,6 +119,7 @@ class Catalog:
     schemas: tuple[str, ...] = (DEFAULT_SCHEMA,)
     current: str = DEFAULT_SCHEMA
     servers: Mapping[str, Server] = field(default_factory=dict)
+    wrappers: Mapping[str, Wrapper] = field(default_factory=dict)
     objects: Mapping[Key, Definition] = field(default_factory=dict)
 
     def key(self, name: QualifiedName, *, schema: str | None = None) -> Key:
@@ -121,8 +139,12 @@ class Catalog:
             )
         return written, name.parts[1].text
 
-    def find(self, name: QualifiedName, what: str, *, schema: str | None = None) -> tuple[Key, Definition]:
+    def find(
+        self, name: QualifiedName, what: str, *, schema: str | None = None, near: tuple[str, ...] = ()
+    ) -> tuple[Key, Definition]:
         """Give the definition that ``name`` means; ``what`` says what is looked for.
+
+        ``near`` are names that could be meant besides.
 
         Raises:
           StatementError: there is none; the hint says which one may be meant.
@@ -139,7 +161,10 @@ class Catalog:
             if key[0] == DEFAULT_SCHEMA and len(name.parts) == 1:
                 hint += " SET SCHEMA says which schema names without one mean."
         else:
-            hint = did_you_mean(key[1], [other[1] for other in self.objects if other[0] == key[0]]) or ""
+            hint = (
+                did_you_mean(key[1], [*near, *(other[1] for other in self.objects if other[0] == key[0])])
+                or ""
+            )
         raise StatementError(
             f'{what} "{relation_name(key)}" does not exist', place=name.place, hint=hint or None
         )

@@ -21,6 +21,8 @@ class PeriodOrder:
     period: Period
     keys: tuple[tuple[Expr, bool], ...]
     """Each with True where it descends."""
+    limit: int | None = None
+    offset: int = 0
 
 
 def sorted_in_period(relation: str, shape: Shape, order: PeriodOrder) -> Shape:
@@ -38,7 +40,8 @@ def sorted_in_period(relation: str, shape: Shape, order: PeriodOrder) -> Shape:
     row_type = RowType(tuple(replace(field, name=name) for field, name in zip(fields, names, strict=True)))
     if len(exprs) > len(node.row_type):
         node = project(relation, node, tuple(exprs), row_type)
-    return replace(shape, node=SortInPeriod(relation, node, order.period, tuple(keys)), outputs=outputs)
+    sorted_rows = SortInPeriod(relation, node, order.period, tuple(keys), order.limit, order.offset)
+    return replace(shape, node=sorted_rows, outputs=outputs)
 
 
 def with_old_rowtime(

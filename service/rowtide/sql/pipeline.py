@@ -197,8 +197,17 @@ def _stream_rows(catalog: Catalog, statement: Statement) -> StreamRows | None:
     return StreamRows(name, timed_rows(statement, found.row_type, (), name))
 
 
+_NEVER_READ = (
+    ObjectKind.SCHEMA,
+    ObjectKind.WRAPPER,
+    ObjectKind.SERVER,
+    ObjectKind.PUMP,
+    ObjectKind.INDEX,
+)
+
+
 def _check_drop(catalog: Catalog, statement: Drop) -> None:
-    if statement.kind in (ObjectKind.SCHEMA, ObjectKind.SERVER, ObjectKind.PUMP):
+    if statement.kind in _NEVER_READ:
         return
     key = catalog.key(statement.name)
     if key in catalog.objects:

@@ -7,9 +7,9 @@ TableSource; ``plan.connect`` puts in what pumps and INSERTs bring, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import common_type
@@ -43,7 +43,7 @@ from rowtide.sql.scope import ROWTIME
 from rowtide.sql.selects import SelectPlanner
 from rowtide.sql.set_operations import combined
 from rowtide.sql.statements import ObjectKind
-from rowtide.sql.syntax import ColumnRef, Name, OrderItem, Query, RelationRef, SetOperation, UnionAll
+from rowtide.sql.syntax import ColumnRef, Name, OrderItem, Query, RelationRef, SetOperation, UnionAll, With
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,16 @@ class PlannedPump:
     node: Node
     changelog: bool
     place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Where a query stands: in the text of ``relation``, seen from ``schema``, inside of some WITHs."""
+
+    relation: str
+    schema: str
+    reader: Key | None
+    tables: Mapping[str, Planned] = field(default_factory=dict)
 
 
 class Planner:
@@ -95,7 +105,7 @@ class Planner:
 
     def query(self, query: Query, schema: str) -> Planned:
         """Plan a query by itself, as a relation without a name."""
-        shape = self._query(query, "QUERY", schema, None)
+        shape = self._query(query, _Reading("QUERY", schema, None))
         return Planned(projected(shape, "QUERY"), shape.changelog)
 
     # -------------------------------------------------------------- relations
@@ -109,14 +119,18 @@ class Planner:
                 return Planned(KeyedTable(name, TableSource(name, row_type), columns), changelog=True)
             case ViewDefinition() as view:
                 with written_in(view.origin):
-                    shape = self._query(view.query, name, view.schema, key)
+                    shape = self._query(view.query, _Reading(name, view.schema, key))
                     return Planned(projected(renamed(shape, view.columns), name), shape.changelog)
             case PumpDefinition():
                 raise KeyError(key)
 
-    def _read(self, ref: RelationRef, schema: str, reader: Key | None) -> tuple[Planned, tuple[str, ...]]:
+    def _read(self, ref: RelationRef, at: _Reading) -> tuple[Planned, tuple[str, ...]]:
         """Give the relation that a name in FROM means, and the names that call it."""
-        key, found = self._catalog.find(ref.name, "relation", schema=schema)
+        names = tuple(part.text for part in ref.name.parts)
+        if len(names) == 1 and names[0] in at.tables:
+            return at.tables[names[0]], names
+        reader = at.reader
+        key, found = self._catalog.find(ref.name, "relation", schema=at.schema, near=tuple(at.tables))
         shown = relation_name(key)
         if found.kind is ObjectKind.FOREIGN_TABLE:
             raise StatementError(
@@ -136,26 +150,40 @@ class Planner:
 
     # ---------------------------------------------------------------- queries
 
-    def _query(self, query: Query, relation: str, schema: str, reader: Key | None) -> Shape:
+    def _query(self, query: Query, at: _Reading) -> Shape:
+        if isinstance(query, With):
+            return self._query(query.body, self._with_tables(query, at))
         if isinstance(query, UnionAll):
-            return self._union(query, relation, schema, reader)
+            return self._union(query, at)
         if isinstance(query, SetOperation):
-            sides = [self._query(each, relation, schema, reader) for each in (query.left, query.right)]
-            return combined(query.operation, _aligned(sides, query.operation)[0], relation, query.place)
+            sides = [self._query(each, at) for each in (query.left, query.right)]
+            return combined(query.operation, _aligned(sides, query.operation)[0], at.relation, query.place)
         from_planner = FromPlanner(
-            relation,
-            lambda ref: self._read(ref, schema, reader),
-            lambda inner: self._derived(inner, relation, schema, reader),
+            at.relation,
+            lambda ref: self._read(ref, at),
+            lambda inner: self._derived(inner, at),
         )
-        return SelectPlanner(relation, query, from_planner.plan(query.source), self._max_ahead_ms).plan()
+        return SelectPlanner(at.relation, query, from_planner.plan(query.source), self._max_ahead_ms).plan()
 
-    def _derived(self, query: Query, relation: str, schema: str, reader: Key | None) -> Planned:
-        shape = self._query(query, relation, schema, reader)
-        return Planned(projected(shape, relation), shape.changelog)
+    def _derived(self, query: Query, at: _Reading, columns: Sequence[Name] = ()) -> Planned:
+        shape = renamed(self._query(query, at), columns, "the WITH")
+        return Planned(projected(shape, at.relation), shape.changelog)
 
-    def _union(self, union: UnionAll, relation: str, schema: str, reader: Key | None) -> Shape:
+    def _with_tables(self, query: With, at: _Reading) -> _Reading:
+        """Plan the queries of a WITH, each once; each sees those before it."""
+        named: dict[str, Planned] = {}
+        for each in query.tables:
+            name = each.name.text
+            if name in named:
+                raise StatementError(f'query "{name}" stands twice in WITH', place=each.name.place)
+            named[name] = self._derived(each.query, at, each.columns)
+            at = replace(at, tables={**at.tables, name: named[name]})
+        return at
+
+    def _union(self, union: UnionAll, at: _Reading) -> Shape:
         """Merge the branches of UNION ALL in their order; names are those of the first one."""
-        shapes = [self._query(each, relation, schema, reader) for each in _branches(union)]
+        relation = at.relation
+        shapes = [self._query(each, at) for each in _branches(union)]
         aligned, columns = _aligned(shapes, "UNION ALL")
         sources = [projected(shape, relation) for shape in aligned]
         node: Node = Merge(relation, tuple(sources))
@@ -185,7 +213,7 @@ class Planner:
             raise StatementError(
                 f'writing to foreign stream "{shown}" is not supported yet', place=pump.target.place
             )
-        shape = self._query(pump.query, name, pump.schema, key)
+        shape = self._query(pump.query, _Reading(name, pump.schema, key))
         node = _stored(shape, name, pump.columns, target, shown)
         if shape.changelog:
             _check_changelog(node, target, shown, pump.target.place)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from rowtide.errors import StatementError
-from rowtide.sql.dialect import Token
+from rowtide.sql.dialect import Token, TokenKind
 from rowtide.sql.expression_grammar import ExpressionGrammar
 from rowtide.sql.syntax import (
     BooleanLiteral,
+    CommonTable,
     DerivedTable,
     Expression,
     FromItem,
     Join,
+    Limit,
     Name,
     OrderItem,
     Query,
@@ -23,6 +26,7 @@ from rowtide.sql.syntax import (
     SetOperation,
     StarItem,
     UnionAll,
+    With,
 )
 from rowtide.sql.window_grammar import named_windows
 
@@ -31,21 +35,61 @@ class QueryGrammar(ExpressionGrammar):
     """Reads queries from a cursor."""
 
     def query(self) -> Query:
-        """Read SELECT ..., or several with UNION ALL in between."""
+        """Read [WITH ..] SELECT ..., or several with UNION ALL in between."""
         cursor = self.cursor
         cursor.enter()
-        if cursor.is_word("WITH"):
-            raise cursor.unsupported("WITH is", hint="CREATE VIEW names a query that others read.")
+        token = cursor.current
+        tables = self._common_tables() if cursor.accept("WITH") else ()
         left = self._combined(self._intersection, "UNION", "EXCEPT")
-        if isinstance(left, UnionAll) and cursor.is_word("ORDER"):
-            left = UnionAll(left.left, left.right, self._order_by(), left.place)
+        left = self._ordered(left)
         if cursor.is_word("EMIT"):
             raise cursor.unsupported("EMIT is")
-        for word in ("LIMIT", "OFFSET", "FETCH"):
-            if cursor.is_word(word):
-                raise cursor.fail(f"{word} has no meaning: a query on a stream has no end")
         cursor.leave()
-        return left
+        return With(tables, left, cursor.place_of(token)) if tables else left
+
+    def _ordered(self, left: Query) -> Query:
+        """Read ORDER BY and LIMIT behind a whole query: of a UNION they are not of its last SELECT."""
+        cursor = self.cursor
+        first = cursor.current
+        order_by = self._order_by() if cursor.is_word("ORDER") else ()
+        limit = self._limit()
+        if not order_by and limit is None:
+            return left
+        if cursor.is_word("UNION") or cursor.is_word("EXCEPT") or cursor.is_word("INTERSECT"):
+            raise cursor.fail("ORDER BY stands before this query's end")
+        if isinstance(left, UnionAll) and not left.order_by and limit is None:
+            return UnionAll(left.left, left.right, order_by, left.place)
+        if isinstance(left, Select) and not left.order_by and left.limit is None:
+            return replace(left, order_by=order_by, limit=limit)
+        raise cursor.fail(
+            f"{first.text} cannot stand behind this query",
+            token=first,
+            hint="Put the query into FROM (..) of another one, which has the ORDER BY.",
+        )
+
+    def _common_tables(self) -> tuple[CommonTable, ...]:
+        """Read ``name [(columns)] AS (query), ...`` behind WITH."""
+        cursor = self.cursor
+        if cursor.is_word("RECURSIVE") and cursor.is_name(1):
+            raise cursor.unsupported("WITH RECURSIVE is", hint="Loops are for models.")
+
+        def table() -> CommonTable:
+            name = cursor.name("the name of a query")
+            columns = self._column_names()
+            cursor.expect("AS")
+            cursor.expect_symbol("(")
+            query = self.query()
+            cursor.expect_symbol(")")
+            return CommonTable(name, columns, query)
+
+        return cursor.comma_list(table)
+
+    def _column_names(self) -> tuple[Name, ...]:
+        """Read ``(name, ...)`` if it follows."""
+        cursor = self.cursor
+        if not cursor.is_symbol("("):
+            return ()
+        return cursor.wrapped(lambda: cursor.name("the name of a column"))
 
     def _intersection(self) -> Query:
         return self._combined(self._term, "INTERSECT")
@@ -59,8 +103,6 @@ class QueryGrammar(ExpressionGrammar):
             word = cursor.one_of(*words)
             if word is None:
                 return left
-            if isinstance(left, Select) and left.order_by:
-                raise cursor.fail("ORDER BY stands before this query's end", token=token)
             if cursor.accept("ALL"):
                 if word != "UNION":
                     raise cursor.unsupported(f"{word} ALL is", token=token)
@@ -102,9 +144,40 @@ class QueryGrammar(ExpressionGrammar):
         windows = named_windows(self) if cursor.accept("WINDOW") else ()
         if cursor.is_word("QUALIFY"):
             raise cursor.unsupported("QUALIFY is")
-        order_by = self._order_by() if cursor.is_word("ORDER") else ()
         place = cursor.place_of(first)
-        return Select(items, source, stream, where, group_by, having, order_by, place, windows, distinct)
+        return Select(items, source, stream, where, group_by, having, (), place, windows, distinct)
+
+    def _limit(self) -> Limit | None:
+        """Read LIMIT n [OFFSET m] or [OFFSET m ROWS] [FETCH FIRST n ROWS ONLY] if it follows."""
+        cursor = self.cursor
+        first = cursor.current
+        count, offset = None, 0
+        while True:
+            if count is None and cursor.accept("LIMIT"):
+                count = self._row_number("LIMIT")
+            elif not offset and cursor.accept("OFFSET"):
+                offset = self._row_number("OFFSET")
+                cursor.one_of("ROW", "ROWS")
+            elif count is None and cursor.accept("FETCH"):
+                if cursor.one_of("FIRST", "NEXT") is None:
+                    raise cursor.unexpected("FIRST")
+                count = 1 if cursor.is_word("ROW") else self._row_number("FETCH FIRST")
+                if cursor.one_of("ROW", "ROWS") is None:
+                    raise cursor.unexpected("ROWS")
+                if cursor.is_word("WITH", "TIES"):
+                    raise cursor.unsupported("WITH TIES is")
+                cursor.expect("ONLY")
+            else:
+                break
+        return None if cursor.current is first else Limit(count, offset, cursor.span(first))
+
+    def _row_number(self, clause: str) -> int:
+        cursor = self.cursor
+        token = cursor.current
+        if token.kind is not TokenKind.NUMBER or not token.text.isdigit() or len(token.text) > 10:
+            raise cursor.unexpected(f"a number of rows, as {clause} takes it")
+        cursor.advance()
+        return int(token.text)
 
     def _item(self) -> SelectItem | StarItem:
         cursor = self.cursor
@@ -166,12 +239,13 @@ class QueryGrammar(ExpressionGrammar):
         cursor = self.cursor
         first = cursor.current
         if cursor.accept_symbol("("):
-            if cursor.is_word("SELECT") or cursor.is_symbol("("):
+            if cursor.is_word("SELECT") or cursor.is_word("WITH") or cursor.is_symbol("("):
                 query = self.query()
                 cursor.expect_symbol(")")
                 window = self._window()
-                alias = self._relation_alias()
-                return DerivedTable(query, alias, window or self._window(), cursor.place_of(first))
+                alias, columns = self._relation_alias()
+                window = window or self._window()
+                return DerivedTable(query, alias, window, cursor.place_of(first), columns)
             inner = self._from()
             cursor.expect_symbol(")")
             return inner
@@ -184,16 +258,16 @@ class QueryGrammar(ExpressionGrammar):
         if cursor.is_symbol("("):
             raise cursor.unsupported("a function in FROM is", token=first)
         as_of = self._as_of()
-        alias = self._relation_alias()
+        alias, columns = self._relation_alias()
         if as_of is None:
             as_of = self._as_of()
-        return RelationRef(name, alias, as_of, window or self._window(), cursor.place_of(first))
+        window = window or self._window()
+        return RelationRef(name, alias, as_of, window, cursor.place_of(first), columns)
 
-    def _relation_alias(self) -> Name | None:
+    def _relation_alias(self) -> tuple[Name | None, tuple[Name, ...]]:
+        """Read ``[AS] alias [(column, ...)]`` if it follows."""
         alias = self._alias("the alias of a relation")
-        if alias is not None and self.cursor.is_symbol("("):
-            raise self.cursor.unsupported("naming the columns of an alias is")
-        return alias
+        return alias, () if alias is None else self._column_names()
 
     def _window(self) -> RangeWindow | None:
         """Read OVER (RANGE ..) of a relation that is joined, before its alias or behind it."""
@@ -259,8 +333,12 @@ class QueryGrammar(ExpressionGrammar):
         first: Token = cursor.current
         expression = self.expression()
         descending = cursor.one_of("ASC", "DESC") == "DESC"
-        if cursor.is_word("NULLS"):
-            raise cursor.unsupported("NULLS FIRST and NULLS LAST are")
+        nulls_first = None
+        if cursor.accept("NULLS"):
+            word = cursor.one_of("FIRST", "LAST")
+            if word is None:
+                raise cursor.unexpected("FIRST or LAST")
+            nulls_first = word == "FIRST"
         within = None
         if cursor.accept("WITHIN"):
             length = self.interval()
@@ -269,4 +347,4 @@ class QueryGrammar(ExpressionGrammar):
                 raise StatementError(
                     "WITHIN takes an interval of days to seconds, not below zero", place=length.place
                 )
-        return OrderItem(expression, descending, within, cursor.span(first))
+        return OrderItem(expression, descending, within, cursor.span(first), nulls_first)

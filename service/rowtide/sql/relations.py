@@ -64,8 +64,8 @@ class Shape:
         return tuple(output for output in self.outputs if not output.is_rowtime)
 
 
-def renamed(shape: Shape, names: Sequence[Name]) -> Shape:
-    """Give a view's query the names of the view's column list.
+def renamed(shape: Shape, names: Sequence[Name], what: str = "the view") -> Shape:
+    """Give a view's query the names of the view's column list; ``what`` is what names them.
 
     Raises:
       StatementError: there are more or fewer names than columns.
@@ -75,7 +75,7 @@ def renamed(shape: Shape, names: Sequence[Name]) -> Shape:
     fields = shape.fields
     if len(fields) != len(names):
         raise StatementError(
-            f"the view names {len(names)} columns, its query gives {len(fields)}", place=names[0].place
+            f"{what} names {len(names)} columns, its query gives {len(fields)}", place=names[0].place
         )
     given = [
         replace(field, name=name.text, place=name.place) for field, name in zip(fields, names, strict=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from rowtide.errors import StatementError
-from rowtide.expr.tree import AggregateCall, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
 from rowtide.plan.nodes import (
     BoundPolicy,
     Filter,
@@ -25,7 +25,7 @@ from rowtide.plan.nodes import (
     Sort,
     Source,
 )
-from rowtide.rows.types import TIMESTAMP, Field, Kind, RowType
+from rowtide.rows.types import BOOLEAN, TIMESTAMP, Field, Kind, RowType
 from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session
 from rowtide.sql.aggregates import AggregateList
 from rowtide.sql.expressions import (
@@ -34,7 +34,6 @@ from rowtide.sql.expressions import (
     ExpressionPlanner,
     GroupedPlanner,
     has_aggregate,
-    parts_of,
 )
 from rowtide.sql.group_windows import Window, group_window, of_group_end, period_call, period_of, window_edge
 from rowtide.sql.joins import Read
@@ -60,6 +59,7 @@ from rowtide.sql.syntax import (
     SelectItem,
     StarItem,
 )
+from rowtide.sql.syntax_walk import parts_of
 from rowtide.sql.windows import WindowedPlanner, Windows
 
 PERIOD = "$PERIOD"
@@ -122,7 +122,7 @@ class SelectPlanner:
             raise StatementError("a table has no ROWTIME to promote", place=selected.promotion.syntax.place)
         if select.distinct and read.changelog:
             raise StatementError("DISTINCT over a table is not supported yet", place=select.place)
-        order = selected.order
+        order = self._limited(selected.order)
         within = None if order is not None else self._within(selected.promotion, grouped)
         shape = self._timed(selected, within)
         if select.distinct:
@@ -260,7 +260,13 @@ class SelectPlanner:
                 place=first.place,
                 hint="ORDER BY FLOOR(ROWTIME TO MINUTE), x sorts the rows of each minute by x.",
             )
-        keys = [(self._order_key(planner, item, promotion), item.descending) for item in rest]
+        keys: list[tuple[Expr, bool]] = []
+        for item in rest:
+            key = self._order_key(planner, item, promotion)
+            # NULL is the greatest value: only the other way round has to be said.
+            if item.nulls_first not in (None, item.descending):
+                keys.append((Call("IS NULL", (key,), BOOLEAN), bool(item.nulls_first)))
+            keys.append((key, item.descending))
         return PeriodOrder(period, tuple(keys))
 
     def _order_key(self, planner: ExpressionPlanner, item: OrderItem, promotion: _Promotion | None) -> Expr:
@@ -299,7 +305,7 @@ class SelectPlanner:
                 "ORDER BY of DISTINCT takes its period and its columns, nothing else", place=place
             )
         keys = tuple((columns[key], descending) for key, descending in order.keys)
-        return PeriodOrder(exact, keys)
+        return PeriodOrder(exact, keys, order.limit, order.offset)
 
     def _timed(self, selected: _Selected, within: int | None) -> Shape:
         """Put promotion and t-sort on top of what was selected from."""
@@ -323,6 +329,23 @@ class SelectPlanner:
         if isinstance(node, Source) and node.foreign:
             return self._max_ahead_ms[node.relation]
         return None
+
+    def _limited(self, order: PeriodOrder | None) -> PeriodOrder | None:
+        """Give ``order`` with the query's LIMIT.
+
+        Raises:
+          StatementError: there is a LIMIT and no order in a period.
+        """
+        limit = self._select.limit
+        if limit is None:
+            return order
+        if order is None:
+            raise StatementError(
+                "LIMIT and FETCH FIRST take the first rows of each period: ORDER BY says of which",
+                place=limit.place,
+                hint="ORDER BY FLOOR(ROWTIME TO MINUTE), x DESC LIMIT 3 gives the three greatest a minute.",
+            )
+        return replace(order, limit=limit.count, offset=limit.offset)
 
     # ---------------------------------------------------------------- groups
 

@@ -9,16 +9,21 @@ from rowtide.sql.cursor import Cursor
 from rowtide.sql.dialect import Places, Token, TokenKind, tokenize
 from rowtide.sql.query_grammar import QueryGrammar
 from rowtide.sql.statements import (
+    Alter,
     AlterPump,
     ColumnDefinition,
+    CreateIndex,
     CreatePump,
     CreateRelation,
     CreateSchema,
     CreateServer,
     CreateView,
+    CreateWrapper,
     Drop,
+    IndexDefinition,
     InsertValues,
     ObjectKind,
+    OptionChange,
     OptionItem,
     QueryStatement,
     SetSchema,
@@ -27,8 +32,16 @@ from rowtide.sql.statements import (
 from rowtide.sql.syntax import Name, QualifiedName, Query
 
 _CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW or PUMP"
-_LATER = ("FUNCTION", "MODEL", "FOREIGN DATA WRAPPER", "INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
-_NOT_OURS = ("UPDATE", "DELETE", "MERGE", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "EXPLAIN", "WITH")
+_LATER = ("FUNCTION", "MODEL", "UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
+_NOT_OURS = ("UPDATE", "DELETE", "MERGE", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "EXPLAIN")
+
+
+_WITH_OPTIONS = (
+    ObjectKind.WRAPPER,
+    ObjectKind.SERVER,
+    ObjectKind.FOREIGN_STREAM,
+    ObjectKind.FOREIGN_TABLE,
+)
 
 
 def parse(text: str) -> list[Statement]:
@@ -95,7 +108,7 @@ class _Grammar(QueryGrammar):
     def _statement(self) -> Statement:
         cursor = self.cursor
         first = cursor.current
-        if cursor.is_word("SELECT") or cursor.is_symbol("("):
+        if cursor.is_word("SELECT") or cursor.is_word("WITH") or cursor.is_symbol("("):
             query = self.query()
             return QueryStatement(query, cursor.place_of(first))
         match cursor.one_of("CREATE", "SET", "ALTER", "DROP", "INSERT"):
@@ -109,7 +122,7 @@ class _Grammar(QueryGrammar):
                 return self._drop(first)
             case "INSERT":
                 target, columns = self._into()
-                if cursor.is_word("SELECT") or cursor.is_symbol("("):
+                if cursor.is_word("SELECT") or cursor.is_word("WITH") or cursor.is_symbol("("):
                     raise cursor.fail(
                         "INSERT of a query stands in a pump",
                         token=first,
@@ -138,6 +151,10 @@ class _Grammar(QueryGrammar):
             return self._view(first, replace)
         if cursor.accept("PUMP"):
             return self._pump(first, replace)
+        if cursor.accept("FOREIGN", "DATA", "WRAPPER"):
+            return self._wrapper(first, replace)
+        if cursor.is_word("INDEX") and not replace:
+            return self._create_index(first)
         for words in _LATER:
             if cursor.is_word(*words.split()):
                 raise cursor.unsupported(f"CREATE {words} is")
@@ -151,6 +168,29 @@ class _Grammar(QueryGrammar):
                 "STREAM or TABLE" if foreign else "SCHEMA, SERVER, STREAM, TABLE, VIEW or PUMP"
             )
         return self._relation(first, kind, replace)
+
+    def _wrapper(self, first: Token, replace: bool) -> CreateWrapper:
+        cursor = self.cursor
+        name = cursor.qualified_name("the name of the wrapper")
+        library = None
+        if cursor.accept("LIBRARY"):
+            library = cursor.string("the name of the connector in single quotes")
+        if cursor.is_word("LANGUAGE"):
+            raise cursor.fail("a wrapper has no LANGUAGE here: connectors are Python packages")
+        options = self._options()
+        self._description()
+        return CreateWrapper(name, replace, library, options, cursor.place_of(first))
+
+    def _create_index(self, first: Token) -> CreateIndex:
+        cursor = self.cursor
+        cursor.expect("INDEX")
+        token = cursor.current
+        name = cursor.name("the name of the index")
+        cursor.expect("ON")
+        table = cursor.qualified_name("the name of a table")
+        columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
+        index = IndexDefinition(name, columns, cursor.place_of(token))
+        return CreateIndex(table, index, cursor.place_of(first))
 
     def _server(self, first: Token, replace: bool) -> CreateServer:
         cursor = self.cursor
@@ -168,8 +208,12 @@ class _Grammar(QueryGrammar):
         name = cursor.qualified_name(f"the name of the {kind.value}")
         columns: list[ColumnDefinition] = []
         key: list[Name] = []
+        indexes: list[IndexDefinition] = []
 
         def element() -> None:
+            if self._is_index():
+                indexes.append(self._index())
+                return
             if cursor.is_word("CONSTRAINT"):
                 cursor.advance()
                 cursor.name("the name of the constraint")
@@ -193,9 +237,27 @@ class _Grammar(QueryGrammar):
             server = cursor.qualified_name("the name of the server")
         options = self._options()
         self._description()
+        place = cursor.place_of(first)
         return CreateRelation(
-            kind, name, replace, tuple(columns), tuple(key), server, options, cursor.place_of(first)
+            kind, name, replace, tuple(columns), tuple(key), server, options, place, tuple(indexes)
         )
+
+    def _is_index(self) -> bool:
+        """Tell INDEX [name] (column, ..) from a column called INDEX."""
+        cursor = self.cursor
+        if not cursor.is_word("INDEX"):
+            return False
+        named = cursor.is_name(1)
+        opened = cursor.ahead(2 if named else 1)
+        inner = cursor.ahead(3 if named else 2)
+        return opened.text == "(" and opened.kind is TokenKind.SYMBOL and inner.kind is not TokenKind.NUMBER
+
+    def _index(self) -> IndexDefinition:
+        cursor = self.cursor
+        first = cursor.expect("INDEX")
+        name = cursor.name("the name of the index") if cursor.is_name() else None
+        columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
+        return IndexDefinition(name, columns, cursor.span(first))
 
     def _column(self, key: list[Name]) -> ColumnDefinition:
         cursor = self.cursor
@@ -259,22 +321,22 @@ class _Grammar(QueryGrammar):
         if not cursor.is_word("OPTIONS"):
             return ()
         cursor.advance()
-        seen: set[str] = set()
+        options = cursor.wrapped(self._option)
+        for place, option in enumerate(options):
+            if any(option.name == before.name for before in options[:place]):
+                raise StatementError(f'option "{option.name}" stands twice', place=option.place)
+        return options
 
-        def option() -> OptionItem:
-            token = cursor.current
-            if token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
-                raise cursor.unexpected("the name of an option")
-            name = token.text if token.kind is TokenKind.QUOTED else token.text.lower()
-            cursor.advance()
-            if name in seen:
-                raise cursor.fail(f'option "{name}" stands twice', token=token)
-            seen.add(name)
-            return OptionItem(
-                name, cursor.string("the value of the option in single quotes"), cursor.span(token)
-            )
-
-        return cursor.wrapped(option)
+    def _option(self, *, takes_value: bool = True) -> OptionItem:
+        """Read ``name 'value'``."""
+        cursor = self.cursor
+        token = cursor.current
+        if token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
+            raise cursor.unexpected("the name of an option")
+        name = token.text if token.kind is TokenKind.QUOTED else token.text.lower()
+        cursor.advance()
+        value = cursor.string("the value of the option in single quotes") if takes_value else ""
+        return OptionItem(name, value, cursor.span(token))
 
     def _description(self) -> None:
         """Read DESCRIPTION '..' if it follows; it is for people and not kept."""
@@ -297,24 +359,57 @@ class _Grammar(QueryGrammar):
         place = cursor.place_of(token)
         return SetSchema(QualifiedName((Name(inner[0].text, place),), place), cursor.place_of(first))
 
-    def _alter(self, first: Token) -> AlterPump:
+    def _alter(self, first: Token) -> AlterPump | Alter:
         cursor = self.cursor
-        if not cursor.accept("PUMP"):
-            raise cursor.unsupported("ALTER of anything but a pump is")
-        name = cursor.qualified_name("the name of the pump")
-        word = cursor.one_of("START", "STOP")
-        if word is None:
-            raise cursor.unexpected("START or STOP")
-        return AlterPump(name, word == "START", cursor.place_of(first))
+        kind = self._kind("can be altered")
+        name = cursor.qualified_name(f"the name of the {kind.value}")
+        place = cursor.place_of(first)
+        if kind is ObjectKind.PUMP and (word := cursor.one_of("START", "STOP")) is not None:
+            return AlterPump(name, word == "START", place)
+        if cursor.is_word("DESCRIPTION"):
+            self._description()
+            return Alter(kind, name, (), place)
+        if kind in _WITH_OPTIONS and cursor.accept("OPTIONS"):
+            return Alter(kind, name, cursor.wrapped(self._option_change), place)
+        for word in ("ADD", "DROP", "RENAME", "SET", "ALTER", "AS"):
+            if cursor.is_word(word):
+                hint = f"CREATE OR REPLACE {kind.value.upper()} defines it anew."
+                raise cursor.unsupported(f"ALTER {kind.value.upper()} .. {word} is", hint=hint)
+        wanted = "START, STOP" if kind is ObjectKind.PUMP else "OPTIONS" if kind in _WITH_OPTIONS else ""
+        raise cursor.unexpected(f"{wanted}{' or ' if wanted else ''}DESCRIPTION")
 
-    def _drop(self, first: Token) -> Drop:
+    def _option_change(self) -> tuple[OptionChange, OptionItem]:
+        """Read ``[ADD | SET] name 'value'`` or ``DROP name``."""
+        cursor = self.cursor
+        change = OptionChange.ADD
+        following = cursor.ahead(1)
+        if cursor.current.kind is TokenKind.WORD and following.kind in (TokenKind.WORD, TokenKind.QUOTED):
+            word = cursor.one_of(*(each.value for each in OptionChange))
+            if word is None:
+                raise cursor.unexpected("ADD, SET or DROP")
+            change = OptionChange(word)
+        return change, self._option(takes_value=change is not OptionChange.DROP)
+
+    def _kind(self, what: str) -> ObjectKind:
+        """Read SCHEMA, FOREIGN STREAM, ..; ``what`` says what such an object is named for."""
         cursor = self.cursor
         for kind in sorted(ObjectKind, key=lambda each: -len(each.value)):
             if cursor.accept(*kind.value.upper().split()):
-                if_exists = cursor.accept("IF", "EXISTS")
-                name = cursor.qualified_name(f"the name of the {kind.value}")
-                cursor.one_of("RESTRICT")
-                if cursor.is_word("CASCADE"):
-                    raise cursor.unsupported("CASCADE is", hint="Drop what depends on it first.")
-                return Drop(kind, name, if_exists, cursor.place_of(first))
-        raise cursor.unexpected(_CREATED)
+                return kind
+        for words in _LATER:
+            if cursor.is_word(*words.split()):
+                raise cursor.unsupported(f"{words} is")
+        raise cursor.fail(
+            f"expected {_CREATED}, found {cursor.current.shown}",
+            hint=f"These, FOREIGN STREAM, FOREIGN TABLE and FOREIGN DATA WRAPPER {what}.",
+        )
+
+    def _drop(self, first: Token) -> Drop:
+        cursor = self.cursor
+        kind = self._kind("can be dropped")
+        if_exists = cursor.accept("IF", "EXISTS")
+        name = cursor.qualified_name(f"the name of the {kind.value}")
+        cursor.one_of("RESTRICT")
+        if cursor.is_word("CASCADE"):
+            raise cursor.unsupported("CASCADE is", hint="Drop what depends on it first.")
+        return Drop(kind, name, if_exists, cursor.place_of(first))

@@ -10,10 +10,19 @@ from rowtide.rows.types import Type
 from rowtide.sql.syntax import NOWHERE, Expression, Name, QualifiedName, Query
 
 
+class OptionChange(Enum):
+    """What ALTER does with one option."""
+
+    ADD = "ADD"
+    SET = "SET"
+    DROP = "DROP"
+
+
 class ObjectKind(Enum):
     """What can be created and dropped; the value is how a message names it."""
 
     SCHEMA = "schema"
+    WRAPPER = "foreign data wrapper"
     SERVER = "server"
     FOREIGN_STREAM = "foreign stream"
     STREAM = "stream"
@@ -21,6 +30,7 @@ class ObjectKind(Enum):
     TABLE = "table"
     VIEW = "view"
     PUMP = "pump"
+    INDEX = "index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,15 @@ class ColumnDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexDefinition:
+    """``INDEX [name] (column, ...)`` of a table."""
+
+    name: Name | None
+    columns: tuple[Name, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CreateSchema:
     """CREATE [OR REPLACE] SCHEMA."""
 
@@ -55,6 +74,17 @@ class SetSchema:
     """SET SCHEMA 'name'."""
 
     name: QualifiedName
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateWrapper:
+    """CREATE [OR REPLACE] FOREIGN DATA WRAPPER: a connector, with options for its servers."""
+
+    name: QualifiedName
+    replace: bool
+    library: str | None
+    options: tuple[OptionItem, ...]
     place: Place = field(default=NOWHERE, compare=False)
 
 
@@ -80,6 +110,16 @@ class CreateRelation:
     key: tuple[Name, ...]
     server: QualifiedName | None
     options: tuple[OptionItem, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+    indexes: tuple[IndexDefinition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex:
+    """CREATE INDEX name ON table (column, ...)."""
+
+    table: QualifiedName
+    index: IndexDefinition
     place: Place = field(default=NOWHERE, compare=False)
 
 
@@ -129,6 +169,16 @@ class AlterPump:
 
 
 @dataclass(frozen=True, slots=True)
+class Alter:
+    """ALTER kind name OPTIONS ([ADD | SET | DROP] name ['value'], ...); without changes, of DESCRIPTION."""
+
+    kind: ObjectKind
+    name: QualifiedName
+    changes: tuple[tuple[OptionChange, OptionItem], ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     """DROP kind [IF EXISTS] name."""
 
@@ -149,12 +199,15 @@ class QueryStatement:
 Statement = (
     CreateSchema
     | SetSchema
+    | CreateWrapper
     | CreateServer
     | CreateRelation
+    | CreateIndex
     | CreateView
     | CreatePump
     | InsertValues
     | AlterPump
+    | Alter
     | Drop
     | QueryStatement
 )

@@ -145,13 +145,14 @@ class InList:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """``x [NOT] LIKE pattern [ESCAPE character]``."""
+    """``x [NOT] LIKE | SIMILAR TO pattern [ESCAPE character]``."""
 
     operand: Expression
     pattern: Expression
     escape: Expression | None
     negated: bool
     place: Place = field(default=NOWHERE, compare=False)
+    operator: str = "LIKE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,13 +289,17 @@ class RangeWindow:
 
 @dataclass(frozen=True, slots=True)
 class RelationRef:
-    """A named relation in FROM; ``as_of`` is the expression of FOR SYSTEM_TIME AS OF."""
+    """A named relation in FROM; ``as_of`` is the expression of FOR SYSTEM_TIME AS OF.
+
+    ``columns`` are other names for its columns: ``FROM s AS a (x, y)``.
+    """
 
     name: QualifiedName
     alias: Name | None
     as_of: Expression | None
     window: RangeWindow | None = None
     place: Place = field(default=NOWHERE, compare=False)
+    columns: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +310,7 @@ class DerivedTable:
     alias: Name | None
     window: RangeWindow | None = None
     place: Place = field(default=NOWHERE, compare=False)
+    columns: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,11 +329,21 @@ FromItem = RelationRef | DerivedTable | Join
 
 @dataclass(frozen=True, slots=True)
 class OrderItem:
-    """One term of ORDER BY; ``within_ms`` makes it a t-sort."""
+    """One term of ORDER BY; ``within_ms`` makes it a t-sort. ``nulls_first`` is None where it is not said."""
 
     expression: Expression
     descending: bool
     within_ms: int | None
+    place: Place = field(default=NOWHERE, compare=False)
+    nulls_first: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """LIMIT and OFFSET, or FETCH FIRST: how many rows of each period, behind how many that are left out."""
+
+    count: int | None
+    offset: int
     place: Place = field(default=NOWHERE, compare=False)
 
 
@@ -345,6 +361,7 @@ class Select:
     place: Place = field(default=NOWHERE, compare=False)
     windows: tuple[NamedWindow, ...] = ()
     distinct: bool = False
+    limit: Limit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,4 +384,22 @@ class UnionAll:
     place: Place = field(default=NOWHERE, compare=False)
 
 
-Query = Select | UnionAll | SetOperation
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """``name [(columns)] AS (query)`` of a WITH clause."""
+
+    name: Name
+    columns: tuple[Name, ...]
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class With:
+    """``WITH name AS (..), .. query``: names that only ``body``, and the tables behind each, can read."""
+
+    tables: tuple[CommonTable, ...]
+    body: Query
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+Query = Select | UnionAll | SetOperation | With

@@ -13,9 +13,12 @@ from rowtide.sql.expressions import UNTYPED_NULL, ExpressionPlanner, assign
 from rowtide.sql.relations import column_index
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.statements import InsertValues
-from rowtide.sql.syntax import Expression
+from rowtide.sql.syntax import Expression, FunctionCall
 
 _ROWTIME_COLUMN = Field(ROWTIME, TIMESTAMP)
+
+ARRIVAL = frozenset({"CURRENT_ROW_TIMESTAMP", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"})
+"""As the ROWTIME of an inserted row these mean its arrival, as if none were named (sql-decisions 15)."""
 
 TimedValues = tuple[int | None, Row]
 """A row, and its ROWTIME (ms) where the statement names one."""
@@ -65,6 +68,8 @@ def timed_rows(
         values: list[object] = [None] * len(row_type)
         for position, each in zip(positions, syntax, strict=True):
             column = _ROWTIME_COLUMN if position is None else row_type[position]
+            if position is None and isinstance(each, FunctionCall) and each.name in ARRIVAL:
+                continue
             typed = assign(
                 planner.plan_as(each, UNTYPED_NULL.type),
                 column.type,

@@ -299,7 +299,8 @@ def period_sorts(draw: st.DrawFn) -> Case:
     keys = tuple((index, draw(st.booleans())) for index in indices)
     period, row_type = draw(st.sampled_from(PERIODS)), row_type_of(fields)
     items = draw(ordered_items(row_type, GROUP_ORIGINS, times_in(period), rows=14))
-    node = SortInPeriod("O", Source("S", row_type), period, keys)
+    limit, offset = draw(st.none() | st.integers(0, 3)), draw(st.integers(0, 2))
+    node = SortInPeriod("O", Source("S", row_type), period, keys, limit, offset)
     return Case(node, Place(OWN, True, (GROUP_ORIGINS,)), (items,))
 
 

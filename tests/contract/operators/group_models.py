@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from contract.operators.meanings import aggregate, as_key, period_end, period_name
@@ -184,9 +185,14 @@ class SortInPeriodModel(Model):
                 while place and self.before((end, timed), sorted_rows[place - 1]):
                     place -= 1
                 sorted_rows.insert(place, (end, timed))
+        places: Counter[int] = Counter()
         for end, timed in sorted_rows:
             self.waiting.remove(timed)
             self.account.done += 1
+            places[end] += 1
+            last = places[end] if self.node.limit is None else self.node.offset + self.node.limit
+            if not self.node.offset < places[end] <= last:
+                continue
             self.give(TimedRow(end, self.origin, self.account.rows_out, Opcode.INSERT, timed.row))
 
     def before(self, one: tuple[int, TimedRow], other: tuple[int, TimedRow]) -> bool:

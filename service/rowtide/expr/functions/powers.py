@@ -1,4 +1,4 @@
-"""SQRT, EXP, LN, LOG10 and POWER: of numbers of any type, always DOUBLE.
+"""SQRT, EXP, LN, LOG2, LOG10, POWER, sines and angles: of numbers of any type, always DOUBLE.
 
 Their last bits depend on who computes them, so rows and columns call the same
 NumPy functions, on arrays that lie in one piece. Where a function has no value
@@ -71,9 +71,33 @@ def _no_power(base: Any, exponent: Any) -> Any:
     return ((base == 0) & (exponent < 0)) | (np.isfinite(base) & (base < 0) & fractional)
 
 
+def _everywhere(*values: Any) -> Any:
+    """Give no row: the function has a value for every finite number."""
+    return np.zeros(len(values[0]), dtype=np.bool_)
+
+
+def _infinite(value: Any) -> Any:
+    return np.isinf(value)
+
+
+def _beyond_one(value: Any) -> Any:
+    return np.abs(value) > 1
+
+
 POWERS: Sequence[Function] = (
     _function("SQRT", np.sqrt, 1, lambda value: value < 0, "the number is negative"),
-    _function("EXP", np.exp, 1, lambda value: np.zeros(len(value), dtype=np.bool_), ""),
+    _function("EXP", np.exp, 1, _everywhere, ""),
+    _function("CBRT", np.cbrt, 1, _everywhere, ""),
+    _function("LOG2", np.log2, 1, lambda value: value <= 0, "the number is not above zero"),
+    _function("SIN", np.sin, 1, _infinite, "the angle is infinite"),
+    _function("COS", np.cos, 1, _infinite, "the angle is infinite"),
+    _function("TAN", np.tan, 1, _infinite, "the angle is infinite"),
+    _function("ASIN", np.arcsin, 1, _beyond_one, "the number is not between -1 and 1"),
+    _function("ACOS", np.arccos, 1, _beyond_one, "the number is not between -1 and 1"),
+    _function("ATAN", np.arctan, 1, _everywhere, ""),
+    _function("ATAN2", np.arctan2, 2, _everywhere, ""),
+    _function("DEGREES", np.degrees, 1, _everywhere, ""),
+    _function("RADIANS", np.radians, 1, _everywhere, ""),
     _function("LN", np.log, 1, lambda value: value <= 0, "the number is not above zero"),
     _function("LOG10", np.log10, 1, lambda value: value <= 0, "the number is not above zero"),
     _function(

@@ -15,6 +15,7 @@ from rowtide.expr.functions.logic import LOGIC
 from rowtide.expr.functions.powers import POWERS
 from rowtide.expr.functions.rounding import ROUNDING
 from rowtide.expr.functions.text import TEXT
+from rowtide.expr.functions.text_parts import TEXT_PARTS
 from rowtide.expr.functions.times import TIMES
 from rowtide.rows.types import Type
 
@@ -27,6 +28,7 @@ _DECLARED = {
         *CONDITIONALS,
         *CASTS,
         *TEXT,
+        *TEXT_PARTS,
         *TIMES,
         *ROUNDING,
         *POWERS,
@@ -37,7 +39,9 @@ _OTHER_NAMES = {
     "CEILING": "CEIL",
     "POW": "POWER",
     "CHARACTER_LENGTH": "CHAR_LENGTH",
+    "LENGTH": "CHAR_LENGTH",
     "SUBSTR": "SUBSTRING",
+    "TRUNC": "TRUNCATE",
     "TRIM_LEADING": "LTRIM",
     "TRIM_TRAILING": "RTRIM",
 }

@@ -1,0 +1,187 @@
+"""Text cut, filled up and turned round: LEFT RIGHT LPAD RPAD REPEAT REVERSE SPLIT_PART, and SIMILAR TO.
+
+Characters are Unicode code points. None of them has a kernel over columns: they
+are computed row by row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from rowtide.errors import RejectedRowError
+from rowtide.expr.evaluation import RowKernel
+from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.rejections import undefined
+from rowtide.rows.types import BOOLEAN, Kind, Type
+
+MAX_CHARACTERS = 10_000_000
+"""The longest text that REPEAT, LPAD and RPAD make: more would be a mistake, and fill the memory."""
+REMEMBERED_PATTERNS = 256
+"""As for LIKE: patterns that are no constants are translated once, unless more than this take turns."""
+
+
+def _declared(
+    name: str, shape: str, row: Callable[..., object], result: Callable[[Sequence[Type]], Type]
+) -> Function:
+    """Declare a function of texts (``t``) and integers (``i``); what follows ``?`` may be left out."""
+    wanted, _, optional = shape.partition("?")
+
+    def resolve(args: Sequence[Type]) -> Type:
+        whole = wanted + optional
+        fits = len(wanted) <= len(args) <= len(whole)
+        if not fits or not all(
+            arg.is_text if sort == "t" else arg.is_integer for sort, arg in zip(whole, args, strict=False)
+        ):
+            raise mismatch(name, args)
+        return result(args)
+
+    def kernel(signature: Signature) -> RowKernel:
+        del signature
+        return row
+
+    return strict(name, resolve, kernel, lambda signature: None)
+
+
+def _as_long_as_first(args: Sequence[Type]) -> Type:
+    return Type(Kind.VARCHAR, args[0].precision)
+
+
+def _any_length(args: Sequence[Type]) -> Type:
+    del args
+    return Type(Kind.VARCHAR)
+
+
+def _boolean(args: Sequence[Type]) -> Type:
+    del args
+    return BOOLEAN
+
+
+def _left(text: str, count: int) -> str:
+    return text[: max(count, 0)]
+
+
+def _right(text: str, count: int) -> str:
+    return text[max(len(text) - max(count, 0), 0) :]
+
+
+def _pad(name: str, *, before: bool) -> Callable[..., str]:
+    def pad(text: str, length: int, filling: str = " ") -> str:
+        if length > MAX_CHARACTERS:
+            raise undefined(name, (text, length, filling), f"more than {MAX_CHARACTERS} characters")
+        missing = length - len(text)
+        if missing <= 0 or not filling:
+            return text[: max(length, 0)]
+        added = (filling * (missing // len(filling) + 1))[:missing]
+        return added + text if before else text + added
+
+    return pad
+
+
+def _repeat(text: str, count: int) -> str:
+    if len(text) * count > MAX_CHARACTERS:
+        raise undefined("REPEAT", (text, count), f"more than {MAX_CHARACTERS} characters")
+    return text * max(count, 0)
+
+
+def _split_part(text: str, separator: str, number: int) -> str:
+    """Give the part of ``text`` between separators, counted from 1, from the end if it is negative."""
+    if number == 0:
+        raise undefined("SPLIT_PART", (text, separator, number), "parts are counted from 1")
+    parts = text.split(separator) if separator else [text]
+    place = number - 1 if number > 0 else len(parts) + number
+    return parts[place] if 0 <= place < len(parts) else ""
+
+
+# ---------------------------------------------------------------- SIMILAR TO
+
+_CLASSES = {
+    "ALPHA": "a-zA-Z",
+    "UPPER": "A-Z",
+    "LOWER": "a-z",
+    "DIGIT": "0-9",
+    "ALNUM": "a-zA-Z0-9",
+    "SPACE": " ",
+    "WHITESPACE": r"\s",
+}
+
+
+@lru_cache(maxsize=REMEMBERED_PATTERNS)
+def _similar_pattern(pattern: str, escape: str | None) -> re.Pattern[str]:
+    """Translate a pattern of SIMILAR TO: % _ | * + ? {n,m} ( ) [..] have a meaning, all else is itself.
+
+    Raises:
+      RejectedRowError: it is none.
+    """
+
+    def wrong(why: str) -> RejectedRowError:
+        return undefined("SIMILAR TO", (pattern,) if escape is None else (pattern, escape), why)
+
+    if escape is not None and len(escape) != 1:
+        raise wrong("ESCAPE is one character")
+    parts: list[str] = []
+    at = 0
+    while at < len(pattern):
+        char = pattern[at]
+        at += 1
+        if char == escape:
+            if at == len(pattern):
+                raise wrong("nothing follows the escape character")
+            parts.append(re.escape(pattern[at]))
+            at += 1
+        elif char == "[":
+            end = pattern.find("]", at + 1)
+            while pattern.startswith("[:", at) and end >= 0 and pattern[end - 1] == ":":
+                end = pattern.find("]", end + 1)
+            if end < 0:
+                raise wrong("a [ is not closed")
+            parts.append(_character_set(pattern[at:end], wrong))
+            at = end + 1
+        elif char == "%":
+            parts.append(".*")
+        elif char == "_":
+            parts.append(".")
+        elif char == "(":
+            parts.append("(?:")
+        elif char in ")|*+?{}":
+            parts.append(char)
+        else:
+            parts.append(re.escape(char))
+    try:
+        return re.compile("".join(parts), re.DOTALL)
+    except re.error as error:
+        raise wrong(str(error.msg)) from error
+
+
+def _character_set(inner: str, wrong: Callable[[str], RejectedRowError]) -> str:
+    """Translate what stands in [ ]."""
+    negated = inner.startswith("^")
+    rest = inner.removeprefix("^")
+    for name, characters in _CLASSES.items():
+        rest = rest.replace(f"[:{name}:]", f"\0{name}\0")
+        del characters
+    if not rest or "[" in rest:
+        raise wrong("there is no such set of characters")
+    pieces = rest.split("\0")
+    translated = [
+        _CLASSES[piece] if place % 2 else re.sub(r"[\\^\[\]&~|]", r"\\\g<0>", piece)
+        for place, piece in enumerate(pieces)
+    ]
+    return f"[{'^' if negated else ''}{''.join(translated)}]"
+
+
+def _similar(text: str, pattern: str, escape: str | None = None) -> bool:
+    return _similar_pattern(pattern, escape).fullmatch(text) is not None
+
+
+TEXT_PARTS: Sequence[Function] = (
+    _declared("LEFT", "ti", _left, _as_long_as_first),
+    _declared("RIGHT", "ti", _right, _as_long_as_first),
+    _declared("LPAD", "ti?t", _pad("LPAD", before=True), _any_length),
+    _declared("RPAD", "ti?t", _pad("RPAD", before=False), _any_length),
+    _declared("REPEAT", "ti", _repeat, _any_length),
+    _declared("REVERSE", "t", lambda text: text[::-1], _as_long_as_first),
+    _declared("SPLIT_PART", "tti", _split_part, _as_long_as_first),
+    _declared("SIMILAR TO", "tt?t", _similar, _boolean),
+)
