@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -128,9 +127,6 @@ def _as_json(stored: StoredError) -> dict[str, object]:
 
 
 def _time(millis: int | None) -> str | None:
-    if millis is None:
-        return None
-    try:
-        return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    except (ValueError, OverflowError, OSError):
-        return f"{millis} ms"
+    from rowtide.rowtime.text import time_text
+
+    return None if millis is None else time_text(millis)

@@ -78,7 +78,8 @@ def run(
                 queue_bytes=settings.limits.queue_bytes,
             )
         )
-        web = WebServer(build_app(service.board, metrics, clock, version=_version()), settings.service.listen)
+        pages = build_app(service.board, metrics, clock, version=_version(), why_not=service.why_not)
+        web = WebServer(pages, settings.service.listen)
         web.start()
         try:
             # Told to stop while something is down: what was not committed is read again.

@@ -16,6 +16,7 @@ from rowtide.errors import BoundRegressionError
 from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.program import PARTITION_BITS, Program, Step
 from rowtide.flow.succession import Succession, contents_read_by_new, inputs_of_new
+from rowtide.flow.why_not import Enquiry, Silence
 from rowtide.operators.contract import Account, Fault, Operator, State
 from rowtide.plan.nodes import Node, Sort, TableSource
 from rowtide.rows.rowop import Opcode, TimedRow
@@ -212,6 +213,16 @@ class Flow:
             place: min(self._judged(at), default=self._circuit.bounds[at].rowtime)
             for place, at in self._program.entrances.items()
         }
+
+    def why_not(self, relation: str, node: Node | None = None) -> Silence | None:
+        """Say who holds rows for a relation and what they wait for; everything must have been drained.
+
+        ``relation`` is the name of an output, or of what ``node`` of the plan gives. None where nothing
+        that runs reads it.
+        """
+        enquiry = Enquiry(self._program, self._circuit.operators, self._circuit.bounds, self.bounds())
+        roots = enquiry.roots(relation, node)
+        return enquiry.silence(relation, roots) if roots else None
 
     def table(self, relation: str) -> Tray:
         """Give the present contents of an engine table.

@@ -87,6 +87,10 @@ class Program:
         """Give the steps that judge lateness: explicit bounds are put there."""
         return ((at, step) for at, step in enumerate(self.steps) if isinstance(step.node, Sort))
 
+    def positions(self, node: Node) -> list[int]:
+        """Give the steps of a node: several where it runs for each partition, none where nothing reads it."""
+        return list(self._positions.get(node, ()))
+
     def _add(self, node: Node) -> list[int]:
         """Give the positions of the steps of ``node``: several where it runs for each partition."""
         if node in self._positions:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State
+from rowtide.operators.contract import Account, Output, Place, State, Want
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.waiting import TrayQueue
@@ -70,6 +70,18 @@ class AsOfJoinOperator:
     def held(self) -> int:
         """Count the stream rows that wait for the table, and the changes that wait for the stream."""
         return len(self._waiting) + len(self._changes)
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: stream rows wait for the table to pass them, changes for the stream."""
+        rowtime = self._waiting.contents().rowtime
+        if bound is not None:
+            before = int(np.searchsorted(rowtime, bound))
+            late = [Want(TABLE, int(rowtime[before - 1]) + 1)] if before else []
+            return [Want(STREAM, bound), *late]
+        if len(rowtime):
+            return [Want(TABLE, int(rowtime[0]) + 1)]
+        change = self._changes.first()
+        return [] if change is None else [Want(STREAM, int(change.rowtime[0]))]
 
     def snapshot(self) -> State:
         """See the contract."""

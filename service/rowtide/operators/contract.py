@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -154,3 +154,23 @@ class Gathering(Protocol):
 
     def release(self) -> Output:
         """Give what can leave after all that was offered."""
+
+
+class Want(NamedTuple):
+    """What a port must have promised: the bound ``bound`` (ms); None: no bound helps, more rows do."""
+
+    port: int
+    bound: int | None
+
+
+@runtime_checkable
+class Explaining(Protocol):
+    """An operator that can say what it waits for (law 7)."""
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """Say what the ports must have promised, all of it together.
+
+        Without ``bound``: so that the earliest of the rows held leaves, or is done; nothing where none is
+        held. With one: so that the operator promises ``bound`` (ms); nothing where no bound of a port
+        makes it, only rows do.
+        """

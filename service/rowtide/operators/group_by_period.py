@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rowtide.errors import Reason
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.aggregates import Accumulator, make_accumulator
-from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.operators.group_functions import counts_nulls
 from rowtide.operators.keys import KeyCoder, power_of_two
 from rowtide.operators.ranks import RANK, Ranks
@@ -28,7 +28,8 @@ from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import TIMESTAMP
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
-from rowtide.rowtime.period import PeriodEdge, period_end, period_value
+from rowtide.rowtime.period import PeriodEdge, closed_by, end_after, period_end, period_value
+from rowtide.rowtime.reach import least_reaching
 
 PERIOD = "$period"
 ROWS = "$rows"
@@ -65,6 +66,13 @@ class GroupByPeriodOperator:
     def held(self) -> int:
         """Count the rows in open groups."""
         return self._held
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``."""
+        period = self._node.period
+        if bound is not None:
+            return [Want(0, least_reaching(lambda rowtime: end_after(period, rowtime), bound))]
+        return [Want(0, closed_by(period, int(self._codes[0, 0])))] if self._count else []
 
     def snapshot(self) -> State:
         """See the contract; ``groups`` has a row a group, in order of the first rows."""

@@ -39,4 +39,4 @@ class GroupBySessionOperator(GroupsWithEnds):
         return assigned
 
     def _promised(self, bound: int) -> int:
-        return min([bound + self._gap, *(group.end for group in self._groups)])
+        return min([bound + self._gap, *(group.end for group in self._groups if group.end > bound)])

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State
+from rowtide.operators.contract import Account, Output, Place, State, Want
 from rowtide.operators.ranks import Ranks
 from rowtide.plan.nodes import Merge
 from rowtide.rows.tray import Tray
@@ -96,6 +96,28 @@ class MergeOperator:
     def held(self) -> int:
         """Count the rows that wait for another port."""
         return self._held
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: of whole milliseconds; a row of a port promises more than its rowtime."""
+        ports = range(len(self._bounds))
+        if bound is not None:
+            return [Want(port, bound) for port in ports]
+        if not self._held:
+            return []
+        (rowtime, *rest, port) = min(self._first_place(each) for each in ports if self._queues[each])
+        found = []
+        for each in ports:
+            reached = (self._first_rank[each], BEFORE_ALL, each)
+            if each != port:
+                found.append(Want(each, rowtime if reached > (*rest, port) else rowtime + 1))
+            elif not self._in_rank_order[each]:
+                found.append(Want(each, rowtime + 1))
+        return found
+
+    def _first_place(self, port: int) -> Threshold:
+        first = self._queues[port][0]
+        rank = self._ranks.of_origin[int(first.origin[0])]
+        return (int(first.rowtime[0]), rank, int(first.counter[0]), port)
 
     def snapshot(self) -> State:
         """See the contract."""

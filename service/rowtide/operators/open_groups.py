@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rowtide.errors import Reason
 from rowtide.expr.tree import AggregateCall
 from rowtide.operators.aggregates import make_accumulator
-from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.operators.group_by_period import aggregate_input
 from rowtide.operators.keys import KeyCoder
 from rowtide.operators.ranks import RANK, Ranks
@@ -28,6 +28,7 @@ from rowtide.rows.column import Column, Mask
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import TIMESTAMP
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
+from rowtide.rowtime.reach import least_reaching
 
 START, END, ROWS = "$start", "$end", "$rows"
 FORGET_INTERNED_OVER = 1 << 16
@@ -86,6 +87,12 @@ class GroupsWithEnds:
     def held(self) -> int:
         """Count the rows that a group which is open will still come of."""
         return sum(group.rows for group in self._groups)
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``."""
+        if bound is not None:
+            return [Want(0, least_reaching(self._promised, bound))]
+        return [Want(0, min(group.end for group in self._groups))] if self._groups else []
 
     def snapshot(self) -> State:
         """See the contract; ``groups`` has a row a group, in order of the first rows."""

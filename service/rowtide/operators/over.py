@@ -16,14 +16,14 @@ import json
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.tree import Expr, FieldRef
-from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_keys import key_getter
 from rowtide.operators.window_functions import NOTHING, WindowFunction, can_fail, make_function
@@ -34,7 +34,8 @@ from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.tray import COUNTER, ROWTIME, Tray
 from rowtide.rows.types import BOOLEAN, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TIMESTAMP, Type
 from rowtide.rowtime.bound import NO_BOUND, UNMARKED, Bound
-from rowtide.rowtime.period import Period, PeriodEdge, period_value
+from rowtide.rowtime.period import Period, period_value, value_of
+from rowtide.rowtime.reach import least_reaching
 
 GROUP, ORDER = "$group", "$order"
 NUMBER = "$number"
@@ -146,6 +147,24 @@ class OverOperator:
             return self._bound
         first = self._pending[0].timed
         return Bound(first.rowtime, first.origin, first.counter - 1)
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: a frame that ends rows behind its row waits for rows of its partition."""
+        if bound is None:
+            return [self._wanted(self._pending[0])] if self._pending else []
+        waiting = [each for each in self._pending if each.timed.rowtime < bound]
+        return [Want(0, bound), *({self._wanted(each) for each in waiting})]
+
+    def _wanted(self, waiting: _Waiting) -> Want:
+        """Say what completes the frame of a row."""
+        snap, end = self._node.snap, self._frame.end
+        over = None
+        if snap is not None:
+            over = _passing(snap[1], cast("int", waiting.group.key[snap[0]]))
+        if self._ends_by_row:
+            return Want(0, over)
+        complete = _passing(self._node.order, waiting.order + end.offset)
+        return Want(0, complete if over is None else min(over, complete))
 
     # ----------------------------------------------------------------- rows
 
@@ -365,9 +384,7 @@ class OverOperator:
     def _of_bound(self, period: Period) -> int:
         """Give the least period that a row to come can be in."""
         at = min(max(self._bound.rowtime, MIN_TIMESTAMP_MS), MAX_TIMESTAMP_MS)
-        if period.edge is PeriodEdge.EXACT:
-            return at
-        return int(period_value(period, np.array([at], dtype=np.int64))[0])
+        return value_of(period, at)
 
     def _fault(self, error: RejectedRowError, timed: TimedRow) -> Fault:
         return Fault(
@@ -514,6 +531,11 @@ class OverOperator:
         bounds = pa.concat_tables([state["bounds"] for state in states])
         merged["bounds"] = bounds.sort_by([(name, "ascending") for name in ("rowtime", RANK, "counter")])[-1:]
         return merged
+
+
+def _passing(period: Period, value: int) -> int:
+    """Give the least bound (ms) behind which no row is in a period named ``value`` or before it."""
+    return least_reaching(lambda rowtime: value_of(period, rowtime), value + 1)
 
 
 def _field(expr: Expr | None) -> int | None:

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.columnar import compile_columns
 from rowtide.expr.rowwise import compile_row
-from rowtide.operators.contract import Fault, Output, Place
+from rowtide.operators.contract import Fault, Output, Place, Want
 from rowtide.operators.rowwise import RowWise
 from rowtide.plan.nodes import BoundPolicy, Promote
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
+from rowtide.rowtime.reach import least_reaching
 
 
 class PromoteOperator(RowWise):
@@ -56,6 +57,14 @@ class PromoteOperator(RowWise):
             out = out.where(~failed)
         self._count(len(tray), len(out), len(faults))
         return Output(out if len(out) else None, passed, [fault for _, fault in faults])
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``."""
+        if bound is None or self._node.bounds is BoundPolicy.DROP:
+            return []
+        if self._node.bounds is BoundPolicy.PASS:
+            return [Want(0, bound)]
+        return [Want(0, least_reaching(lambda rowtime: self._bound(Bound(rowtime)).rowtime, bound))]
 
     def _bound(self, bound: Bound) -> Bound:
         match self._node.bounds:

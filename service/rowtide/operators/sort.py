@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.errors import Reason
-from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.plan.nodes import Sort
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
@@ -56,6 +56,12 @@ class SortOperator:
     def held(self) -> int:
         """Count the rows that wait for their time."""
         return sum(map(len, self._runs))
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: an explicit bound; a row does it too that is WITHIN later."""
+        if bound is None and self._runs:
+            bound = min(int(run.rowtime[0]) for run in self._runs)
+        return [] if bound is None else [Want(0, bound)]
 
     def snapshot(self) -> State:
         """See the contract."""

@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State
+from rowtide.operators.contract import Account, Output, Place, State, Want
 from rowtide.plan.nodes import SortInPeriod
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
-from rowtide.rowtime.period import PeriodEdge, period_end, period_value
+from rowtide.rowtime.period import PeriodEdge, closed_by, end_after, period_end, period_value
+from rowtide.rowtime.reach import least_reaching
 
 
 class SortInPeriodOperator:
@@ -37,6 +38,16 @@ class SortInPeriodOperator:
     def held(self) -> int:
         """Count the rows of open periods."""
         return sum(map(len, self._trays))
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``."""
+        period = self._node.period
+        if bound is not None:
+            return [Want(0, least_reaching(lambda rowtime: end_after(period, rowtime), bound))]
+        if not self._trays:
+            return []
+        first = period_value(period, self._trays[0].rowtime[:1])
+        return [Want(0, closed_by(period, int(first[0])))]
 
     def snapshot(self) -> State:
         """See the contract; ``rows`` are those that wait."""
@@ -66,7 +77,7 @@ class SortInPeriodOperator:
         period = self._node.period
         # A period that includes its end is over when the bound has passed it.
         closed_until = self._bound if period.edge is PeriodEdge.FLOOR else self._bound - 1
-        if not self._trays or self._end(int(self._trays[0].rowtime[0])) > closed_until:
+        if not self._trays or end_after(period, int(self._trays[0].rowtime[0])) > closed_until:
             return None
         rows = Tray.concat(self._trays)
         ends = period_end(period, period_value(period, rows.rowtime))
@@ -85,10 +96,6 @@ class SortInPeriodOperator:
         self.account.rows_out += len(order)
         self.account.done += count
         return out
-
-    def _end(self, rowtime: int) -> int:
-        at = np.array([rowtime], dtype=np.int64)
-        return int(period_end(self._node.period, period_value(self._node.period, at))[0])
 
     def _order(self, rows: Tray, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the places of rows by period and keys: a stable sort by each key, the last one first."""
@@ -113,4 +120,4 @@ class SortInPeriodOperator:
     def _promised(self) -> int:
         if self._bound in (EARLIEST, LATEST):
             return self._bound
-        return self._end(self._bound)
+        return end_after(self._node.period, self._bound)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rowtide.errors import RejectedRowError
 from rowtide.expr.rowwise import compile_row
-from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_keys import key_getter
 from rowtide.plan.nodes import JoinTime, WindowJoin
@@ -120,6 +120,38 @@ class WindowJoinOperator:
     def held(self) -> int:
         """Count the rows whose window is open, and those of which a pair still waits."""
         return len(self._sides[LEFT].rows) + len(self._sides[RIGHT].rows) + self._pairs_held
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: enough, and of two ways that are enough the one that both sides go."""
+        if bound is None:
+            if self._found:
+                # The frontier is behind every output row of this rowtime once it is past it.
+                return self.wants(self._found[0][0][0] + 1)
+            firsts = [
+                (self._last_meeting(port, side.rows[0].timed.rowtime) + 1, port)
+                for port, side in enumerate(self._sides)
+                if side.rows
+            ]
+            if not firsts:
+                return []
+            closed, port = min(firsts)
+            first = self._sides[port].rows[0]
+            keeps = self._node.kind.keeps_left if port == LEFT else self._node.kind.keeps_right
+            if keeps and not first.matched:
+                return self.wants(self._alone(port, first)[0] + 1)
+            return [Want(1 - port, closed)]
+        found = [Want(port, bound) for port in (LEFT, RIGHT)]
+        for port, side in enumerate(self._sides):
+            delay = self._node.left_delay_ms if port == LEFT else self._node.right_delay_ms
+            keeps = self._node.kind.keeps_left if port == LEFT else self._node.kind.keeps_right
+            open_before = [
+                self._last_meeting(port, held.timed.rowtime) + 1
+                for held in side.rows
+                if held.timed.rowtime < bound or (keeps and held.timed.rowtime + delay < bound)
+            ]
+            if open_before:
+                found.append(Want(1 - port, open_before[-1]))
+        return found
 
     def snapshot(self) -> State:
         """See the contract."""

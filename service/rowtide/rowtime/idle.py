@@ -40,6 +40,10 @@ class IdlePartitions:
             partition for partition, heard in self._heard.items() if now - heard >= self._timeout_ms
         )
 
+    def silent_ms(self, partition: int, now: int) -> int:
+        """Give since when nothing has been heard of ``partition``."""
+        return now - self._heard[partition]
+
     def decide(self, bounds: Mapping[int, int], now: int) -> dict[int, int]:
         """Give the explicit bounds (ms) that idle partitions take now, those that say more than before.
 

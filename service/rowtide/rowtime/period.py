@@ -126,6 +126,26 @@ def period_end(period: Period, value: Rowtimes) -> Rowtimes:
     return value
 
 
+def value_of(period: Period, rowtime: int) -> int:
+    """Give the name of the period that one rowtime (ms) is in."""
+    if period.edge is PeriodEdge.EXACT:
+        return rowtime
+    return int(period_value(period, np.array([rowtime], dtype=np.int64))[0])
+
+
+def end_after(period: Period, rowtime: int) -> int:
+    """Give the end of the period that a rowtime (ms) is in."""
+    at = np.array([rowtime], dtype=np.int64)
+    return int(period_end(period, period_value(period, at))[0])
+
+
+def closed_by(period: Period, value: int) -> int:
+    """Give the least bound (ms) at which the period named ``value`` is over."""
+    end = int(period_end(period, np.array([value], dtype=np.int64))[0])
+    # A period that includes its end is over when the bound has passed it.
+    return end if period.edge is PeriodEdge.FLOOR else end + 1
+
+
 def _grid(period: Period) -> tuple[int, int]:
     """Give length and offset (ms) of a grid of fixed length."""
     if period.unit is not None:

@@ -39,6 +39,11 @@ class Backpressure:
         self._blocked_since: dict[Place, float] = {}
         self._said: dict[Place, float] = {}
 
+    @property
+    def paused(self) -> Mapping[str, frozenset[int]]:
+        """The partitions of each relation that are paused now."""
+        return self._paused
+
     def balance(self, work: Work, inbox: Inbox, done: Collection[Place] = ()) -> None:
         """Pause or resume partitions by what is held, and name those that hold the pipeline back.
 

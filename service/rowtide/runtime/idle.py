@@ -93,6 +93,16 @@ class IdleWatch:
                 decided.append(Decision(IDLE, relation, partition, positions[relation, partition], bound))
         return decided
 
+    def timeout_ms(self, relation: str) -> int | None:
+        """Give the time-out of a stream; None where none is declared."""
+        return self._timeouts.get(relation)
+
+    def silent_ms(self, place: Place) -> int | None:
+        """Give since when nothing has come from a partition; None where no time-out is declared."""
+        relation, partition = place
+        stream = self._streams.get(relation)
+        return None if stream is None else stream.silent_ms(partition, self._now())
+
     def _is_silent(self, place: Place, positions: Mapping[Place, int], now: int) -> bool:
         """Tell whether a fresh look-up found nothing beyond where a partition stands."""
         if place not in self._looked_up:

@@ -21,6 +21,7 @@ from rowtide.runtime.crashpoints import CrashPoints
 from rowtide.runtime.idle import IdleWatch
 from rowtide.runtime.inbox import Inbox
 from rowtide.runtime.intake import Delivery
+from rowtide.runtime.questions import Questions
 from rowtide.runtime.status import Phase
 from rowtide.runtime.work import Cut, Work
 
@@ -122,6 +123,7 @@ class Live:
         backpressure: Backpressure,
         idle: IdleWatch,
         observer: Observer,
+        questions: Questions | None = None,
     ) -> None:
         self._work = work
         self._inbox = inbox
@@ -134,6 +136,7 @@ class Live:
         self._backpressure = backpressure
         self._idle = idle
         self._observer = observer
+        self._questions = Questions() if questions is None else questions
         self._waiting: deque[Delivery] = deque()
         now = clock.monotonic()
         self._last_commit = self._last_snapshot = now
@@ -174,6 +177,7 @@ class Live:
             self._work.drain()
             self._crash_points.reach("flow.after_drain")
         self._backpressure.balance(self._work, self._inbox, self._reached())
+        self._questions.answer(self._work)
         if self._is_commit_due():
             self.commit()
 

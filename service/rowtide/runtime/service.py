@@ -34,10 +34,12 @@ from rowtide.runtime.intake import LOOK_UP_S, POLL_MESSAGES, Channel, Intake
 from rowtide.runtime.joining import Newcomers
 from rowtide.runtime.live import Live, Observer, Pace, Unobserved
 from rowtide.runtime.output import target_table
+from rowtide.runtime.questions import Questions
 from rowtide.runtime.recovery import begin_of_replay, check_ranges, flow_at, replay, usable
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.status import StatusBoard
-from rowtide.runtime.work import Cut, Work
+from rowtide.runtime.why_not import Answer, Facts, PartitionFacts, answer, not_running
+from rowtide.runtime.work import Cut, IntakeAccount, Work
 from rowtide_connectors.api import Database, OffsetRange, Source
 
 Result = TypeVar("Result")
@@ -47,6 +49,9 @@ START_COMMITS = 1
 
 SAY_PROGRESS_S = 10.0
 """How often a recovery says how far it is."""
+
+DATABASE = "database"
+"""The name under which the database is waited for."""
 
 _log = structlog.get_logger("rowtide")
 
@@ -92,7 +97,10 @@ class Service:
         self._idle_timeouts = idle_timeouts(self._streams.values())
         self._idle = IdleWatch({}, (), equipment.clock)
         self._newcomers = Newcomers()
-        self._database_retry = self._retry("database", beats=True)
+        self._questions = Questions()
+        self._work: Work | None = None
+        self._backpressure = Backpressure(equipment.plan.pumps, equipment.clock, equipment.max_held_rows)
+        self._database_retry = self._retry(DATABASE, beats=True)
         self._broker_retry = self._retry("broker", beats=True)
 
     def run(self, begin: Begin = Edge.WATERMARK, *, until_end: bool = False) -> None:
@@ -116,6 +124,7 @@ class Service:
             self._note_ranges(relation, held)
         self._let_in(work)
         inbox = self.open_inbox(work.positions, self.channels(work.flow))
+        self._work = work
         live = Live(
             work=work,
             inbox=inbox,
@@ -125,9 +134,10 @@ class Service:
             stopping=self._is_stopping,
             admit=lambda: self._admit(work, inbox),
             crash_points=equipment.crash_points,
-            backpressure=Backpressure(equipment.plan.pumps, equipment.clock, equipment.max_held_rows),
+            backpressure=self._backpressure,
             idle=self._idle,
             observer=_Watching(self.board, equipment.observer),
+            questions=self._questions,
         )
         _log.info("running", pipeline=equipment.name, epoch=record.epoch, commits=record.commits)
         try:
@@ -137,6 +147,57 @@ class Service:
             equipment.crash_points.reach("stop.before_close")
             inbox.close()
         _log.info("stopped", pipeline=equipment.name, epoch=record.epoch, commits=committer.commits)
+
+    def why_not(self, relation: str) -> Answer:
+        """Say why ``relation`` (its catalog name) is silent; called by any thread.
+
+        Raises:
+          StatementError: the pipeline has no such relation.
+          TransientError: the main loop did not come round in time.
+        """
+        plan, shown = self._equipment.plan, self.board.status()
+        nodes = dict(plan.relations)
+        if relation not in nodes and relation not in {table.name for table in plan.foreign_tables}:
+            raise StatementError(
+                f'relation "{relation}" does not exist in pipeline "{self._equipment.name}"',
+                hint="It is named as in the catalog: upper case unless quoted.",
+            )
+        if self._work is None or shown.phase in ("starting", "recovering", "stopping"):
+            return not_running(self._equipment.name, relation, shown.phase, shown.waits_for)
+        return self._questions.ask(
+            lambda work: answer(
+                self._equipment.name,
+                relation,
+                work.flow.why_not(relation, nodes.get(relation)),
+                self._facts(work),
+            )
+        )
+
+    def _facts(self, work: Work) -> Facts:
+        """Give what the flow does not know, for ``why_not``; called by the main thread."""
+        ends, down, paused = self.board.ends(), self.board.down(), self._backpressure.paused
+        partitions = {}
+        for place, position in work.positions.items():
+            relation, partition = place
+            account = work.accounts.get(relation, IntakeAccount())
+            partitions[place] = PartitionFacts(
+                topic=self._equipment.sources[relation].topic,
+                position=position,
+                end=ends.get(place),
+                paused=partition in paused.get(relation, ()),
+                down=broker_of(relation) in down,
+                idle_timeout_ms=self._idle.timeout_ms(relation),
+                silent_ms=self._idle.silent_ms(place),
+                messages=account.messages,
+                rejected=account.rejected,
+            )
+        return Facts(
+            partitions,
+            streams=frozenset(name for name, _ in self._equipment.plan.relations),
+            uncommitted={name: len(output) for name, output in work.outputs.items()},
+            tables={name: output.account for name, output in work.outputs.items()},
+            database_down=DATABASE in down,
+        )
 
     def _start(self, begin: Begin) -> tuple[Record, Mapping[str, Mapping[int, OffsetRange]]]:
         """Look at everything, refuse what must be refused, take the epoch; give the record and ranges."""
@@ -312,7 +373,7 @@ class Service:
         for relation, each in sorted(channels.items()):
             own = {partition: offset for (name, partition), offset in positions.items() if name == relation}
             if own:
-                retry = self._retry(f'broker of "{relation}"', beats=not equipment.threads)
+                retry = self._retry(broker_of(relation), beats=not equipment.threads)
                 intake = Intake(
                     each,
                     own,
@@ -359,6 +420,9 @@ class Service:
         """Note a wait of the main loop: it comes round while it waits."""
         self.board.waiting(dependency, is_down)
         self.board.beat()
+        if self._work is not None:
+            # A commit waits: everything has been drained, and whoever asks why need not wait too.
+            self._questions.answer(self._work)
 
     def _is_stopping(self) -> bool:
         self.board.beat()
@@ -391,6 +455,11 @@ def _ends(ranges: Mapping[str, Mapping[int, OffsetRange]]) -> dict[Place, int]:
         for relation, partitions in ranges.items()
         for partition, held in partitions.items()
     }
+
+
+def broker_of(relation: str) -> str:
+    """Give the name under which the broker of a foreign stream is waited for."""
+    return f'broker of "{relation}"'
 
 
 def channel(stream: ForeignStream, source: Source, flow: Flow) -> Channel:

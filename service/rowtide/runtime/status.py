@@ -98,6 +98,16 @@ class StatusBoard:
             ordered = tuple(held[place] for place in sorted(held))
             self._shown = replace(self._shown, positions=ordered, last_commit_ms=commit_ms)
 
+    def ends(self) -> dict[Place, int]:
+        """Give the ends of partitions as last looked up."""
+        with self._lock:
+            return dict(self._ends)
+
+    def down(self) -> frozenset[str]:
+        """Give the dependencies that are waited for."""
+        with self._lock:
+            return frozenset(self._down)
+
     def looked_up(self, ends: Mapping[Place, int]) -> None:
         """Note the ends of partitions."""
         with self._lock:

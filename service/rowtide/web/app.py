@@ -1,4 +1,7 @@
-"""The service's pages: ``/`` status, ``/healthz`` alive, ``/readyz`` ready, ``/metrics``.
+"""The service's pages: ``/`` status, ``/healthz`` alive, ``/readyz`` ready, ``/metrics``, ``/why-not``.
+
+``/why-not?relation=NAME`` (a catalog name) says as JSON why a relation is silent; 404 where there is no
+such relation, 503 while the main loop has no time to answer.
 
 Alive and ready are two questions. A process whose database is down is alive (a
 restart would not help) and not ready; one whose loop hangs is not alive.
@@ -6,7 +9,7 @@ restart would not help) and not ready; one whose loop hangs is not alive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
@@ -15,8 +18,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rowtide.clock import Clock
+from rowtide.errors import RowtideError, StatementError, TransientError
 from rowtide.metrics import Metrics
-from rowtide.web.status import PipelineStatus, Status
+from rowtide.web.status import PipelineStatus, Status, WhyNot
 
 BEAT_LIMIT_S = 60.0
 """Longer than any single step of the loop that is still well: the longest is a commit that waits for
@@ -24,7 +28,13 @@ a database's lock or connection time-out, commonly 30 s."""
 
 
 def build_app(
-    status: Status, metrics: Metrics, clock: Clock, *, version: str, beat_limit_s: float = BEAT_LIMIT_S
+    status: Status,
+    metrics: Metrics,
+    clock: Clock,
+    *,
+    version: str,
+    beat_limit_s: float = BEAT_LIMIT_S,
+    why_not: WhyNot | None = None,
 ) -> Starlette:
     """Give the ASGI application; ``clock`` must be the one that the pipeline beats by."""
     answers = _Answers(status, metrics, clock, version, beat_limit_s)
@@ -34,6 +44,8 @@ def build_app(
         Route("/readyz", answers.readyz),
         Route("/metrics", answers.metrics_text),
     ]
+    if why_not is not None:
+        routes.append(Route("/why-not", _answering(why_not)))
     return Starlette(routes=routes)
 
 
@@ -88,6 +100,25 @@ class _Answers:
         """Give every metric in the format that the scraper asks for."""
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(self._metrics.registry), headers={"content-type": content_type})
+
+
+def _answering(why_not: WhyNot) -> Callable[[Request], Response]:
+    """Give the handler of ``/why-not``. It waits for the main loop, so it runs in a thread of its own."""
+
+    def handler(request: Request) -> Response:
+        relation = request.query_params.get("relation", "")
+        try:
+            return JSONResponse(why_not(relation).to_json())
+        except StatementError as error:
+            return _refused(error, 404)
+        except TransientError as error:
+            return _refused(error, 503)
+
+    return handler
+
+
+def _refused(error: RowtideError, code: int) -> Response:
+    return JSONResponse({"error": error.message, "hint": error.hint}, status_code=code)
 
 
 def _positions(now: PipelineStatus) -> Sequence[dict[str, str | int | None]]:

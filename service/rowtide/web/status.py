@@ -6,7 +6,7 @@ here. Its own frozen values fit by having these attributes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 Phase = Literal["starting", "recovering", "running", "waiting", "stopping"]
@@ -86,3 +86,14 @@ class Status(Protocol):
 
     def status(self) -> PipelineStatus:
         """Give a snapshot at once: never waits for the main loop, never raises."""
+
+
+class Answer(Protocol):
+    """An answer that can be written as JSON."""
+
+    def to_json(self) -> Mapping[str, object]:
+        """Give it as plain values."""
+
+
+WhyNot = Callable[[str], Answer]
+"""Says why a relation (its catalog name) is silent; waits for the main loop."""

@@ -8,6 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from rowtide.cli.main import app
+from rowtide.clock import SystemClock
+from rowtide.errors import StatementError, TransientError
+from rowtide.flow.why_not import Fate, Holder, Wait
+from rowtide.metrics import Metrics
+from rowtide.operators.contract import Account
+from rowtide.runtime.status import StatusBoard
+from rowtide.runtime.why_not import Answer, Cause
+from rowtide.web import WebServer, build_app
 from rowtide_connectors.memory import memory_broker
 
 SQL = """
@@ -125,3 +133,57 @@ def test_errors_are_listed_and_shown(files: Files) -> None:
     assert "b'{broken'" in shown
     assert "1970-01-01 00:00:07.000" in shown
     assert "does not exist" in files.call("errors show", "99", code=2)
+
+
+class Answering:
+    """A service that has one answer."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def why_not(self, relation: str) -> Answer:
+        self.asked.append(relation)
+        if relation == "P":
+            raise StatementError("never asked for a pump")
+        if len(self.asked) > 2:
+            raise TransientError("the pipeline is busy and has not answered", hint="Ask again.")
+        cause = Cause(
+            "IDLE", "READINGS", "It is silent.", "When it speaks.", "Speak.", "readings", 1, 5_000, 6_000
+        )
+        waits = (Wait("READINGS", 1, 5_000, 6_000), Wait("READINGS", 0, None, None))
+        account = Account(rows_in=3, done=2, rows_out=2)
+        return Answer(
+            "readings",
+            relation,
+            "running",
+            (cause,),
+            (Holder(relation, "Merge", None, 1, 5_000, waits),),
+            (Fate(relation, "Merge", None, account, 1, joins=False),),
+            2,
+        )
+
+
+def test_explain_why_not_asks_the_running_service(files: Files) -> None:
+    answering = Answering()
+    board = StatusBoard("readings", SystemClock(), lambda _phase: None)
+    pages = build_app(board, Metrics(), SystemClock(), version="1", why_not=answering.why_not)
+    web = WebServer(pages, "127.0.0.1:0")
+    web.start()
+    try:
+        ask = ("explain", "--why-not", "raw_log", "--service", web.url)
+        shown = files.call(*ask)
+        assert "IDLE: It is silent." in shown
+        assert "RAW_LOG Merge: 1 rows, bound 1970-01-01 00:00:05.000" in shown
+        assert "waits for READINGS[1]: has 1970-01-01 00:00:05.000, needs 1970-01-01 00:00:06.000" in shown
+        assert "waits for READINGS[0]: has none, needs more rows" in shown
+        assert "RAW_LOG Merge: 3 in, 0 filtered, 0 late, 0 rejected, 1 held, 2 out" in shown
+        # A pump stands for the table that it writes to.
+        told = json.loads(files.call("explain", "--why-not", "p", "--service", web.url, "--json"))
+        assert told["causes"][0]["needs"] == 6_000
+        assert answering.asked == ["RAW_LOG", "RAW_LOG"]
+        assert "busy" in files.call(*ask, code=3)
+        assert "does not exist" in files.call("explain", "--why-not", "nowhere", code=2)
+        assert "is no URL" in files.call("explain", "--why-not", "raw_log", "--service", "localhost", code=2)
+    finally:
+        web.stop()
+    assert "no service answers" in files.call(*ask, code=3)

@@ -1,0 +1,279 @@
+"""Why a relation is silent: who holds rows for it, and whose bound they wait for (law 7).
+
+Answered from the operators themselves: each says what its ports must have
+promised (``operators.contract.Explaining``), and that is followed up the
+program, link by link, to the partitions that have not promised enough.
+
+Nothing here changes the flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rowtide.flow.program import Program
+from rowtide.operators.contract import Account, Explaining, Operator, Want
+from rowtide.plan.nodes import AsOfJoin, Node, Sort, WindowJoin
+from rowtide.rowtime.bound import EARLIEST, Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One bound that is waited for: of ``relation``, where it runs for each partition of ``partition``.
+
+    ``has`` is what it has promised (ms; None: nothing yet), ``needs`` what it must; None: no bound helps,
+    more rows do.
+    """
+
+    relation: str
+    partition: int | None
+    has: int | None
+    needs: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """An operator that holds rows, what it has promised, and the bounds that the first of them needs."""
+
+    relation: str
+    operator: str
+    partition: int | None
+    rows: int
+    bound: int | None
+    waits: tuple[Wait, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """A partition of a source that keeps rows back.
+
+    ``has`` and ``needs`` are in the rowtime of ``clock``, the relation that judges its rows; ``needs`` None:
+    it must bring more rows, whatever their time. A row must have rowtime ``row_needs`` to do what an
+    explicit bound of ``needs`` does. ``takes_bounds``: an explicit bound on the source gets to ``clock``.
+    """
+
+    relation: str
+    partition: int
+    clock: str
+    has: int | None
+    needs: int | None
+    row_needs: int | None
+    takes_bounds: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What one step did with its rows so far; ``joins``: it gives only rows that find another."""
+
+    relation: str
+    operator: str
+    partition: int | None
+    account: Account
+    held: int
+    joins: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """What there is to know, in the order of the data; ``sources`` are all that the relation is made of.
+
+    ``rows_out`` counts what the relation has given so far; None: it is a source, which does not count.
+    """
+
+    relation: str
+    rows_out: int | None
+    holders: tuple[Holder, ...]
+    keepers: tuple[Keeper, ...]
+    fates: tuple[Fate, ...]
+    sources: tuple[Keeper, ...]
+
+
+class Enquiry:
+    """Looks into a program at work.
+
+    Args:
+      program: its steps.
+      operators: by position; None for sources.
+      bounds: what each step has promised last.
+      entered: the rowtime bounds of the sources' partitions as their first readers know them.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        operators: Mapping[int, Operator | None],
+        bounds: Mapping[int, Bound],
+        entered: Mapping[tuple[str, int], int],
+    ) -> None:
+        self._entered = entered
+        self._steps = program.steps
+        self._program = program
+        self._operators = operators
+        self._bounds = bounds
+        self._feeders: dict[int, dict[int, int]] = {}
+        for at, step in enumerate(program.steps):
+            for target, port in step.targets:
+                self._feeders.setdefault(target, {})[port] = at
+
+    def roots(self, name: str, node: Node | None) -> list[int]:
+        """Give the steps whose rows are the relation's; none where nothing that runs reads it."""
+        if name in self._program.outputs:
+            return [self._program.outputs[name]]
+        found = [] if node is None else self._program.positions(node)
+        if found:
+            return found
+        own = [at for at, step in enumerate(self._steps) if step.node.relation == name]
+        passed_on = {at for at in own for target, _ in self._steps[at].targets if target in own}
+        return [at for at in own if at not in passed_on]
+
+    def silence(self, name: str, roots: Sequence[int]) -> Silence:
+        """Say what is known of the relation that ``roots`` give."""
+        above = self._above(roots)
+        keepers: dict[Keeper, None] = {}
+        holders = []
+        for at in above:
+            operator = self._operators[at]
+            held = 0 if operator is None else operator.held()
+            if operator is None or not held:
+                continue
+            wants = operator.wants() if isinstance(operator, Explaining) else self._anything(at)
+            holders.append(self._holder(at, held, wants))
+            for want in self._open(at, wants):
+                # A judge waits for its own clock, which rows move too; others for the bound of a port.
+                judges = isinstance(self._steps[at].node, Sort)
+                found = self._trace(at if judges else self._feeders[at][want.port], want.bound, set())
+                keepers.update(dict.fromkeys(found))
+        given = [operator.account.rows_out for at in roots if (operator := self._operators[at]) is not None]
+        return Silence(
+            name,
+            sum(given) if given else None,
+            tuple(holders),
+            _least(keepers),
+            tuple(self._fates(above)),
+            tuple(self._source(at) for at in above if self._operators[at] is None),
+        )
+
+    def _source(self, at: int) -> Keeper:
+        step = self._steps[at]
+        place = (step.node.relation, step.partition or 0)
+        has = self._entered.get(place, EARLIEST)
+        return Keeper(*place, step.node.relation, None if has == EARLIEST else has, None, None)
+
+    def _above(self, roots: Sequence[int]) -> list[int]:
+        """Give the roots and every step that they are made of, in the order of the program."""
+        found: set[int] = set()
+        pending = list(roots)
+        while pending:
+            at = pending.pop()
+            if at not in found:
+                found.add(at)
+                pending += self._feeders.get(at, {}).values()
+        return sorted(found)
+
+    def _holder(self, at: int, held: int, wants: Iterable[Want]) -> Holder:
+        step = self._steps[at]
+        waits = []
+        for want in self._open(at, wants):
+            feeder = self._feeders[at][want.port]
+            source = self._steps[feeder]
+            has = self._has(at if isinstance(step.node, Sort) else feeder)
+            waits.append(Wait(source.node.relation, source.partition, has, want.bound))
+        return Holder(step.node.relation, _name(step.node), step.partition, held, self._has(at), tuple(waits))
+
+    def _open(self, at: int, wants: Iterable[Want]) -> list[Want]:
+        """Give what is wanted and not promised yet."""
+        return [
+            want
+            for want in wants
+            if want.bound is None or self._bounds[self._feeders[at][want.port]].rowtime < want.bound
+        ]
+
+    def _anything(self, at: int) -> list[Want]:
+        return [Want(port, None) for port in self._feeders[at]]
+
+    def _trace(self, at: int, needs: int | None, seen: set[tuple[int, int | None]]) -> list[Keeper]:
+        """Give the partitions that keep step ``at`` from promising ``needs``, or from giving more rows."""
+        if (at, needs) in seen:
+            return []
+        seen.add((at, needs))
+        step, operator = self._steps[at], self._operators[at]
+        if operator is None:
+            return [
+                Keeper(
+                    step.node.relation, step.partition or 0, step.node.relation, self._has(at), needs, needs
+                )
+            ]
+        if isinstance(step.node, Sort):
+            return self._judged(at, step.node, needs, seen)
+        wants = list(operator.wants(needs)) if isinstance(operator, Explaining) and needs is not None else []
+        if not wants and isinstance(operator, Explaining):
+            # No bound helps: more rows must come, through what waits here, or else through every port.
+            wants = list(operator.wants())
+        feeders = self._feeders[at]
+        return [
+            keeper
+            for want in self._open(at, wants or self._anything(at))
+            for keeper in self._trace(feeders[want.port], want.bound, seen)
+        ]
+
+    def _judged(
+        self, at: int, node: Sort, needs: int | None, seen: set[tuple[int, int | None]]
+    ) -> list[Keeper]:
+        """Give the partitions behind a judge: the clock that ``needs`` is read from begins here."""
+        takes_bounds, below = True, at
+        while self._operators[below] is not None and len(self._feeders[below]) == 1:
+            operator = self._operators[below]
+            if isinstance(operator, Explaining) and not operator.wants(0):
+                takes_bounds = False
+            below = self._feeders[below][0]
+        clock = node.relation
+        has, row_needs = self._has(at), None if needs is None else needs + node.within_ms
+        if self._operators[below] is None:
+            source = self._steps[below]
+            return [
+                Keeper(
+                    source.node.relation, source.partition or 0, clock, has, needs, row_needs, takes_bounds
+                )
+            ]
+        return [
+            replace(each, clock=clock, has=has, needs=needs, row_needs=row_needs, takes_bounds=False)
+            for each in self._trace(below, None, seen)
+        ]
+
+    def _has(self, at: int) -> int | None:
+        promised = self._bounds[at].rowtime
+        return None if promised == EARLIEST else promised
+
+    def _fates(self, above: Sequence[int]) -> Iterable[Fate]:
+        for at in above:
+            operator, step = self._operators[at], self._steps[at]
+            if operator is not None:
+                joins = isinstance(step.node, AsOfJoin | WindowJoin)
+                yield Fate(
+                    step.node.relation,
+                    _name(step.node),
+                    step.partition,
+                    operator.account,
+                    operator.held(),
+                    joins,
+                )
+
+
+def _least(keepers: Iterable[Keeper]) -> tuple[Keeper, ...]:
+    """Give of each partition and clock what it needs first."""
+    found: dict[tuple[str, int, str], Keeper] = {}
+    for keeper in keepers:
+        place = (keeper.relation, keeper.partition, keeper.clock)
+        before = found.get(place)
+        if (
+            before is None
+            or before.needs is None
+            or (keeper.needs is not None and keeper.needs < before.needs)
+        ):
+            found[place] = keeper
+    return tuple(found.values())
+
+
+def _name(node: Node) -> str:
+    return type(node).__name__

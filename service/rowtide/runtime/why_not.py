@@ -1,0 +1,445 @@
+"""The answer to "why are there no rows?": what the flow knows, with what is known of topics and policy.
+
+``explain --why-not`` shows it. Every cause says what is so, when the rows come
+out under the policy as it is declared, and what can be changed. Times in words
+are UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+
+from rowtide.checkpoint.ledger import Place
+from rowtide.flow.why_not import Fate, Holder, Keeper, Silence
+from rowtide.operators.contract import Account
+from rowtide.rowtime.text import time_text
+
+
+class Why(Enum):
+    """Causes of silence."""
+
+    STARTING = "STARTING"
+    """The pipeline does not run yet: it connects or recovers."""
+    DATABASE_DOWN = "DATABASE_DOWN"
+    BROKER_DOWN = "BROKER_DOWN"
+    NOT_READ = "NOT_READ"
+    """No started pump reads the relation."""
+    PUMP_STOPPED = "PUMP_STOPPED"
+    NOT_FED = "NOT_FED"
+    """Nothing inserts into a stream."""
+    PAUSED = "PAUSED"
+    """The partition is ahead of the others, and too many rows are held already."""
+    LAGGING = "LAGGING"
+    """The topic has messages that are not read yet."""
+    NO_BOUND = "NO_BOUND"
+    """Neither a row nor a bound has come from the partition."""
+    IDLE = "IDLE"
+    """The partition is read to its end: its time stands still."""
+    NEEDS_ROWS = "NEEDS_ROWS"
+    """A frame of n rows FOLLOWING waits for rows, whatever their time."""
+    LATE = "LATE"
+    REJECTED = "REJECTED"
+    FILTERED = "FILTERED"
+    UNMATCHED = "UNMATCHED"
+    """A join has found nothing for the rows that came."""
+    NOT_COMMITTED = "NOT_COMMITTED"
+    """Rows wait for the next commit."""
+    NOTHING_HELD = "NOTHING_HELD"
+    """All that came has been worked off."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """What is known of a partition beside its bound.
+
+    ``end`` is its end when it was last looked up; ``silent_ms`` since when nothing has come, known where
+    an idle time-out is declared. ``messages`` and ``rejected`` count those of its stream that were read.
+    """
+
+    topic: str
+    position: int
+    end: int | None = None
+    paused: bool = False
+    down: bool = False
+    idle_timeout_ms: int | None = None
+    silent_ms: int | None = None
+    messages: int = 0
+    rejected: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the flow does not know: of topic partitions, and names of the pipeline.
+
+    ``streams`` are the relations that pumps or INSERT statements fill; a source that is neither there nor
+    among the partitions stands for a pump that is stopped. ``uncommitted`` counts rows of foreign tables
+    that wait for the commit, ``refused`` those that the tables did not take.
+    """
+
+    partitions: Mapping[Place, PartitionFacts]
+    streams: frozenset[str] = frozenset()
+    uncommitted: Mapping[str, int] | None = None
+    tables: Mapping[str, Account] | None = None
+    database_down: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason. ``has`` and ``needs`` are rowtime bounds in ms; None: there is none, or it is not known."""
+
+    cause: str
+    relation: str
+    why: str
+    released: str
+    change: str
+    topic: str | None = None
+    partition: int | None = None
+    has: int | None = None
+    needs: int | None = None
+    position: int | None = None
+    end_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Why a relation is silent: the causes, the weightiest first, and the operators that hold rows."""
+
+    pipeline: str
+    relation: str
+    phase: str
+    causes: tuple[Cause, ...]
+    holders: tuple[Holder, ...] = ()
+    fates: tuple[Fate, ...] = ()
+    rows_out: int | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Give it as plain values."""
+        return {
+            "pipeline": self.pipeline,
+            "relation": self.relation,
+            "phase": self.phase,
+            "rows_out": self.rows_out,
+            "causes": [asdict(cause) for cause in self.causes],
+            "operators": [asdict(holder) for holder in self.holders],
+            "accounts": [
+                {
+                    "relation": fate.relation,
+                    "operator": fate.operator,
+                    "partition": fate.partition,
+                    **asdict(fate.account),
+                    "held": fate.held,
+                }
+                for fate in self.fates
+            ],
+        }
+
+
+def answer(pipeline: str, relation: str, silence: Silence | None, facts: Facts) -> Answer:
+    """Put together why ``relation`` of a running pipeline is silent."""
+    if silence is None:
+        return Answer(pipeline, relation, "running", (_not_read(relation),))
+    causes = list(_causes(silence, facts))
+    return Answer(
+        pipeline, relation, "running", tuple(causes), silence.holders, silence.fates, silence.rows_out
+    )
+
+
+def not_running(pipeline: str, relation: str, phase: str, waits_for: str | None) -> Answer:
+    """Answer for a pipeline that does not run yet, or no more."""
+    down = "" if waits_for is None else f" It waits for the {waits_for}."
+    cause = Cause(
+        Why.STARTING.value,
+        relation,
+        f"The pipeline is {phase}: nothing new comes out before it runs.{down}",
+        "When it has recovered.",
+        f"Look after the {waits_for}." if waits_for else "Wait; the log says how far it is.",
+    )
+    return Answer(pipeline, relation, phase, (cause,))
+
+
+def _causes(silence: Silence, facts: Facts) -> Iterator[Cause]:
+    relation = silence.relation
+    if facts.database_down:
+        yield Cause(
+            Why.DATABASE_DOWN.value,
+            relation,
+            "The database does not answer, so nothing can be committed.",
+            "When it is back: the commit is repeated until it goes through.",
+            "Look after the database.",
+        )
+    uncommitted = (facts.uncommitted or {}).get(relation, 0)
+    if uncommitted:
+        yield Cause(
+            Why.NOT_COMMITTED.value,
+            relation,
+            f"{_rows(uncommitted)} came out and {_verb(uncommitted)} not committed yet.",
+            "With the next commit.",
+            "commit.interval_ms sets how often there is one.",
+        )
+    others = _Others(silence)
+    for keeper in silence.keepers:
+        yield _kept_back(keeper, facts, others)
+    if silence.keepers:
+        return
+    if silence.holders:
+        yield from map(_needs_rows, silence.holders)
+        return
+    yield from _lost(silence, facts)
+
+
+class _Others:
+    """How far the other partitions of a partition's stream have got."""
+
+    def __init__(self, silence: Silence) -> None:
+        self._bounds = {(each.relation, each.partition): each.has for each in silence.sources}
+
+    def furthest(self, keeper: Keeper) -> int | None:
+        """Give the greatest bound of the stream's other partitions; None where there is none."""
+        others = [
+            bound
+            for (relation, partition), bound in self._bounds.items()
+            if relation == keeper.relation and partition != keeper.partition and bound is not None
+        ]
+        return max(others, default=None)
+
+
+def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
+    """Name the reason for which a partition has not promised enough."""
+    known = facts.partitions.get((keeper.relation, keeper.partition))
+    if known is None:
+        return _unfed(keeper, facts)
+    where = f'Partition {keeper.partition} of topic "{known.topic}" ({keeper.relation})'
+    wanted = _wanted(keeper)
+
+    def cause(why: Why, said: str, released: str, change: str) -> Cause:
+        return Cause(
+            why.value,
+            keeper.relation,
+            f"{where} {said} {_stands(keeper)}",
+            released,
+            change,
+            known.topic,
+            keeper.partition,
+            keeper.has,
+            keeper.needs,
+            known.position,
+            known.end,
+        )
+
+    if known.down:
+        return cause(
+            Why.BROKER_DOWN,
+            "cannot be read: the broker does not answer.",
+            "When it is back.",
+            "Look after it.",
+        )
+    behind = 0 if known.end is None else known.end - known.position
+    if known.paused:
+        return cause(
+            Why.PAUSED,
+            "is paused: it is ahead of others, and as many rows are held as limits.held_rows allows.",
+            "When the partitions behind it have caught up.",
+            "See what keeps those back; or raise limits.held_rows.",
+        )
+    if behind > 0:
+        return cause(
+            Why.LAGGING,
+            f"is at offset {known.position} of {known.end}: {behind} messages are not read yet.",
+            f"When {wanted} has been read.",
+            "Wait. If the lag grows, the pipeline is slower than the topic: metrics say where time goes.",
+        )
+    return cause(
+        *_silent(keeper, known),
+        *_policy(keeper, known, others.furthest(keeper), wanted),
+    )
+
+
+def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[Why, str]:
+    if keeper.has is not None:
+        since = "" if known.silent_ms is None else f" for {_length(known.silent_ms)}"
+        return (
+            Why.IDLE,
+            f"is read to its end and has brought nothing newer{since}: time moves only with rows.",
+        )
+    rejected = (
+        f" All {known.messages} messages read from the stream were rejected."
+        if known.messages and known.messages == known.rejected
+        else ""
+    )
+    return Why.NO_BOUND, f"is read to its end, and neither a row nor a bound has come from it.{rejected}"
+
+
+def _policy(keeper: Keeper, known: PartitionFacts, furthest: int | None, wanted: str) -> tuple[str, str]:
+    """Say when a silent partition lets rows go under the policy, and what to change."""
+    record = (
+        'let the producer send a bound record (header "rowtide.bound") to the partition when it is quiet'
+        if keeper.takes_bounds
+        else f'set a bound on "{keeper.clock}" itself: its clock is a promoted one, which bounds on '
+        f'"{keeper.relation}" do not reach'
+    )
+    if known.idle_timeout_ms is None:
+        timeout = f"; or declare idle_timeout on {keeper.relation}: an idle partition then follows the others"
+        helps = furthest is not None and (keeper.has is None or furthest > keeper.has)
+        return (
+            f"When {wanted} comes, and not before: without idle_timeout the policy is to wait.",
+            f"{record[0].upper()}{record[1:]}{timeout if helps else ''}.",
+        )
+    length = _length(known.idle_timeout_ms)
+    if furthest is None or (keeper.needs is not None and furthest < keeper.needs):
+        stands = (
+            "no other partition has gone further"
+            if furthest is None
+            else f"they stand at {time_text(furthest)}"
+        )
+        return (
+            f"When {wanted} comes: idle_timeout ({length}) only lets it follow the others, and {stands}.",
+            f"{record[0].upper()}{record[1:]}.",
+        )
+    left = None if known.silent_ms is None else max(0, known.idle_timeout_ms - known.silent_ms)
+    soon = f" in {_length(left)}" if left else ""
+    return (
+        f"When it has been silent for idle_timeout ({length}){soon}: it then follows the others, "
+        f"which stand at {time_text(furthest)}; or when {wanted} comes.",
+        f"A shorter idle_timeout; or {record}.",
+    )
+
+
+def _unfed(keeper: Keeper, facts: Facts) -> Cause:
+    """Name a source that no connector reads."""
+    at = (keeper.partition, keeper.has, keeper.needs)
+    if keeper.relation in facts.streams:
+        return Cause(
+            Why.NOT_FED.value,
+            keeper.relation,
+            f'Nothing inserts into "{keeper.relation}": it has no pump.',
+            f"When {_wanted(keeper)} comes.",
+            f"CREATE PUMP .. STARTED AS INSERT INTO {keeper.relation} SELECT ..",
+            None,
+            *at,
+        )
+    return Cause(
+        Why.PUMP_STOPPED.value,
+        keeper.relation,
+        f'Pump "{keeper.relation}" is stopped. It keeps its place: what merges with its rows waits.',
+        "When the pump is started, and its rows have caught up.",
+        f"CREATE OR REPLACE PUMP {keeper.relation} STARTED AS ..; or drop it: then nothing waits for it.",
+        None,
+        *at,
+    )
+
+
+def _needs_rows(holder: Holder) -> Cause:
+    return Cause(
+        Why.NEEDS_ROWS.value,
+        holder.relation,
+        f"{_rows(holder.rows)} of {holder.relation} wait for rows that follow them (ROWS .. FOLLOWING).",
+        "When as many rows have followed; no bound does it.",
+        "A frame in time (RANGE .. FOLLOWING) is complete when the rowtime bound has passed it.",
+        partition=holder.partition,
+        has=holder.bound,
+    )
+
+
+def _lost(silence: Silence, facts: Facts) -> Iterator[Cause]:
+    """Say where rows went where none is held."""
+    found = False
+    table = (facts.tables or {}).get(silence.relation)
+    if table is not None and table.rejected and not table.done:
+        yield _gone(Why.REJECTED, silence.relation, table.rejected, table.rows_in)
+        return
+    if silence.rows_out:
+        yield Cause(
+            Why.NOTHING_HELD.value,
+            silence.relation,
+            f"{_rows(silence.rows_out)} came out so far, and no operator holds any for it.",
+            "When new rows come.",
+            "Nothing. `rowtide errors list` shows rows that were late or rejected.",
+        )
+        return
+    for fate in silence.fates:
+        account = fate.account
+        if not account.rows_in or account.rows_out:
+            continue
+        found = True
+        for why, count in (
+            (Why.LATE, account.late),
+            (Why.REJECTED, account.rejected),
+            (Why.FILTERED, account.filtered),
+        ):
+            if count:
+                yield _gone(why, fate.relation, count, account.rows_in)
+        if fate.joins and account.done:
+            yield _gone(Why.UNMATCHED, fate.relation, account.done, account.rows_in)
+    if not found:
+        others = _Others(silence)
+        for source in silence.sources:
+            yield _kept_back(source, facts, others)
+
+
+_GONE = {
+    Why.LATE: (
+        "were behind the rowtime bound: they are in the error stream",
+        "Rows that are not late come out.",
+        "`rowtide errors list` shows by how much; ORDER BY .. WITHIN a longer interval admits them.",
+    ),
+    Why.REJECTED: (
+        "were rejected: they are in the error stream with the reason",
+        "Rows that are as declared come out.",
+        "`rowtide errors list` shows raw bytes and reason of each.",
+    ),
+    Why.FILTERED: (
+        "did not meet its conditions",
+        "Rows that meet them come out.",
+        "Look at its WHERE or HAVING; a comparison with NULL is not TRUE.",
+    ),
+    Why.UNMATCHED: (
+        "found no partner and are done with",
+        "Rows with a partner come out.",
+        "Look at the keys and the window of the join; an OUTER JOIN gives rows without a partner too.",
+    ),
+}
+
+
+def _gone(why: Why, relation: str, count: int, rows_in: int) -> Cause:
+    said, released, change = _GONE[why]
+    return Cause(
+        why.value, relation, f"{count} of {_rows(rows_in)} that came to {relation} {said}.", released, change
+    )
+
+
+def _not_read(relation: str) -> Cause:
+    return Cause(
+        Why.NOT_READ.value,
+        relation,
+        f'No started pump that ends in a foreign table reads "{relation}", so it is not computed.',
+        "When one does.",
+        f"CREATE PUMP .. STARTED AS INSERT INTO a foreign table SELECT .. FROM {relation}.",
+    )
+
+
+def _stands(keeper: Keeper) -> str:
+    has = "none" if keeper.has is None else time_text(keeper.has)
+    needs = "" if keeper.needs is None else f", needed is {time_text(keeper.needs)}"
+    return f"Its rowtime bound is {has}{needs}."
+
+
+def _wanted(keeper: Keeper) -> str:
+    """Say what a partition must bring."""
+    if keeper.needs is None:
+        return "a row"
+    row = f"a row with rowtime {time_text(keeper.row_needs or keeper.needs)} or later"
+    return f"{row}, or a bound of {time_text(keeper.needs)}," if keeper.takes_bounds else row
+
+
+def _length(millis: int) -> str:
+    return f"{millis / 1000:g} s"
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
+
+
+def _verb(count: int) -> str:
+    return "is" if count == 1 else "are"

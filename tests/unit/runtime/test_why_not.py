@@ -1,0 +1,341 @@
+"""Why no rows come out: each complaint that users of other systems made, with the cause that is named.
+
+Numbers such as A9 are those of the collection of threads that the issue names.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+
+from rowtide.errors import StatementError
+from rowtide.plan.plan import Plan
+from rowtide.runtime.live import Pace
+from rowtide.runtime.service import Service
+from rowtide.runtime.why_not import Answer, Cause
+from rowtide.sql.pipeline import plan_pipeline
+from runtime_kit import Topic, World, down
+
+HEAD = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'b');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///nowhere.db');
+"""
+CLICKS = (
+    "CREATE FOREIGN STREAM clicks (k VARCHAR(8), n INTEGER, at TIMESTAMP)"
+    " SERVER k OPTIONS (topic 'clicks'{});"
+)
+VIEWS = (
+    "CREATE FOREIGN STREAM views (k VARCHAR(8), n INTEGER, at TIMESTAMP) SERVER k OPTIONS (topic 'views');"
+)
+PER_MINUTE = (
+    CLICKS
+    + """
+CREATE FOREIGN TABLE out (period TIMESTAMP, n BIGINT, PRIMARY KEY (period)) SERVER d;
+CREATE VIEW per_minute AS SELECT STREAM FLOOR(ROWTIME TO MINUTE) AS period, COUNT(*) AS n
+  FROM clicks GROUP BY FLOOR(ROWTIME TO MINUTE);
+CREATE PUMP p STARTED AS INSERT INTO out SELECT STREAM period, n FROM per_minute;
+"""
+)
+
+
+def per_row(query: str, streams: str = CLICKS.format("")) -> str:
+    return f"""{streams}
+CREATE FOREIGN TABLE out (k VARCHAR(8), n BIGINT) SERVER d;
+CREATE VIEW answers AS {query};
+CREATE PUMP p STARTED AS INSERT INTO out SELECT STREAM k, n FROM answers;
+"""
+
+
+Messages = Sequence[tuple[int, int]] | Sequence[tuple[int, int, str]]
+"""Partition and timestamp in seconds, and where it matters the value."""
+
+
+@dataclass
+class Enquiry:
+    """A service that reads its topics to the end and is then asked."""
+
+    sql: str
+    topics: dict[str, Topic]
+    changes: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.plan: Plan = plan_pipeline(HEAD + self.sql)
+        first = next(iter(self.topics.values()))
+        self.world = World(first, plan=self.plan)
+
+    def ask(self, relation: str, after_s: float = 3.0, then: Callable[[], None] = lambda: None) -> Answer:
+        """Start, let ``after_s`` of virtual time pass, do ``then``, and ask."""
+        clock = self.world.clock
+        end = clock.seconds + after_s
+        asked: list[Future[Answer]] = []
+        with ThreadPoolExecutor(1) as asking:
+
+            def stopping() -> bool:
+                if clock.seconds >= end and not asked:
+                    then()
+                    asked.append(asking.submit(service.why_not, relation))
+                return bool(asked) and asked[0].done()
+
+            equipment = self.world.equipment(
+                sources=self.topics, stopping=stopping, pace=Pace(100, 1000, None, None), **self.changes
+            )
+            service = Service(equipment)
+            service.run()
+            return asked[0].result()
+
+
+def topic_of(name: str, partitions: int, messages: Messages) -> Topic:
+    topic = Topic(name, partitions)
+    add(topic, messages)
+    return topic
+
+
+def add(topic: Topic, messages: Messages) -> None:
+    for partition, second, *value in messages:
+        (text,) = value or (f'{{"k":"a","n":{second},"at":{second * 1000}}}',)
+        topic.add(partition, second * 1000, text.encode())
+
+
+def enquiry(sql: str, clicks: Messages, partitions: int = 1, views: Messages | None = None) -> Enquiry:
+    topics = {"CLICKS": topic_of("clicks", partitions, clicks)}
+    if views is not None:
+        topics["VIEWS"] = topic_of("views", partitions, views)
+    return Enquiry(sql, topics)
+
+
+def causes(answer: Answer) -> list[tuple[str, str, int | None]]:
+    return [(each.cause, each.relation, each.partition) for each in answer.causes]
+
+
+def only(answer: Answer) -> Cause:
+    (cause,) = answer.causes
+    return cause
+
+
+# ----------------------------------------------------- A: time stops when data stops
+
+
+@pytest.mark.parametrize("relation", ["PER_MINUTE", "OUT"])
+def test_a1_a2_a5_a6_the_last_window_waits_for_a_row_or_a_bound_and_no_clock(relation: str) -> None:
+    asked = enquiry(PER_MINUTE.format(""), [(0, 10), (0, 70)])
+    answer = asked.ask(relation)
+    # The first minute has come out, the second is held.
+    assert answer.rows_out == 1
+    assert [(each.operator, each.rows) for each in answer.holders] == [("GroupByPeriod", 1)]
+    cause = only(answer)
+    assert (cause.cause, cause.relation, cause.partition) == ("IDLE", "CLICKS", 0)
+    assert (cause.has, cause.needs) == (70_000, 120_000)
+    assert (cause.position, cause.end_offset) == (2, 2)
+    assert "1970-01-01 00:02:00.000" in cause.released
+    assert "not before" in cause.released
+    assert "rowtide.bound" in cause.change
+    asked.topics["CLICKS"].add(0, 71_000, None, rowtide_bound=b"120000")
+    answer = asked.ask(relation)
+    assert causes(answer) == [("NOTHING_HELD", relation, None)]
+    assert answer.rows_out == 2
+
+
+def test_a3_a8_a_session_of_one_row_waits_for_its_gap() -> None:
+    query = "SELECT STREAM k, COUNT(*) AS n FROM clicks GROUP BY SESSION(ROWTIME, INTERVAL '5' MINUTE), k"
+    answer = enquiry(per_row(query), [(0, 10)]).ask("ANSWERS")
+    assert [(each.operator, each.rows) for each in answer.holders] == [("GroupBySession", 1)]
+    assert causes(answer) == [("IDLE", "CLICKS", 0)]
+    assert only(answer).needs == 310_000
+
+
+def test_a4_a_day_of_grace_holds_every_row_for_a_day() -> None:
+    query = "SELECT STREAM k, n FROM clicks ORDER BY ROWTIME WITHIN INTERVAL '1' DAY"
+    answer = enquiry(per_row(query), [(0, 10), (0, 3_600)]).ask("ANSWERS")
+    assert [(each.operator, each.rows, each.partition) for each in answer.holders] == [("Sort", 2, 0)]
+    cause = only(answer)
+    assert (cause.cause, cause.needs) == ("IDLE", 10_000)
+    # A row must be a day later than the first one held, a bound need not.
+    assert "1970-01-02 00:00:10.000 or later, or a bound of 1970-01-01 00:00:10.000" in cause.released
+
+
+def test_a7_heartbeats_are_bound_records() -> None:
+    asked = enquiry(PER_MINUTE.format(""), [(0, 10)])
+    assert "let the producer send a bound record" in only(asked.ask("OUT")).change.lower()
+
+
+def test_a9_bounds_on_the_message_time_end_at_a_promoted_column() -> None:
+    query = "SELECT STREAM v.at AS ROWTIME, k, n FROM (SELECT STREAM k, n, at FROM clicks) AS v"
+    sql = per_row(
+        "SELECT STREAM k, COUNT(*) AS n FROM promoted GROUP BY FLOOR(ROWTIME TO MINUTE), k"
+    ).replace("CREATE VIEW answers", f"CREATE VIEW promoted AS {query};\nCREATE VIEW answers")
+    answer = enquiry(sql, [(0, 10), (0, 20)]).ask("ANSWERS")
+    cause = only(answer)
+    assert (cause.cause, cause.has, cause.needs) == ("IDLE", 20_000, 60_000)
+
+
+def test_a9_over_a_union_only_rows_move_a_promoted_clock() -> None:
+    streams = f"{CLICKS.format('')}\n{VIEWS}"
+    union = "SELECT STREAM k, n, at FROM clicks UNION ALL SELECT STREAM k, n, at FROM views"
+    sql = per_row(
+        "SELECT STREAM k, COUNT(*) AS n FROM promoted GROUP BY FLOOR(ROWTIME TO MINUTE), k", streams
+    ).replace(
+        "CREATE VIEW answers",
+        f"CREATE VIEW both_of AS {union};\n"
+        "CREATE VIEW promoted AS SELECT STREAM at AS ROWTIME, k, n FROM both_of;\nCREATE VIEW answers",
+    )
+    answer = enquiry(sql, [(0, 10), (0, 20)], views=[(0, 15), (0, 30)]).ask("ANSWERS")
+    assert {(each.relation, each.operator) for each in answer.holders} == {
+        ("ANSWERS", "GroupByPeriod"),
+        ("BOTH_OF", "Merge"),
+    }
+    assert {each.cause for each in answer.causes} == {"IDLE"}
+    assert 'set a bound on "promoted" itself' in answer.causes[-1].change.lower()
+
+
+def test_a10_a11_partitions_that_never_had_a_message_are_named() -> None:
+    answer = enquiry(PER_MINUTE.format(""), [(1, 10), (1, 100)], partitions=3).ask("OUT")
+    assert sorted(causes(answer)) == [("NO_BOUND", "CLICKS", 0), ("NO_BOUND", "CLICKS", 2)]
+    assert {each.has for each in answer.causes} == {None}
+    assert all("idle_timeout" in each.change for each in answer.causes)
+    assert ("Merge", 2) in [(each.operator, each.rows) for each in answer.holders]
+
+
+def test_a12_a_declared_time_out_says_when_it_lets_go() -> None:
+    asked = enquiry(PER_MINUTE.format(", idle_timeout '30 SECOND'"), [(0, 10), (0, 100)], partitions=2)
+    cause = only(asked.ask("OUT", after_s=10))
+    assert (cause.cause, cause.partition) == ("NO_BOUND", 1)
+    assert "silent for idle_timeout (30 s)" in cause.released
+    assert "1970-01-01 00:01:40.000" in cause.released
+    answer = asked.ask("OUT", after_s=100)
+    # It follows the other one now, which is not far enough itself.
+    assert answer.rows_out == 1
+    assert sorted(causes(answer)) == [("IDLE", "CLICKS", 0), ("IDLE", "CLICKS", 1)]
+    assert all(
+        "no other partition" in each.released or "they stand at" in each.released for each in answer.causes
+    )
+
+
+def test_a13_a_partition_that_cannot_be_read_is_not_idle() -> None:
+    asked = enquiry(PER_MINUTE.format(", idle_timeout '30 SECOND'"), [(0, 10), (0, 100)], partitions=2)
+    topic = asked.topics["CLICKS"]
+
+    def goes_down() -> None:
+        topic.before = down(5, "poll")
+
+    # Asked while the main loop waits for the broker.
+    answer = asked.ask("OUT", after_s=10, then=goes_down)
+    assert answer.phase == "running"
+    assert {each.cause for each in answer.causes} <= {"BROKER_DOWN", "NO_BOUND"}
+
+
+def test_a14_the_past_is_read_by_its_own_time() -> None:
+    year_ago = 1_700_000_000 - 365 * 86_400
+    answer = enquiry(PER_MINUTE.format(""), [(0, year_ago), (0, year_ago + 60)]).ask("OUT")
+    assert answer.rows_out == 1
+    assert causes(answer) == [("IDLE", "CLICKS", 0)]
+
+
+# ----------------------------------------------------- B: replay and restart
+
+
+def test_b15_b16_a_restart_knows_the_bounds_it_had() -> None:
+    asked = enquiry(PER_MINUTE.format(""), [(0, 10), (0, 70), (1, 65)], partitions=2)
+    before = asked.ask("OUT")
+    after = asked.ask("OUT")
+    assert (before.causes, before.holders, before.fates) == (after.causes, after.holders, after.fates)
+    add(asked.topics["CLICKS"], [(0, 20)])
+    assert ("CLICKS", 1) in [(each.relation, each.account.late) for each in asked.ask("OUT").fates]
+
+
+def test_b21_late_rows_of_either_side_are_counted() -> None:
+    asked = enquiry(per_row("SELECT STREAM k, n FROM clicks"), [(0, 100)])
+    asked.ask("ANSWERS")
+    add(asked.topics["CLICKS"], [(0, 20), (0, 30)])
+    (judge,) = [each for each in asked.ask("ANSWERS").fates if each.operator == "Sort"]
+    assert (judge.account.rows_in, judge.account.late) == (3, 2)
+
+
+def test_b22_a_second_stateful_operator_waits_and_drops_nothing() -> None:
+    sql = PER_MINUTE.format("").replace(
+        "SELECT STREAM period, n FROM per_minute",
+        "SELECT STREAM FLOOR(ROWTIME TO HOUR) AS period, SUM(n) AS n FROM per_minute"
+        " GROUP BY FLOOR(ROWTIME TO HOUR)",
+    )
+    answer = enquiry(sql, [(0, 10), (0, 70), (0, 130)]).ask("OUT")
+    assert [(each.operator, each.rows) for each in answer.holders] == [
+        ("GroupByPeriod", 1),
+        ("GroupByPeriod", 2),
+    ]
+    # The first minute that is held is over at 180 s; the hour needs more than that.
+    assert only(answer).needs == 180_000
+    assert all(each.account.late == 0 for each in answer.fates)
+
+
+def test_b23_the_partition_that_lags_is_named_with_its_offsets() -> None:
+    asked = enquiry(PER_MINUTE.format(""), [(0, 100), (1, 10), (1, 20)], partitions=2)
+    asked.changes = {"poll_messages": 1, "max_held_rows": 1}
+    answer = asked.ask("OUT")
+    assert ("IDLE", "CLICKS", 1) in causes(answer)
+
+
+def test_b24_b25_rows_behind_a_closed_window_are_late_and_give_nothing_again() -> None:
+    asked = enquiry(PER_MINUTE.format(""), [(0, 10), (0, 70), (0, 20), (0, 130)])
+    answer = asked.ask("OUT")
+    assert answer.rows_out == 2
+    (judge,) = [each for each in answer.fates if each.operator == "Sort"]
+    assert judge.account.late == 1
+
+
+# ----------------------------------------------------- what else keeps a relation silent
+
+
+def test_rows_that_are_all_filtered_late_or_rejected_are_named_as_such() -> None:
+    nothing = enquiry(per_row("SELECT STREAM k, n FROM clicks WHERE n < 0"), [(0, 10), (0, 20)])
+    assert causes(nothing.ask("ANSWERS")) == [("FILTERED", "ANSWERS", None)]
+    broken = enquiry(per_row("SELECT STREAM k, n / (n - n) AS n FROM clicks"), [(0, 10), (0, 20)])
+    assert causes(broken.ask("ANSWERS")) == [("REJECTED", "ANSWERS", None)]
+    undecoded = enquiry(PER_MINUTE.format(""), [(0, 10, "{"), (0, 20, "}")])
+    cause = only(undecoded.ask("OUT"))
+    assert (cause.cause, cause.relation, cause.partition) == ("NO_BOUND", "CLICKS", 0)
+    assert "All 2 messages read from the stream were rejected." in cause.why
+
+
+def test_a_join_without_partners_is_unmatched_and_one_that_may_still_find_some_waits() -> None:
+    streams = f"{CLICKS.format('')}\n{VIEWS}"
+    query = (
+        "SELECT STREAM c.k, c.n FROM clicks AS c"
+        " JOIN views OVER (RANGE INTERVAL '1' MINUTE PRECEDING) AS v ON c.k = v.k"
+    )
+    sql = per_row(query, streams)
+    other = '{"k":"b","n":1}'
+    waiting = enquiry(sql, [(0, 100)], views=[(0, 50, other)]).ask("ANSWERS")
+    assert causes(waiting) == [("IDLE", "VIEWS", 0)]
+    bound = {"rowtide_bound": b"9000000"}
+    done = enquiry(sql, [(0, 100)], views=[(0, 50, other)])
+    for topic in done.topics.values():
+        topic.add(0, 100_000, None, **bound)
+    assert causes(done.ask("ANSWERS")) == [("UNMATCHED", "ANSWERS", None)]
+
+
+def test_a_stopped_pump_keeps_its_place_and_is_named() -> None:
+    streams = f"{CLICKS.format('')}\n{VIEWS}\nCREATE STREAM merged (k VARCHAR(8), n INTEGER);"
+    sql = per_row("SELECT STREAM k, n FROM merged", streams) + (
+        "CREATE PUMP one STARTED AS INSERT INTO merged SELECT STREAM k, n FROM clicks;"
+        "CREATE PUMP two STOPPED AS INSERT INTO merged SELECT STREAM k, n FROM views;"
+    )
+    asked = Enquiry(sql, {"CLICKS": topic_of("clicks", 1, [(0, 10)])})
+    answer = asked.ask("ANSWERS")
+    assert causes(answer) == [("PUMP_STOPPED", "TWO", 0)]
+    assert "is stopped" in only(answer).why
+
+
+def test_a_relation_that_nothing_reads_is_not_computed() -> None:
+    sql = PER_MINUTE.format("") + "CREATE VIEW unread AS SELECT STREAM k FROM clicks WHERE n > 1;"
+    asked = enquiry(sql, [(0, 10)])
+    assert causes(asked.ask("UNREAD")) == [("NOT_READ", "UNREAD", None)]
+    with pytest.raises(StatementError, match="does not exist"):
+        asked.ask("NOWHERE")
+
+
+def test_while_it_recovers_the_service_says_so_without_being_kept_waiting() -> None:
+    asked = enquiry(PER_MINUTE.format(""), [(0, 10)])
+    service = Service(asked.world.equipment(sources=asked.topics))
+    answer = service.why_not("OUT")
+    assert causes(answer) == [("STARTING", "OUT", None)]
+    assert answer.phase == "starting"
