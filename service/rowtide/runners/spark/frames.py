@@ -105,7 +105,7 @@ class SparkRun:
             *(name for name, _ in TIMES),
             SEQ,
             *(
-                self._column(field_name(at, index)).alias(field.name)
+                _column(field_name(at, index)).alias(field.name)
                 for index, field in enumerate(self._program.steps[at].node.row_type)
             ),
         )
@@ -131,10 +131,10 @@ class SparkRun:
         frame = _union(
             self.output(name).toDF(*(each for each, _ in TIMES), SEQ, *row_type.names) for name in names
         )
-        keys = [self._column(row_type[index].name) for index in key]
+        keys = [_column(row_type[index].name) for index in key]
         if keys:
             frame = frame.repartition(*keys)
-        frame = frame.sortWithinPartitions(*(self._column(name) for name in (ROWTIME, ORIGIN, COUNTER, SEQ)))
+        frame = frame.sortWithinPartitions(*(_column(name) for name in (ROWTIME, ORIGIN, COUNTER, SEQ)))
         schema = pa.schema([field.with_nullable(True) for field in tray_schema(row_type)])
         schema = schema.append(pa.field(REPORT, pa.binary()))
         work = _folding(row_type, fold, schema)
@@ -232,9 +232,9 @@ class SparkRun:
         count = len(self._program.steps[at].node.row_type)
         return rows.select(
             functions.lit(at).cast("int").alias(STEP),
-            *(self._column(name) for name, _ in TIMES),
-            self._column(SEQ),
-            *(self._column(field_name(0, index)).alias(field_name(at, index)) for index in range(count)),
+            *(_column(name) for name, _ in TIMES),
+            _column(SEQ),
+            *(_column(field_name(0, index)).alias(field_name(at, index)) for index in range(count)),
         )
 
     def _write(
@@ -282,21 +282,11 @@ class SparkRun:
         feeders = self._feeders(entry)
         parts = []
         for port, at in feeders.items():
-            rows = self._port_rows(at, port, row_types)
-            for index, field in enumerate(keys[port] if keys else ()):
-                column = self._column(field_name(port, field))
-                # Adding zero makes one of the two zeros of floating point.
-                zero = 0.0 if row_types[port][field].type.is_float else None
-                rows = rows.withColumn(f"$key{index}", column if zero is None else column + zero)
-            parts.append(rows)
-        frame = _union(parts)
-        names = [name for name in frame.columns if name.startswith("$key")]
-        frame = frame.repartition(*(self._column(name) for name in names)) if names else frame.repartition(1)
-        origins = tuple(
-            dict.fromkeys(origin for at in feeders.values() for origin in self._program.steps[at].origins)
+            parts.append(self._port_rows(at, port, row_types))
+        origins = dict.fromkeys(
+            origin for at in feeders.values() for origin in self._program.steps[at].origins
         )
-        ranks = {origin: rank for rank, origin in enumerate(origins)}
-        return frame.sortWithinPartitions(*self._order(ranks)).drop(*names)
+        return brought_together(_union(parts), row_types, keys, tuple(origins))
 
     def _port_rows(self, at: int, port: int, row_types: Sequence[RowType]) -> DataFrame:
         """Give the rows of step ``at`` as those of a port: fields of the other ports are NULL."""
@@ -304,20 +294,20 @@ class SparkRun:
         from pyspark.sql.pandas.types import from_arrow_type
 
         columns = [functions.lit(port).cast("int").alias(PORT)]
-        columns += [self._column(name) for name, _ in TIMES]
-        columns.append(self._column(SEQ))
+        columns += [_column(name) for name, _ in TIMES]
+        columns.append(_column(SEQ))
         for number, row_type in enumerate(row_types):
             for index, field in enumerate(row_type):
                 name = field_name(number, index)
                 if number == port:
-                    columns.append(self._column(field_name(at, index)).alias(name))
+                    columns.append(_column(field_name(at, index)).alias(name))
                 else:
                     kind = from_arrow_type(arrow_type(field.type))
                     columns.append(functions.lit(None).cast(kind).alias(name))
         return self._rows_of(at).select(*columns)
 
     def _rows_of(self, at: int) -> DataFrame:
-        return self._given[self._home[at]].where(self._column(STEP) == at)
+        return self._given[self._home[at]].where(_column(STEP) == at)
 
     def _feeders(self, entry: int) -> dict[int, int]:
         """Give the step that feeds each port of an entry."""
@@ -332,21 +322,9 @@ class SparkRun:
         step = self._program.steps[at]
         return self._promised.get((step.node.relation, step.partition or 0), NO_BOUND)
 
-    def _order(self, ranks: Mapping[int, int]) -> list[SparkColumn]:
-        rank = [self._rank(ranks)] if len(ranks) > 1 else []
-        return [self._column(ROWTIME), *rank, self._column(COUNTER), self._column(SEQ)]
-
-    def _rank(self, ranks: Mapping[int, int]) -> SparkColumn:
-        from pyspark.sql import functions
-
-        if len(ranks) == 1:
-            return functions.lit(0)
-        pairs = [functions.lit(each) for pair in ranks.items() for each in pair]
-        return functions.create_map(*pairs)[self._column(ORIGIN)]
-
     def _before(self, limit: tuple[int, int, int, int], ranks: Mapping[int, int], port: int) -> SparkColumn:
         """Give the condition that a row's place in consistent time comes before ``limit``."""
-        rowtime, rank, counter = self._column(ROWTIME), self._rank(ranks), self._column(COUNTER)
+        rowtime, rank, counter = _column(ROWTIME), _rank(ranks), _column(COUNTER)
         ends = counter < limit[2]
         if port < limit[3]:
             ends = ends | (counter == limit[2])
@@ -354,11 +332,55 @@ class SparkRun:
             (rowtime == limit[0]) & ((rank < limit[1]) | ((rank == limit[1]) & ends))
         )
 
-    @staticmethod
-    def _column(name: str) -> SparkColumn:
-        from pyspark.sql import functions
 
-        return functions.col(f"`{name}`")
+def brought_together(
+    rows: DataFrame, row_types: Sequence[RowType], keys: PartitionKey | None, origins: Sequence[int]
+) -> DataFrame:
+    """Give an entry's rows of all ports, those of one key in one task, in order of time.
+
+    Args:
+      rows: with the columns ``$port``, the time columns, ``$seq``, and the fields of every port.
+      row_types: those of the ports.
+      keys: the fields of each port by which rows are split; None: they all go to one task.
+      origins: in the order in which rows of one rowtime come.
+    """
+    names = []
+    for index in range(len(keys[0]) if keys else 0):
+        names.append(f"$key{index}")
+        rows = rows.withColumn(names[-1], _key_column(row_types, [port[index] for port in keys or ()]))
+    together = rows.repartition(*map(_column, names)) if names else rows.repartition(1)
+    ranks = {origin: rank for rank, origin in enumerate(origins)}
+    by_rank = [_rank(ranks)] if len(ranks) > 1 else []
+    in_order = together.sortWithinPartitions(_column(ROWTIME), *by_rank, _column(COUNTER), _column(SEQ))
+    return in_order.drop(*names)
+
+
+def _key_column(row_types: Sequence[RowType], fields: Sequence[int]) -> SparkColumn:
+    """Give one field of the key: of each port its own."""
+    from pyspark.sql import functions
+
+    columns = []
+    for port, (row_type, field) in enumerate(zip(row_types, fields, strict=True)):
+        column = _column(field_name(port, field))
+        # Adding zero makes one of the two zeros of floating point.
+        column = column + 0.0 if row_type[field].type.is_float else column
+        columns.append(functions.when(_column(PORT) == port, column))
+    return functions.coalesce(*columns)
+
+
+def _rank(ranks: Mapping[int, int]) -> SparkColumn:
+    from pyspark.sql import functions
+
+    if len(ranks) == 1:
+        return functions.lit(0)
+    pairs = [functions.lit(each) for pair in ranks.items() for each in pair]
+    return functions.create_map(*pairs)[_column(ORIGIN)]
+
+
+def _column(name: str) -> SparkColumn:
+    from pyspark.sql import functions
+
+    return functions.col(f"`{name}`")
 
 
 def _union(parts: Iterable[DataFrame]) -> DataFrame:

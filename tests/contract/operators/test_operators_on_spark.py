@@ -1,0 +1,169 @@
+"""Every operator in Spark tasks: split by its key, its parts put together, and on from there.
+
+What Spark gave and what the model gives for the same rows must be the same; then one operator takes over
+the merged state and works off the rest, as the live service does after a backfill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from contract.operators.cases import CASES
+from contract.operators.harness import Run, by_place, follow, shown, told
+from contract.operators.inputs import Case, Step, steps_of
+from contract.operators.meanings import bits
+from contract.operators.model import Model
+from contract.operators.models import model_of
+from contract.operators.spark_tasks import OUT, CaseWork, Given, LoggedIntake, definition_of, messages, run
+from rowtide.operators.contract import Account, State
+from rowtide.operators.registry import OPERATORS, operator_type
+from rowtide.plan.nodes import ROW_WISE, Merge, Sort, partition_key
+from rowtide.rows.rowop import TimedRow
+from rowtide.rowtime.bound import LATEST, NO_BOUND, Bound
+from rowtide.runners.spark.frames import SparkRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+KINDS = sorted(OPERATORS, key=lambda kind: kind.__name__)
+IN_TASKS = [kind for kind in KINDS if kind is not Merge]
+DRAWN, CHOSEN = 24, 8
+"""So many cases are drawn of each operator, and those with the most rows are run."""
+MERGES = 2
+"""The driver decides what leaves a merge: each case costs jobs of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A case, and how its input is cut: ``first`` is worked off by Spark, ``rest`` after it."""
+
+    case: Case
+    first: tuple[Step, ...]
+    rest: tuple[Step, ...]
+
+    def items(self, port: int) -> list[TimedRow | Bound]:
+        """Give rows and bounds of a port, in its order, that Spark works off."""
+        mine = [step for step in self.first if step.port == port]
+        return [item for step in mine for item in (*step.rows, step.bound) if item != NO_BOUND]
+
+    def work(self) -> CaseWork:
+        """Give what Spark does of it."""
+        ports = range(len(self.case.ports))
+        definition = definition_of(self.case.node, self.case.place, len(ports))
+        if isinstance(self.case.node, Sort):
+            return CaseWork(definition, (), (), self.items(0))
+        rows = [[each for each in self.items(port) if isinstance(each, TimedRow)] for port in ports]
+        bounds = [[each for each in self.items(port) if isinstance(each, Bound)] for port in ports]
+        return CaseWork(definition, rows, [held[-1] if held else NO_BOUND for held in bounds])
+
+    def model(self) -> Model:
+        """Give the model when it has worked off the same."""
+        model = model_of(self.case.node, self.case.place)
+        for step in self.first:
+            follow(model, step)
+        return model
+
+
+@cache
+def drawn(kind: type) -> list[Cut]:
+    """Draw cases, the same in every run."""
+    found: list[Cut] = []
+
+    @given(data=st.data())
+    @settings(max_examples=DRAWN, phases=[Phase.generate], database=None)
+    def draw(data: st.DataObject) -> None:
+        case = data.draw(CASES[kind])
+        is_logged = isinstance(case.node, Sort)
+        steps = data.draw(steps_of(case.ports, drop_bounds=not is_logged, keep_up=not is_logged))
+        # All of it for Spark, or a part that is not small.
+        cut = data.draw(st.integers(len(steps) // 2, len(steps)))
+        if any(step.rows for step in steps[:cut]):
+            found.append(Cut(case, tuple(steps[:cut]), tuple(steps[cut:])))
+
+    draw()
+    found.sort(key=lambda cut: -sum(len(step.rows) for step in cut.first))
+    return found[:CHOSEN]
+
+
+@pytest.fixture(scope="module")
+def apart(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session with small partitions left apart: else all keys of small cases lie in one."""
+    name = "spark.sql.adaptive.coalescePartitions.enabled"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "false")
+    yield spark
+    spark.conf.set(name, before or "true")
+
+
+@pytest.fixture(scope="module")
+def came(apart: SparkSession) -> dict[type, list[Given]]:
+    """What all cases of all operators gave."""
+    given_ = iter(run(apart, [cut.work() for kind in IN_TASKS for cut in drawn(kind)]))
+    return {kind: [next(given_) for _ in drawn(kind)] for kind in IN_TASKS}
+
+
+def shown_without_place(rows: Sequence[TimedRow]) -> list[str]:
+    """Give rows without origin and counter: operators that make rows number them in each task."""
+    return sorted(repr(bits((row.rowtime, int(row.opcode), row.row))) for row in rows)
+
+
+def check_handed_over(state: State, cut: Cut, model: Model) -> None:
+    """Let one operator take over the state and work off the rest, as the model does."""
+    after = Run(cut.case)
+    after.operator.restore(state)
+    assert after.operator.held() == model.held()
+    assert after.operator.account == model.account
+    before, told_before = len(model.out), len(model.faults)
+    end = [Step(port, (), Bound(LATEST)) for port in range(len(cut.case.ports))]
+    for step in [*cut.rest, *end]:
+        after.step(step)
+        follow(model, step)
+    assert by_place(after.out) == by_place(model.out[before:])
+    assert after.faults == model.faults[told_before:]
+    assert after.operator.account == model.account
+
+
+def test_every_registered_operator_runs_on_spark() -> None:
+    assert {*IN_TASKS, Merge} == set(OPERATORS)
+    assert all(drawn(kind) for kind in KINDS)
+
+
+@pytest.mark.parametrize("kind", IN_TASKS, ids=[kind.__name__ for kind in IN_TASKS])
+def test_an_operator_does_in_tasks_what_its_model_does(came: dict[type, list[Given]], kind: type) -> None:
+    tasks = []
+    for cut, given_ in zip(drawn(kind), came[kind], strict=True):
+        definition, model = cut.work().definition, cut.model()
+        assert shown_without_place(given_.rows) == shown_without_place(model.out)
+        faults = [told(fault) for report in given_.reports for fault in report.faults]
+        assert sorted(map(repr, faults)) == sorted(map(repr, model.faults))
+        at = definition.program().outputs[OUT]
+        states = [report.states[at] for report in given_.reports]
+        check_handed_over(operator_type(kind).merge(states), cut, model)
+        tasks.append(sum(Account.from_arrow(state["account"]).rows_in > 0 for state in states))
+    is_split = kind in ROW_WISE or any(partition_key(cut.case.node) for cut in drawn(kind))
+    assert max(tasks) > 1 or not is_split
+
+
+@pytest.mark.parametrize("number", range(MERGES))
+def test_a_merge_lets_out_and_keeps_what_its_model_does(
+    apart: SparkSession, tmp_path: Path, number: int
+) -> None:
+    cut = drawn(Merge)[number]
+    ports = range(len(cut.case.ports))
+    definition, model = cut.work().definition, cut.model()
+    spark_run = SparkRun(apart, definition, str(tmp_path), LoggedIntake(cut.case.node.row_type))
+    spark_run.read({"S": messages(apart, [cut.items(port) for port in ports])})
+    assert shown(list(spark_run.rows(OUT).rows())) == shown(model.out)
+    program = definition.program()
+    state = spark_run.flow().snapshot()[program.steps[program.outputs[OUT]].key]
+    check_handed_over(state, cut, model)
