@@ -3,14 +3,19 @@
 A segment begins at one entry (the entrances of a source, or an operator that
 looks at more than one row) and goes on through all row-wise steps behind it.
 What leaves it goes to the entries of later segments, or to outputs.
+
+A t-sort over a merged stream judges and gives ties in the order in which rows
+arrive: that of the rowtimes before the promotions below it. So the first of
+those begins a segment that is not split, and the t-sort is in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rowtide.flow.program import Port, Program
-from rowtide.plan.nodes import ROW_WISE, Merge, PartitionKey, Source, TableSource, partition_key
+from rowtide.plan.nodes import ROW_WISE, Merge, PartitionKey, Promote, Source, TableSource, partition_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +58,18 @@ def segments(program: Program) -> list[Segment]:
     for at, step in enumerate(program.steps):
         for position, _ in step.targets:
             fed_by.setdefault(position, []).append(at)
+    promoted_for = _promoted_for(program, fed_by)
+    begins = frozenset(promoted_for.values())
     for at, step in enumerate(program.steps):
         feeders = fed_by.get(at, [])
+        is_row_wise = isinstance(step.node, ROW_WISE) and at not in begins
         if isinstance(step.node, Source):
             number = of_source.setdefault(step.node.relation, len(members))
             if number == len(members):
                 members.append([])
                 entries.append([])
             entries[number].append(at)
-        elif step.partition is not None or isinstance(step.node, ROW_WISE):
+        elif step.partition is not None or is_row_wise or at in promoted_for:
             number = home[feeders[0]]
         else:
             number = len(members)
@@ -84,6 +92,18 @@ def segments(program: Program) -> list[Segment]:
         )
         for number, inside in enumerate(members)
     ]
+
+
+def _promoted_for(program: Program, fed_by: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """Give, for each t-sort over a merged stream, the first of the promotions right below it."""
+    found = {}
+    for sort, step in program.sorts():
+        (at,) = fed_by.get(sort, [sort])
+        while step.partition is None and isinstance(program.steps[at].node, ROW_WISE):
+            if isinstance(program.steps[at].node, Promote):
+                found[sort] = at
+            (at,) = fed_by[at]
+    return found
 
 
 def _keys(program: Program, entry: int) -> PartitionKey | None:

@@ -2,10 +2,13 @@
 
 The log of what the steps let in is run as a whole each time that output is
 asked for; what comes out beyond the time before is new. What had come out must
-come out again, first and in the same order, or the run stops. A restart, or a
-recovery after a refused bound, hands the state over to the live engine, which
-goes on from there, as the service does after a backfill. What cannot be played
-stops with the reason: it never passes.
+come out again, first and in the same order, or the run stops.
+
+What only a running service can be told hands the state over to the live engine,
+which goes on from there, as the service does after a backfill: a restart, a
+recovery after a refused bound, statements in between, a bound of a view (its
+place among the rows is where the pipeline stands at that moment), and virtual
+wall time that moves on where partitions can be idle.
 """
 
 from __future__ import annotations
@@ -105,7 +108,7 @@ class SparkFlow(Flow):
         self._worked = -1
         self._given = _Given()
         self._handed: Flow | None = None
-        self._is_live = False
+        self.is_live = False
 
     def insert(self, relation: str, partition: int, tray: Tray) -> None:
         """See ``Flow``; on Spark it is worked off when output is asked for."""
@@ -113,19 +116,17 @@ class SparkFlow(Flow):
         self._log.append(_Logged(relation, partition, tray))
 
     def bound(self, relation: str, partition: int, bound: Bound) -> None:
-        """See ``Flow``.
-
-        Raises:
-          FaultError: bounds of this relation cannot be played on Spark yet.
-        """
-        if not self._is_live and (relation, partition) not in self._entrances_of:
-            raise _unplayed(f'a bound of "{relation}", which is no source,')
+        """See ``Flow``."""
+        if not self.is_live and (relation, partition) not in self._entrances_of:
+            raise FaultError(
+                f'a bound of "{relation}", which is no source, came before the state was handed over'
+            )
         super().bound(relation, partition, bound)
         self._log.append(_Logged(relation, partition, bound))
 
     def drain(self) -> Emitted:
         """See ``Flow``; gives nothing while Spark works the rows off."""
-        return super().drain() if self._is_live else Emitted({})
+        return super().drain() if self.is_live else Emitted({})
 
     def work_off(self) -> list[Emitted]:
         """Run the log on Spark, and give what is new: the faults of each step on their own.
@@ -133,7 +134,7 @@ class SparkFlow(Flow):
         Raises:
           FaultError: what had been given does not come out again.
         """
-        if self._is_live or self._worked == len(self._log):
+        if self.is_live or self._worked == len(self._log):
             return []
         shutil.rmtree(self._staging, ignore_errors=True)
         try:
@@ -160,11 +161,11 @@ class SparkFlow(Flow):
 
     def snapshot(self) -> dict[str, State]:
         """See ``Flow``; while Spark works, what the last run hands over."""
-        return super().snapshot() if self._is_live else self._state().snapshot()
+        return super().snapshot() if self.is_live else self._state().snapshot()
 
     def check(self) -> None:
         """See ``Flow``."""
-        if self._is_live:
+        if self.is_live:
             super().check()
         else:
             self._state().check()
@@ -172,7 +173,7 @@ class SparkFlow(Flow):
     def restore(self, snapshot: Mapping[str, State]) -> None:
         """See ``Flow``: the state is handed over, and the live engine goes on."""
         super().restore(snapshot)
-        self._is_live = True
+        self.is_live = True
 
     def _state(self) -> Flow:
         if self._handed is None or self._worked != len(self._log):
@@ -202,7 +203,8 @@ class SparkFlow(Flow):
                     continue
                 _, tray, bound = initial(step.node, step)
                 if bound != NO_BOUND:
-                    raise _unplayed(f'input of "{relation}", a table that is loaded once,')
+                    # Only INSERT statements fill it: explicit bounds say nothing that it has not promised.
+                    continue
                 held = [(-1, _Logged(relation, 0, tray)), *held] if tray is not None else held
             if relation not in frames:
                 frames[relation] = self._frame(held)
@@ -225,27 +227,33 @@ class SparkRunner(LiveRunner):
 
     Raises:
       StatementError: if the pipeline is refused.
-      FaultError: it cannot be played on Spark yet.
     """
 
-    _flow: SparkFlow
+    _flow: Flow
 
     def __init__(self, scenario: Scenario, batching: Batching, session: SparkSession, staging: Path) -> None:
         self._spark = session
         self._staging = staging
         super().__init__(scenario, batching)
-        if self._idle:
-            raise _unplayed(f'the idle time-out of "{next(iter(self._idle))}"')
+
+    def bound(self, relation: str, partition: int | None, rowtime: int) -> None:
+        """See ``ScenarioRunner``."""
+        if not self._flow.reads(self._relations.resolve(relation)):
+            self._hand_over()
+        super().bound(relation, partition, rowtime)
 
     def sql(self, text: str) -> None:
-        """See ``ScenarioRunner``.
-
-        Raises:
-          FaultError: a plan cannot be changed on Spark yet.
-        """
-        # What is refused is refused before it matters where the pipeline runs.
+        """See ``ScenarioRunner``."""
+        # What is refused is refused before anything is handed over.
         version_of(self._scenario, copy(self._session).feed(text))
-        raise _unplayed("statements in between")
+        self._hand_over()
+        super().sql(text)
+
+    def advance_wallclock(self, millis: int) -> None:
+        """See ``ScenarioRunner``."""
+        if self._idle:
+            self._hand_over()
+        super().advance_wallclock(millis)
 
     def commit(self) -> None:
         """See ``ScenarioRunner``."""
@@ -261,9 +269,20 @@ class SparkRunner(LiveRunner):
         """See ``ScenarioRunner``: removes what Spark has written."""
         shutil.rmtree(self._staging, ignore_errors=True)
 
+    def _follow(self) -> None:
+        """See ``LiveRunner``: no partition is idle before wall time moves on, and then Spark is done."""
+        if not isinstance(self._flow, SparkFlow) or self._flow.is_live:
+            super()._follow()
+
     def _work_off(self) -> None:
-        for emitted in self._flow.work_off():
-            self._record(emitted)
+        if isinstance(self._flow, SparkFlow):
+            for emitted in self._flow.work_off():
+                self._record(emitted)
+
+    def _hand_over(self) -> None:
+        """Commit what Spark has worked off, and let the live engine go on from there."""
+        if isinstance(self._flow, SparkFlow) and not self._flow.is_live:
+            self.restart()
 
     def _fresh_flow(self) -> SparkFlow:
         version = self._versions[self._version]
@@ -310,7 +329,3 @@ class SparkRunners:
         self._staging.cleanup()
         if self._owns:
             self._session.stop()
-
-
-def _unplayed(what: str) -> FaultError:
-    return FaultError(f"{what} cannot be played on Spark yet: play this scenario with --runner live")

@@ -1,4 +1,4 @@
-"""Scenarios come to the same on Spark as on the live engine, or say plainly that they cannot be played."""
+"""Scenarios come to the same on Spark as on the live engine."""
 
 from __future__ import annotations
 
@@ -20,24 +20,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
-UNPLAYED = {
-    "over/expressions.yaml": 'a bound of "V", which is no source,',
-    "statements/drop-a-waiting-pump.yaml": "statements in between",
-    "statements/insert-rows.yaml": "statements in between",
-    "statements/new-view.yaml": "statements in between",
-    "statements/pending-rows.yaml": "statements in between",
-    "statements/refused.yaml": "statements in between",
-    "statements/replace-a-view.yaml": "statements in between",
-    "statements/start-a-pump.yaml": "statements in between",
-    "statements/stopped-pump.yaml": "statements in between",
-    "statements/table-reader.yaml": "statements in between",
-    "time/foreign-stream.yaml": 'a bound of "BY_SORTING", which is no source,',
-    "time/idle-timeout.yaml": 'the idle time-out of "LAPS"',
-    "time/promotion-bound.yaml": 'a bound of "SAILED", which is no source,',
-    "time/t-sort-edge.yaml": 'a bound of "SORTED", which is no source,',
-    "time/t-sort-where.yaml": 'a bound of "SORTED", which is no source,',
-}
-"""What a scenario has that Spark cannot play yet."""
 
 
 def cases() -> list[object]:
@@ -64,12 +46,7 @@ def played(runners: SparkRunners, path: Path) -> Outcome:
 @pytest.mark.parametrize("path", cases())
 def test_a_scenario_comes_to_the_same_on_spark(runners: SparkRunners, path: Path) -> None:
     outcome = played(runners, path)
-    reason = UNPLAYED.get(path.relative_to(SCENARIOS).as_posix())
-    if reason is None:
-        assert outcome.verdict is Verdict.PASSED, outcome.report()
-    else:
-        assert outcome.verdict is Verdict.FAILED
-        assert f"{reason} cannot be played on Spark yet" in outcome.report()
+    assert outcome.verdict is Verdict.PASSED, outcome.report()
 
 
 def test_a_row_too_few_is_a_difference(runners: SparkRunners, tmp_path: Path) -> None:
