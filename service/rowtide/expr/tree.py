@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from rowtide.rows.types import TIMESTAMP, Type
@@ -74,6 +75,17 @@ def fields_used(expr: Expr) -> frozenset[int]:
             return frozenset().union(*(fields_used(arg) for arg in args))
         case _:
             return frozenset()
+
+
+def renumbered(expr: Expr, places: Mapping[int, int]) -> Expr:
+    """Give the expression for rows that have only some fields: ``places`` says where each stands now."""
+    match expr:
+        case FieldRef(index=index):
+            return replace(expr, index=places[index])
+        case Call(args=args):
+            return replace(expr, args=tuple(renumbered(arg, places) for arg in args))
+        case _:
+            return expr
 
 
 def uses_rowtime(expr: Expr) -> bool:

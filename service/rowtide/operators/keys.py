@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from rowtide.operators.arrow_buffers import text_buffers
 from rowtide.rows.column import Column
 from rowtide.rows.types import Type
 
@@ -42,7 +43,7 @@ class TextTable:
         """Give the code of each value; those of NULLs mean nothing."""
         from rowtide.operators.kernels import strings
 
-        offsets, data = _buffers(array)
+        offsets, data = text_buffers(array)
         self._reserve(len(array), int(offsets[-1] - offsets[0]) if len(offsets) else 0)
         codes = np.empty(len(array), dtype=np.int64)
         self.count = strings.intern(
@@ -164,16 +165,6 @@ class _ObjectTable:
         for row, code in enumerate(codes.tolist()):
             found[row] = self._values[code] if code < len(self._values) else 0
         return found
-
-
-def _buffers(array: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Give the offsets (n + 1) and bytes of an Arrow string or binary array, without copying."""
-    _, offsets, data = array.buffers()
-    if offsets is None:
-        return np.zeros(len(array) + 1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
-    found = np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
-    content = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
-    return found, content
 
 
 def _grown(array: NDArray[Any], length: int) -> NDArray[Any]:

@@ -16,6 +16,7 @@ from typing import Protocol, cast
 from rowtide.operators.contract import Operator, Place, State
 from rowtide.plan import nodes
 from rowtide.plan.nodes import Node
+from rowtide.plan.paths import Path, path_of
 
 
 class OperatorType(Protocol):
@@ -45,6 +46,11 @@ OPERATORS: dict[type, str] = {
 }
 """Node type to ``module:class`` below this package."""
 
+BY_ROW: dict[type, str] = {
+    nodes.WindowJoin: "window_join_by_row:WindowJoinByRow",
+}
+"""The plain Python form of those that have one beside a compiled one; snapshots are the same."""
+
 
 @cache
 def operator_type(node_type: type) -> OperatorType:
@@ -53,11 +59,17 @@ def operator_type(node_type: type) -> OperatorType:
     Raises:
       KeyError: if none is registered.
     """
-    module, name = OPERATORS[node_type].split(":")
-    return cast("OperatorType", getattr(import_module(f"rowtide.operators.{module}"), name))
+    return _loaded(OPERATORS[node_type])
 
 
 def make(node: Node, place: Place) -> Operator:
     """Make the operator of a plan node."""
     node_type: type = type(node)
+    if path_of(node) is Path.BY_ROW:
+        return _loaded(BY_ROW[node_type])(node, place)
     return operator_type(node_type)(node, place)
+
+
+def _loaded(where: str) -> OperatorType:
+    module, name = where.split(":")
+    return cast("OperatorType", getattr(import_module(f"rowtide.operators.{module}"), name))

@@ -9,10 +9,22 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pyarrow as pa
+
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import Place
+from rowtide.operators.keys import FIRST_SLOTS, TextTable
 from rowtide.operators.registry import make
-from rowtide.plan.nodes import AsOfJoin, GroupByPeriod, JoinKind, Merge, Sort, Source
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    GroupByPeriod,
+    JoinKind,
+    JoinTime,
+    Merge,
+    Sort,
+    Source,
+    WindowJoin,
+)
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, Field, RowType, decimal
@@ -33,6 +45,7 @@ ROWS = 64
 
 def warm() -> None:
     """Run every kernel once with every combination of types that operators give it."""
+    TextTable().intern(pa.array([f"n{at}" for at in range(FIRST_SLOTS)]))
     source = Source("WARM", ROW_TYPE)
     trays = [_tray(origin) for origin in (0, 1)]
     merge = make(Merge("WARM", (Sort("WARM", source, 0),)), Place(2, True, ((0,), (1,))))
@@ -45,6 +58,14 @@ def warm() -> None:
     join.step(0, trays[0], Bound(LATEST))
     join.step(1, trays[1], Bound(LATEST))
     join.snapshot()
+    windowed = WindowJoin(
+        "WARM", source, source, (0,), (0,), 0, 1, JoinTime.LATER, JoinKind.FULL, joined, None, 1, 1
+    )
+    window_join = make(windowed, Place(5, True, ((0,), (1,))))
+    for cut in (slice(0, ROWS // 2), slice(ROWS // 2, ROWS)):
+        for port, tray in enumerate(trays):
+            window_join.step(port, tray.slice(cut.start, cut.stop), Bound(int(tray.rowtime[cut.start])))
+    make(windowed, Place(5, True, ((0,), (1,)))).restore(window_join.snapshot())
     keys = ((0,), (1,), (0, 1), ())
     for key in keys:
         group = make(_group(source, key), Place(3))

@@ -1,415 +1,405 @@
-"""Two streams joined within a window of rowtime (sql-decisions 14, 16).
+"""Two streams joined within a window of rowtime, compiled (sql-decisions 14, 16).
 
-Output has a total order: (rowtime, left row, right row), where a missing row
-comes first. A pair that is found waits in a heap until nothing that may still
-come, or is not yet decided, can be before it: the frontier. What can still come
-follows from the two bounds and from the oldest row of each side whose window
-is still open.
+The rows of each side lie in columns, chained by key, oldest first. A row that comes meets a stretch of the
+other side's chain; what lies before that stretch can meet no later row and leaves the chain. What is found
+leaves or waits in a heap (``operators.window_join_places`` says which).
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from rowtide.errors import RejectedRowError
-from rowtide.expr.rowwise import compile_row
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.key_groups import KeyGroups, without_nulls
+from rowtide.operators.pair_condition import PairCondition
 from rowtide.operators.ranks import RANK, Ranks
-from rowtide.operators.row_keys import key_getter
-from rowtide.plan.nodes import JoinTime, WindowJoin
-from rowtide.rows.rowop import Opcode, Row, TimedRow
-from rowtide.rows.tray import COUNTER, ROWTIME, Tray
-from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
+from rowtide.operators.row_store import Growing, RowStore
+from rowtide.operators.window_join_places import (
+    AFTER_ALL,
+    FLAGS,
+    LEFT,
+    MISSING,
+    RIGHT,
+    Frontier,
+    JoinPlaces,
+    SideView,
+    clock_table,
+    found_table,
+    merge,
+)
+from rowtide.plan.nodes import Node, WindowJoin
+from rowtide.rows.column import Column
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
-LEFT, RIGHT = 0, 1
-MISSING = -1
-"""The number of a missing row: before every real one."""
-AFTER_ALL = 2**62
-"""The number of rows that have not come yet: after every real one."""
+PAIRS = 1 << 16
+"""Pairs found at a time: a row without a key may meet all of the other side."""
+FORGET_KEYS_OVER = 1 << 16
+"""Keys are numbered anew once there are more of them than this, and than four times the open rows."""
+MOVES_PER_PAIR = 8
+"""Found rows are sorted instead of moved to their places one by one if they need more moves than this."""
+FRESH = -2
+"""Where the kernel begins: at the beginning of a row's chain."""
 
-Frontier = tuple[int, int, int]
-"""Rowtime, number of the left row, number of the right row."""
-
-
-@dataclass(slots=True, eq=False)
-class _Held:
-    """A row of one side: its number in order of arrival, and what still hangs on it."""
-
-    number: int
-    timed: TimedRow
-    matched: bool = False
-    open: bool = True
-    waiting: int = 0
+Places = NDArray[np.int64]
+"""Rowtime, number of the left row and of the right row: (n, 3)."""
 
 
-@dataclass(slots=True)
 class _Side:
-    """The rows of one side that a row of the other may still meet, in order, and by key."""
+    """One side's rows: those that are open, from ``opened`` on, and those that still wait to leave."""
 
-    key: Callable[[Row], Row]
-    bound: Bound = NO_BOUND
-    next_number: int = 0
-    rows: deque[_Held] = field(default_factory=deque)
-    by_key: dict[Row, deque[_Held]] = field(default_factory=dict)
+    def __init__(self, node: Node, key: tuple[int, ...], ranks: Ranks) -> None:
+        self.key = key
+        self.ranks = ranks
+        self.bound = EARLIEST
+        self.opened = 0
+        self.lonely = 0
+        self.settled = 0
+        self.store = RowStore(node.row_type)
+        self.groups = Growing(np.int64, -1)
+        self.following = Growing(np.int64, -1)
+        self.matched = Growing(np.bool_, False)
+        self.waiting = Growing(np.int64)
 
-    def add(self, held: _Held) -> None:
-        """Keep a row."""
-        self.rows.append(held)
-        key = self.key(held.timed.row)
-        if None not in key:
-            self.by_key.setdefault(key, deque()).append(held)
+    @property
+    def open_rows(self) -> int:
+        return self.store.end - self.opened
 
-    def drop_first(self) -> _Held:
-        """Let the oldest row go."""
-        held = self.rows.popleft()
-        held.open = False
-        key = self.key(held.timed.row)
-        if None not in key:
-            same = self.by_key[key]
-            same.popleft()
-            if not same:
-                del self.by_key[key]
-        return held
+    def add(self, tray: Tray, groups: NDArray[np.int64]) -> None:
+        """Keep rows; they are in no chain yet."""
+        self.store.append(tray)
+        self.groups.append(groups)
+        for part in (self.following, self.matched, self.waiting):
+            part.extend(len(tray))
+
+    def forget(self) -> None:
+        """Let go of the rows at the front that nothing needs any more."""
+        from rowtide.operators.kernels.window_joining import settled
+
+        self.settled = settled(self.settled, self.opened, self.store.base, self.waiting.array)
+        gone = self.store.forget(self.settled)
+        if gone:
+            for part in (self.groups, self.following, self.matched, self.waiting):
+                part.drop(gone)
+
+    def row(self, number: int) -> tuple[int, int] | None:
+        """Give rowtime and number of a row, None for the one that has not come yet."""
+        if number >= self.store.end:
+            return None
+        return int(self.store.rowtime.array[number - self.store.base]), number
 
 
 class WindowJoinOperator:
-    """Plain Python, row by row; what comes out is signed by the operator."""
+    """Compiled; what comes out is signed by the operator."""
+
+    merge = staticmethod(merge)
 
     def __init__(self, node: WindowJoin, place: Place) -> None:
         self.account = Account()
         self._node = node
+        self._places = JoinPlaces(node)
         self._origin = place.origin
-        self._ranks = [Ranks(origins) for origins in place.port_origins]
-        self._sides = (_Side(key_getter(node.left_key)), _Side(key_getter(node.right_key)))
-        self._nulls: tuple[Row, Row] = (
-            (None,) * len(node.left.row_type),
-            (None,) * len(node.right.row_type),
+        left_ranks, right_ranks = (Ranks(origins) for origins in place.port_origins)
+        self._sides = (
+            _Side(node.left, node.left_key, left_ranks),
+            _Side(node.right, node.right_key, right_ranks),
         )
-        self._condition = None if node.condition is None else compile_row(node.condition)
-        # Number of the right row last: two pairs never have all three alike.
-        self._found: list[tuple[Frontier, _Held | None, _Held | None]] = []
-        self._pairs_held = 0
+        self._condition = None if node.condition is None else PairCondition(node)
+        self._low = _within(node.low_ms)
+        self._high = _within(node.high_ms)
+        self._heap = np.empty((64, 3), dtype=np.int64)
+        self._waiting = 0
+        self._closed_waiting = 0
         self._given = 0
+        self._number_keys()
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0 is the left side, port 1 the right one."""
         faults: list[Fault] = []
         side = self._sides[port]
-        if tray is not None:
+        found: list[Places] = []
+        if tray is not None and len(tray):
             self.account.rows_in += len(tray)
-            for timed in tray.rows():
-                # A row is a bound too: what it closes cannot meet it any more.
-                side.bound = side.bound.raised(Bound(timed.rowtime))
-                held = _Held(side.next_number, timed)
-                side.next_number += 1
-                self._meet(port, held, faults)
-                side.add(held)
-        side.bound = side.bound.raised(bound)
-        self._close(LEFT)
-        self._close(RIGHT)
-        frontier = self._frontier()
-        out = self._release(frontier)
-        given = Tray.from_rows(self._node.row_type, out) if out else None
+            # A row is a bound too: what it closes cannot meet it any more.
+            side.bound = max(side.bound, int(tray.rowtime[-1]))
+            found += self._meet(port, tray, faults)
+        side.bound = max(side.bound, bound.rowtime)
+        found += [self._close(LEFT), self._close(RIGHT)]
+        frontier = self._places.frontier(self._view(LEFT), self._view(RIGHT))
+        given = self._release(np.concatenate(found), frontier)
+        for each in self._sides:
+            each.forget()
+        self._forget_keys()
+        self.account.done = self.account.rows_in - self.held()
         return Output(given, Bound(max(EARLIEST, min(frontier[0], LATEST))), faults)
 
     def held(self) -> int:
         """Count the rows whose window is open, and those of which a pair still waits."""
-        return len(self._sides[LEFT].rows) + len(self._sides[RIGHT].rows) + self._pairs_held
+        return self._sides[LEFT].open_rows + self._sides[RIGHT].open_rows + self._closed_waiting
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: enough, and of two ways that are enough the one that both sides go."""
-        if bound is None:
-            if self._found:
-                # The frontier is behind every output row of this rowtime once it is past it.
-                return self.wants(self._found[0][0][0] + 1)
-            firsts = [
-                (self._last_meeting(port, side.rows[0].timed.rowtime) + 1, port)
-                for port, side in enumerate(self._sides)
-                if side.rows
-            ]
-            if not firsts:
-                return []
-            closed, port = min(firsts)
-            first = self._sides[port].rows[0]
-            keeps = self._node.kind.keeps_left if port == LEFT else self._node.kind.keeps_right
-            if keeps and not first.matched:
-                return self.wants(self._alone(port, first)[0] + 1)
-            return [Want(1 - port, closed)]
-        found = [Want(port, bound) for port in (LEFT, RIGHT)]
-        for port, side in enumerate(self._sides):
-            delay = self._node.left_delay_ms if port == LEFT else self._node.right_delay_ms
-            keeps = self._node.kind.keeps_left if port == LEFT else self._node.kind.keeps_right
-            open_before = [
-                self._last_meeting(port, held.timed.rowtime) + 1
-                for held in side.rows
-                if held.timed.rowtime < bound or (keeps and held.timed.rowtime + delay < bound)
-            ]
-            if open_before:
-                found.append(Want(1 - port, open_before[-1]))
-        return found
+        """See ``Explaining``."""
+        waiting = int(self._heap[0, 0]) if self._waiting else None
+        return self._places.wants((self._view(LEFT), self._view(RIGHT)), waiting, self._last_before, bound)
 
     def snapshot(self) -> State:
         """See the contract."""
-        left, right = self._node.left.row_type, self._node.right.row_type
-        lefts = self._remembered(LEFT)
-        rights = self._remembered(RIGHT)
-        clock = {
-            "left": [self._sides[LEFT].bound.rowtime],
-            "right": [self._sides[RIGHT].bound.rowtime],
-            "left_number": [self._sides[LEFT].next_number],
-            "right_number": [self._sides[RIGHT].next_number],
-            "given": [self._given],
-        }
-        found = sorted(key for key, _, _ in self._found)
+        left, right = self._sides
+        waiting = sorted(tuple(place) for place in self._heap[: self._waiting].tolist())
         return {
             "account": self.account.to_arrow(),
-            "clock": pa.table(clock),
-            "left": self._table(LEFT, Tray.from_rows(left, [held.timed for held in lefts]), lefts),
-            "right": self._table(RIGHT, Tray.from_rows(right, [held.timed for held in rights]), rights),
-            "found": pa.table(
-                {
-                    name: pa.array([key[index] for key in found], type=pa.int64())
-                    for index, name in enumerate(("rowtime", "left", "right"))
-                }
-            ),
+            "clock": clock_table(left.bound, right.bound, left.store.end, right.store.end, self._given),
+            "left": _remembered(left),
+            "right": _remembered(right),
+            "found": found_table(waiting),
         }
 
     def restore(self, state: State) -> None:
-        """See the contract."""
+        """See the contract: rows that are held are numbered anew, in their order."""
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._given = clock["given"]
-        rows: list[dict[int, _Held]] = []
-        for side, name, row_type in (
-            (self._sides[LEFT], "left", self._node.left.row_type),
-            (self._sides[RIGHT], "right", self._node.right.row_type),
-        ):
-            side.bound = Bound(clock[name])
-            side.next_number = clock[f"{name}_number"]
-            held = {}
-            flags = state[name].select(list(_FLAGS)).to_pylist()
-            for timed, flag in zip(Tray.from_arrow(row_type, state[name]).rows(), flags, strict=True):
-                row = _Held(flag["$number"], timed, flag["$matched"], flag["$open"])
-                held[row.number] = row
-                if row.open:
-                    side.add(row)
-            rows.append(held)
-        for key in state["found"].to_pylist():
-            place = (key["rowtime"], key["left"], key["right"])
-            self._hold(place, rows[LEFT].get(key["left"]), rows[RIGHT].get(key["right"]))
+        again = []
+        for side, name in zip(self._sides, ("left", "right"), strict=True):
+            side.bound = clock[name]
+            numbers, matched, opened = (np.asarray(state[name].column(flag)) for flag in FLAGS)
+            tray = Tray.from_arrow(side.store.row_type, state[name])
+            # Closed rows that wait came before every open one.
+            side.opened = side.lonely = int(np.count_nonzero(~opened))
+            side.add(tray, np.full(len(tray), -1, dtype=np.int64))
+            side.matched.view()[:] = matched
+            again.append(numbers)
+        self._number_keys()
+        found = state["found"]
+        places = np.empty((len(found), 3), dtype=np.int64)
+        places[:, 0] = np.asarray(found.column("rowtime"))
+        for port, name in enumerate(("left", "right")):
+            numbers = np.asarray(found.column(name))
+            places[:, 1 + port] = np.where(
+                numbers == MISSING, MISSING, np.searchsorted(again[port], np.maximum(numbers, 0))
+            )
+        self._release(places, (EARLIEST, MISSING, MISSING))
 
-    @staticmethod
-    def merge(states: Sequence[State]) -> State:
-        """See the contract: rows of all parts are numbered anew, in order of time."""
-        merged: dict[str, pa.Table] = {"account": pa.concat_tables([state["account"] for state in states])}
-        numbers: dict[str, list[dict[int, int]]] = {}
-        totals = {}
-        for name in ("left", "right"):
-            parts = [
-                state[name].append_column("$part", pa.array([part] * len(state[name]), type=pa.int64()))
-                for part, state in enumerate(states)
+    def _meet(self, port: int, tray: Tray, faults: list[Fault]) -> list[Places]:
+        """Take rows and find the pairs that they make with the other side's."""
+        from rowtide.operators.kernels.window_joining import mark, probe
+
+        side, other = self._sides[port], self._sides[1 - port]
+        first, base = side.store.end, side.store.base
+        keys = [tray.columns[index] for index in side.key]
+        groups = without_nulls(self._keys.number(keys, len(tray)), keys)
+        side.add(tray, groups)
+        self._reserve_chains()
+        progress = np.array([0, FRESH], dtype=np.int64)
+        found = []
+        left, right = self._sides
+        while progress[0] < len(tray):
+            lefts, rights = np.empty(PAIRS, dtype=np.int64), np.empty(PAIRS, dtype=np.int64)
+            count = probe(
+                port,
+                side.store.rowtime.array[first - base : first - base + len(tray)],
+                groups,
+                first,
+                base,
+                side.following.array,
+                other.store.rowtime.array,
+                other.store.base,
+                other.following.array,
+                self._chains,
+                self._low,
+                self._high,
+                progress,
+                lefts,
+                rights,
+            )
+            if not count:
+                continue
+            lefts, rights = lefts[:count], rights[:count]
+            times = self._times(lefts, rights)
+            if self._condition is not None:
+                agree, failed = self._condition.judge(left.store, right.store, lefts, rights, times)
+                faults += failed
+                lefts, rights, times = lefts[agree], rights[agree], times[agree]
+            mark(lefts, rights, left.store.base, right.store.base, left.matched.array, right.matched.array)
+            found.append(np.stack([times, lefts, rights], axis=1))
+        return found
+
+    def _times(self, lefts: NDArray[np.int64], rights: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give the rowtime of each pair."""
+        left, right = (side.store for side in self._sides)
+        return self._places.times_of(
+            left.rowtime.array[lefts - left.base], right.rowtime.array[rights - right.base]
+        )
+
+    def _close(self, port: int) -> Places:
+        """Let go of the rows that nothing of the other side can meet any more; give those left alone."""
+        from rowtide.operators.kernels.window_joining import close
+
+        side, other = self._sides[port], self._sides[1 - port]
+        nothing = np.empty((0, 3), dtype=np.int64)
+        # A row closes whose last meeting, its rowtime + a length, is before the other side's bound.
+        last_time = other.bound - self._places.last_meeting(port, 0) - 1
+        if last_time < EARLIEST or not side.open_rows:
+            return nothing
+        store = side.store
+        before = side.opened
+        side.opened = close(
+            port,
+            before,
+            store.end,
+            min(last_time, LATEST),
+            store.base,
+            store.rowtime.array,
+            side.groups.array,
+            side.following.array,
+            self._chains,
+        )
+        closed = slice(before - store.base, side.opened - store.base)
+        self._closed_waiting += int(np.count_nonzero(side.waiting.array[closed]))
+        if not self._places.keeps(port):
+            return nothing
+        lonely = np.flatnonzero(~side.matched.array[closed]) + before
+        places = np.full((len(lonely), 3), MISSING, dtype=np.int64)
+        places[:, 0] = store.rowtime.array[lonely - store.base] + self._places.alone(port, 0, 0)[0]
+        places[:, 1 + port] = lonely
+        return places
+
+    def _view(self, port: int) -> SideView:
+        """Give what the frontier depends on."""
+        from rowtide.operators.kernels.window_joining import first_unmatched
+
+        side = self._sides[port]
+        lonely = None
+        if self._places.keeps(port):
+            side.lonely = first_unmatched(
+                max(side.lonely, side.opened), side.store.end, side.store.base, side.matched.array
+            )
+            lonely = side.row(side.lonely)
+        return SideView(side.bound, side.row(side.opened), lonely)
+
+    def _last_before(self, port: int, rowtime: int) -> int | None:
+        """Give the rowtime of the last open row before a rowtime."""
+        side = self._sides[port]
+        times = side.store.rowtime.view()[side.opened - side.store.base :]
+        before = int(np.searchsorted(times, max(EARLIEST, min(rowtime, LATEST))))
+        return int(times[before - 1]) if before else None
+
+    def _release(self, found: Places, frontier: Frontier) -> Tray | None:
+        """Give what is before the frontier, of what is found and of what waits, in order; keep the rest."""
+        from rowtide.operators.kernels.window_joining import in_order, sift
+
+        if len(self._heap) < self._waiting + len(found):
+            larger = np.empty((2 * (self._waiting + len(found)), 3), dtype=np.int64)
+            larger[: self._waiting] = self._heap[: self._waiting]
+            self._heap = larger
+        left, right = self._sides
+        out = np.empty((len(found) + self._waiting, 3), dtype=np.int64)
+        counts = np.array([self._closed_waiting, self._waiting], dtype=np.int64)
+        count = sift(
+            found,
+            _as_place(frontier),
+            self._heap,
+            self._waiting,
+            np.array([left.opened, right.opened], dtype=np.int64),
+            np.array([left.store.base, right.store.base], dtype=np.int64),
+            left.waiting.array,
+            right.waiting.array,
+            counts,
+            out,
+        )
+        self._closed_waiting, self._waiting = counts.tolist()
+        if not count:
+            return None
+        if not in_order(out, count, MOVES_PER_PAIR * count):
+            out = out[np.lexsort((out[:count, 2], out[:count, 1], out[:count, 0]))]
+        first = self._given
+        self._given += count
+        self.account.rows_out += count
+        return Tray.from_columns(
+            self._node.row_type,
+            self._columns(out[:count]),
+            np.ascontiguousarray(out[:count, 0]),
+            self._origin,
+            np.arange(first, self._given, dtype=np.int64),
+        )
+
+    def _columns(self, places: Places) -> Sequence[Column]:
+        """Give the fields of output rows, those of a missing row NULL."""
+        columns = []
+        for port, side in enumerate(self._sides):
+            numbers = np.ascontiguousarray(places[:, 1 + port])
+            columns += [
+                side.store.column_or_null(field, numbers) for field in range(len(side.store.row_type))
             ]
-            order = [(column, "ascending") for column in (ROWTIME, RANK, COUNTER, "$part", "$number")]
-            table = pa.concat_tables(parts).sort_by(order)
-            again: list[dict[int, int]] = [{MISSING: MISSING} for _ in states]
-            places = zip(table.column("$part").to_pylist(), table.column("$number").to_pylist(), strict=True)
-            for number, (part, old) in enumerate(places):
-                again[part][old] = number
-            numbers[name] = again
-            totals[name] = len(table)
-            anew = pa.array(range(len(table)), type=pa.int64())
-            at = table.schema.get_field_index("$number")
-            merged[name] = table.set_column(at, "$number", anew).drop_columns(["$part"])
-        clocks = [state["clock"].to_pylist()[0] for state in states]
-        merged["clock"] = pa.table(
-            {
-                "left": [max(clock["left"] for clock in clocks)],
-                "right": [max(clock["right"] for clock in clocks)],
-                "left_number": [totals["left"]],
-                "right_number": [totals["right"]],
-                "given": [sum(clock["given"] for clock in clocks)],
-            }
-        )
-        found = sorted(
-            (key["rowtime"], numbers["left"][part][key["left"]], numbers["right"][part][key["right"]])
-            for part, state in enumerate(states)
-            for key in state["found"].to_pylist()
-        )
-        merged["found"] = pa.table(
-            {
-                name: pa.array([key[index] for key in found], type=pa.int64())
-                for index, name in enumerate(("rowtime", "left", "right"))
-            }
-        )
-        return merged
+        return columns
 
-    def _meet(self, port: int, held: _Held, faults: list[Fault]) -> None:
-        """Find the rows of the other side that a new row meets."""
-        key = self._sides[port].key(held.timed.row)
-        if None in key:
-            return
-        for other in self._sides[1 - port].by_key.get(key, ()):
-            left, right = (held, other) if port == LEFT else (other, held)
-            distance = right.timed.rowtime - left.timed.rowtime
-            if self._node.low_ms <= distance <= self._node.high_ms and self._agree(left, right, faults):
-                left.matched = right.matched = True
-                self._hold((self._time(left, right), left.number, right.number), left, right)
+    # ------------------------------------------------------------------ keys
 
-    def _agree(self, left: _Held, right: _Held, faults: list[Fault]) -> bool:
-        if self._condition is None:
-            return True
-        try:
-            return bool(self._condition(left.timed.row + right.timed.row, self._time(left, right)))
-        except RejectedRowError as error:
-            timed = left.timed
-            row = timed.row + right.timed.row
-            faults.append(
-                Fault(
-                    self._node.relation,
-                    error.reason,
-                    error.message,
-                    timed.rowtime,
-                    timed.origin,
-                    timed.counter,
-                    row,
-                )
+    def _number_keys(self) -> None:
+        """Give the keys of the open rows numbers, and chain these anew."""
+        from rowtide.operators.kernels.window_joining import enchain
+
+        node = self._node
+        self._keys = KeyGroups([node.left.row_type[index].type for index in node.left_key])
+        self._chains = np.full((0, 4), -1, dtype=np.int64)
+        for port, side in enumerate(self._sides):
+            numbers = np.arange(side.opened, side.store.end, dtype=np.int64)
+            keys = [side.store.column(index, numbers) for index in side.key]
+            groups = without_nulls(self._keys.number(keys, len(numbers)), keys)
+            base = side.store.base
+            side.groups.array[side.opened - base : side.store.end - base] = groups
+            self._reserve_chains()
+            enchain(
+                port,
+                side.opened,
+                side.store.end,
+                side.groups.array,
+                base,
+                side.following.array,
+                self._chains,
             )
-            return False
 
-    def _time(self, left: _Held, right: _Held) -> int:
-        return self._time_of(left.timed.rowtime, right.timed.rowtime)
+    def _reserve_chains(self) -> None:
+        if self._keys.count > len(self._chains):
+            larger = np.full((max(2 * self._keys.count, 64), 4), -1, dtype=np.int64)
+            larger[: len(self._chains)] = self._chains
+            self._chains = larger
 
-    def _time_of(self, left: int, right: int) -> int:
-        match self._node.time:
-            case JoinTime.LEFT:
-                return left
-            case JoinTime.RIGHT:
-                return right
-            case JoinTime.LATER:
-                return max(left, right)
-
-    def _hold(self, place: Frontier, left: _Held | None, right: _Held | None) -> None:
-        """Keep an output row until it can leave; its rows are held as long."""
-        heapq.heappush(self._found, (place, left, right))
-        for held in (left, right):
-            if held is not None:
-                if not held.open and not held.waiting:
-                    self._pairs_held += 1
-                held.waiting += 1
-
-    def _last_meeting(self, port: int, rowtime: int) -> int:
-        """Give the last rowtime of the other side that a row of this one can meet."""
-        return rowtime + (self._node.high_ms if port == LEFT else -self._node.low_ms)
-
-    def _close(self, port: int) -> None:
-        """Let go of the rows that nothing of the other side can meet any more."""
-        side, other = self._sides[port], self._sides[1 - port]
-        keeps = self._node.kind.keeps_left if port == LEFT else self._node.kind.keeps_right
-        while side.rows and self._last_meeting(port, side.rows[0].timed.rowtime) < other.bound.rowtime:
-            held = side.drop_first()
-            if held.waiting:
-                self._pairs_held += 1
-            if keeps and not held.matched:
-                self._hold(self._alone(port, held), *((held, None) if port == LEFT else (None, held)))
-            elif not held.waiting:
-                self.account.done += 1
-
-    def _alone(self, port: int, held: _Held) -> Frontier:
-        """Give the place of a row that nothing has met."""
-        if port == LEFT:
-            return (held.timed.rowtime + self._node.left_delay_ms, held.number, MISSING)
-        return (held.timed.rowtime + self._node.right_delay_ms, MISSING, held.number)
-
-    def _frontier(self) -> Frontier:
-        """Give the least place that an output row may have that is not found yet."""
-        places = [self._of_both_to_come(), *self._of_open(LEFT), *self._of_open(RIGHT)]
-        if self._node.kind.keeps_left:
-            left = self._sides[LEFT].bound.rowtime
-            places.append((_moved(left, self._node.left_delay_ms), AFTER_ALL, MISSING))
-        if self._node.kind.keeps_right:
-            right = self._sides[RIGHT].bound.rowtime
-            places.append((_moved(right, self._node.right_delay_ms), MISSING, AFTER_ALL))
-        return min(places)
-
-    def _of_both_to_come(self) -> Frontier:
-        """Give the least place of a pair of rows that are both still to come."""
-        left, right = (side.bound.rowtime for side in self._sides)
-        if LATEST in (left, right):
-            return (LATEST, AFTER_ALL, AFTER_ALL)
-        first_left = max(left, right - self._node.high_ms)
-        first_right = max(right, left + self._node.low_ms)
-        return (self._time_of(first_left, first_right), AFTER_ALL, AFTER_ALL)
-
-    def _of_open(self, port: int) -> Iterable[Frontier]:
-        """Give the least places of outputs of rows that have come and are still open."""
-        side, other = self._sides[port], self._sides[1 - port]
-        if not side.rows:
-            return
-        first = side.rows[0]
-        rowtime = first.timed.rowtime
-        coming = max(other.bound.rowtime, self._first_meeting(port, rowtime))
-        if port == LEFT:
-            yield (self._time_of(rowtime, coming), first.number, AFTER_ALL)
-        else:
-            yield (self._time_of(coming, rowtime), AFTER_ALL, first.number)
-        keeps = self._node.kind.keeps_left if port == LEFT else self._node.kind.keeps_right
-        if keeps:
-            lonely = next((held for held in side.rows if not held.matched), None)
-            if lonely is not None:
-                yield self._alone(port, lonely)
-
-    def _first_meeting(self, port: int, rowtime: int) -> int:
-        """Give the first rowtime of the other side that a row of this one can meet."""
-        return rowtime + (self._node.low_ms if port == LEFT else -self._node.high_ms)
-
-    def _release(self, frontier: Frontier) -> list[TimedRow]:
-        """Take out the found rows before the frontier, in order."""
-        out: list[TimedRow] = []
-        while self._found and self._found[0][0] < frontier:
-            place, left, right = heapq.heappop(self._found)
-            row = (self._nulls[LEFT] if left is None else left.timed.row) + (
-                self._nulls[RIGHT] if right is None else right.timed.row
-            )
-            out.append(TimedRow(place[0], self._origin, self._given, Opcode.INSERT, row))
-            self._given += 1
-            for held in (left, right):
-                if held is not None:
-                    held.waiting -= 1
-                    if not held.open and not held.waiting:
-                        self._pairs_held -= 1
-                        self.account.done += 1
-        self.account.rows_out += len(out)
-        return out
-
-    def _remembered(self, port: int) -> list[_Held]:
-        """Give the rows of one side that are open or have a found row waiting, by number."""
-        held = {each.number: each for each in self._sides[port].rows}
-        for _, left, right in self._found:
-            each = left if port == LEFT else right
-            if each is not None:
-                held[each.number] = each
-        return [held[number] for number in sorted(held)]
-
-    def _table(self, port: int, tray: Tray, rows: Sequence[_Held]) -> pa.Table:
-        table = tray.to_arrow().append_column(RANK, pa.array(self._ranks[port].of(tray.origin)))
-        flags = (
-            pa.array([held.number for held in rows], type=pa.int64()),
-            pa.array([held.matched for held in rows], type=pa.bool_()),
-            pa.array([held.open for held in rows], type=pa.bool_()),
-        )
-        for name, values in zip(_FLAGS, flags, strict=True):
-            table = table.append_column(name, values)
-        return table
+    def _forget_keys(self) -> None:
+        """Begin anew with the keys where most of them have no row any more: memory follows the windows."""
+        left, right = self._sides
+        if self._keys.count > max(FORGET_KEYS_OVER, 4 * (left.open_rows + right.open_rows)):
+            self._number_keys()
 
 
-def _moved(rowtime: int, delay_ms: int) -> int:
-    """Give the rowtime that is ``delay_ms`` later; both ends of time stay where they are."""
-    return rowtime if rowtime in (EARLIEST, LATEST) else rowtime + delay_ms
+def _remembered(side: _Side) -> pa.Table:
+    """Give the rows of one side that are open or have a found row waiting, by number."""
+    base = side.store.base
+    kept = side.waiting.view() > 0
+    kept[side.opened - base :] = True
+    numbers = np.flatnonzero(kept) + base
+    tray = side.store.take(numbers)
+    table = tray.to_arrow().append_column(RANK, pa.array(side.ranks.of(tray.origin)))
+    flags = (numbers, side.matched.array[numbers - base], numbers >= side.opened)
+    for name, values in zip(FLAGS, flags, strict=True):
+        table = table.append_column(name, pa.array(values))
+    return table
 
 
-_FLAGS = ("$number", "$matched", "$open")
+def _within(length_ms: int) -> int:
+    """Give a length that int64 can hold."""
+    return max(EARLIEST, min(length_ms, LATEST))
+
+
+def _as_place(frontier: Frontier) -> Places:
+    """Give a frontier as kernels have it: one beyond an end of time is before or after every row."""
+    rowtime, left, right = frontier
+    if rowtime > LATEST:
+        return np.array([[LATEST, AFTER_ALL, AFTER_ALL]], dtype=np.int64)
+    if rowtime < EARLIEST:
+        return np.array([[EARLIEST, MISSING, MISSING]], dtype=np.int64)
+    return np.array([[rowtime, left, right]], dtype=np.int64)

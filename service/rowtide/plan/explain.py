@@ -25,6 +25,7 @@ from rowtide.plan.nodes import (
     WindowAggregate,
     WindowJoin,
 )
+from rowtide.plan.paths import path_of
 from rowtide.plan.show import show, show_aggregate, show_interval, show_window_call
 from rowtide.rows.types import RowType
 from rowtide.rowtime.period import Period, PeriodEdge
@@ -59,10 +60,12 @@ class Explained:
 
 def explain(node: Node) -> Explained:
     """Explain ``node`` and all that it reads."""
+    path = path_of(node)
+    detail = _detail(node)
     return Explained(
         type(node).__name__,
         node.relation,
-        _detail(node),
+        detail if path is None else f"{detail}; {path.value}",
         tuple(f"{field.name} {field.type}" for field in node.row_type),
         tuple(explain(each) for each in node.inputs),
     )

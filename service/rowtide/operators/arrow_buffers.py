@@ -1,0 +1,30 @@
+"""Variable-width columns as offsets and bytes, for kernels, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rowtide.rows.column import Mask, arrow_type
+from rowtide.rows.types import Type
+
+Offsets = NDArray[np.int32]
+Content = NDArray[np.uint8]
+
+
+def text_buffers(array: pa.Array) -> tuple[Offsets, Content]:
+    """Give the offsets (n + 1) and bytes of an Arrow string or binary array, without copying."""
+    _, offsets, data = array.buffers()
+    if offsets is None:
+        return np.zeros(len(array) + 1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
+    found = np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+    content = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
+    return found, content
+
+
+def text_array(kind: Type, offsets: Offsets, content: Content, valid: Mask | None) -> pa.Array:
+    """Give the Arrow array of a column of ``kind`` that has these values, NULL where not valid."""
+    nulls = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    buffers = [nulls, pa.py_buffer(offsets), pa.py_buffer(content)]
+    return pa.Array.from_buffers(arrow_type(kind), len(offsets) - 1, buffers)

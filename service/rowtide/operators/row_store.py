@@ -1,0 +1,195 @@
+"""Rows in columns, found by their numbers: rows are added at the end and let go at the front.
+
+Numbers are given from 0 on and never again. Adding costs the size of what is added, whatever is
+held; looking up costs the size of what is looked up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rowtide.operators.arrow_buffers import text_array, text_buffers
+from rowtide.rows.column import Column
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import RowType, Type
+
+FIRST_ROOM = 1 << 8
+CLEAN_OVER = 1 << 12
+"""Rows at the front that are let go are moved out once there are more of them than this, and than others."""
+
+Numbers = NDArray[np.int64]
+
+
+class Growing:
+    """An array that grows at its end and can lose its front."""
+
+    def __init__(self, dtype: Any, fill: object = 0) -> None:
+        self.length = 0
+        self._fill = fill
+        self.array = np.full(FIRST_ROOM, fill, dtype=dtype)
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Add values at the end."""
+        start = self.length
+        self.extend(len(values))
+        self.array[start : self.length] = values
+
+    def extend(self, count: int) -> None:
+        """Add ``count`` places at the end, filled."""
+        needed = self.length + count
+        if needed > len(self.array):
+            larger = np.full(max(needed, 2 * len(self.array)), self._fill, dtype=self.array.dtype)
+            larger[: self.length] = self.array[: self.length]
+            self.array = larger
+        self.length = needed
+
+    def drop(self, count: int) -> None:
+        """Take away the first ``count`` values."""
+        rest = self.length - count
+        room = max(FIRST_ROOM, 2 * rest)
+        fresh = np.full(room, self._fill, dtype=self.array.dtype)
+        fresh[:rest] = self.array[count : self.length]
+        self.array, self.length = fresh, rest
+
+    def view(self) -> NDArray[Any]:
+        """Give the values, sharing memory until the next call."""
+        return self.array[: self.length]
+
+
+class RowStore:
+    """Rows of one type; ``base`` is the number of the first row in memory, ``end`` that of the next one."""
+
+    def __init__(self, row_type: RowType) -> None:
+        self.row_type = row_type
+        self.base = 0
+        self.end = 0
+        self.rowtime = Growing(np.int64)
+        self._origin = Growing(np.int32)
+        self._counter = Growing(np.int64)
+        self._opcode = Growing(np.int8)
+        self._columns = [_values_of(field.type) for field in row_type]
+
+    def append(self, tray: Tray) -> None:
+        """Add rows at the end."""
+        self.rowtime.append(tray.rowtime)
+        self._origin.append(tray.origin)
+        self._counter.append(tray.counter)
+        self._opcode.append(tray.opcode)
+        for held, column in zip(self._columns, tray.columns, strict=True):
+            held.append(column)
+        self.end += len(tray)
+
+    def column(self, field: int, numbers: Numbers) -> Column:
+        """Give one field of the rows of these numbers, in that order."""
+        return self._columns[field].take(numbers - self.base)
+
+    def column_or_null(self, field: int, numbers: Numbers) -> Column:
+        """Give one field of the rows of these numbers; of a negative number NULL."""
+        there = numbers >= 0
+        if there.all():
+            return self.column(field, numbers)
+        if not self.end > self.base or not there.any():
+            return Column.nulls(self.row_type[field].type, len(numbers))
+        return self.column(field, np.where(there, numbers, self.base)).where_valid(there)
+
+    def take(self, numbers: Numbers) -> Tray:
+        """Give the rows of these numbers, in that order."""
+        places = numbers - self.base
+        return Tray(
+            self.row_type,
+            tuple(held.take(places) for held in self._columns),
+            self.rowtime.array[places],
+            self._origin.array[places],
+            self._counter.array[places],
+            self._opcode.array[places],
+        )
+
+    def forget(self, before: int) -> int:
+        """Let the rows before a number go; give how many places at the front are gone from memory."""
+        gone = before - self.base
+        if gone <= max(CLEAN_OVER, self.end - before):
+            return 0
+        for part in (self.rowtime, self._origin, self._counter, self._opcode):
+            part.drop(gone)
+        for held in self._columns:
+            held.drop(gone)
+        self.base = before
+        return gone
+
+
+class _Fixed:
+    """The values of a field of fixed width."""
+
+    def __init__(self, kind: Type) -> None:
+        self._type = kind
+        self._values = Growing(kind.dtype)
+        self._valid: Growing | None = None
+
+    def append(self, column: Column) -> None:
+        _note_valid(self, column, self._values.length)
+        self._values.append(column.values)
+
+    def take(self, places: Numbers) -> Column:
+        valid = None if self._valid is None else self._valid.array[places]
+        return Column(self._type, self._values.array[places], valid)
+
+    def drop(self, count: int) -> None:
+        self._values.drop(count)
+        if self._valid is not None:
+            self._valid.drop(count)
+
+
+class _Text:
+    """The values of a field of variable width, one behind the other in a pool of bytes."""
+
+    def __init__(self, kind: Type) -> None:
+        self._type = kind
+        # Value i stands between starts i and i + 1.
+        self._starts = Growing(np.int64)
+        self._starts.extend(1)
+        self._pool = Growing(np.uint8)
+        self._valid: Growing | None = None
+
+    def append(self, column: Column) -> None:
+        _note_valid(self, column, self._starts.length - 1)
+        offsets, content = text_buffers(column.values)
+        first = int(offsets[0])
+        self._starts.append(offsets[1:].astype(np.int64) + (self._pool.length - first))
+        self._pool.append(content[first : int(offsets[-1])])
+
+    def take(self, places: Numbers) -> Column:
+        from rowtide.operators.kernels import strings
+
+        starts = self._starts.array
+        valid = None if self._valid is None else self._valid.array[places]
+        offsets = np.empty(len(places) + 1, dtype=np.int32)
+        content = np.empty(int((starts[places + 1] - starts[places]).sum()), dtype=np.uint8)
+        strings.gather(places, starts, self._pool.array, offsets, content)
+        return Column(self._type, text_array(self._type, offsets, content, valid), valid)
+
+    def drop(self, count: int) -> None:
+        begins = int(self._starts.array[count])
+        self._starts.drop(count)
+        self._starts.array[: self._starts.length] -= begins
+        self._pool.drop(begins)
+        if self._valid is not None:
+            self._valid.drop(count)
+
+
+_Values = _Fixed | _Text
+
+
+def _values_of(kind: Type) -> _Values:
+    return _Text(kind) if kind.is_variable_width else _Fixed(kind)
+
+
+def _note_valid(values: Any, column: Column, before: int) -> None:
+    """Keep the validity of what is added behind ``before`` values; there is none while all are valid."""
+    if values._valid is None and column.valid is not None:
+        values._valid = Growing(np.bool_)
+        values._valid.append(np.ones(before, dtype=np.bool_))
+    if values._valid is not None:
+        values._valid.append(column.valid_mask())

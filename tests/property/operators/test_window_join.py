@@ -1,0 +1,106 @@
+"""The compiled windowed join against the one that goes row by row, step by step and snapshot by snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contract.operators.cases import window_joins
+from contract.operators.harness import Run, shown
+from contract.operators.inputs import Case, Step, steps_of, through_bytes
+from rowtide.operators import window_join
+from rowtide.operators.contract import Explaining, Operator, Place, Want
+from rowtide.operators.registry import make
+from rowtide.operators.window_join import WindowJoinOperator
+from rowtide.operators.window_join_by_row import WindowJoinByRow
+from rowtide.plan.nodes import JoinKind, JoinTime, Source, WindowJoin
+from rowtide.rows.rowop import Opcode, TimedRow
+from rowtide.rows.types import BIGINT, VARCHAR, Field, RowType, Type, decimal
+from rowtide.rowtime.bound import LATEST, NO_BOUND, Bound
+
+
+def join_of(kind: Type, join_kind: JoinKind = JoinKind.INNER, time: JoinTime = JoinTime.RIGHT) -> WindowJoin:
+    """Give a join of two streams by their first field, right up to 10 ms after left."""
+    left, right = (RowType((Field(f"{side}K", kind), Field(f"{side}N", VARCHAR))) for side in "LR")
+    both = RowType((*left.fields, *right.fields))
+    return WindowJoin("J", Source("L", left), Source("R", right), (0,), (0,), 0, 10, time, join_kind, both)
+
+
+def compare(one: Run, other: Run) -> None:
+    """Check that two runs have given, told, promised, counted and remembered the same."""
+    assert shown(one.out) == shown(other.out)
+    assert one.faults == other.faults
+    assert one.bound == other.bound
+    assert one.operator.held() == other.operator.held()
+    assert one.operator.account == other.operator.account
+    for wanted in (None, -1, 3):
+        assert wants(one.operator, wanted) == wants(other.operator, wanted)
+
+
+def wants(operator: Operator, bound: int | None) -> Sequence[Want]:
+    """Give what an operator waits for."""
+    assert isinstance(operator, Explaining)
+    return operator.wants(bound)
+
+
+@given(data=st.data(), case=window_joins(), few=st.booleans())
+def test_both_forms_do_the_same(data: st.DataObject, case: Case, few: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        # So few that rows are found in several turns, and keys are numbered anew all the time.
+        patch.setattr(window_join, "PAIRS", 2 if few else 1 << 16)
+        patch.setattr(window_join, "FORGET_KEYS_OVER", 0 if few else 1 << 16)
+        compiled = Run(case, WindowJoinOperator(case.node, case.place))
+        by_row = Run(case, WindowJoinByRow(case.node, case.place))
+        for step in [*data.draw(steps_of(case.ports)), *(Step(port, (), Bound(LATEST)) for port in (0, 1))]:
+            compiled.step(step)
+            by_row.step(step)
+            compare(compiled, by_row)
+            if data.draw(st.integers(0, 3)) == 0:
+                # Each goes on with what the other remembers.
+                states = [through_bytes(run.operator.snapshot()) for run in (by_row, compiled)]
+                compiled.operator = WindowJoinOperator(case.node, case.place)
+                by_row.operator = WindowJoinByRow(case.node, case.place)
+                compiled.operator.restore(states[0])
+                by_row.operator.restore(states[1])
+                compare(compiled, by_row)
+
+
+def test_wide_decimals_are_joined_row_by_row() -> None:
+    place = Place(0, True, ((1,), (2,)))
+    assert isinstance(make(join_of(decimal(38, 2)), place), WindowJoinByRow)
+    assert isinstance(make(join_of(decimal(10, 2)), place), WindowJoinOperator)
+
+
+@pytest.mark.parametrize("time", JoinTime)
+def test_thousands_of_rows_come_out_alike_however_they_are_cut(time: JoinTime) -> None:
+    node = join_of(BIGINT, JoinKind.FULL, time)
+    case = Case(node, Place(9, True, ((1,), (2,))), ((), ()))
+    rows = [
+        [TimedRow(at // 2, port + 1, at, Opcode.INSERT, (at % 10, f"row {at}")) for at in range(12_000)]
+        for port in (0, 1)
+    ]
+    whole = Run(case, WindowJoinOperator(node, case.place))
+    cut: Run = Run(case, WindowJoinOperator(node, case.place))
+    for port in (0, 1):
+        whole.step(Step(port, tuple(rows[port]), Bound(LATEST)))
+    for start in range(0, 12_000, 125):
+        for port in (0, 1):
+            cut.step(Step(port, tuple(rows[port][start : start + 125]), NO_BOUND))
+    for port in (0, 1):
+        cut.step(Step(port, (), Bound(LATEST)))
+    compare(cut, whole)
+    assert len(whole.out) > 12_000
+    assert whole.operator.held() == 0
+    assert in_memory(cut.operator) < 5_000
+
+
+def in_memory(operator: Operator) -> int:
+    """Count the rows that a side still has in its columns, the most of both."""
+    assert isinstance(operator, WindowJoinOperator)
+    state: dict[str, pa.Table] = dict(operator.snapshot())
+    assert not len(state["left"])
+    return max(side.store.end - side.store.base for side in operator._sides)
