@@ -51,6 +51,7 @@ _FIXED_MS = {
     CalendarUnit.WEEK: 7 * DAY_MS,
 }
 _MONTHS = {CalendarUnit.MONTH: 1, CalendarUnit.QUARTER: 3, CalendarUnit.YEAR: 12}
+_LONGEST_DAYS = {CalendarUnit.MONTH: 31, CalendarUnit.QUARTER: 92, CalendarUnit.YEAR: 366}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,15 @@ class Period:
     unit: CalendarUnit | None = None
     step_ms: int | None = None
     offset_ms: int = 0
+
+
+def longest_ms(period: Period) -> int:
+    """Give the length of the longest such period."""
+    if period.edge is PeriodEdge.EXACT:
+        return 1
+    if period.unit is None:
+        return period.step_ms or 1
+    return _FIXED_MS.get(period.unit) or _LONGEST_DAYS[period.unit] * DAY_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -431,7 +431,8 @@ class GroupedPlanner(ExpressionPlanner):
 
     ``groups`` maps what GROUP BY computes from an input row to the field of the group's row that
     holds it. ROWTIME is that of the group's row: the end of its period, or, ``exact``, that of
-    all its rows. ``edges`` gives what TUMBLE_START and its like are of the group's row.
+    all its rows. ``edges`` gives what TUMBLE_START and its like are of the group's row, ``over`` what a
+    window function over groups is.
     """
 
     def __init__(
@@ -443,9 +444,11 @@ class GroupedPlanner(ExpressionPlanner):
         *,
         exact: bool,
         edges: Callable[[FunctionCall], Expr],
+        over: Callable[[FunctionCall], Expr] | None = None,
     ) -> None:
         super().__init__(scope, clause)
         self._edges = edges
+        self._window_call = over
         self._groups = groups
         self._exact = exact
         self._aggregates = aggregates
@@ -486,11 +489,7 @@ class GroupedPlanner(ExpressionPlanner):
             )
 
     def _over(self, syntax: FunctionCall) -> Expr:
-        raise StatementError(
-            "a window (OVER) in a grouped query is not supported yet",
-            place=syntax.place,
-            hint="Group in one view and put the window over it in another.",
-        )
+        return super()._over(syntax) if self._window_call is None else self._window_call(syntax)
 
     def _aggregate(self, syntax: FunctionCall) -> Expr:
         inner = ExpressionPlanner(self._scope, "an aggregate")

@@ -6,16 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.errors import Place, StatementError
+from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type
-from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef, fields_used, uses_rowtime
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef, fields_used, uses_rowtime
 from rowtide.plan.nodes import AsOfJoin, Filter, JoinKind, Node
-from rowtide.rows.types import Field, RowType
+from rowtide.rows.types import BOOLEAN, INTEGER, Field, RowType
 from rowtide.sql.expressions import ExpressionPlanner, cast
+from rowtide.sql.group_windows import period_of
 from rowtide.sql.relations import Planned, project, shifted, unique_names
 from rowtide.sql.scope import Binding, Scope
 from rowtide.sql.stream_joins import Side, window_join
 from rowtide.sql.syntax import DerivedTable, FromItem, Join, Name, Query, RangeWindow, RelationRef
 
+_ONE_KEY = Literal(0, INTEGER)
 ReadRelation = Callable[[RelationRef], tuple[Planned, tuple[str, ...]]]
 """Gives the relation that a name means, and the names by which it can be called."""
 ReadQuery = Callable[[Query], Planned]
@@ -76,6 +79,30 @@ class FromPlanner:
 
     # ----------------------------------------------------------------- joins
 
+    def _stream_side(self, read: Read, item: FromItem) -> Side:
+        """Give a side of a join of streams, with the order of its window.
+
+        Raises:
+          StatementError: the window is not ordered by a period of the side's ROWTIME.
+        """
+        window = _window(item)
+        side = Side(read.node, read.scope.bindings, window)
+        if window is None or window.order is None:
+            return side
+        # The window stands before the alias: it may call the relation by its own name.
+        names = [binding.qualifiers for binding in read.scope.bindings]
+        if isinstance(item, RelationRef):
+            names.append(self._read_relation(item)[1])
+        own = tuple(replace(binding, qualifiers=each) for binding in read.scope.bindings for each in names)
+        order = period_of(fold(ExpressionPlanner(Scope(own), "a window").plan(window.order)))
+        if order is None:
+            raise StatementError(
+                "a window on a stream is ordered by its ROWTIME",
+                place=window.order.place,
+                hint="It may be rounded, as in FLOOR(ROWTIME TO MINUTE) or STEP(ROWTIME BY INTERVAL ..).",
+            )
+        return replace(side, order=order)
+
     def _join(self, join: Join) -> Read:
         left, right = self._side(join.left), self._side(join.right)
         names = [binding.alias for read in (left, right) for binding in read.scope.bindings]
@@ -92,8 +119,8 @@ class FromPlanner:
                 self._relation,
                 join,
                 (
-                    Side(left.node, left.scope.bindings, _window(join.left)),
-                    Side(right.node, right.scope.bindings, _window(join.right)),
+                    self._stream_side(left, join.left),
+                    self._stream_side(right, join.right),
                 ),
                 lambda scope: ExpressionPlanner(scope, "ON").condition(join.condition),
                 _conjuncts,
@@ -159,11 +186,15 @@ class FromPlanner:
             pair = _key_pair(conjunct, width, join.condition.place)
             if pair is not None:
                 keys.append((pair[0], shifted(pair[1], width, -width)))
+            elif conjunct == Literal(True, BOOLEAN):
+                continue
             elif not uses_rowtime(conjunct) and min(fields_used(conjunct), default=-1) >= width:
                 on_table.append(shifted(conjunct, width, -width))
             else:
                 others.append(conjunct)
-        self._check_conditions(join, kind, keys, others)
+        self._check_conditions(join, kind, others)
+        # Without an equality every row of the table is of the one key that there is.
+        keys = keys or [(_ONE_KEY, _ONE_KEY)]
         table_node = table.node
         for each in on_table:
             table_node = Filter(self._relation, table_node, each)
@@ -187,14 +218,7 @@ class FromPlanner:
         )
         return Read(node, Scope(moved), changelog=False)
 
-    def _check_conditions(
-        self, join: Join, kind: JoinKind, keys: list[tuple[Expr, Expr]], others: list[Expr]
-    ) -> None:
-        if not keys:
-            raise StatementError(
-                "a join of a stream with a table needs an equality between their columns in ON",
-                place=join.condition.place,
-            )
+    def _check_conditions(self, join: Join, kind: JoinKind, others: list[Expr]) -> None:
         if others and kind is JoinKind.LEFT:
             raise StatementError(
                 "the ON of a LEFT JOIN with a table takes equalities and conditions on the table alone",

@@ -270,12 +270,20 @@ class QueryGrammar(ExpressionGrammar):
         return alias, () if alias is None else self._column_names()
 
     def _window(self) -> RangeWindow | None:
-        """Read OVER (RANGE ..) of a relation that is joined, before its alias or behind it."""
+        """Read OVER ([ORDER BY ..] RANGE ..) of a relation that is joined, before its alias or behind it."""
         cursor = self.cursor
         first = cursor.current
         if not cursor.accept("OVER"):
             return None
         cursor.expect_symbol("(")
+        if cursor.is_word("PARTITION", "BY"):
+            raise cursor.unsupported(
+                "PARTITION BY of a joined relation is", hint="Say in ON which rows belong together."
+            )
+        order = None
+        if cursor.accept("ORDER", "BY"):
+            order = self.expression()
+            cursor.accept("ASC")
         if cursor.is_word("ROWS"):
             raise cursor.unsupported("ROWS on a joined relation is", hint="RANGE INTERVAL .. counts time.")
         cursor.expect("RANGE")
@@ -290,7 +298,7 @@ class QueryGrammar(ExpressionGrammar):
         place = cursor.span(first)
         if start > end:
             raise StatementError("the window ends before it begins", place=place)
-        return RangeWindow(start, end, place)
+        return RangeWindow(start, end, place, order)
 
     def _window_edge(self) -> int:
         """Read one end of a window; gives ms after the other side's row."""

@@ -135,7 +135,9 @@ class SelectPlanner:
 
     def _plain(self, node: Node) -> _Selected:
         """Plan a select list without groups, with the windows in it."""
-        windows = Windows(self._relation, self._read.scope, self._select.windows)
+        windows = Windows(
+            self._relation, ExpressionPlanner(self._read.scope, "a window"), self._select.windows
+        )
         planner = WindowedPlanner(self._read.scope, "the select list", windows)
         # Where a result stands in the row is known once all windows are: plan the list, then type it.
         for item in self._select.items:
@@ -351,12 +353,6 @@ class SelectPlanner:
 
     def _grouped(self, node: Node) -> _Selected:
         select, scope = self._select, self._read.scope
-        if select.windows:
-            raise StatementError(
-                "WINDOW in a grouped query is not supported yet",
-                place=select.windows[0].name.place,
-                hint="Group in one view and put the window over it in another.",
-            )
         if self._read.changelog:
             raise StatementError("aggregates over a table are not supported yet", place=select.place)
         window, window_expr, keys = self._group_terms(scope)
@@ -372,27 +368,37 @@ class SelectPlanner:
             if isinstance(item, StarItem):
                 raise StatementError("* cannot stand in a grouped query", place=item.place)
         edges = partial(window_edge, ExpressionPlanner(scope, "the select list"), window)
-        planner = GroupedPlanner(scope, "the select list", groups, aggregates, exact=exact, edges=edges)
-        having = None
-        if select.having is not None:
-            having_planner = GroupedPlanner(scope, "HAVING", groups, aggregates, exact=exact, edges=edges)
-            having = having_planner.condition(select.having)
+
+        def planner_of(clause: str, windows: Windows | None = None) -> GroupedPlanner:
+            over = None if windows is None else windows.reference
+            return GroupedPlanner(scope, clause, groups, aggregates, exact=exact, edges=edges, over=over)
+
+        # A group's window and its ROWTIME name each other, but for a SESSION, which has any length.
+        named_by = None if window is None or isinstance(window, Session) else FieldRef(0, TIMESTAMP)
+        windows = Windows(self._relation, planner_of("a window"), select.windows, named_by)
+        planner = planner_of("the select list", windows)
+        having = None if select.having is None else planner_of("HAVING").condition(select.having)
         written = next(
             (each for each in select.items if isinstance(each, SelectItem) and _promotes(each)), None
         )
-        order = self._period_order(
-            GroupedPlanner(scope, "ORDER BY", groups, aggregates, exact=exact, edges=edges),
+        ordered = partial(
+            self._period_order,
+            planner_of("ORDER BY", windows),
             None if written is None else _Promotion(RowtimeRef(), written.expression),
             window,
         )
-        # The layout of the group's row is known once all aggregates are: plan the list, then type it.
+        # The layout of the group's row is known once all aggregates and windows are: plan all, then type it.
         for item in select.items:
             if isinstance(item, SelectItem):
                 planner.plan_as(item.expression, UNTYPED_NULL.type)
+        windows.check()
+        ordered()
         grouped: Node = self._group(node, window, keys, aggregates.calls)
-        outputs, promotion = self._outputs(planner, grouped.row_type)
         if having is not None:
             grouped = Filter(self._relation, grouped, having)
+        grouped = windows.over(grouped)
+        outputs, promotion = self._outputs(planner, grouped.row_type)
+        order = ordered()
         if promotion is not None:
             promotion = replace(promotion, expr=of_group_end(promotion.expr, window))
             if is_plain_rowtime(promotion.expr):

@@ -8,22 +8,29 @@ from dataclasses import dataclass, replace
 from rowtide.errors import StatementError
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import JoinKind, JoinTime, Node, WindowJoin
-from rowtide.rows.types import BOOLEAN, TIMESTAMP, Field, RowType
+from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, Field, RowType
+from rowtide.rowtime.period import Period, PeriodEdge, longest_ms
+from rowtide.sql.group_windows import period_call
 from rowtide.sql.relations import project, shifted, unique_names
 from rowtide.sql.scope import ROWTIME, Binding, Scope
 from rowtide.sql.syntax import Join, RangeWindow
 
+EXACT = Period(PeriodEdge.EXACT)
 KeyPair = Callable[[Expr, int], "tuple[Expr, Expr] | None"]
 """Gives left and right side of an equality between columns of both, else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a join: its node, what it can be called by, its window."""
+    """One side of a join: its node, what it can be called by, its window.
+
+    ``order`` is the period that its window takes for the time of a row: EXACT for the rowtime itself.
+    """
 
     node: Node
     bindings: tuple[Binding, ...]
     window: RangeWindow | None
+    order: Period = EXACT
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ def with_rowtime(side: Side, relation: str) -> Side:
         else binding
         for binding in side.bindings
     )
-    return Side(node, bindings, side.window)
+    return replace(side, node=node, bindings=bindings)
 
 
 def moved(bindings: tuple[Binding, ...], by: int, *, outer: bool) -> Iterator[Binding]:
@@ -123,6 +130,9 @@ def window_join(
     right_node, right_key = with_keys(right.node, [key for _, key in keys])
     added = len(left_node.row_type) - width
     span = span_of(left.window, right.window)
+    if (left.order, right.order) != (EXACT, EXACT):
+        others += _rounded_span(span, left, right, width)
+        span = _widened(span, left.order, right.order)
     fields = [
         *(replace(field, nullable=field.nullable or kind.keeps_right) for field in left_node.row_type),
         *(replace(field, nullable=field.nullable or kind.keeps_left) for field in right_node.row_type),
@@ -147,6 +157,34 @@ def window_join(
     )
     rest = tuple(moved(bindings[len(left.bindings) :], added, outer=False))
     return node, Scope((*bindings[: len(left.bindings)], *rest))
+
+
+def _rounded_span(span: Span, left: Side, right: Side, width: int) -> list[Expr]:
+    """Give the conditions that the rounded rowtimes of two rows are as far apart as the windows want it."""
+    times = []
+    for side, start in ((left, 0), (right, width)):
+        own = next(binding.rowtime_field for binding in side.bindings if binding.rowtime_field is not None)
+        time: Expr = FieldRef(own + start, TIMESTAMP)
+        times.append(time if side.order == EXACT else period_call(side.order, time))
+    distance = Call("TSDIFF", tuple(times), BIGINT)
+    return [
+        Call(">=", (distance, Literal(span.low_ms, BIGINT)), BOOLEAN),
+        Call("<=", (distance, Literal(span.high_ms, BIGINT)), BOOLEAN),
+    ]
+
+
+def _widened(span: Span, left: Period, right: Period) -> Span:
+    """Give a span in which all rows are whose rounded rowtimes are in ``span``."""
+    (left_before, left_after), (right_before, right_after) = _moves(left), _moves(right)
+    return replace(
+        span, low_ms=span.low_ms - right_before - left_after, high_ms=span.high_ms + right_after + left_before
+    )
+
+
+def _moves(order: Period) -> tuple[int, int]:
+    """Give how far a rowtime can be before, and after, its rounded one; in ms."""
+    most = longest_ms(order) - 1
+    return (most, 0) if order.edge is PeriodEdge.CEIL else (0, most)
 
 
 def _all(conditions: list[Expr]) -> Expr | None:

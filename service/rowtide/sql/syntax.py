@@ -280,11 +280,15 @@ class StarItem:
 
 @dataclass(frozen=True, slots=True)
 class RangeWindow:
-    """OVER (RANGE ..) of a joined relation: rows from ``start_ms`` to ``end_ms`` after the other side's."""
+    """OVER ([ORDER BY order] RANGE ..) of a joined relation, from ``start_ms`` to ``end_ms`` after the other.
+
+    With an order, which is ROWTIME rounded, the time of a row of its side is that.
+    """
 
     start_ms: int
     end_ms: int
     place: Place = field(default=NOWHERE, compare=False)
+    order: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from rowtide.errors import StatementError
 from rowtide.expr.constant import fold
-from rowtide.expr.tree import Expr, FieldRef
+from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Node, WindowAggregate
 from rowtide.rows.types import BIGINT, Field, RowType
@@ -40,11 +40,22 @@ class _Window:
 
 
 class Windows:
-    """The windows that a select list uses, each with its calls, in the order in which they are noted."""
+    """The windows that a select list uses, each with its calls, in the order in which they are noted.
 
-    def __init__(self, relation: str, scope: Scope, named: Sequence[NamedWindow]) -> None:
+    ``planner`` plans what stands inside of them. ``named_by`` is, in a grouped query, the field of the
+    group's row that says the same as its ROWTIME: which period it is.
+    """
+
+    def __init__(
+        self,
+        relation: str,
+        planner: ExpressionPlanner,
+        named: Sequence[NamedWindow],
+        named_by: FieldRef | None = None,
+    ) -> None:
         self._relation = relation
-        self._planner = ExpressionPlanner(scope, "a window")
+        self._planner = planner
+        self._named_by = named_by
         self._named: dict[str, WindowSpec] = {}
         for each in named:
             if each.name.text in self._named:
@@ -195,10 +206,10 @@ class Windows:
         )
 
     def _window(self, spec: WindowSpec) -> _Window:
-        partition = tuple(dict.fromkeys(fold(self._planner.plan(each)) for each in spec.partition))
+        partition = tuple(dict.fromkeys(map(self._of_row, spec.partition)))
         order = Period(PeriodEdge.EXACT)
         if spec.order is not None:
-            found = period_of(fold(self._planner.plan(spec.order)))
+            found = period_of(self._of_row(spec.order))
             if found is None:
                 raise StatementError(
                     "a window on a stream is ordered by its ROWTIME",
@@ -207,6 +218,11 @@ class Windows:
                 )
             order = found
         return _Window(partition, order, spec.frame or Frame())
+
+    def _of_row(self, syntax: Expression) -> Expr:
+        """Give what PARTITION BY or ORDER BY names of a row; the period of a group is its ROWTIME."""
+        typed = fold(self._planner.plan(syntax))
+        return RowtimeRef() if self._named_by is not None and typed == self._named_by else typed
 
     # ---------------------------------------------------------------- calls
 
