@@ -20,6 +20,7 @@ from rowtide.testing.live import live_runner
 from rowtide.testing.session import Session, Verdict
 
 SQL = sorted([*ROOT.glob("docker/**/*.sql"), *ROOT.glob("examples/**/*.sql")])
+SCENARIOS = sorted(ROOT.glob("examples/**/*.yaml"))
 BLOCKS = [
     pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
     for page in sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -38,6 +39,13 @@ def produce(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.mark.parametrize("path", SQL, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_sample_pipeline_is_accepted_without_a_warning(path: Path) -> None:
     assert plan_pipeline(path.read_text(), file=str(path)).notices == ()
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("batching", ["1", "random:7"])
+def test_an_example_keeps_its_scenarios(path: Path, batching: str) -> None:
+    (outcome,) = Session(live_runner, SystemClock(), batching).run([path])
+    assert outcome.verdict is Verdict.PASSED, outcome.report()
 
 
 @pytest.mark.parametrize("block", BLOCKS)

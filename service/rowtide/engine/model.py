@@ -44,6 +44,9 @@ class RowtimeClock:
         self._known: dict[str, Label] = {}
         self.rowtime = EARLIEST
 
+    def __len__(self) -> int:
+        return len(self._events)
+
     def at(self, rowtime: int, rowop: Rowop) -> None:
         """Let ``rowop`` run at ``rowtime``, before the rows of that rowtime that come in later.
 
@@ -80,16 +83,33 @@ class RowtimeClock:
         if rowtime < self.rowtime:
             raise ModelError(f'rowtime goes back in unit "{self._unit.name}": {self.rowtime}, then {rowtime}')
         while self._events and self._events[0].rowtime <= rowtime:
-            event = heappop(self._events)
-            self.rowtime = event.rowtime
-            self._label(event.label).send(Opcode(event.opcode), event.row)
-            self._unit.drain()
+            self.run_event()
         self.rowtime = rowtime
+
+    def run_event(self) -> None:
+        """Run the next event, and drain.
+
+        Raises:
+          ExecutionError: if a label raised.
+        """
+        event = self.drop_event()
+        self.rowtime = event.rowtime
+        self._label(event.label).send(Opcode(event.opcode), event.row)
+        self._unit.drain()
+
+    def drop_event(self) -> Event:
+        """Take the next event away without running it."""
+        return heappop(self._events)
 
     @property
     def next_event(self) -> int | None:
         """The rowtime of the next event, or None."""
         return self._events[0].rowtime if self._events else None
+
+    @property
+    def last_event(self) -> int | None:
+        """The rowtime of the last event that is known now, or None."""
+        return max((event.rowtime for event in self._events), default=None)
 
     def snapshot(self) -> Any:
         """Give rowtime and pending events as plain values."""
@@ -112,18 +132,33 @@ class ModelSetup:
         self.inputs: dict[str, Label] = {}
         self.outputs: dict[str, Label] = {}
         self.tables: dict[str, Table] = {}
+        self.changes: dict[str, tuple[str, ...]] = {}
+        """The outputs that are changes of a table, with the fields that tell its rows apart (or none)."""
 
     def input(self, name: str, label: Label) -> None:
         """Offer a label as an input of the model."""
         self._offer(self.inputs, name, label)
 
     def output(self, name: str, label: Label) -> None:
-        """Offer what reaches a label as an output of the model."""
+        """Offer what reaches a label as an output of the model; in SQL a stream, which takes no DELETE."""
         self._offer(self.outputs, name, label)
 
+    def changelog(self, name: str, label: Label, *key: str) -> None:
+        """Offer what reaches a label as the changes of a table, in which ``key`` tells rows apart.
+
+        Without a key the table may hold equal rows.
+        """
+        for field in key:
+            label.row_type.index(field)
+        self.output(name, label)
+        self.changes[name] = key
+
     def table(self, name: str, table: Table) -> None:
-        """Offer a table: its changes are an output, and its rows may be read."""
-        self.output(name, table.out)
+        """Offer a table: its changes are an output, and its rows may be read.
+
+        Its key is that of the first of its indexes that hold one row for each value of a key.
+        """
+        self.changelog(name, table.out, *table.type.unique_key())
         self.tables[name] = table
 
     def _offer(self, offered: dict[str, Label], name: str, label: Label) -> None:
@@ -153,6 +188,12 @@ class ModelRun:
         self._sent: list[Sent] = []
         # The model may be an object that its own labels refer to; this keeps it for those that do not.
         self.model = model(self._setup, **(options or {}))
+        for table in self._setup.tables.values():
+            if len(table):
+                raise ModelError(
+                    f'model "{name}" fills table "{table.name}" while it is wired',
+                    hint="Rows come with the input, or with an event.",
+                )
         for output, label in self._setup.outputs.items():
             label.then(self._collector(output), name=f"{label.name}.collected")
 
@@ -171,6 +212,11 @@ class ModelRun:
         return {name: label.row_type for name, label in self._setup.outputs.items()}
 
     @property
+    def changes(self) -> Mapping[str, tuple[str, ...]]:
+        """The outputs that are changes of a table, with the fields that tell its rows apart (or none)."""
+        return self._setup.changes
+
+    @property
     def tables(self) -> Mapping[str, Table]:
         """The tables that the model lets others read, by name."""
         return self._setup.tables
@@ -179,6 +225,11 @@ class ModelRun:
     def next_event(self) -> int | None:
         """The rowtime of the next event that the model has asked for, or None."""
         return self._setup.clock.next_event
+
+    @property
+    def last_event(self) -> int | None:
+        """The rowtime of the last of the events that it has asked for so far, or None."""
+        return self._setup.clock.last_event
 
     def take(self, name: str, opcode: Opcode, row: Row, rowtime: int) -> list[Sent]:
         """Run the events up to ``rowtime``, then one rowop at an input; give what reached the outputs.
@@ -205,6 +256,19 @@ class ModelRun:
         self._setup.clock.advance(rowtime)
         return self._take_sent()
 
+    def run_event(self) -> list[Sent]:
+        """Run the next event; give what came out.
+
+        Raises:
+          ExecutionError: if a label raised; the model is to be thrown away.
+        """
+        self._setup.clock.run_event()
+        return self._take_sent()
+
+    def drop_event(self) -> None:
+        """Take the next event away without running it."""
+        self._setup.clock.drop_event()
+
     def _take_sent(self) -> list[Sent]:
         sent = self._sent[:]
         self._sent.clear()
@@ -213,6 +277,10 @@ class ModelRun:
     def snapshot(self) -> dict[str, Any]:
         """Give everything that the model remembers, as plain values by name."""
         return self._setup.unit.snapshot()
+
+    def held(self) -> int:
+        """Count what the model remembers: rows, events and the like."""
+        return self._setup.unit.held()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over, while new, what ``snapshot`` of a run of the same model gave."""

@@ -3,8 +3,9 @@
 A field type is a SQL type of ``rows.types`` or an array of a fixed-width one.
 The names of the Triceps guide stand for the SQL types that hold the same
 values: uint8 is BINARY(1), int32 INTEGER, int64 BIGINT, float64 DOUBLE, string
-VARCHAR and uint8[] VARBINARY. NULL is None in every type. A NaN is always the
-one object ``math.nan``, so that as a key it meets itself.
+VARCHAR and uint8[] VARBINARY; boolean, date, time and timestamp are SQL's own.
+NULL is None in every type. A NaN is always the one object ``math.nan``, so that
+as a key it meets itself.
 """
 
 from __future__ import annotations
@@ -12,11 +13,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from rowtide.engine.errors import ModelError
-from rowtide.rows.types import INTEGER_BYTES, Kind, Type
+from rowtide.rows.types import (
+    INTEGER_BYTES,
+    MAX_DECIMAL_PRECISION,
+    MAX_TIMESTAMP_MS,
+    MIN_TIMESTAMP_MS,
+    Kind,
+    Type,
+)
 
 Value = Any
 Check = Callable[[Value], Value]
@@ -34,6 +42,7 @@ class Array:
 
 
 FieldType = Type | Array
+_DIGITS = Context(prec=2 * MAX_DECIMAL_PRECISION)
 
 _NAMED: dict[str, Type] = {
     "uint8": Type(Kind.BINARY, 1),
@@ -43,6 +52,10 @@ _NAMED: dict[str, Type] = {
     "float64": Type(Kind.DOUBLE),
     "string": Type(Kind.VARCHAR),
 }
+_PLAIN: dict[str, Type] = {
+    kind.value.lower(): Type(kind) for kind in (Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.TIMESTAMP)
+}
+"""Types that the guide does not have; others are given as ``rows.types`` declares them."""
 _NAMES = {kind: name for name, kind in _NAMED.items()}
 
 
@@ -56,6 +69,8 @@ def field_type(described: str | FieldType) -> FieldType:
         return described
     if described in _NAMED:
         return _NAMED[described]
+    if described in _PLAIN:
+        return _PLAIN[described]
     element = _NAMED.get(described.removesuffix("[]"))
     if element is None:
         raise ModelError(
@@ -145,6 +160,54 @@ def check_of(kind: FieldType) -> Check:
     if kind.kind is Kind.DECIMAL:
         return _instance_check(Decimal, None)
     return _plain_integer
+
+
+_RANGES = {
+    Kind.DATE: (-(2**31), 2**31 - 1),
+    Kind.TIME: (0, 86_399_999),
+    Kind.TIMESTAMP: (MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS),
+    Kind.INTERVAL_DAY: (-(2**63), 2**63 - 1),
+    Kind.INTERVAL_MONTH: (-(2**63), 2**63 - 1),
+}
+_GREATEST_REAL = 3.4028234663852886e38
+
+
+def column_check(kind: Type) -> Check:
+    """Give the function that sees that a column of SQL rows can hold a non-NULL value, whoever made it.
+
+    It is stricter than ``check_of`` where the engine itself has no limit: digits of a DECIMAL, times.
+    """
+    check = check_of(kind)
+    if kind.kind is Kind.DECIMAL:
+        limit, scale = 10 ** (kind.precision or MAX_DECIMAL_PRECISION), kind.scale
+
+        def check_decimal(value: Value) -> Value:
+            if not check(value).is_finite():
+                raise ValueError
+            number = value.scaleb(scale, _DIGITS)
+            if number != number.to_integral_value() or abs(number) >= limit:
+                raise ValueError
+            return value
+
+        return check_decimal
+    if kind.kind is Kind.REAL:
+
+        def check_real(value: Value) -> Value:
+            if _GREATEST_REAL < abs(check(value)) < math.inf:
+                raise ValueError
+            return value
+
+        return check_real
+    if kind.kind in _RANGES:
+        least, greatest = _RANGES[kind.kind]
+
+        def check_range(value: Value) -> Value:
+            if not least <= check(value) <= greatest:
+                raise ValueError
+            return value
+
+        return check_range
+    return check
 
 
 def parse_of(kind: FieldType) -> Check:

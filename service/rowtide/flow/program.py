@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from rowtide.errors import FaultError
 from rowtide.operators.contract import Place
+from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     ROW_WISE,
     AsOfJoin,
@@ -108,7 +109,7 @@ class Program:
                 found = [self._put(node, ordinal, self.steps[at].partition, [at]) for at in inputs[0]]
             case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowAggregate():
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
-            case KeyedTable() | AsOfJoin() | WindowJoin():
+            case KeyedTable() | AsOfJoin() | WindowJoin() | Model():
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
         self._positions[node] = found
         return found
@@ -129,6 +130,8 @@ class Program:
         match node:
             case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowJoin():
                 origins: tuple[int, ...] = (own,)
+            case Model():
+                origins = (own,)
             case Sort() if merged:
                 origins = (own,)
             case AsOfJoin():

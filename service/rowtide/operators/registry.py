@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from rowtide.operators.contract import Operator, Place, State
-from rowtide.plan import nodes
+from rowtide.plan import models, nodes
 from rowtide.plan.nodes import Node
 from rowtide.plan.paths import Path, path_of
 
@@ -43,6 +43,7 @@ OPERATORS: dict[type, str] = {
     nodes.KeyedTable: "keyed_table:KeyedTableOperator",
     nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",
     nodes.WindowJoin: "window_join:WindowJoinOperator",
+    models.Model: "model:ModelOperator",
 }
 """Node type to ``module:class`` below this package."""
 

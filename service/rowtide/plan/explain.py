@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit
+from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     AsOfJoin,
     BoundPolicy,
@@ -113,6 +114,10 @@ def _detail(node: Node) -> str:
             limit = "" if node.limit is None else f", the first {node.limit}"
             limit += f", without {node.offset} before them" if node.offset else ""
             return f"by {', '.join([_period(period), *terms])}{limit}"
+        case Model(path=path, options=options, accepts=accepts, gives=gives):
+            texts = [f"{name} '{value}'" for name, value in options]
+            ports = (", ".join(port.name for port in each) for each in (accepts, gives))
+            return f"{path}({', '.join(texts)}), {' to '.join(ports)}"
         case KeyedTable(key=key, row_type=row_type):
             names = ", ".join(row_type[index].name for index in key)
             return f"primary key ({names})" if key else "no primary key"

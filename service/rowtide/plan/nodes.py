@@ -17,6 +17,7 @@ from enum import Enum
 
 from rowtide.expr.tree import AggregateCall, Expr
 from rowtide.plan.frames import Frame, WindowCall
+from rowtide.plan.models import Model
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
 from rowtide.rowtime.period import Hop, Period, Session
@@ -426,6 +427,7 @@ Node = (
     | KeyedTable
     | AsOfJoin
     | WindowJoin
+    | Model
 )
 
 ROW_WISE = (Filter, Project, Promote)

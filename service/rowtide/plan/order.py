@@ -33,6 +33,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rowtide.expr.tree import Call, Expr, Literal, RowtimeRef
+from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     BoundPolicy,
     Filter,
@@ -137,6 +138,8 @@ def is_ordered(node: Node) -> bool:
     """Tell whether the rows of ``node`` come in rowtime order: what placing order must bring about."""
     match node:
         case Merge() | GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowJoin():
+            return True
+        case Model():
             return True
         case Sort(input=below):
             return _chain_to_source(below) is None

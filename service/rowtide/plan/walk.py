@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     AsOfJoin,
     Filter,
@@ -34,7 +35,7 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
             return node
         case Filter() | Project() | Promote() | Sort() | SortInPeriod() | KeyedTable():
             return replace(node, input=inputs[0])
-        case GroupByPeriod() | GroupByHop() | GroupBySession() | WindowAggregate():
+        case GroupByPeriod() | GroupByHop() | GroupBySession() | WindowAggregate() | Model():
             return replace(node, input=inputs[0])
         case Merge():
             return replace(node, sources=tuple(inputs))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rowtide.errors import Place, StatementError
 from rowtide.rows.types import Field, RowType
+from rowtide.sql.models import define_model, drop_model, refuse_port
 from rowtide.sql.objects import (
     SYSTEM_SCHEMA,
     Catalog,
@@ -39,6 +40,7 @@ from rowtide.sql.statements import (
     AlterPump,
     ColumnDefinition,
     CreateIndex,
+    CreateModel,
     CreatePump,
     CreateRelation,
     CreateSchema,
@@ -95,6 +97,8 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
                 origin,
             )
             return _create(catalog, statement.name, statement.replace, pump)
+        case CreateModel():
+            return define_model(catalog, statement, origin)
         case InsertValues():
             return _insert(catalog, statement)
         case AlterPump(name=name, start=start):
@@ -115,6 +119,8 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
 
 def _create_schema(catalog: Catalog, statement: CreateSchema) -> Catalog:
     name = single(statement.name, "a schema")
+    if name in catalog.models:
+        raise StatementError(f'"{name}" is a model', place=statement.name.place)
     if name in catalog.schemas:
         if not statement.replace:
             raise StatementError(f'schema "{name}" is there already', place=statement.name.place)
@@ -258,6 +264,7 @@ def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: D
     key = catalog.key(name)
     there = catalog.objects.get(key)
     shown = relation_name(key)
+    refuse_port(catalog, key, name.place)
     if key[0] == SYSTEM_SCHEMA:
         raise StatementError(f'schema "{SYSTEM_SCHEMA}" belongs to the system', place=name.place)
     if there is not None and not replaced:
@@ -301,6 +308,8 @@ def _drop(catalog: Catalog, statement: Drop) -> Catalog:
         return drop_wrapper(catalog, name, if_exists=statement.if_exists)
     if statement.kind is ObjectKind.INDEX:
         return _drop_index(catalog, statement)
+    if statement.kind is ObjectKind.MODEL:
+        return drop_model(catalog, statement)
     if statement.if_exists and catalog.key(name) not in catalog.objects:
         return catalog
     key, found = catalog.find(name, statement.kind.value)

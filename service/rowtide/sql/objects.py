@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from rowtide.errors import Place, StatementError
+from rowtide.plan.models import ModelPort
 from rowtide.plan.plan import Server
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
@@ -44,6 +45,8 @@ class StreamDefinition:
     server: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     max_ahead_ms: int | None = None
+    model: str | None = None
+    """The model whose input it is."""
 
     @property
     def kind(self) -> ObjectKind:
@@ -109,7 +112,35 @@ class PumpDefinition:
     kind: ObjectKind = ObjectKind.PUMP
 
 
-Definition = StreamDefinition | TableDefinition | ViewDefinition | PumpDefinition
+@dataclass(frozen=True, slots=True)
+class ModelDefinition:
+    """A model, as its class has wired it; its ports are objects of the schema of its name."""
+
+    path: str
+    options: tuple[tuple[str, str], ...]
+    accepts: tuple[ModelPort, ...]
+    gives: tuple[ModelPort, ...]
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOutputDefinition:
+    """Output ``number`` of a model: a stream, or with ``changes`` a table whose rows ``key`` tells apart."""
+
+    model: str
+    number: int
+    row_type: RowType
+    changes: bool
+    key: tuple[int, ...]
+    origin: Origin
+
+    @property
+    def kind(self) -> ObjectKind:
+        """Model output or model table."""
+        return ObjectKind.MODEL_TABLE if self.changes else ObjectKind.MODEL_OUTPUT
+
+
+Definition = StreamDefinition | TableDefinition | ViewDefinition | PumpDefinition | ModelOutputDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +151,7 @@ class Catalog:
     current: str = DEFAULT_SCHEMA
     servers: Mapping[str, Server] = field(default_factory=dict)
     wrappers: Mapping[str, Wrapper] = field(default_factory=dict)
+    models: Mapping[str, ModelDefinition] = field(default_factory=dict)
     objects: Mapping[Key, Definition] = field(default_factory=dict)
 
     def key(self, name: QualifiedName, *, schema: str | None = None) -> Key:
@@ -131,11 +163,11 @@ class Catalog:
         if len(name.parts) == 1:
             return schema or self.current, name.parts[0].text
         written = name.parts[0].text
-        if written not in self.schemas and written != SYSTEM_SCHEMA:
+        if written not in self.schemas and written not in self.models and written != SYSTEM_SCHEMA:
             raise StatementError(
                 f'schema "{written}" does not exist',
                 place=name.parts[0].place,
-                hint=did_you_mean(written, self.schemas),
+                hint=did_you_mean(written, [*self.schemas, *self.models]),
             )
         return written, name.parts[1].text
 

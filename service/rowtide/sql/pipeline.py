@@ -18,6 +18,7 @@ from rowtide.plan.order import place_order
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan, Pump
 from rowtide.plan.trace import rowtime_field
 from rowtide.sql.definitions import define, refuse_drop_of_used
+from rowtide.sql.models import ports_of, refuse_port
 from rowtide.sql.notices import notices
 from rowtide.sql.objects import (
     Catalog,
@@ -209,16 +210,23 @@ _NEVER_READ = (
 def _check_drop(catalog: Catalog, statement: Drop) -> None:
     if statement.kind in _NEVER_READ:
         return
-    key = catalog.key(statement.name)
-    if key in catalog.objects:
-        planner = Planner(catalog)
-        pumps = _pumps(catalog, planner)
-        for each, found in catalog.objects.items():
-            if not isinstance(found, PumpDefinition):
-                planner.relation(each)
+    if statement.kind is ObjectKind.MODEL:
+        keys = ports_of(catalog, statement.name)
+    else:
+        keys = [catalog.key(statement.name)]
+        refuse_port(catalog, keys[0], statement.name.place)
+    planner = Planner(catalog)
+    pumps = _pumps(catalog, planner)
+    for each, found in catalog.objects.items():
+        if not isinstance(found, PumpDefinition):
+            planner.relation(each)
+    for key in keys:
+        if key not in catalog.objects:
+            continue
         users = [reader for reader, read in planner.readers.items() if key in read]
         users += [pump for pump, planned in pumps.items() if planned.target == key]
-        refuse_drop_of_used(catalog, key, dict.fromkeys(users), statement.name.place)
+        others = [user for user in dict.fromkeys(users) if user not in keys]
+        refuse_drop_of_used(catalog, key, others, statement.name.place)
 
 
 # ------------------------------------------------------------------ the plan

@@ -14,14 +14,17 @@ from dataclasses import dataclass, field, replace
 from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
+from rowtide.plan.models import Model
 from rowtide.plan.nodes import KeyedTable, Merge, Node, Sort, Source, TableSource
 from rowtide.plan.trace import key_fields
 from rowtide.rows.types import RowType
 from rowtide.sql.expressions import UNTYPED_NULL, assign, cast
 from rowtide.sql.joins import FromPlanner
+from rowtide.sql.models import model_node, output_node
 from rowtide.sql.objects import (
     Catalog,
     Key,
+    ModelOutputDefinition,
     Origin,
     PumpDefinition,
     StreamDefinition,
@@ -117,12 +120,21 @@ class Planner:
                 return Planned(Source(name, row_type, foreign=server is not None), changelog=False)
             case TableDefinition(row_type=row_type, key=columns):
                 return Planned(KeyedTable(name, TableSource(name, row_type), columns), changelog=True)
+            case ModelOutputDefinition(model=model, changes=changes) as output:
+                return Planned(output_node(name, output, self._model(key, model)), changes)
             case ViewDefinition() as view:
                 with written_in(view.origin):
                     shape = self._query(view.query, _Reading(name, view.schema, key))
                     return Planned(projected(renamed(shape, view.columns), name), shape.changelog)
             case PumpDefinition():
                 raise KeyError(key)
+
+    def _model(self, reader: Key, name: str) -> Model:
+        """Give the node of a model, which every output of it reads."""
+        model = self._catalog.models[name]
+        ports = {(name, port.name.upper()) for port in model.accepts}
+        self.readers.setdefault(reader, set()).update(ports)
+        return model_node(name, model, lambda key: self.relation(key).node)
 
     def _read(self, ref: RelationRef, at: _Reading) -> tuple[Planned, tuple[str, ...]]:
         """Give the relation that a name in FROM means, and the names that call it."""

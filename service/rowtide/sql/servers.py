@@ -207,6 +207,10 @@ def altered(catalog: Catalog, statement: Alter) -> Catalog:
         return replace(catalog, wrappers={**catalog.wrappers, name.parts[0].text: wrapper})
     if kind is ObjectKind.SERVER:
         return _altered_server(catalog, statement)
+    if kind is ObjectKind.MODEL:
+        if single(name, "a model") not in catalog.models:
+            raise _unknown("model", name.parts[0].text, catalog.models, name.place)
+        return catalog
     key, found = catalog.find(name, kind.value)
     if found.kind is not kind:
         raise StatementError(

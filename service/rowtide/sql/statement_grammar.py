@@ -9,10 +9,12 @@ from rowtide.sql.cursor import Cursor
 from rowtide.sql.dialect import Places, Token, TokenKind, tokenize
 from rowtide.sql.query_grammar import QueryGrammar
 from rowtide.sql.statements import (
+    CREATED_KINDS,
     Alter,
     AlterPump,
     ColumnDefinition,
     CreateIndex,
+    CreateModel,
     CreatePump,
     CreateRelation,
     CreateSchema,
@@ -31,8 +33,8 @@ from rowtide.sql.statements import (
 )
 from rowtide.sql.syntax import Name, QualifiedName, Query
 
-_CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW or PUMP"
-_LATER = ("FUNCTION", "MODEL", "UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
+_CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW, PUMP or MODEL"
+_LATER = ("FUNCTION", "UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
 _NOT_OURS = ("UPDATE", "DELETE", "MERGE", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "EXPLAIN")
 
 
@@ -155,6 +157,8 @@ class _Grammar(QueryGrammar):
             return self._wrapper(first, replace)
         if cursor.is_word("INDEX") and not replace:
             return self._create_index(first)
+        if cursor.accept("MODEL"):
+            return self._model(first, replace)
         for words in _LATER:
             if cursor.is_word(*words.split()):
                 raise cursor.unsupported(f"CREATE {words} is")
@@ -164,9 +168,7 @@ class _Grammar(QueryGrammar):
         elif cursor.accept("TABLE"):
             kind = ObjectKind.FOREIGN_TABLE if foreign else ObjectKind.TABLE
         else:
-            raise cursor.unexpected(
-                "STREAM or TABLE" if foreign else "SCHEMA, SERVER, STREAM, TABLE, VIEW or PUMP"
-            )
+            raise cursor.unexpected("STREAM or TABLE" if foreign else _CREATED)
         return self._relation(first, kind, replace)
 
     def _wrapper(self, first: Token, replace: bool) -> CreateWrapper:
@@ -298,6 +300,15 @@ class _Grammar(QueryGrammar):
         query: Query = self.query()
         return CreatePump(name, replace, started, target, columns, query, options, cursor.place_of(first))
 
+    def _model(self, first: Token, replace: bool) -> CreateModel:
+        cursor = self.cursor
+        name = cursor.qualified_name("the name of the model")
+        cursor.expect("AS")
+        token = cursor.current
+        path = cursor.string("the model's class as 'package.module:Class'")
+        options = self._options_and_description()
+        return CreateModel(name, replace, path, options, cursor.place_of(token), cursor.place_of(first))
+
     def _into(self) -> tuple[QualifiedName, tuple[Name, ...]]:
         """Read INTO target [(columns)]."""
         cursor = self.cursor
@@ -393,7 +404,7 @@ class _Grammar(QueryGrammar):
     def _kind(self, what: str) -> ObjectKind:
         """Read SCHEMA, FOREIGN STREAM, ..; ``what`` says what such an object is named for."""
         cursor = self.cursor
-        for kind in sorted(ObjectKind, key=lambda each: -len(each.value)):
+        for kind in sorted(CREATED_KINDS, key=lambda each: -len(each.value)):
             if cursor.accept(*kind.value.upper().split()):
                 return kind
         for words in _LATER:

@@ -31,6 +31,15 @@ class ObjectKind(Enum):
     VIEW = "view"
     PUMP = "pump"
     INDEX = "index"
+    MODEL = "model"
+    MODEL_OUTPUT = "model output"
+    MODEL_TABLE = "model table"
+
+
+CREATED_KINDS = tuple(
+    kind for kind in ObjectKind if kind not in (ObjectKind.MODEL_OUTPUT, ObjectKind.MODEL_TABLE)
+)
+"""What statements create and drop by itself: the ports of a model come and go with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +159,18 @@ class CreatePump:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateModel:
+    """CREATE [OR REPLACE] MODEL name AS 'package.module:Class'. ``path_place`` is that of the text."""
+
+    name: QualifiedName
+    replace: bool
+    path: str
+    options: tuple[OptionItem, ...]
+    path_place: Place = field(default=NOWHERE, compare=False)
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class InsertValues:
     """INSERT INTO target [(columns)] VALUES (...), (...)."""
 
@@ -205,6 +226,7 @@ Statement = (
     | CreateIndex
     | CreateView
     | CreatePump
+    | CreateModel
     | InsertValues
     | AlterPump
     | Alter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
+from rowtide.engine.loading import look_in
 from rowtide.errors import StatementError
 from rowtide.testing.scenario import PythonPipeline, Scenario, SqlText
 
@@ -12,20 +13,23 @@ from rowtide.testing.scenario import PythonPipeline, Scenario, SqlText
 def pipeline_text(scenario: Scenario) -> SqlText:
     """Give the pipeline's SQL; of ``python: module:function`` what the function returns.
 
-    The function is called without arguments; its module may stand beside the scenario file.
+    The function is called without arguments. Its module may stand beside the scenario file, as may those
+    of models.
 
     Raises:
       StatementError: if the function cannot be found or called, or gives no text.
     """
+    folder = str(scenario.path.parent.resolve())
     if isinstance(scenario.pipeline, SqlText):
+        look_in(folder)
         return scenario.pipeline
-    return SqlText(_called(scenario.pipeline, str(scenario.path.parent.resolve())))
-
-
-def _called(pipeline: PythonPipeline, folder: str) -> str:
-    name = f"{pipeline.module}:{pipeline.function}"
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    return SqlText(_called(scenario.pipeline))
+
+
+def _called(pipeline: PythonPipeline) -> str:
+    name = f"{pipeline.module}:{pipeline.function}"
     try:
         function = getattr(importlib.import_module(pipeline.module), pipeline.function)
         text = function()

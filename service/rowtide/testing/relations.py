@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rowtide.errors import StatementError
+from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     AsOfJoin,
     GroupByHop,
@@ -184,7 +185,7 @@ def gives_changes(node: Node) -> bool:
     match node:
         case TableSource() | KeyedTable():
             return True
-        case Source() | GroupByPeriod() | GroupByHop() | GroupBySession() | AsOfJoin():
+        case Source() | GroupByPeriod() | GroupByHop() | GroupBySession() | AsOfJoin() | Model():
             return False
         case _:
             return any(gives_changes(each) for each in node.inputs)

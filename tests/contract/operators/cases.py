@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
+from contract.operators.engine_models import engine_models
 from contract.operators.inputs import (
     BIGINT,
     BOOLEAN,
@@ -31,6 +32,7 @@ from contract.operators.over_cases import overs
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.operators.contract import Place
 from rowtide.plan import nodes
+from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     AsOfJoin,
     BoundPolicy,
@@ -387,5 +389,6 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.KeyedTable: tables(),
     nodes.AsOfJoin: joins(),
     nodes.WindowJoin: window_joins(),
+    Model: engine_models(),
 }
 """Node type to its cases: every registered operator has some."""

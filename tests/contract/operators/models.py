@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from contract.operators.engine_models import EngineModel
 from contract.operators.group_models import GroupModel, HopModel, SessionModel, SortInPeriodModel
 from contract.operators.join_models import JoinModel, WindowJoinModel
 from contract.operators.model import Model
@@ -18,6 +19,7 @@ from contract.operators.stream_models import (
     TableModel,
 )
 from rowtide.operators.contract import Place
+from rowtide.plan.models import Model as EngineNode
 from rowtide.plan.nodes import (
     AsOfJoin,
     Filter,
@@ -49,6 +51,7 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
     GroupByHop: HopModel,
     GroupBySession: SessionModel,
     SortInPeriod: SortInPeriodModel,
+    EngineNode: EngineModel,
 }
 
 
@@ -61,6 +64,8 @@ def origins_out(node: Node, place: Place) -> tuple[int, ...]:
     """Give the origins of the rows that leave, in their order at one rowtime (sql-decisions 14)."""
     match node:
         case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowJoin():
+            return (place.origin,)
+        case EngineNode():
             return (place.origin,)
         case Sort() if place.merged:
             return (place.origin,)

@@ -100,6 +100,14 @@ class TableType:
                 raise ModelError(f'field "{field}" comes twice in the key of index "{".".join(path)}"')
         return tuple(fields)
 
+    def unique_key(self) -> tuple[str, ...]:
+        """Give the key fields on the first path of indexes that holds one row for each value; or none."""
+        for node in self.walk():
+            path = [self.node(*node.path[:length]) for length in range(1, len(node.path) + 1)]
+            if not node.children and all(each.index_type.key_fields for each in path):
+                return tuple(dict.fromkeys(field for each in path for field in each.index_type.key_fields))
+        return ()
+
     def first_of_kind(self, kind: type[IndexType]) -> Node | None:
         """Give the first top-level index of a kind (``Hashed``, ``Fifo``, ...), or None."""
         return next((node for node in self.nodes if isinstance(node.index_type, kind)), None)

@@ -13,7 +13,7 @@ the label which sets it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -157,6 +157,10 @@ class Unit:
     def keep(self, name: str, part: Stateful) -> None:
         """Include a part of the model in the unit's snapshots; tables and collapses do it by themselves."""
         self._parts.append((name, part))
+
+    def held(self) -> int:
+        """Count what the parts of the model that have a length hold: rows, for a table."""
+        return sum(len(part) for _, part in self._parts if isinstance(part, Sized))
 
     def snapshot(self) -> dict[str, Any]:
         """Give everything that the parts of the model remember, by name, as plain values.

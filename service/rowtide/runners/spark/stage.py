@@ -11,13 +11,17 @@ Imported by workers; never imports pyspark.
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as declared
 
 import numpy as np
 import pyarrow as pa
 
+from rowtide.engine.loading import look_in
 from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.program import Program
 from rowtide.flow.segments import Segment, segments
@@ -45,9 +49,13 @@ class Definition:
 
     outputs: Mapping[str, Node]
     partitions: Mapping[str, Sequence[int]]
+    folders: tuple[str, ...] = declared(default_factory=lambda: tuple(map(os.path.abspath, sys.path)))
+    """Where the driver looks for modules: workers look for those of models there too."""
 
     def program(self) -> Program:
         """Build the program."""
+        for folder in self.folders:
+            look_in(folder)
         return Program(self.outputs, self.partitions)
 
 

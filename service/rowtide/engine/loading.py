@@ -1,0 +1,139 @@
+"""Models by name: ``package.module:Class`` becomes a ``ModelRun``; the only importer of users' modules.
+
+What is wrong with a module, a class, an option or what the class wires is a
+ModelError that says so; nothing else gets out of here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from rowtide.engine.errors import ModelError
+from rowtide.engine.model import ModelRun
+from rowtide.errors import RowtideError
+
+_TRUTHS = {"true": True, "false": False}
+
+
+def open_model(name: str, path: str, options: Mapping[str, str]) -> ModelRun:
+    """Make a run of the model that ``path`` names, called with ``options``.
+
+    An option is text, and becomes what the parameter's annotation says: ``int``, ``float``, ``bool``
+    (true or false), ``Decimal`` or ``str``.
+
+    Raises:
+      ModelError: if the model cannot be found, called or wired.
+    """
+    model = load(path)
+    values = _arguments(path, model, options)
+    try:
+        return ModelRun(name, model, values)
+    except RowtideError as error:
+        raise ModelError(f'model "{path}" cannot be wired: {error.message}', hint=error.hint) from error
+    except Exception as error:
+        raise ModelError(f'model "{path}" cannot be wired: {type(error).__name__}: {error}') from error
+
+
+def load(path: str) -> Callable[..., object]:
+    """Give the class or function that ``path`` names.
+
+    Raises:
+      ModelError: if there is none, or its module cannot be imported.
+    """
+    module_name, colon, name = path.partition(":")
+    if not colon or not module_name or not name:
+        raise ModelError(f'"{path}" names no model', hint="Write 'package.module:Class'.")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        hint = None
+        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            hint = "Modules are looked for on Python's path and beside the pipeline's file."
+        raise ModelError(
+            f'module "{module_name}" of the model cannot be imported: {error}', hint=hint
+        ) from error
+    except Exception as error:
+        # Whatever a user's module raises: it is the module that is wrong.
+        raise ModelError(
+            f'module "{module_name}" of the model cannot be imported: {type(error).__name__}: {error}'
+        ) from error
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise ModelError(f'module "{module_name}" has no "{name}"', hint=_there(module))
+    if not callable(found):
+        raise ModelError(f'"{path}" is neither a class nor a function but {type(found).__name__}')
+    model: Callable[..., object] = found
+    return model
+
+
+def look_in(folder: str) -> None:
+    """Look for modules in ``folder`` too, after all other places."""
+    if folder not in sys.path:
+        sys.path.append(folder)
+        importlib.invalidate_caches()
+
+
+def _there(module: Any) -> str | None:
+    """Say what classes a module has itself."""
+    classes = [
+        name
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+    return f"It has {', '.join(classes)}." if classes else None
+
+
+def _arguments(path: str, model: Callable[..., object], options: Mapping[str, str]) -> dict[str, Any]:
+    """Give options as what the model takes.
+
+    Raises:
+      ModelError: it takes no such option, misses one, or cannot have that text.
+    """
+    try:
+        signature = inspect.signature(model, eval_str=True)
+    except Exception as error:
+        # Annotations are evaluated: they may be wrong in any way.
+        raise ModelError(f'the parameters of model "{path}" cannot be read: {error}') from error
+    parameters = list(signature.parameters.values())
+    if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        raise ModelError(f'model "{path}" takes no ModelSetup: its first parameter is missing')
+    known = {
+        each.name: each
+        for each in parameters[1:]
+        if each.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    }
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
+    values = {}
+    for name, text in options.items():
+        if name not in known and not takes_any:
+            hint = f"It has {', '.join(known)}." if known else "It has none."
+            raise ModelError(f'model "{path}" has no option "{name}"', hint=hint)
+        annotation = known[name].annotation if name in known else str
+        values[name] = _value(path, name, text, annotation)
+    for name, each in known.items():
+        if each.default is inspect.Parameter.empty and name not in values:
+            raise ModelError(f'model "{path}" needs option "{name}"')
+    return values
+
+
+def _value(path: str, name: str, text: str, annotation: Any) -> Any:
+    readers: dict[Any, Callable[[str], Any]] = {
+        int: int,
+        float: float,
+        Decimal: Decimal,
+        bool: lambda word: _TRUTHS[word.lower()],
+    }
+    reader = readers.get(annotation, str)
+    try:
+        return reader(text)
+    except (ValueError, KeyError, InvalidOperation) as error:
+        raise ModelError(
+            f'option "{name}" of model "{path}" is {annotation.__name__}, not \'{text}\''
+        ) from error

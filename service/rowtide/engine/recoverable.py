@@ -1,0 +1,140 @@
+"""A model that can be taken back: after an error it stands as if what failed had never come.
+
+An error leaves a model in the middle of something, and no label says what it
+has changed already. So a model that failed is thrown away: a fresh one takes
+over the last state that was kept and repeats what came since. That gives the
+same as before, as a model remembers nothing but what its snapshots hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from rowtide.engine.errors import ExecutionError
+from rowtide.engine.model import ModelRun, Sent
+from rowtide.engine.row_type import Row
+from rowtide.rows.rowop import Opcode
+
+KEEP_AFTER = 8192
+"""Rows and events that are repeated at most: a state is kept after as many, or after as many as it
+holds rows, so that keeping costs little against what they cost."""
+
+
+class Taken(NamedTuple):
+    """One rowop that an input of a model took."""
+
+    name: str
+    opcode: Opcode
+    row: Row
+    rowtime: int
+
+
+class ModelFailure(Exception):
+    """A row or an event made the model fail; the model is as if it had not come."""
+
+
+Judge = Callable[[Sent], None]
+"""Raises ValueError where what the model gives cannot be an output."""
+
+
+class RecoverableModel:
+    """A model at work that takes a row or runs an event as a whole or not at all."""
+
+    def __init__(self, make: Callable[[], ModelRun], judge: Judge) -> None:
+        self._make = make
+        self._judge = judge
+        self._run = make()
+        self._kept: Mapping[str, Any] | None = None
+        # What came since: a rowop, or an event that ran (True) or that failed (False).
+        self._since: list[Taken | bool] = []
+        self._keep_at = KEEP_AFTER
+
+    @property
+    def next_event(self) -> int | None:
+        """The rowtime of the next event, or None."""
+        return self._run.next_event
+
+    @property
+    def last_event(self) -> int | None:
+        """The rowtime of the last of the events that are known now, or None."""
+        return self._run.last_event
+
+    def take(self, taken: Taken) -> list[Sent]:
+        """Let an input take a rowop; every event up to its rowtime must have run.
+
+        Raises:
+          ModelFailure: the model failed; the rowop was not taken.
+        """
+        try:
+            sent = self._judged(self._run.take(*taken))
+        except Exception as error:
+            # Whatever a model raises: it is thrown away, and the row is the one that is told of.
+            self._take_back()
+            raise ModelFailure(failure_text(error)) from error
+        self._log(taken)
+        return sent
+
+    def run_event(self) -> list[Sent]:
+        """Run the next event.
+
+        Raises:
+          ModelFailure: the model failed; the event is dropped.
+        """
+        try:
+            sent = self._judged(self._run.run_event())
+        except Exception as error:
+            # As above.
+            self._take_back()
+            self._run.drop_event()
+            self._log(False)
+            raise ModelFailure(failure_text(error)) from error
+        self._log(True)
+        return sent
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """Give everything that the model remembers, as plain values by name."""
+        return self._run.snapshot()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over, while new, what ``snapshot`` gave."""
+        self._run.restore(state)
+        self._keep()
+
+    def _judged(self, sent: list[Sent]) -> list[Sent]:
+        for each in sent:
+            self._judge(each)
+        return sent
+
+    def _log(self, step: Taken | bool) -> None:
+        self._since.append(step)
+        if len(self._since) >= self._keep_at:
+            self._keep()
+
+    def _keep(self) -> None:
+        self._kept = self._run.snapshot()
+        self._since.clear()
+        self._keep_at = max(KEEP_AFTER, self._run.held())
+
+    def _take_back(self) -> None:
+        self._run = self._make()
+        if self._kept is not None:
+            self._run.restore(self._kept)
+        for step in self._since:
+            if step is True:
+                self._run.run_event()
+            elif step is False:
+                self._run.drop_event()
+            else:
+                self._run.take(*step)
+        self._keep()
+
+
+def failure_text(error: BaseException) -> str:
+    """Say what a model failed with: the label and what was raised in it, on one line."""
+    where, cause = "", error
+    if isinstance(error, ExecutionError):
+        where = f'label "{error.label}": '
+        cause = error.__cause__ or error
+    text = " ".join(str(getattr(cause, "message", cause)).split())
+    return f"{where}{type(cause).__name__}: {text}" if text else f"{where}{type(cause).__name__}"

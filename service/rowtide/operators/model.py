@@ -1,0 +1,193 @@
+"""A procedural model at work in the flow (sql-decisions 24); plain Python, row by row."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+import pyarrow as pa
+
+from rowtide.engine.loading import open_model
+from rowtide.engine.model import ModelRun, Sent
+from rowtide.engine.recoverable import ModelFailure, RecoverableModel, Taken
+from rowtide.engine.values import column_check
+from rowtide.errors import FaultError, Reason, RowtideError
+from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.plan.models import Model, first_field
+from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
+
+
+class _Gives(NamedTuple):
+    """One output: what stands before and behind its fields in a tagged row, and how values are stored."""
+
+    before: Row
+    behind: Row
+    changes: bool
+    checks: tuple[Callable[[Any], object], ...]
+    names: tuple[str, ...]
+
+
+class ModelOperator:
+    """Runs the model's events and rows in the order of rowtime; nothing waits here.
+
+    An event at t runs as soon as the bound or a row has reached t. At the end of time the events that
+    are known then still run, and those that they ask for no later than the last of these.
+    """
+
+    def __init__(self, node: Model, place: Place) -> None:
+        self.account = Account()
+        self._node = node
+        self._origin = place.origin
+        self._bound = EARLIEST
+        self._given = 0
+        self._accepts = [
+            (port.name, first_field(node.accepts, number), len(port.row_type))
+            for number, port in enumerate(node.accepts)
+        ]
+        self._gives = _outputs(node)
+        self._model = RecoverableModel(self._make, self._judge)
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """See the contract; port 0, tagged rows in rowtime order."""
+        out: list[TimedRow] = []
+        faults: list[Fault] = []
+        if tray is not None and len(tray):
+            self.account.rows_in += len(tray)
+            for timed in tray.rows():
+                self._run_events(timed.rowtime, out, faults)
+                self._take(timed, out, faults)
+            self._bound = max(self._bound, int(tray.rowtime[-1]))
+        self._bound = max(self._bound, bound.rowtime)
+        self._run_events(self._bound, out, faults)
+        self.account.rows_out += len(out)
+        given = Tray.from_rows(self._node.row_type, out) if out else None
+        return Output(given, self._bound_out(), faults)
+
+    def held(self) -> int:
+        """No row waits: what it becomes is the model's own."""
+        return 0
+
+    def snapshot(self) -> State:
+        """See the contract; what the model remembers is one value."""
+        content = pickle.dumps(self._model.snapshot(), protocol=5)
+        return {
+            "account": self.account.to_arrow(),
+            "clock": pa.table({"bound": [self._bound], "given": [self._given]}),
+            "model": pa.table({"state": pa.array([content], pa.large_binary())}),
+        }
+
+    def restore(self, state: State) -> None:
+        """See the contract.
+
+        Raises:
+          FaultError: the model's class has become another one since, and its state does not fit.
+        """
+        self.account = Account.from_arrow(state["account"])
+        clock = state["clock"].to_pylist()[0]
+        self._bound, self._given = clock["bound"], clock["given"]
+        (content,) = state["model"].column("state").to_pylist()
+        try:
+            self._model.restore(pickle.loads(content))
+        except Exception as error:
+            # Unpickling and a class that has changed fail in any way; nothing has been taken over.
+            text = error.message if isinstance(error, RowtideError) else f"{type(error).__name__}: {error}"
+            raise FaultError(
+                f'the state of model "{self._node.relation}" does not fit "{self._node.path}": {text}',
+                hint="Run the version of the module that wrote it.",
+            ) from error
+
+    @staticmethod
+    def merge(states: Sequence[State]) -> State:
+        """See the contract: a model has no parts."""
+        (state,) = states
+        return state
+
+    def _make(self) -> ModelRun:
+        return open_model(self._node.relation, self._node.path, dict(self._node.options))
+
+    def _run_events(self, until: int, out: list[TimedRow], faults: list[Fault]) -> None:
+        due = self._model.next_event
+        if due is None or due > until:
+            return
+        if until == LATEST:
+            until = self._model.last_event or due
+        while due is not None and due <= until:
+            try:
+                self._give(self._model.run_event(), out)
+            except ModelFailure as failure:
+                message = f"an event: {failure}"
+                faults.append(
+                    Fault(self._node.relation, Reason.FUNCTION, message, due, self._origin, self._given)
+                )
+            due = self._model.next_event
+
+    def _take(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
+        name, first, count = self._accepts[cast("int", timed.row[0])]
+        row = timed.row[first : first + count]
+        try:
+            sent = self._model.take(Taken(name, Opcode(timed.opcode), row, timed.rowtime))
+        except ModelFailure as failure:
+            self.account.rejected += 1
+            faults.append(
+                Fault(
+                    self._node.relation,
+                    Reason.FUNCTION,
+                    str(failure),
+                    timed.rowtime,
+                    timed.origin,
+                    timed.counter,
+                    row,
+                )
+            )
+            return
+        self.account.done += 1
+        self._give(sent, out)
+
+    def _give(self, sent: Sequence[Sent], out: list[TimedRow]) -> None:
+        for name, opcode, row, rowtime in sent:
+            if opcode is not Opcode.NOP:
+                self._given += 1
+                before, behind = self._gives[name][:2]
+                out.append(TimedRow(rowtime, self._origin, self._given, opcode, (*before, *row, *behind)))
+
+    def _judge(self, sent: Sent) -> None:
+        """See that a rowop can be an output.
+
+        Raises:
+          ValueError: a stream gets a DELETE, or a column cannot hold a value.
+        """
+        gives = self._gives[sent.output]
+        if sent.opcode is Opcode.DELETE and not gives.changes:
+            raise ValueError(f'output "{sent.output}" is a stream and takes no DELETE')
+        for check, value, name in zip(gives.checks, sent.row, gives.names, strict=True):
+            if value is not None:
+                try:
+                    check(value)
+                except (TypeError, ValueError) as error:
+                    raise ValueError(
+                        f'field "{name}" of output "{sent.output}" cannot hold {value!r}'
+                    ) from error
+
+    def _bound_out(self) -> Bound:
+        if self._bound in (EARLIEST, LATEST) or not self._given:
+            return Bound(self._bound)
+        return Bound(self._bound, self._origin, self._given)
+
+
+def _outputs(node: Model) -> dict[str, _Gives]:
+    found = {}
+    width = len(node.row_type)
+    for number, port in enumerate(node.gives):
+        first = first_field(node.gives, number)
+        count = len(port.row_type)
+        found[port.name] = _Gives(
+            (number, *(None,) * (first - 1)),
+            (None,) * (width - first - count),
+            port.changes,
+            tuple(column_check(field.type) for field in port.row_type),
+            port.row_type.names,
+        )
+    return found

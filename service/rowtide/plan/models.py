@@ -1,0 +1,88 @@
+"""A procedural model as a node: one input of tagged rows, one output of tagged rowops.
+
+A model has several inputs and outputs of different row types, and its rows come
+in one consistent time order (sql-decisions 24). So the rows of all inputs are
+made rows of one row type, which says in its first field of which input they
+are, and an ordinary merge orders them; what comes out is told apart by filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal
+from rowtide.rows.types import BOOLEAN, INTEGER, Field, RowType
+
+if TYPE_CHECKING:
+    from rowtide.plan.nodes import Node
+
+PORT = "PORT"
+"""The field that numbers the input or output of a tagged row."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPort:
+    """One input or output. ``name`` is as the model's class spells it.
+
+    ``changes``: an output whose rowops are the changes of a table.
+    """
+
+    name: str
+    row_type: RowType
+    changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Run the model that ``path`` names (CREATE MODEL), made with ``options``.
+
+    In: rows tagged with the number of their input. Out: rowops tagged with the number of their output;
+    rowtime is that of the row or event that caused them, in the order in which the model sent them. An
+    event at t runs before rows of t that come after it was asked for. A row that makes the model fail is
+    rejected (FUNCTION), and the model is as if it had not come.
+    """
+
+    relation: str
+    input: Node
+    path: str
+    options: tuple[tuple[str, str], ...]
+    accepts: tuple[ModelPort, ...]
+    gives: tuple[ModelPort, ...]
+    row_type: RowType
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+
+def tagged(ports: Sequence[ModelPort]) -> RowType:
+    """Give the row type that holds a row of any of ``ports``: its number, then the fields of all."""
+    fields = [Field(PORT, INTEGER, nullable=False)]
+    for port in ports:
+        fields += [replace(field, name=f"{port.name}.{field.name}", nullable=True) for field in port.row_type]
+    return RowType(tuple(fields))
+
+
+def first_field(ports: Sequence[ModelPort], number: int) -> int:
+    """Give where the fields of port ``number`` begin in a tagged row."""
+    return 1 + sum(len(port.row_type) for port in ports[:number])
+
+
+def tagging(ports: Sequence[ModelPort], number: int) -> tuple[Expr, ...]:
+    """Give the expressions that make a row of port ``number`` a tagged one."""
+    found: list[Expr] = [Literal(number, INTEGER)]
+    for other, port in enumerate(ports):
+        for index, field in enumerate(port.row_type):
+            found.append(FieldRef(index, field.type) if other == number else Literal(None, field.type))
+    return tuple(found)
+
+
+def untagging(ports: Sequence[ModelPort], number: int) -> tuple[Expr, tuple[Expr, ...]]:
+    """Give the condition that picks the rows of port ``number`` and the expressions that give its fields."""
+    first = first_field(ports, number)
+    condition = Call("=", (FieldRef(0, INTEGER), Literal(number, INTEGER)), BOOLEAN)
+    row_type = ports[number].row_type
+    return condition, tuple(FieldRef(first + index, field.type) for index, field in enumerate(row_type))
