@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptSnapshot, Record, Standing
+from rowtide.checkpoint.ledger import (
+    Decision,
+    ErrorRow,
+    KeptSnapshot,
+    Record,
+    Resubmission,
+    Standing,
+    StoredError,
+)
 from rowtide.errors import FaultError, SupersededError
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import State
@@ -263,6 +271,12 @@ class MemoryLedger:
 
     def decisions(self) -> Sequence[Decision]:
         return list(self._database.contents.decisions)
+
+    def resubmissions(self) -> Sequence[Resubmission]:
+        return []
+
+    def resubmitted(self, number: int) -> Sequence[StoredError]:
+        raise AssertionError("nothing was resubmitted")
 
     def write_snapshot(self, transaction: Any, epoch: int, snapshot: KeptSnapshot) -> int:
         transaction.connection.snapshots.append(

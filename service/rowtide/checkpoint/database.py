@@ -14,11 +14,21 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from rowtide.checkpoint.error_stream import (
+    ALL_ERRORS,
+    ErrorFilter,
+    mark_resubmitted,
+    read_resubmissions,
+    select_errors,
+    select_resubmitted,
+    stored_error,
+)
 from rowtide.checkpoint.ledger import (
     Decision,
     ErrorRow,
     KeptSnapshot,
     Record,
+    Resubmission,
     SnapshotEntry,
     Standing,
     StoredError,
@@ -187,6 +197,8 @@ class DatabaseLedger:
                 "raw": [row.raw for row in rows],
                 "row_json": [None if row.row is None else _storable(row.row) for row in rows],
                 "epoch": [epoch] * len(rows),
+                "stream": [row.stream for row in rows],
+                "message_time": [row.message_time for row in rows],
             },
         )
 
@@ -317,22 +329,40 @@ class DatabaseLedger:
             )
             return [Decision(*row) for row in rows]
 
-    def errors(
-        self, *, after: int = 0, limit: int = 100, kind: str | None = None, relation: str | None = None
-    ) -> Sequence[StoredError]:
-        """Give committed error rows with an ``error_id`` above ``after``, the oldest first."""
+    def errors(self, wanted: ErrorFilter = ALL_ERRORS, limit: int | None = 100) -> Sequence[StoredError]:
+        """Give committed error rows, the oldest first."""
         with self._database.begin() as transaction:
             connection: sa.Connection = transaction.connection
             if not check_version(connection):
                 return ()
-            table = self._of(connection).errors
-            query = sa.select(table).where(table.c.pipeline == self._pipeline, table.c.error_id > after)
-            if kind is not None:
-                query = query.where(table.c.kind == kind)
-            if relation is not None:
-                query = query.where(table.c.relation == relation)
-            rows = connection.execute(query.order_by(table.c.error_id).limit(limit))
-            return [_stored_error(row) for row in rows]
+            query = select_errors(self._of(connection), self._pipeline, wanted)
+            return [stored_error(row) for row in connection.execute(query.limit(limit))]
+
+    def resubmit(self, rows: Sequence[StoredError]) -> int:
+        """Mark error rows as resubmitted; give the number of resubmissions that they make.
+
+        Raises:
+          StatementError: one of them was resubmitted meanwhile; nothing has changed.
+        """
+        with self._database.begin() as transaction:
+            connection: sa.Connection = transaction.connection
+            migrate(connection)
+            return mark_resubmitted(connection, self._of(connection), self._pipeline, rows)
+
+    def resubmissions(self) -> Sequence[Resubmission]:
+        """Give what was resubmitted, in order; see ``ledger.Ledger``."""
+        with self._database.begin() as transaction:
+            connection: sa.Connection = transaction.connection
+            if not check_version(connection):
+                return ()
+            return read_resubmissions(connection, self._of(connection), self._pipeline)
+
+    def resubmitted(self, number: int) -> Sequence[StoredError]:
+        """Give the rows of one resubmission; see ``ledger.Ledger``."""
+        with self._database.begin() as transaction:
+            connection: sa.Connection = transaction.connection
+            query = select_resubmitted(self._of(connection), self._pipeline, number)
+            return [stored_error(row) for row in connection.execute(query)]
 
     def drop(self) -> bool:
         """Forget the pipeline: its epoch, positions, errors, decisions and snapshots; False: none known.
@@ -417,25 +447,11 @@ def _errors_target(connection: sa.Connection) -> TargetTable:
             ("raw", "VARBINARY", True),
             ("row_json", "VARCHAR", True),
             ("epoch", "BIGINT", False),
+            ("stream", "VARCHAR", True),
+            ("message_time", "BIGINT", True),
         )
     )
     return TargetTable(name, columns, (), {"table_name": f"{schema}.{name}" if schema else name})
-
-
-def _stored_error(row: Any) -> StoredError:
-    error = ErrorRow(
-        row.kind,
-        row.relation,
-        row.reason,
-        row.topic,
-        row.partition,
-        row.message_offset,
-        row.rowtime,
-        row.bound,
-        row.raw,
-        row.row_json,
-    )
-    return StoredError(row.error_id, error, row.epoch, to_ms(row.committed_at))
 
 
 def _storable(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rowtide.operators.contract import State
+from rowtide.operators.contract import RESUBMITTED, State
 from rowtide_connectors.api import Transaction
 
 Place = tuple[str, int]
@@ -83,7 +83,8 @@ class ErrorRow:
 
     ``topic``, ``partition``, ``offset`` and ``raw`` are None where an operator had made the row, and
     ``raw`` also where the log no longer holds the message. ``reason`` begins with its ``Reason``;
-    ``row`` is the row itself as JSON text, where it had been decoded.
+    ``row`` is the row itself as JSON text, where it had been decoded. ``stream`` is the foreign stream
+    that the message came by and ``message_time`` its timestamp, where it was still known.
     """
 
     kind: str
@@ -96,6 +97,8 @@ class ErrorRow:
     bound: int | None
     raw: bytes | None
     row: str | None = None
+    stream: str | None = None
+    message_time: int | None = None
 
     @property
     def late_by_ms(self) -> int | None:
@@ -107,12 +110,41 @@ class ErrorRow:
 
 @dataclass(frozen=True, slots=True)
 class StoredError:
-    """A row of the error stream as it was committed; ``error_id`` ascends."""
+    """A row of the error stream as it was committed; ``error_id`` ascends.
+
+    ``resubmitted`` is the number of the resubmission that it was part of, if it was.
+    """
 
     error_id: int
     row: ErrorRow
     epoch: int
     committed_at_ms: int
+    resubmitted: int | None = None
+    resubmitted_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resubmission:
+    """Error rows of one stream that one relation had refused, resubmitted together.
+
+    They are a partition of that stream, ``number`` above ``RESUBMITTED``; ``entered``: they had been
+    rows before they were refused. It is read once, and its end is known.
+    """
+
+    number: int
+    stream: str
+    relation: str
+    entered: bool
+
+    @property
+    def place(self) -> Place:
+        """The partition that they are."""
+        return self.stream, RESUBMITTED + self.number
+
+
+def is_resubmission(place: Place) -> bool:
+    """Tell whether a partition is no topic's, but holds resubmitted rows."""
+    return place[1] >= RESUBMITTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +219,12 @@ class Ledger(Protocol):
 
     def decisions(self) -> Sequence[Decision]:
         """Give all decisions, in the order in which they were committed."""
+
+    def resubmissions(self) -> Sequence[Resubmission]:
+        """Give what was resubmitted, in order."""
+
+    def resubmitted(self, number: int) -> Sequence[StoredError]:
+        """Give the rows of one resubmission in the order of their rowtimes: that numbers their offsets."""
 
     def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
         """Keep a snapshot, and give its size in bytes; older ones but the last few are dropped."""

@@ -86,6 +86,10 @@ def tables_of(dialect: str) -> Tables:
             sa.Column("row_json", sa.Text),
             sa.Column("epoch", sa.BigInteger),
             sa.Column("committed_at", sa.DateTime),
+            sa.Column("stream", sa.Text),
+            sa.Column("message_time", sa.BigInteger),
+            sa.Column("resubmitted", sa.Integer),
+            sa.Column("resubmitted_at", sa.DateTime),
         ),
         decisions=table(
             "decisions",

@@ -11,10 +11,14 @@ import typer
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
 
 if TYPE_CHECKING:
+    from rowtide.checkpoint.error_stream import ErrorFilter
     from rowtide.checkpoint.ledger import StoredError
 
 app = typer.Typer(
-    name="errors", cls=PipelineFirst, no_args_is_help=True, help="Look at late and rejected rows."
+    name="errors",
+    cls=PipelineFirst,
+    no_args_is_help=True,
+    help="Look at late and rejected rows, and resubmit them.",
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write the rows as JSON, raw bytes in base64.")]
@@ -28,16 +32,26 @@ class Kind(Enum):
     REJECTED = "REJECTED"
 
 
+KindOption = Annotated[
+    Kind | None, typer.Option("--kind", help="Only late, or only rejected rows.", case_sensitive=False)
+]
+RelationOption = Annotated[
+    str | None, typer.Option("--relation", help="Only rows of this relation.", metavar="RELATION")
+]
+ReasonOption = Annotated[
+    str | None,
+    typer.Option("--reason", help="Only rows with this reason, such as DECODE or CAST.", metavar="REASON"),
+]
+
+
 @app.command("list", epilog="Example: rowtide errors list pipeline.sql --kind late")
 def list_errors(
     pipeline: PipelineFile,
     config: ConfigFile = None,
-    kind: Annotated[
-        Kind | None, typer.Option(help="Only late, or only rejected rows.", case_sensitive=False)
-    ] = None,
-    relation: Annotated[
-        str | None, typer.Option(help="Only rows of this relation, by catalog name.", metavar="RELATION")
-    ] = None,
+    kind: KindOption = None,
+    relation: RelationOption = None,
+    reason: ReasonOption = None,
+    pending: Annotated[bool, typer.Option("--pending", help="Only rows that were not resubmitted.")] = False,
     after: Annotated[
         int, typer.Option(help="Only rows with a greater number: to go on from the last one shown.")
     ] = 0,
@@ -52,9 +66,7 @@ def list_errors(
     from rowtide.cli.pipeline_file import opened
 
     with shown_to_user(), opened(pipeline, config) as (found, _):
-        rows = found.ledger.errors(
-            after=after, limit=limit, kind=None if kind is None else kind.value, relation=relation
-        )
+        rows = found.ledger.errors(_filter(kind, relation, reason, pending=pending, after=after), limit)
         if as_json:
             typer.echo(json.dumps({"errors": [_as_json(row) for row in rows]}, indent=2))
             return
@@ -62,6 +74,78 @@ def list_errors(
             typer.echo(_line(row))
         if len(rows) == limit:
             typer.echo(f"More may follow: --after {rows[-1].error_id}")
+
+
+@app.command(epilog="Example: rowtide errors resubmit pipeline.sql --reason DIVISION_BY_ZERO --dry-run")
+def resubmit(
+    pipeline: PipelineFile,
+    numbers: Annotated[
+        list[int] | None, typer.Argument(help="The rows' numbers in the list.", metavar="[NUMBER]...")
+    ] = None,
+    config: ConfigFile = None,
+    kind: KindOption = None,
+    relation: RelationOption = None,
+    reason: ReasonOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="All rows that can be resubmitted.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be resubmitted; change nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write what was done as JSON.")] = False,
+) -> None:
+    """Let the pipeline read messages again that had become error rows, each once.
+
+    A row goes to the relation that had refused it and not to those that had accepted it. One that is
+    late takes the least rowtime that the relation accepts; its columns stay. A running service reads
+    it within seconds, else the next start does. What fails again is a new error row.
+
+    Exit code 0: done. 2: a row named by its number cannot be resubmitted, or nothing was selected;
+    nothing has changed. 3: the database is down.
+    """
+    from rowtide.cli.errors import shown_to_user
+    from rowtide.cli.pipeline_file import opened
+    from rowtide.errors import StatementError
+    from rowtide.runtime.digest import plan_digests
+    from rowtide.runtime.resubmission import Resubmittable
+    from rowtide.runtime.service import refuse_another_plan
+
+    with shown_to_user(), opened(pipeline, config) as (found, _):
+        if not (numbers or kind or relation or reason or everything):
+            raise StatementError(
+                "nothing is selected",
+                hint="Name rows by number, --kind, --relation or --reason, or say --all.",
+            )
+        record = found.ledger.read()
+        if record is not None:
+            refuse_another_plan(found.name, record, plan_digests(found.plan))
+        named = tuple(numbers or ())
+        wanted = _filter(kind, relation, reason, numbers=named, pending=not named)
+        rows = found.ledger.errors(wanted, None)
+        if missing := sorted(set(named) - {row.error_id for row in rows}):
+            raise StatementError(
+                f'error row {missing[0]} of pipeline "{found.name}" does not exist, or is not one of these'
+            )
+        resubmittable = Resubmittable(found.plan)
+        refusals = {row.error_id: resubmittable.refusal(row) for row in rows}
+        for number in named:
+            if refusals[number] is not None:
+                raise StatementError(f"error row {number} cannot be resubmitted: {refusals[number]}")
+        chosen = [row for row in rows if refusals[row.error_id] is None]
+        if chosen and not dry_run:
+            found.ledger.resubmit(chosen)
+        left = {number: why for number, why in refusals.items() if why is not None}
+        if as_json:
+            told = {
+                "resubmitted": [] if dry_run else [row.error_id for row in chosen],
+                "would_resubmit": [row.error_id for row in chosen] if dry_run else [],
+                "refused": [{"number": number, "why": why} for number, why in left.items()],
+            }
+            typer.echo(json.dumps(told, indent=2))
+            return
+        for row in chosen:
+            typer.echo(_line(row))
+        for number, why in left.items():
+            typer.echo(f"{number:>6} stays: {why}")
+        typer.echo(f"{len(chosen)} rows {'would be' if dry_run else 'are'} resubmitted, {len(left)} stay.")
 
 
 @app.command(epilog="Example: rowtide errors show pipeline.sql 17")
@@ -75,12 +159,13 @@ def show(
 
     Exit code 0: done. 2: there is no such row. 3: the database is down.
     """
+    from rowtide.checkpoint.error_stream import ErrorFilter
     from rowtide.cli.errors import shown_to_user
     from rowtide.cli.pipeline_file import opened
     from rowtide.errors import StatementError
 
     with shown_to_user(), opened(pipeline, config) as (found, _):
-        rows = [row for row in found.ledger.errors(after=number - 1, limit=1) if row.error_id == number]
+        rows = found.ledger.errors(ErrorFilter(numbers=(number,)))
         if not rows:
             raise StatementError(f'error row {number} of pipeline "{found.name}" does not exist')
         shown = _as_json(rows[0])
@@ -95,13 +180,36 @@ def show(
             typer.echo(f"{'raw':<14} {raw!r}")
 
 
+def _filter(
+    kind: Kind | None,
+    relation: str | None,
+    reason: str | None,
+    *,
+    numbers: tuple[int, ...] = (),
+    pending: bool = False,
+    after: int = 0,
+) -> ErrorFilter:
+    from rowtide.checkpoint.error_stream import ErrorFilter
+    from rowtide.testing.naming import relation_name
+
+    return ErrorFilter(
+        numbers=numbers,
+        kind=None if kind is None else kind.value,
+        relation=None if relation is None else relation_name(relation),
+        reason=None if reason is None else reason.upper(),
+        pending=pending,
+        after=after,
+    )
+
+
 def _line(stored: StoredError) -> str:
     row = stored.row
     where = "" if row.topic is None else f" {row.topic}[{row.partition}]@{row.offset}"
     raw = (
         "" if row.raw is None else f"  {row.raw[:SHOWN_BYTES]!r}{'...' if len(row.raw) > SHOWN_BYTES else ''}"
     )
-    return f"{stored.error_id:>6} {row.kind:<8} {row.relation}{where}: {row.reason}{raw}"
+    again = "" if stored.resubmitted is None else "  (resubmitted)"
+    return f"{stored.error_id:>6} {row.kind:<8} {row.relation}{where}: {row.reason}{raw}{again}"
 
 
 def _as_json(stored: StoredError) -> dict[str, object]:
@@ -119,10 +227,13 @@ def _as_json(stored: StoredError) -> dict[str, object]:
         "rowtime": _time(row.rowtime),
         "bound": _time(row.bound),
         "late_by_ms": row.late_by_ms,
+        "stream": row.stream,
+        "message_time": _time(row.message_time),
         "row": row.row,
         "raw_base64": None if row.raw is None else base64.b64encode(row.raw).decode(),
         "epoch": stored.epoch,
         "committed_at": _time(stored.committed_at_ms),
+        "resubmitted_at": _time(stored.resubmitted_at_ms),
     }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from rowtide.flow.gates import Gates
 from rowtide.flow.program import Port, Program
 from rowtide.operators.contract import Fault, Gathering, Operator, Output
 from rowtide.operators.registry import make
@@ -36,11 +37,14 @@ class Circuit:
     """The operators of the steps at ``positions`` of a program (all, if not given).
 
     ``operators`` has None for sources, which only let rows in. ``bounds`` is what each step has
-    promised last.
+    promised last. ``gates`` keep resubmitted rows from where they have been.
     """
 
-    def __init__(self, program: Program, positions: Collection[int] | None = None) -> None:
+    def __init__(
+        self, program: Program, positions: Collection[int] | None = None, gates: Gates | None = None
+    ) -> None:
         self.program = program
+        self._gates = gates
         self._positions = sorted(range(len(program.steps)) if positions is None else positions)
         self._inside = frozenset(self._positions)
         self.operators: dict[int, Operator | None] = {
@@ -68,10 +72,11 @@ class Circuit:
                     passed.given.setdefault(at, []).append(output.tray)
                 for target in self.program.steps[at].targets:
                     position, port = target
+                    tray = output.tray if not self._gates else self._gates.through(at, target, output.tray)
                     if position in self._inside:
-                        inboxes.setdefault(position, []).append((port, output.tray, output.bound))
+                        inboxes.setdefault(position, []).append((port, tray, output.bound))
                     else:
-                        passed.leaving.append((target, output.tray, output.bound))
+                        passed.leaving.append((target, tray, output.bound))
         return passed
 
     def _work(self, at: int, arrived: Sequence[Arrival]) -> list[Output]:

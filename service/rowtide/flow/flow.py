@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from rowtide.errors import BoundRegressionError
 from rowtide.flow.circuit import Arrival, Circuit
-from rowtide.flow.program import PARTITION_BITS, Program, Step
+from rowtide.flow.gates import Gates, Target
+from rowtide.flow.program import Program, Step
 from rowtide.flow.succession import Succession, contents_read_by_new, inputs_of_new
 from rowtide.flow.why_not import Enquiry, Silence
-from rowtide.operators.contract import Account, Fault, Operator, State
+from rowtide.operators.contract import PARTITION_BITS, Account, Fault, Operator, State
 from rowtide.plan.nodes import Node, Sort, TableSource
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
@@ -59,12 +60,20 @@ class Flow:
       outputs: what is wanted, by name, such as the nodes of the pumps.
       partitions: the partitions of each source relation, known from the start: one from which
         neither row nor bound has come holds the stream back. A relation not named has partition 0.
+      targets: for partitions of resubmitted rows, the relation that had refused them.
     """
 
-    def __init__(self, outputs: Mapping[str, Node], partitions: Mapping[str, Sequence[int]]) -> None:
+    def __init__(
+        self,
+        outputs: Mapping[str, Node],
+        partitions: Mapping[str, Sequence[int]],
+        targets: Mapping[tuple[str, int], Target] | None = None,
+    ) -> None:
         self._outputs = dict(outputs)
+        self._targets = dict(targets or {})
         self._program = Program(outputs, partitions)
-        self._circuit = Circuit(self._program)
+        self._gates = Gates(self._program, self._targets)
+        self._circuit = Circuit(self._program, gates=self._gates)
         self._entrances = {at: _Entrance() for at in self._program.entrances.values()}
         self._turns: list[dict[int, list[Arrival]]] = []
         self._promised: dict[tuple[str, int], int] = {}
@@ -158,13 +167,18 @@ class Flow:
                 found[step.key] = min(others, default=EARLIEST)
         return found
 
-    def widened(self, partitions: Mapping[str, Sequence[int]]) -> Flow:
+    def widened(
+        self,
+        partitions: Mapping[str, Sequence[int]],
+        targets: Mapping[tuple[str, int], Target] | None = None,
+    ) -> Flow:
         """Give a flow with more partitions, numbered above those there are, that goes on from here.
 
         This one is used no more; everything must have been drained. The new partitions promise nothing
-        yet: before the next ``drain`` they must be told their bounds (``promise``).
+        yet: before the next ``drain`` they must be told their bounds (``promise``). ``targets`` are those
+        of new partitions.
         """
-        wide = Flow(self._outputs, partitions)
+        wide = Flow(self._outputs, partitions, self._targets | dict(targets or {}))
         wide.succeed(self, EARLIEST)
         return wide
 
@@ -177,7 +191,7 @@ class Flow:
             passed = self._circuit.push(arrivals)
             faults += passed.faults
             for name, at in self._program.outputs.items():
-                outputs[name] += passed.given.get(at, [])
+                outputs[name] += self._gates.given(name, passed.given.get(at, []))
         self._turns = []
         return Emitted(outputs, faults)
 

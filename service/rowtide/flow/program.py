@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rowtide.errors import FaultError
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import PARTITION_BITS, Place
 from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     ROW_WISE,
@@ -32,9 +32,6 @@ from rowtide.plan.nodes import (
     WindowAggregate,
     WindowJoin,
 )
-
-PARTITION_BITS = 16
-"""An origin is the number of its step and, below it, its partition."""
 
 Port = tuple[int, int]
 """A step by its position in the program, and the number of one of its ports."""

@@ -30,6 +30,12 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 
+PARTITION_BITS = 16
+"""The origin of a source's rows is the number of its step and, in so many bits below it, the partition."""
+
+RESUBMITTED = 1 << (PARTITION_BITS - 1)
+"""Partitions from this number on are no topic's: each holds error rows that were resubmitted together."""
+
 State = Mapping[str, pa.Table]
 """What an operator remembers, as named Arrow tables. What is keyed has a row a key."""
 
@@ -40,7 +46,8 @@ class Fault:
 
     ``origin`` and ``counter`` find the message that the row came from, if it
     still is a source's row; ``bound`` is the least rowtime that would have been
-    accepted (ms; None where time was not the reason); ``row`` is in row form.
+    accepted (ms; None where time was not the reason); ``row`` is in row form and
+    ``names`` are those of its fields.
     """
 
     relation: str
@@ -51,6 +58,7 @@ class Fault:
     counter: int
     row: Row | None = None
     bound: int | None = None
+    names: tuple[str, ...] | None = None
 
     @property
     def kind(self) -> str:

@@ -260,6 +260,7 @@ class GroupByPeriodOperator:
             timed.origin,
             timed.counter,
             timed.row,
+            names=tray.row_type.names,
         )
 
     def _reach(self, rowtime: int) -> None:

@@ -94,6 +94,7 @@ class KeyedTableOperator:
                     timed.origin,
                     timed.counter,
                     timed.row,
+                    names=self._node.row_type.names,
                 )
             )
             return

@@ -258,6 +258,7 @@ class GroupsWithEnds:
             timed.origin,
             timed.counter,
             timed.row,
+            names=tray.row_type.names,
         )
 
     def _close(self) -> Tray | None:

@@ -395,6 +395,7 @@ class OverOperator:
             timed.origin,
             timed.counter,
             timed.row,
+            names=self._node.input.row_type.names,
         )
 
     # ------------------------------------------------------------- snapshot

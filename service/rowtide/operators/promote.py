@@ -109,6 +109,18 @@ class PromoteOperator(RowWise):
         where = np.flatnonzero(mask)
         rows: Iterable[TimedRow] = tray.take(where).rows() if len(where) else ()
         return [
-            (at, Fault(self._relation, reason, message, row.rowtime, row.origin, row.counter, row.row))
+            (
+                at,
+                Fault(
+                    self._relation,
+                    reason,
+                    message,
+                    row.rowtime,
+                    row.origin,
+                    row.counter,
+                    row.row,
+                    names=tray.row_type.names,
+                ),
+            )
             for at, row in zip(where.tolist(), rows, strict=True)
         ]

@@ -60,6 +60,7 @@ class RowWise:
                 timed.origin,
                 timed.counter,
                 timed.row,
+                names=tray.row_type.names,
             )
             for error, timed in zip(errors, tray.take(errors.rows).rows(), strict=True)
         ]

@@ -13,7 +13,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.errors import Reason
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import (
+    PARTITION_BITS,
+    RESUBMITTED,
+    Account,
+    Fault,
+    Output,
+    Place,
+    State,
+    Want,
+)
 from rowtide.plan.nodes import Sort
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
@@ -26,6 +35,9 @@ class SortOperator:
     On a merged stream rows of equal rowtime keep the order in which they
     arrived, which their old tie-break does not tell: there the operator signs
     the rows anew.
+
+    Rows that were resubmitted are never late: what is behind the bound takes the
+    least rowtime that is accepted.
     """
 
     def __init__(self, node: Sort, place: Place) -> None:
@@ -108,6 +120,10 @@ class SortOperator:
         accepted = np.maximum(np.maximum(before, EARLIEST + self._within) - self._within, self._explicit)
         late = rowtime < accepted
         kept = tray
+        if late.any() and (again := late & _resubmitted(tray)).any():
+            rowtime = np.where(again, accepted, rowtime)
+            kept = tray = tray.with_rowtime(rowtime)
+            late &= ~again
         if late.any():
             self._tell(tray, late, accepted, faults)
             kept = tray.where(~late)
@@ -146,6 +162,7 @@ class SortOperator:
                     row.counter,
                     row.row,
                     least,
+                    tray.row_type.names,
                 )
             )
 
@@ -170,6 +187,10 @@ class SortOperator:
                 staying.append(run.slice(cut, len(run)))
         self._runs = staying
         return _in_order(leaving) if leaving else None
+
+
+def _resubmitted(tray: Tray) -> NDArray[np.bool_]:
+    return (tray.origin & ((1 << PARTITION_BITS) - 1)) >= RESUBMITTED
 
 
 def _in_order(runs: Sequence[Tray]) -> Tray:

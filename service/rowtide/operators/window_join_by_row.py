@@ -201,6 +201,7 @@ class WindowJoinByRow:
                     timed.origin,
                     timed.counter,
                     row,
+                    names=self._node.row_type.names,
                 )
             )
             return False

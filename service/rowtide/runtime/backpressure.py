@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
-from rowtide.checkpoint.ledger import Place
+from rowtide.checkpoint.ledger import Place, is_resubmission
 from rowtide.clock import Clock
 from rowtide.plan.nodes import Node, Source
 from rowtide.plan.plan import Pump
@@ -50,7 +50,7 @@ class Backpressure:
         ``done`` are partitions from which nothing more is wanted: nobody waits for them.
         """
         held = work.held()
-        bounds = work.flow.bounds()
+        bounds = {place: bound for place, bound in work.flow.bounds().items() if not is_resubmission(place)}
         paused: dict[str, frozenset[int]] = {}
         if held > self._max_held_rows or (self._paused and held > self._max_held_rows // 2):
             paused = self._ahead({place: bound for place, bound in bounds.items() if place not in done})

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing
+from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing, StoredError
 from rowtide.clock import Clock
 from rowtide.errors import FaultError, SupersededError
-from rowtide.operators.contract import Fault
+from rowtide.operators.contract import RESUBMITTED, Fault
 from rowtide.runtime.crashpoints import CrashPoints
 from rowtide.runtime.deadletters import RecentMessages, error_rows
 from rowtide.runtime.output import RefusedWriteError
@@ -131,8 +131,16 @@ class Committer:
     def _error_rows(self, faults: Sequence[Fault], recent: RecentMessages) -> Sequence[ErrorRow]:
         self._crash_points.reach("commit.before_fetch")
         return error_rows(
-            faults, source_of=self._source_of, topics=self._topics, recent=recent, fetch=self._fetch
+            faults,
+            source_of=self._source_of,
+            topics=self._topics,
+            recent=recent,
+            fetch=self._fetch,
+            resubmitted=self._resubmitted,
         )
+
+    def _resubmitted(self, place: Place) -> Sequence[StoredError]:
+        return self._retry.call(lambda: self._ledger.resubmitted(place[1] - RESUBMITTED))
 
     def commit_start(self, standings: Sequence[Standing]) -> None:
         """Commit where a new pipeline begins.

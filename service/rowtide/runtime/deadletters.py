@@ -8,11 +8,12 @@ commit, else by fetching its offset from the source.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 
-from rowtide.checkpoint.ledger import ErrorRow, Place
+from rowtide.checkpoint.ledger import ErrorRow, Place, StoredError, is_resubmission
 from rowtide.flow.flow import in_input_order
 from rowtide.operators.contract import Fault
 from rowtide.rows.rowop import Row
@@ -48,6 +49,7 @@ def error_rows(
     topics: Mapping[str, str],
     recent: RecentMessages,
     fetch: Callable[[Place, Sequence[int]], Mapping[int, bytes | None]],
+    resubmitted: Callable[[Place], Sequence[StoredError]] = lambda _place: (),
 ) -> list[ErrorRow]:
     """Make the error rows of one commit, in the order of their input rows within each partition.
 
@@ -57,41 +59,79 @@ def error_rows(
       topics: gives the topic of each foreign stream.
       recent: the messages since the last commit.
       fetch: gives raw values by offset; called once a partition that has older ones.
+      resubmitted: gives the rows of a resubmission: one that fails again is told by its own message.
     """
     ordered = in_input_order(faults)
     places = [_message_place(source_of(fault.origin), topics) for fault in ordered]
     older: dict[Place, set[int]] = {}
     for fault, place in zip(ordered, places, strict=True):
-        if place is not None and recent.find(place, fault.counter) is None:
+        if place is None or is_resubmission(place):
+            continue
+        if recent.find(place, fault.counter) is None:
             older.setdefault(place, set()).add(fault.counter)
     fetched = {place: fetch(place, sorted(offsets)) for place, offsets in older.items()}
     rows = []
     for fault, place in zip(ordered, places, strict=True):
-        rows.append(
-            ErrorRow(
-                kind=fault.kind,
-                relation=fault.relation,
-                reason=f"{fault.reason}: {fault.message}" if fault.message else str(fault.reason),
-                topic=None if place is None else topics[place[0]],
-                partition=None if place is None else place[1],
-                offset=None if place is None else fault.counter,
-                rowtime=fault.rowtime,
-                bound=fault.bound,
-                raw=None if place is None else _raw(place, fault.counter, recent, fetched),
-                row=None if fault.row is None else _as_json(fault.row),
-            )
+        row = ErrorRow(
+            kind=fault.kind,
+            relation=fault.relation,
+            reason=f"{fault.reason}: {fault.message}" if fault.message else str(fault.reason),
+            topic=None,
+            partition=None,
+            offset=None,
+            rowtime=fault.rowtime,
+            bound=fault.bound,
+            raw=None,
+            row=None if fault.row is None else _as_json(fault.row, fault.names),
         )
+        if place is None:
+            rows.append(row)
+        elif is_resubmission(place):
+            first = resubmitted(place)[fault.counter].row
+            rows.append(
+                replace(
+                    row,
+                    topic=first.topic,
+                    partition=first.partition,
+                    offset=first.offset,
+                    raw=first.raw,
+                    stream=first.stream,
+                    message_time=first.message_time,
+                )
+            )
+        else:
+            rows.append(
+                replace(
+                    row,
+                    topic=topics[place[0]],
+                    partition=place[1],
+                    offset=fault.counter,
+                    raw=_raw(place, fault.counter, recent, fetched),
+                    stream=place[0],
+                    message_time=_message_time(place, fault.counter, recent),
+                )
+            )
     return rows
 
 
-def _as_json(row: Row) -> str:
-    """Give a row in row form as a JSON array; what JSON has no form for as text, binary in base64."""
-    return msgspec.json.encode(row).decode()
+def _as_json(row: Row, names: Sequence[str] | None) -> str:
+    """Give a row in row form as JSON: an object by field, or an array where the names are not known.
+
+    Numbers that JSON has no form for are text, binary is base64, times are ms.
+    """
+    return msgspec.json.encode(row if names is None else dict(zip(names, row, strict=True))).decode()
 
 
 def _message_place(place: Place | None, topics: Mapping[str, str]) -> Place | None:
     """Give the place of a row that came from a message: its relation has a topic."""
     return place if place is not None and place[0] in topics else None
+
+
+def _message_time(place: Place, offset: int, recent: RecentMessages) -> int | None:
+    messages = recent.find(place, offset)
+    if messages is None:
+        return None
+    return int(messages.timestamps[int(np.searchsorted(messages.offsets, offset))])
 
 
 def _raw(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable, Mapping, Sequence
 
-from rowtide.checkpoint.ledger import Decision, Place
+from rowtide.checkpoint.ledger import Decision, Place, is_resubmission
 from rowtide.clock import Clock
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
@@ -88,7 +88,11 @@ class IdleWatch:
             for partition in partitions.idle(now):
                 if not self._is_silent((relation, partition), positions, now):
                     partitions.hear(partition, now)
-            own = {partition: bound for (name, partition), bound in bounds.items() if name == relation}
+            own = {
+                partition: bound
+                for (name, partition), bound in bounds.items()
+                if name == relation and not is_resubmission((name, partition))
+            }
             for partition, bound in partitions.decide(own, now).items():
                 decided.append(Decision(IDLE, relation, partition, positions[relation, partition], bound))
         return decided

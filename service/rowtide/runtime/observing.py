@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import get_args
 
-from rowtide.checkpoint.ledger import ErrorRow, Place, Record
+from rowtide.checkpoint.ledger import ErrorRow, Place, Record, is_resubmission
 from rowtide.clock import Clock
 from rowtide.metrics import AccountCounts, Metrics
 from rowtide.operators.contract import Account
@@ -82,6 +82,8 @@ class MetricsObserver:
         for table, output in work.outputs.items():
             self._accounts.follow(table, _totals(output.account), 0)
         for standing in cut.standings:
+            if is_resubmission(standing.place):
+                continue
             labels = (standing.topic, str(standing.partition))
             metrics.position.labels(*labels).set(standing.next_offset)
             end = self._ends.get(standing.place)

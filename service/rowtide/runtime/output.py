@@ -39,7 +39,14 @@ class RefusedWriteError(Exception):
         """Give the row's fault."""
         (row,) = self.writes.tray.slice(self.index, self.index + 1).rows()
         return Fault(
-            self.writes.name, Reason.CONSTRAINT, self.why, row.rowtime, row.origin, row.counter, row.row
+            self.writes.name,
+            Reason.CONSTRAINT,
+            self.why,
+            row.rowtime,
+            row.origin,
+            row.counter,
+            row.row,
+            names=self.writes.tray.row_type.names,
         )
 
 
@@ -178,7 +185,16 @@ class TableOutput:
         else:
             said = "is NOT NULL"
         message = f'column "{column}" {said}'
-        return Fault(self._table.name, reason, message, timed.rowtime, timed.origin, timed.counter, timed.row)
+        return Fault(
+            self._table.name,
+            reason,
+            message,
+            timed.rowtime,
+            timed.origin,
+            timed.counter,
+            timed.row,
+            names=tray.row_type.names,
+        )
 
 
 def target_table(table: ForeignTable) -> TargetTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rowtide.checkpoint.ledger import Place, Record
+from rowtide.checkpoint.ledger import Place, Record, is_resubmission
 from rowtide_connectors.api import Source
 from rowtide_connectors.errors import GoneError, UnavailableError
 
@@ -29,7 +29,7 @@ class PartitionPosition:
 
 
 def standing_of(record: Record, sources: Mapping[str, Source]) -> list[PartitionPosition]:
-    """Give where the partitions stand, by stream and partition; a broker that is down leaves ends out."""
+    """Give where topics' partitions stand, by stream and partition; a broker that is down leaves ends out."""
     ends: dict[Place, int] = {}
     for relation, source in sources.items():
         try:
@@ -49,4 +49,5 @@ def standing_of(record: Record, sources: Mapping[str, Source]) -> list[Partition
             each.bound,
         )
         for each in sorted(record.standings, key=lambda each: each.place)
+        if not is_resubmission(each.place)
     ]

@@ -8,11 +8,18 @@ points 4 to 8). Kafka group offsets play no part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import structlog
 
-from rowtide.checkpoint.ledger import KeptSnapshot, Place, Record
+from rowtide.checkpoint.ledger import (
+    KeptSnapshot,
+    Place,
+    Record,
+    Resubmission,
+    StoredError,
+    is_resubmission,
+)
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.plan.nodes import Node
@@ -20,6 +27,7 @@ from rowtide.runtime.crashpoints import CrashPoints
 from rowtide.runtime.idle import DecisionLog
 from rowtide.runtime.inbox import Inbox
 from rowtide.runtime.intake import Channel, Delivery, another_topic, cut
+from rowtide.runtime.resubmission import let_in, targets_of
 from rowtide.runtime.work import Work
 from rowtide_connectors.api import OffsetRange
 
@@ -38,19 +46,28 @@ def begin_of_replay(record: Record, snapshot: KeptSnapshot | None) -> dict[Place
     return {each.place: reached.get(each.place, each.start_offset) for each in record.standings}
 
 
-def flow_at(nodes: Mapping[str, Node], record: Record, snapshot: KeptSnapshot | None) -> Flow:
+def flow_at(
+    nodes: Mapping[str, Node],
+    record: Record,
+    snapshot: KeptSnapshot | None,
+    resubmissions: Sequence[Resubmission] = (),
+) -> Flow:
     """Give a flow of the committed partitions as it was at the snapshot; None: as it began.
 
     Partitions that have joined since the snapshot are there with nothing promised: the replay obeys the
     decisions by which they joined before anything else.
     """
     committed = _partitions(record.positions())
+    targets = {
+        place: target for place, target in targets_of(resubmissions).items() if place in record.positions()
+    }
     if snapshot is None:
-        return Flow(nodes, committed)
+        return Flow(nodes, committed, targets)
     known = _partitions(snapshot.positions)
-    flow = Flow(nodes, known)
+    before = {place: target for place, target in targets.items() if place in snapshot.positions}
+    flow = Flow(nodes, known, before)
     flow.restore(snapshot.state)
-    return flow if known == committed else flow.widened(committed)
+    return flow if known == committed else flow.widened(committed, targets)
 
 
 def _partitions(places: Iterable[Place]) -> dict[str, list[int]]:
@@ -82,7 +99,8 @@ def check_ranges(
       StatementError: offsets have aged out, a partition is gone, or the topic is another one.
     """
     for relation, partitions in ranges.items():
-        standings = [each for each in record.standings if each.relation == relation]
+        own = [each for each in record.standings if each.relation == relation]
+        standings = [each for each in own if not is_resubmission(each.place)]
         positions = {each.partition: each.next_offset for each in standings}
         for topic in {each.topic for each in standings}:
             wrong = another_topic(topic, positions, partitions)
@@ -110,12 +128,14 @@ def replay(
     open_inbox: Callable[[Mapping[Place, int]], Inbox],
     crash_points: CrashPoints,
     stopping: Callable[[], bool],
+    resubmitted: Callable[[Place], Sequence[StoredError]],
     emit: Callable[[], None] | None = None,
     progress: Callable[[int], None] = lambda _messages: None,
 ) -> int:
     """Read from ``begin`` up to exactly ``targets`` into ``work``; give the number of messages.
 
-    ``emit`` is called after each turn, when what came out is in ``work``; by default it is dropped.
+    ``resubmitted`` gives the rows of a resubmission, which no inbox brings. ``emit`` is called after each
+    turn, when what came out is in ``work``; by default it is dropped.
     ``progress`` is told how many messages have been read. Returns early when told to stop.
 
     Raises:
@@ -127,6 +147,9 @@ def replay(
     if not left and not any(obeyed):
         return 0
     messages = 0
+    for place in [place for place in left if is_resubmission(place)]:
+        let_in(work, channels[place[0]], place, resubmitted(place))
+        messages += left.pop(place)
     opened = {place: begin[place] for place in left}
     inbox = open_inbox(opened)
     try:

@@ -115,6 +115,7 @@ def compare(equipment: Equipment, compared: Range) -> Comparison:
         open_inbox=lambda positions: service.open_inbox(positions, channels),
         crash_points=equipment.crash_points,
         stopping=equipment.stopping,
+        resubmitted=service.resubmitted,
         emit=turns.emit,
     )
     found: list[Difference] = []
@@ -263,7 +264,7 @@ def _begin(
     Raises:
       StatementError: neither reaches back far enough.
     """
-    nodes = table_nodes(equipment.plan)
+    nodes, resubmissions = table_nodes(equipment.plan), equipment.ledger.resubmissions()
     try:
         check_ranges(record, begin_of_replay(record, None), ranges)
     except StatementError as gone:
@@ -271,7 +272,7 @@ def _begin(
         if snapshot is None:
             raise
         check_ranges(record, begin_of_replay(record, snapshot), ranges)
-        flow = flow_at(nodes, record, snapshot)
+        flow = flow_at(nodes, record, snapshot, resubmissions)
         # A row is out before this at most: what comes later was not in the tables when it was taken.
         reached = max((bound for bound in flow.bounds().values() if bound != EARLIEST), default=EARLIEST)
         if compared.begin_ms is None or compared.begin_ms < reached:
@@ -280,7 +281,7 @@ def _begin(
                 hint=f"Compare with --from {min(reached, MAX_TIMESTAMP_MS)} or later.",
             ) from gone
         return flow, snapshot
-    return flow_at(nodes, record, None), None
+    return flow_at(nodes, record, None, resubmissions), None
 
 
 def _time(row: Row, field: int | None) -> object:

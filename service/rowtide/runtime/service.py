@@ -16,11 +16,13 @@ from typing import TypeVar
 
 import structlog
 
-from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing
+from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing, StoredError
 from rowtide.clock import Clock
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
+from rowtide.flow.gates import Target
+from rowtide.operators.contract import RESUBMITTED
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.backpressure import MAX_HELD_ROWS, Backpressure
@@ -36,6 +38,7 @@ from rowtide.runtime.live import Live, Observer, Pace, Unobserved
 from rowtide.runtime.output import target_table
 from rowtide.runtime.questions import Questions
 from rowtide.runtime.recovery import begin_of_replay, check_ranges, flow_at, replay, usable
+from rowtide.runtime.resubmission import let_in, topic_places
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.status import StatusBoard
 from rowtide.runtime.why_not import Answer, Facts, PartitionFacts, answer, not_running
@@ -100,6 +103,7 @@ class Service:
         self._questions = Questions()
         self._work: Work | None = None
         self._backpressure = Backpressure(equipment.plan.pumps, equipment.clock, equipment.max_held_rows)
+        self._ask_again = 0.0
         self._database_retry = self._retry(DATABASE, beats=True)
         self._broker_retry = self._retry("broker", beats=True)
 
@@ -119,10 +123,11 @@ class Service:
         if equipment.stopping():
             return
         self.board.enter("running")
-        self._idle = IdleWatch(self._idle_timeouts, work.positions, equipment.clock)
+        self._idle = IdleWatch(self._idle_timeouts, topic_places(work.positions), equipment.clock)
         for relation, held in ranges.items():
             self._note_ranges(relation, held)
         self._let_in(work)
+        self._resubmit(work)
         inbox = self.open_inbox(work.positions, self.channels(work.flow))
         self._work = work
         live = Live(
@@ -266,7 +271,8 @@ class Service:
         self.board.enter("recovering")
         equipment.crash_points.reach("recovery.before_snapshot")
         snapshot = usable(self._database_retry.call(equipment.ledger.newest_snapshot), record)
-        flow = flow_at(table_nodes(equipment.plan), record, snapshot)
+        resubmissions = self._database_retry.call(equipment.ledger.resubmissions)
+        flow = flow_at(table_nodes(equipment.plan), record, snapshot, resubmissions)
         work = Work(flow, equipment.plan.foreign_tables, record.standings)
         equipment.crash_points.reach("recovery.after_snapshot")
         begin = begin_of_replay(record, snapshot)
@@ -287,6 +293,7 @@ class Service:
             open_inbox=lambda positions: self.open_inbox(positions, channels),
             crash_points=equipment.crash_points,
             stopping=self._is_stopping,
+            resubmitted=self.resubmitted,
             progress=self._tell_progress(work, record.positions()),
         )
         equipment.crash_points.reach("recovery.after_replay")
@@ -308,6 +315,33 @@ class Service:
             relation, partition = place
             into = channel(self._streams[relation], self._equipment.sources[relation], work.flow)
             inbox.join(into, {partition: work.positions[place]})
+        if self._equipment.clock.monotonic() >= self._ask_again:
+            self._resubmit(work)
+
+    def _resubmit(self, work: Work) -> None:
+        """Let in the error rows that have been resubmitted since this was asked last."""
+        equipment = self._equipment
+        self._ask_again = equipment.clock.monotonic() + LOOK_UP_S
+        for each in self._database_retry.call(equipment.ledger.resubmissions):
+            if each.place in work.positions:
+                continue
+            source = equipment.sources[each.stream]
+            bound_ms = work.join(each.place, source.topic, 0, Target(each.relation, each.entered))
+            rows = self.resubmitted(each.place)
+            let_in(work, channel(self._streams[each.stream], source, work.flow), each.place, rows)
+            _log.info(
+                "errors_resubmitted",
+                number=each.number,
+                stream=each.stream,
+                relation=each.relation,
+                rows=len(rows),
+                bound_ms=bound_ms,
+            )
+
+    def resubmitted(self, place: Place) -> Sequence[StoredError]:
+        """Give the error rows of a resubmission."""
+        number = place[1] - RESUBMITTED
+        return self._database_retry.call(lambda: self._equipment.ledger.resubmitted(number))
 
     def _let_in(self, work: Work) -> list[Place]:
         """Let partitions join that topics have got since the pipeline knew them."""
@@ -371,7 +405,11 @@ class Service:
         equipment = self._equipment
         intakes = []
         for relation, each in sorted(channels.items()):
-            own = {partition: offset for (name, partition), offset in positions.items() if name == relation}
+            own = {
+                partition: positions[name, partition]
+                for name, partition in topic_places(positions)
+                if name == relation
+            }
             if own:
                 retry = self._retry(broker_of(relation), beats=not equipment.threads)
                 intake = Intake(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rowtide.checkpoint.ledger import Place, Standing
+from rowtide.checkpoint.ledger import Place, Standing, is_resubmission
 from rowtide.clock import Clock
 
 Phase = Literal["starting", "recovering", "running", "waiting", "stopping"]
@@ -90,6 +90,8 @@ class StatusBoard:
         with self._lock:
             held = {(each.relation, each.partition): each for each in self._shown.positions}
             for each in standings:
+                if is_resubmission(each.place):
+                    continue
                 end = self._ends.get(each.place)
                 held[each.place] = PartitionStatus(
                     each.relation, each.topic, each.partition, each.next_offset, end, each.bound

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from rowtide.checkpoint.ledger import Decision, KeptSnapshot, Place, Standing
 from rowtide.errors import BoundRegressionError, FaultError, Reason
 from rowtide.flow.flow import Flow
+from rowtide.flow.gates import Target
 from rowtide.operators.contract import Fault
 from rowtide.plan.plan import ForeignTable
-from rowtide.rowtime.bound import EARLIEST, Bound
+from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.runtime.deadletters import RecentMessages
 from rowtide.runtime.intake import Delivery, ExplicitBound
 from rowtide.runtime.output import TableOutput, Writes
@@ -157,18 +158,19 @@ class Work:
                     self.flow.promise(decision.reader, Bound(decision.bound))
         self._decisions[decision.kind, place, decision.next_offset, decision.reader] = decision
 
-    def join(self, place: Place, topic: str, start_offset: int) -> int | None:
+    def join(self, place: Place, topic: str, start_offset: int, target: Target | None = None) -> int | None:
         """Let a partition in that was not known before, from ``start_offset`` on; give its bound (ms).
 
         It may not go behind the bound that the others have given the stream (sql-decisions 13): that is a
-        decision, one for each judge of its lateness. What is read of it comes by ``enter``.
+        decision, one for each judge of its lateness. What is read of it comes by ``enter``. ``target`` is
+        where its rows are to go, if they are resubmitted ones.
         """
         self.drain()
         relation, partition = place
         partitions: dict[str, list[int]] = {}
         for name, number in sorted({*self._positions, place}):
             partitions.setdefault(name, []).append(number)
-        self.flow = self.flow.widened(partitions)
+        self.flow = self.flow.widened(partitions, {} if target is None else {place: target})
         self._positions[place] = start_offset
         self._standings[place] = Standing(relation, topic, partition, start_offset, start_offset, None)
         self._moved.add(place)
@@ -220,7 +222,7 @@ class Work:
                 held.partition,
                 self._positions[place],
                 held.start_offset,
-                None if (bound := bounds.get(place, EARLIEST)) == EARLIEST else bound,
+                None if (bound := bounds.get(place, EARLIEST)) in (EARLIEST, LATEST) else bound,
             )
             for place, held in self._standings.items()
         )

@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from rowtide.checkpoint.database import KEPT_SNAPSHOTS, DatabaseLedger
-from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptSnapshot, Record, Standing
+from rowtide.checkpoint.error_stream import ErrorFilter
+from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptSnapshot, Record, Resubmission, Standing
 from rowtide.checkpoint.tables import SCHEMA, named, schema_of
 from rowtide.errors import FaultError, StatementError, SupersededError
 from rowtide_connectors.api import Database, TableColumn, TargetTable
@@ -176,10 +177,34 @@ def test_errors_are_kept_with_everything_and_read_page_by_page(
     assert first.committed_at_ms > 1_700_000_000_000
     assert second.row == replace(REJECTED, reason="CAST: \N{REPLACEMENT CHARACTER} and ?")
     assert first.error_id < second.error_id
-    assert ledger.errors(after=first.error_id) == [second]
+    assert ledger.errors(ErrorFilter(after=first.error_id)) == [second]
     assert ledger.errors(limit=1) == [first]
-    assert ledger.errors(kind="REJECTED") == [second]
-    assert ledger.errors(relation="ORDERS") == [first]
+    assert ledger.errors(ErrorFilter(kind="REJECTED")) == [second]
+    assert ledger.errors(ErrorFilter(relation="ORDERS")) == [first]
+
+
+def test_error_rows_are_resubmitted_once_and_read_in_the_order_of_their_rowtimes(
+    database: Database, ledger: DatabaseLedger
+) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    later = replace(LATE, rowtime=950, stream="ORDERS", message_time=951)
+    sooner = replace(later, rowtime=940)
+    decoded = replace(later, relation="ORDERS", row=None)
+    with database.begin() as transaction:
+        ledger.write_errors(transaction, epoch, [later, sooner, decoded, REJECTED])
+    assert list(ledger.resubmissions()) == []
+    rows = ledger.errors()
+    assert ledger.resubmit(rows[:3]) == 2
+    assert list(ledger.resubmissions()) == [
+        Resubmission(1, "ORDERS", "ORDERS", entered=True),
+        Resubmission(2, "ORDERS", "ORDERS", entered=False),
+    ]
+    assert [each.row for each in ledger.resubmitted(1)] == [sooner, later]
+    assert [each.row for each in ledger.resubmitted(2)] == [decoded]
+    assert [each.error_id for each in ledger.errors(ErrorFilter(pending=True))] == [rows[3].error_id]
+    with pytest.raises(StatementError, match="resubmitted meanwhile; nothing has changed"):
+        ledger.resubmit(rows[2:])
+    assert ledger.errors(ErrorFilter(numbers=(rows[3].error_id,)))[0].resubmitted is None
 
 
 def test_decisions_are_read_in_the_order_of_their_commit(database: Database, ledger: DatabaseLedger) -> None:

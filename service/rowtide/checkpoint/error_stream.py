@@ -1,0 +1,142 @@
+"""Looking at the error stream's table, and marking rows of it as resubmitted.
+
+A row is resubmitted once: marking it is what resubmits it, in one transaction
+with the numbers that its companions get. The service finds the marks, and reads
+the rows like a partition of a topic (``runtime.resubmission``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from rowtide.checkpoint.ledger import ErrorRow, Resubmission, StoredError
+from rowtide.checkpoint.tables import Tables, now, to_ms
+from rowtide.errors import StatementError
+
+RESUBMITTED_ROWS = 10_000
+"""Rows of one resubmission at most: they enter the flow in one piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFilter:
+    """Which error rows are meant; what is None or empty restricts nothing.
+
+    ``reason`` is the first word of REASON; ``pending``: only those that were not resubmitted.
+    """
+
+    numbers: tuple[int, ...] = ()
+    kind: str | None = None
+    relation: str | None = None
+    reason: str | None = None
+    pending: bool = False
+    after: int = 0
+
+
+ALL_ERRORS = ErrorFilter()
+
+
+def select_errors(tables: Tables, pipeline: str, wanted: ErrorFilter) -> sa.Select[Any]:
+    """Give the query for error rows, the oldest first."""
+    table = tables.errors
+    query = sa.select(table).where(table.c.pipeline == pipeline, table.c.error_id > wanted.after)
+    if wanted.numbers:
+        query = query.where(table.c.error_id.in_(wanted.numbers))
+    if wanted.kind is not None:
+        query = query.where(table.c.kind == wanted.kind)
+    if wanted.relation is not None:
+        query = query.where(table.c.relation == wanted.relation)
+    if wanted.reason is not None:
+        word = wanted.reason
+        query = query.where(sa.or_(table.c.reason == word, table.c.reason.startswith(f"{word}:")))
+    if wanted.pending:
+        query = query.where(table.c.resubmitted.is_(None))
+    return query.order_by(table.c.error_id)
+
+
+def select_resubmitted(tables: Tables, pipeline: str, number: int) -> sa.Select[Any]:
+    """Give the query for the rows of one resubmission, in the order of their rowtimes."""
+    table = tables.errors
+    return (
+        sa.select(table)
+        .where(table.c.pipeline == pipeline, table.c.resubmitted == number)
+        .order_by(sa.func.coalesce(table.c.rowtime, 0), table.c.error_id)
+    )
+
+
+def read_resubmissions(connection: sa.Connection, tables: Tables, pipeline: str) -> list[Resubmission]:
+    """Give what was resubmitted, in order."""
+    table = tables.errors
+    entered = table.c.row_json.is_not(None).label("entered")
+    rows = connection.execute(
+        sa.select(table.c.resubmitted, table.c.stream, table.c.relation, entered)
+        .where(table.c.pipeline == pipeline, table.c.resubmitted.is_not(None))
+        .distinct()
+        .order_by(table.c.resubmitted)
+    )
+    return [
+        Resubmission(row.resubmitted, row.stream, row.relation, entered=bool(row.entered)) for row in rows
+    ]
+
+
+def mark_resubmitted(
+    connection: sa.Connection, tables: Tables, pipeline: str, rows: Iterable[StoredError]
+) -> int:
+    """Mark error rows as resubmitted; give the number of resubmissions that they make.
+
+    Raises:
+      StatementError: one of them was resubmitted meanwhile; nothing has changed.
+    """
+    table, pipelines = tables.errors, tables.pipelines
+    # Takes the record's lock: of two that resubmit at once, one sees the other's marks.
+    connection.execute(
+        sa.update(pipelines).where(pipelines.c.pipeline == pipeline).values(holder=pipelines.c.holder)
+    )
+    last = connection.execute(
+        sa.select(sa.func.coalesce(sa.func.max(table.c.resubmitted), 0)).where(table.c.pipeline == pipeline)
+    ).scalar_one()
+    number = last
+    for group in _together(rows):
+        number += 1
+        marked = connection.execute(
+            sa.update(table)
+            .where(table.c.error_id.in_([row.error_id for row in group]), table.c.resubmitted.is_(None))
+            .values(resubmitted=number, resubmitted_at=now(connection.dialect.name))
+        )
+        if marked.rowcount != len(group):
+            raise StatementError("some of the error rows were resubmitted meanwhile; nothing has changed")
+    return int(number - last)
+
+
+def stored_error(row: Any) -> StoredError:
+    """Give a row of the table as a value."""
+    error = ErrorRow(
+        row.kind,
+        row.relation,
+        row.reason,
+        row.topic,
+        row.partition,
+        row.message_offset,
+        row.rowtime,
+        row.bound,
+        row.raw,
+        row.row_json,
+        row.stream,
+        row.message_time,
+    )
+    at = None if row.resubmitted_at is None else to_ms(row.resubmitted_at)
+    return StoredError(row.error_id, error, row.epoch, to_ms(row.committed_at), row.resubmitted, at)
+
+
+def _together(rows: Iterable[StoredError]) -> Iterator[Sequence[StoredError]]:
+    """Group rows by what a resubmission has one of: stream, relation, and whether they had been rows."""
+    groups: dict[tuple[str | None, str, bool], list[StoredError]] = {}
+    for stored in rows:
+        row = stored.row
+        groups.setdefault((row.stream, row.relation, row.row is not None), []).append(stored)
+    for group in groups.values():
+        for start in range(0, len(group), RESUBMITTED_ROWS):
+            yield group[start : start + RESUBMITTED_ROWS]

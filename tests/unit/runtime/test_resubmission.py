@@ -1,0 +1,205 @@
+"""Error rows that are resubmitted enter once, where they had been refused, whatever dies in between."""
+
+import json
+import random
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from growing_kit import DiesAnywhere, Growing, Until
+from rowtide.checkpoint.ledger import StoredError
+from rowtide.cli.main import app
+from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
+from rowtide.runtime.resubmission import Resubmittable
+from rowtide_connectors.memory import memory_broker
+
+SQL = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{file}');
+CREATE FOREIGN STREAM readings (number INTEGER, at TIMESTAMP, sensor VARCHAR(8))
+  SERVER k OPTIONS (topic 'readings', format 'JSON');
+CREATE VIEW timed AS SELECT STREAM at AS ROWTIME, number, sensor FROM readings
+  ORDER BY at WITHIN INTERVAL '5' SECOND;
+CREATE TABLE sensors (sensor VARCHAR(8), factor INTEGER, PRIMARY KEY (sensor));
+CREATE FOREIGN STREAM factors (sensor VARCHAR(8), factor INTEGER)
+  SERVER k OPTIONS (topic 'factors', format 'JSON');
+CREATE FOREIGN TABLE direct (number INTEGER) SERVER d;
+CREATE FOREIGN TABLE in_time (at TIMESTAMP, number INTEGER) SERVER d;
+CREATE FOREIGN TABLE ratios (number INTEGER, ratio INTEGER) SERVER d;
+CREATE FOREIGN TABLE latest (sensor VARCHAR(8), number INTEGER, PRIMARY KEY (sensor)) SERVER d;
+CREATE PUMP p0 STARTED AS INSERT INTO sensors SELECT STREAM sensor, factor FROM factors;
+CREATE PUMP p1 STARTED AS INSERT INTO direct SELECT STREAM number FROM readings;
+CREATE PUMP p2 STARTED AS INSERT INTO in_time SELECT STREAM ROWTIME AS at, number FROM timed;
+CREATE PUMP p3 STARTED AS INSERT INTO ratios
+  SELECT STREAM number, number / factor FROM timed AS t JOIN sensors AS s ON t.sensor = s.sensor;
+CREATE PUMP p4 STARTED AS INSERT INTO latest SELECT STREAM sensor, number FROM timed;
+"""
+CONFIG = """
+[service]
+listen = "127.0.0.1:0"
+"""
+
+
+class Files:
+    def __init__(self, folder: Path) -> None:
+        self.database = folder / "out.db"
+        self.sql = folder / "readings.sql"
+        self.config = folder / "config.toml"
+        self.sql.write_text(SQL.format(file=self.database))
+        self.config.write_text(CONFIG)
+        self.broker = memory_broker(str(self.database))
+        for topic in ("readings", "factors"):
+            self.broker.ensure_topic(topic, 1)
+
+    def read(self, number: int, at: int, sensor: str = "a") -> None:
+        value = b'{"number":%d,"at":%d,"sensor":"%s"}' % (number, at, sensor.encode())
+        self.broker.produce("readings", [value], timestamps=[at])
+
+    def factor(self, sensor: str, factor: int, at: int) -> None:
+        value = b'{"sensor":"%s","factor":%d}' % (sensor.encode(), factor)
+        self.broker.produce("factors", [value], timestamps=[at])
+
+    def call(self, name: str, *arguments: str, code: int = 0) -> str:
+        command = [*name.split(), str(self.sql), *arguments, "--config", str(self.config)]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == code, result.output
+        return result.output
+
+    def run(self) -> None:
+        self.call("run", "--until-end")
+
+    def rows(self, table: str) -> list[tuple[object, ...]]:
+        connection = sqlite3.connect(self.database)
+        try:
+            return connection.execute(f"select * from {table}").fetchall()
+        finally:
+            connection.close()
+
+    def errors(self) -> list[dict[str, object]]:
+        errors: list[dict[str, object]] = json.loads(self.call("errors list", "--json"))["errors"]
+        return errors
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    files = Files(tmp_path)
+    files.factor("a", 2, 1_000)
+    files.factor("z", 0, 1_000)
+    files.factor("a", 2, 900_000)
+    files.read(1, 100_000)
+    files.read(2, 120_000)
+    files.read(3, 101_000)  # Late in TIMED, and late on the message timestamp for DIRECT.
+    files.read(4, 121_000, "z")  # Divides by zero.
+    files.broker.produce("readings", [b"{broken"], timestamps=[122_000])
+    files.read(6, 200_000)
+    files.run()
+    return files
+
+
+def test_error_rows_have_their_row_their_stream_and_the_time_of_their_message(files: Files) -> None:
+    found = {(row["relation"], row["offset"]): row for row in files.errors()}
+    assert set(found) == {("READINGS", 2), ("TIMED", 2), ("P3", 3), ("READINGS", 4)}
+    late = found["TIMED", 2]
+    assert json.loads(str(late["row"]))["NUMBER"] == 3
+    assert (late["stream"], late["message_time"]) == ("READINGS", "1970-01-01 00:01:41.000")
+    assert json.loads(str(found["P3", 3]["row"]))["SENSOR"] == "z"
+    assert found["READINGS", 4]["row"] is None
+
+
+def test_a_late_row_goes_to_the_relation_that_refused_it_at_the_least_time_it_accepts(files: Files) -> None:
+    before = {table: files.rows(table) for table in ("direct", "in_time", "ratios")}
+    told = files.call("errors resubmit", "--relation", "timed", "--kind", "late", "--dry-run")
+    assert "1 rows would be resubmitted, 0 stay" in told
+    files.run()
+    assert {table: files.rows(table) for table in before} == before
+    files.call("errors resubmit", "--relation", "timed", "--kind", "late")
+    files.read(7, 300_000)
+    files.run()
+    assert [row for row in files.rows("in_time") if row[1] == 3] == [("1970-01-01 00:03:15.000", 3)]
+    assert [row[0] for row in files.rows("ratios")].count(3) == 1
+    assert 3 not in [row[0] for row in files.rows("direct")]
+    late = next(row for row in files.errors() if row["relation"] == "TIMED")
+    assert late["resubmitted_at"] is not None
+    assert "was resubmitted before" in files.call("errors resubmit", str(late["number"]), code=2)
+    assert "0 rows are resubmitted" in files.call("errors resubmit", "--relation", "timed")
+    for _ in range(2):
+        files.run()
+    assert [row[1] for row in files.rows("in_time")].count(3) == 1
+    assert "Equal" in files.call("replay", "--compare")
+
+
+def test_what_fails_again_is_a_new_error_row_of_the_same_message(files: Files) -> None:
+    files.call("errors resubmit", "--reason", "decode")
+    files.call("errors resubmit", "--reason", "DIVISION_BY_ZERO")
+    files.read(7, 300_000)
+    files.run()
+    again = [row for row in files.errors() if row["resubmitted_at"] is None and row["kind"] == "REJECTED"]
+    assert {(row["relation"], row["partition"], row["offset"]) for row in again} == {
+        ("READINGS", 0, 4),
+        ("P3", 0, 3),
+    }
+    assert [row[1] for row in files.rows("in_time")].count(4) == 1
+    # Now it goes through.
+    files.factor("z", 4, 901_000)
+    files.factor("z", 4, 2_000_000)
+    files.read(8, 1_000_000)
+    files.run()
+    files.call("errors resubmit", *(str(row["number"]) for row in again if row["relation"] == "P3"))
+    files.read(9, 1_200_000)
+    files.run()
+    assert (4, 1) in files.rows("ratios")
+    assert [row[1] for row in files.rows("in_time")].count(4) == 1
+    assert "Equal" in files.call("replay", "--compare")
+
+
+def test_selecting_nothing_or_what_is_not_there_is_refused(files: Files) -> None:
+    assert "nothing is selected" in files.call("errors resubmit", code=2)
+    assert "error row 99 of pipeline" in files.call("errors resubmit", "99", code=2)
+    files.sql.write_text(files.sql.read_text().replace("'5' SECOND", "'9' SECOND"))
+    assert "under another plan" in files.call("errors resubmit", "--all", code=2)
+
+
+def test_rows_that_tables_and_windows_have_kept_are_not_given_to_them_twice(tmp_path: Path) -> None:
+    world = Growing(tmp_path, random.Random(1), jitter=(0, 30_000))
+    world.produce()
+    until = Until(world, 1.0)
+    world.run(NoCrash(), until, until.clock)
+    resubmittable = Resubmittable(world.plan)
+    late = next(row for row in world.errors() if row.row.relation == "TIMED")
+    assert resubmittable.refusal(late) is None
+
+    def of(relation: str) -> StoredError:
+        return replace(late, row=replace(late.row, relation=relation))
+
+    assert "does not read" in str(resubmittable.refusal(of("NOBODY")))
+    assert 'would pass "P1" again' in str(resubmittable.refusal(of("MINUTES")))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_resubmitting_while_dying_anywhere_gives_what_a_replay_gives(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    world = Growing(tmp_path, rng, jitter=(0, 0, 1_000, 9_000))
+    sent = 0
+    died = 0
+    for step in range(20):
+        world.produce()
+        until = Until(world, rng.choice((0.5, 12.0)), rng.choice((None, None, None, 4.0)))
+        try:
+            world.run(NoCrash() if step == 0 else DiesAnywhere(rng), until, until.clock)
+        except SimulatedCrash:
+            died += 1
+        waiting = [row for row in world.errors() if row.resubmitted is None]
+        if rng.random() < 0.4 and waiting:
+            world.resubmit(rng.sample(waiting, rng.randrange(1, len(waiting) + 1)))
+            sent += 1
+    until = Until(world, 8.0)
+    world.run(NoCrash(), until, until.clock)
+    assert died
+    assert sent
+    assert world.compare().count == 0
+    # A row that was resubmitted is not late a second time.
+    errors = [(row.row.relation, row.row.partition, row.row.offset) for row in world.errors()]
+    assert len(set(errors)) == len(errors)
