@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rowtide.plan.nodes import Node
+from rowtide.plan.pseudo import with_pseudo_columns
 from rowtide.rows.types import RowType
 
 
@@ -19,12 +20,21 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class ForeignStream:
-    """CREATE FOREIGN STREAM: a relation whose rows a connector brings."""
+    """CREATE FOREIGN STREAM: a relation whose rows a connector brings.
+
+    ``row_type`` holds the columns that are decoded, ``pseudo`` names the pseudo-columns that queries read.
+    """
 
     name: str
     row_type: RowType
     server: str
     options: tuple[tuple[str, str], ...]
+    pseudo: tuple[str, ...] = ()
+
+    @property
+    def source_type(self) -> RowType:
+        """What its source gives: the columns, and behind them the pseudo-columns."""
+        return with_pseudo_columns(self.row_type, self.pseudo)
 
 
 @dataclass(frozen=True, slots=True)

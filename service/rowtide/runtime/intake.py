@@ -18,9 +18,11 @@ import numpy as np
 
 from rowtide.clock import Clock
 from rowtide.codec.contract import Decoder
+from rowtide.codec.pseudo import pseudo_columns
 from rowtide.errors import Reason, StatementError
 from rowtide.operators.contract import Fault
 from rowtide.plan.plan import ForeignStream
+from rowtide.rows.column import Column, Indices
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 from rowtide.runtime.crashpoints import CrashPoints
@@ -114,8 +116,8 @@ def deliver(stream: ForeignStream, decoder: Decoder, origin: int, messages: Mess
     faults.sort(key=lambda fault: fault.counter)
     accepted = decoded.accepted
     tray = Tray.from_columns(
-        stream.row_type,
-        decoded.columns,
+        stream.source_type,
+        decoded.columns + _pseudo(stream, messages, accepted),
         messages.timestamps[accepted],
         origin,
         messages.offsets[accepted],
@@ -124,6 +126,23 @@ def deliver(stream: ForeignStream, decoder: Decoder, origin: int, messages: Mess
     raw_bytes = sum(map(len, filter(None, messages.values)))
     parts = _in_log_order(tray, accepted, bounds)
     return Delivery(relation, messages.partition, parts, tuple(faults), messages, raw_bytes)
+
+
+def _pseudo(stream: ForeignStream, messages: Messages, accepted: Indices) -> tuple[Column, ...]:
+    """Give the pseudo-columns that the pipeline reads, of the messages at ``accepted``."""
+    if not stream.pseudo:
+        return ()
+    places = accepted.tolist()
+    headers = None if messages.headers is None else [messages.headers[place] for place in places]
+    return pseudo_columns(
+        stream.pseudo,
+        messages.topic,
+        messages.partition,
+        messages.offsets[accepted],
+        messages.timestamps[accepted],
+        [messages.keys[place] for place in places],
+        headers,
+    )
 
 
 @dataclass(slots=True)

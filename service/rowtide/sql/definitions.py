@@ -57,6 +57,7 @@ from rowtide.sql.statements import (
 )
 from rowtide.sql.suggestions import did_you_mean
 from rowtide.sql.syntax import Name, QualifiedName
+from rowtide.sql.syntax_walk import pseudo_in
 from rowtide.sql.values import inserted_rows
 
 
@@ -83,7 +84,9 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
             return _create_relation(catalog, statement, origin)
         case CreateView():
             _no_options(statement.options)
-            view = ViewDefinition(statement.query, statement.columns, catalog.current, origin)
+            view = ViewDefinition(
+                statement.query, statement.columns, catalog.current, origin, pseudo_in(statement.query)
+            )
             _distinct(statement.columns)
             return _create(catalog, statement.name, statement.replace, view)
         case CreatePump():
@@ -95,6 +98,7 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
                 catalog.current,
                 statement.started,
                 origin,
+                pseudo_in(statement.query),
             )
             return _create(catalog, statement.name, statement.replace, pump)
         case CreateModel():

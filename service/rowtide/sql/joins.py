@@ -70,8 +70,8 @@ class FromPlanner:
             planned, qualifiers = self._read_query(item.query), ("the query in FROM",)
         if item.alias is not None:
             qualifiers = (item.alias.text,)
-        row_type = _called(planned.node.row_type, item.columns)
-        binding = Binding(qualifiers, row_type, 0, not planned.changelog)
+        row_type = _called(planned.node.row_type, item.columns, planned.hidden)
+        binding = Binding(qualifiers, row_type, 0, not planned.changelog, hidden=planned.hidden)
         return Read(planned.node, Scope((binding,)), planned.changelog)
 
     def _side(self, item: FromItem) -> Read:
@@ -241,7 +241,7 @@ class FromPlanner:
         return computed, tuple(positions)
 
 
-def _called(row_type: RowType, names: Sequence[Name]) -> RowType:
+def _called(row_type: RowType, names: Sequence[Name], hidden: int) -> RowType:
     """Give a row type with the names that an alias gives to its columns.
 
     Raises:
@@ -249,15 +249,17 @@ def _called(row_type: RowType, names: Sequence[Name]) -> RowType:
     """
     if not names:
         return row_type
-    if len(names) != len(row_type):
+    columns = len(row_type) - hidden
+    if len(names) != columns:
         raise StatementError(
-            f"the alias gives names to {len(names)} columns, the relation has {len(row_type)}",
+            f"the alias gives names to {len(names)} columns, the relation has {columns}",
             place=names[0].place,
         )
     for place, name in enumerate(names):
         if name in names[:place]:
             raise StatementError(f'column "{name.text}" stands twice', place=name.place)
-    return RowType(tuple(replace(field, name=name.text) for field, name in zip(row_type, names, strict=True)))
+    renamed = [replace(field, name=name.text) for field, name in zip(row_type, names, strict=False)]
+    return RowType((*renamed, *tuple(row_type)[columns:]))
 
 
 def _window(item: FromItem) -> RangeWindow | None:

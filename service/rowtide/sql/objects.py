@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from rowtide.errors import Place, StatementError
 from rowtide.plan.models import ModelPort
 from rowtide.plan.plan import Server
+from rowtide.plan.pseudo import PSEUDO_COLUMNS, WITH_PSEUDO_COLUMNS
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
 from rowtide.sql.statements import ObjectKind
@@ -90,12 +91,16 @@ class TableDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ViewDefinition:
-    """A view: its query, and the names of its columns if it gives its own."""
+    """A view: its query, and the names of its columns if it gives its own.
+
+    ``pseudo`` are the pseudo-columns that its query names.
+    """
 
     query: Query
     columns: tuple[Name, ...]
     schema: str
     origin: Origin
+    pseudo: frozenset[str] = frozenset()
     kind: ObjectKind = ObjectKind.VIEW
 
 
@@ -109,6 +114,7 @@ class PumpDefinition:
     schema: str
     started: bool
     origin: Origin
+    pseudo: frozenset[str] = frozenset()
     kind: ObjectKind = ObjectKind.PUMP
 
 
@@ -208,6 +214,25 @@ class Catalog:
     def without(self, key: Key) -> Catalog:
         """Give a catalog without ``key``."""
         return replace(self, objects={other: found for other, found in self.objects.items() if other != key})
+
+    def pseudo_columns(self, key: Key, further: frozenset[str] = frozenset()) -> tuple[str, ...]:
+        """Give the pseudo-columns that the rows of a stream carry: those that any query names.
+
+        ``further`` are the names of one more query. A column of the stream hides a pseudo-column.
+        """
+        stream = self.objects[key]
+        if not isinstance(stream, StreamDefinition) or stream.server is None:
+            return ()
+        if self.servers[stream.server].wrapper not in WITH_PSEUDO_COLUMNS:
+            return ()
+        named = further.union(
+            *(
+                each.pseudo
+                for each in self.objects.values()
+                if isinstance(each, ViewDefinition | PumpDefinition)
+            )
+        )
+        return tuple(name for name in PSEUDO_COLUMNS if name in named and name not in stream.row_type.names)
 
     def pumps(self) -> Iterator[tuple[Key, PumpDefinition]]:
         """Give the pumps in the order in which they were made."""

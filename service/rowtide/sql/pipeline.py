@@ -40,6 +40,7 @@ from rowtide.sql.statements import (
     QueryStatement,
     Statement,
 )
+from rowtide.sql.syntax_walk import pseudo_in
 from rowtide.sql.values import TimedValues, timed_rows
 
 
@@ -161,7 +162,8 @@ class Session:
             if len(statements) != 1 or not isinstance(statements[0], QueryStatement):
                 place = statements[0].place if statements else Place(1, 1)
                 raise StatementError("one query is expected", place=place)
-            planned = Planner(self._catalog).query(statements[0].query, self._catalog.current)
+            query = statements[0].query
+            planned = Planner(self._catalog, pseudo_in(query)).query(query, self._catalog.current)
             feeds = _feeds(self._catalog, _pumps(self._catalog, Planner(self._catalog)), self._inserted)
             return place_order(Connector(feeds).connect(planned.node))
 
@@ -236,7 +238,7 @@ def _plan(catalog: Catalog, inserted: frozenset[str]) -> tuple[tuple[Stage, ...]
     """Plan everything in a catalog, stage by stage."""
     planner = Planner(catalog)
     written = {
-        relation_name(key): planner.relation(key).node
+        relation_name(key): planner.shown(key)
         for key, found in catalog.objects.items()
         if found.kind not in (ObjectKind.PUMP, ObjectKind.FOREIGN_TABLE)
     }
@@ -261,7 +263,9 @@ def _plan(catalog: Catalog, inserted: frozenset[str]) -> tuple[tuple[Stage, ...]
         _stage("with judges and merges", ordered, ordered_flows),
     )
     streams = tuple(
-        ForeignStream(relation_name(key), found.row_type, found.server, found.options)
+        ForeignStream(
+            relation_name(key), found.row_type, found.server, found.options, catalog.pseudo_columns(key)
+        )
         for key, found in catalog.objects.items()
         if isinstance(found, StreamDefinition) and found.server is not None
     )

@@ -16,6 +16,7 @@ from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
 from rowtide.plan.models import Model
 from rowtide.plan.nodes import KeyedTable, Merge, Node, Sort, Source, TableSource
+from rowtide.plan.pseudo import with_pseudo_columns
 from rowtide.plan.trace import key_fields
 from rowtide.rows.types import RowType
 from rowtide.sql.expressions import UNTYPED_NULL, assign, cast
@@ -72,8 +73,10 @@ class _Reading:
 class Planner:
     """Plans the relations of one catalog. ``readers`` tells who reads what."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, pseudo: frozenset[str] = frozenset()) -> None:
+        """Plan for ``catalog``; ``pseudo`` are pseudo-columns that a query besides its own names."""
         self._catalog = catalog
+        self._pseudo = pseudo
         self._planned: dict[Key, Planned] = {}
         self._max_ahead_ms = {
             relation_name(key): found.max_ahead_ms
@@ -93,6 +96,19 @@ class Planner:
         if key not in self._planned:
             self._planned[key] = self._relation(key)
         return self._planned[key]
+
+    def shown(self, key: Key) -> Node:
+        """Give the node of a relation as others see it: without pseudo-columns.
+
+        Raises:
+          StatementError: as ``relation``.
+        """
+        planned = self.relation(key)
+        if not planned.hidden:
+            return planned.node
+        row_type = RowType(tuple(planned.node.row_type)[: -planned.hidden])
+        fields = tuple(FieldRef(index, each.type) for index, each in enumerate(row_type))
+        return project(relation_name(key), planned.node, fields, row_type)
 
     def pump(self, key: Key) -> PlannedPump:
         """Give what a pump writes.
@@ -117,7 +133,10 @@ class Planner:
         name = relation_name(key)
         match self._catalog.objects[key]:
             case StreamDefinition(row_type=row_type, server=server):
-                return Planned(Source(name, row_type, foreign=server is not None), changelog=False)
+                pseudo = self._catalog.pseudo_columns(key, self._pseudo)
+                given = with_pseudo_columns(row_type, pseudo)
+                source = Source(name, given, foreign=server is not None)
+                return Planned(source, changelog=False, hidden=len(pseudo))
             case TableDefinition(row_type=row_type, key=columns):
                 return Planned(KeyedTable(name, TableSource(name, row_type), columns), changelog=True)
             case ModelOutputDefinition(model=model, changes=changes) as output:

@@ -17,10 +17,14 @@ from rowtide.sql.syntax import Name
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A relation that can be read. ``changelog``: its rows are changes of a table, with opcodes."""
+    """A relation that can be read. ``changelog``: its rows are changes of a table, with opcodes.
+
+    Its last ``hidden`` fields are pseudo-columns.
+    """
 
     node: Node
     changelog: bool
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
+from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.rows.types import TIMESTAMP, RowType
 from rowtide.sql.suggestions import did_you_mean
 from rowtide.sql.syntax import ColumnRef, Name
 
 ROWTIME = "ROWTIME"
-PSEUDO_COLUMNS = frozenset(
-    {"KAFKA_TOPIC", "KAFKA_PARTITION", "KAFKA_OFFSET", "KAFKA_KEY", "KAFKA_TIMESTAMP", "KAFKA_HEADERS"}
-)
-"""What rows of a Kafka stream will have besides their columns (sql-decisions 23)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +23,7 @@ class Binding:
     ``has_rowtime`` is False for a table: its rows have none of their own in the joined row. A stream
     that was joined with another has its own ROWTIME in the field ``rowtime_field``.
     ``qualifiers`` are the names by which it can be called: its alias, or else its schema and name.
+    The last ``hidden`` fields are pseudo-columns: they can be named, and are in no ``*``.
     """
 
     qualifiers: tuple[str, ...]
@@ -32,6 +31,7 @@ class Binding:
     start: int
     has_rowtime: bool
     rowtime_field: int | None = None
+    hidden: int = 0
 
     @property
     def alias(self) -> str:
@@ -42,6 +42,10 @@ class Binding:
         """Give its columns with the fields that they are, and whether they can be NULL."""
         for index, column in enumerate(self.row_type):
             yield column.name, FieldRef(self.start + index, column.type), column.nullable
+
+    def columns(self) -> Iterator[tuple[str, FieldRef, bool]]:
+        """Give what ``*`` means of it."""
+        yield from islice(self.fields(), len(self.row_type) - self.hidden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,11 @@ class Scope:
 def _no_column(name: Name, names: Sequence[str], where: str = "") -> StatementError:
     """Give the error that nothing in ``names`` is called ``name``."""
     if name.text in PSEUDO_COLUMNS:
-        return StatementError(f"pseudo-column {name.text} is not supported yet", place=name.place)
+        return StatementError(
+            f'pseudo-column "{name.text}"{where} does not exist',
+            place=name.place,
+            hint="A foreign stream of Kafka has it: a view on it can select it under a name.",
+        )
     return StatementError(
         f'column "{name.text}"{where} does not exist', place=name.place, hint=did_you_mean(name.text, names)
     )

@@ -190,7 +190,7 @@ class SelectPlanner:
         return [
             Output(name, field, nullable, item.place)
             for binding in bindings
-            for name, field, nullable in binding.fields()
+            for name, field, nullable in binding.columns()
         ]
 
     # ------------------------------------------------------- ROWTIME and order

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 
+from rowtide.errors import Place
+from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.sql.syntax import (
     Between,
     Binary,
     Case,
     Cast,
+    ColumnRef,
     Expression,
     Extract,
     FunctionCall,
@@ -16,10 +20,26 @@ from rowtide.sql.syntax import (
     IsDistinct,
     IsTest,
     Like,
+    Query,
     Rounded,
     Stepped,
     Unary,
 )
+
+
+def pseudo_in(query: Query) -> frozenset[str]:
+    """Give the pseudo-columns that are named anywhere in a query."""
+    found = set()
+    pending: list[object] = [query]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, ColumnRef):
+            found.add(each.parts[-1].text)
+        elif isinstance(each, tuple):
+            pending += each
+        elif is_dataclass(each) and not isinstance(each, Place | type):
+            pending += (getattr(each, field.name) for field in fields(each))
+    return frozenset(found & PSEUDO_COLUMNS.keys())
 
 
 def parts_of(syntax: Expression) -> list[Expression]:

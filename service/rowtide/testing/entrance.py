@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rowtide.codec.contract import Decoder
+from rowtide.codec.pseudo import pseudo_columns
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import Reason, StatementError
 from rowtide.operators.contract import Fault
@@ -52,7 +53,8 @@ class Entrance:
             rowtime = now if row.rowtime is None else row.rowtime
             missing = self._missing(source, row)
             if missing is None:
-                accepted.append(TimedRow(rowtime, UNSIGNED, offset, row.opcode, row.row))
+                whole = row.row + self._pseudo(relation, partition, offset, rowtime)
+                accepted.append(TimedRow(rowtime, UNSIGNED, offset, row.opcode, whole))
             else:
                 faults.append(_null_fault(source, missing, rowtime, offset, row.row))
         return Rows(relation, partition, Tray.from_rows(source.row_type, accepted), tuple(faults))
@@ -73,14 +75,28 @@ class Entrance:
             for fault in decoded.faults
         )
         accepted = decoded.accepted
-        tray = Tray.from_columns(
-            source.row_type,
-            decoded.columns,
-            np.full(len(accepted), at, dtype=np.int64),
-            UNSIGNED,
-            accepted.astype(np.int64) + first,
-        )
+        offsets = accepted.astype(np.int64) + first
+        timestamps = np.full(len(accepted), at, dtype=np.int64)
+        stream = self._relations.foreign_stream(relation)
+        names = () if stream is None else stream.pseudo
+        keys = [None] * len(offsets)
+        topic = self._relations.topics().get(relation, relation)
+        pseudo = pseudo_columns(names, topic, partition, offsets, timestamps, keys, None)
+        tray = Tray.from_columns(source.row_type, decoded.columns + pseudo, timestamps, UNSIGNED, offsets)
         return Rows(relation, partition, tray, tuple(faults))
+
+    def _pseudo(self, relation: str, partition: int, offset: int, rowtime: int) -> Row:
+        """Give the pseudo-columns of a row of a foreign stream, as if it had come without a key."""
+        stream = self._relations.foreign_stream(relation)
+        if stream is None or not stream.pseudo:
+            return ()
+        values: dict[str, object] = {
+            "KAFKA_TOPIC": self._relations.topics()[relation],
+            "KAFKA_PARTITION": partition,
+            "KAFKA_OFFSET": offset,
+            "KAFKA_TIMESTAMP": rowtime,
+        }
+        return tuple(values.get(name) for name in stream.pseudo)
 
     def _source(self, relation: str) -> Source | TableSource:
         source = self._relations.entrance(relation)
@@ -105,7 +121,7 @@ class Entrance:
         if row.opcode is Opcode.DELETE:
             return None
         key = self._relations.key(source.relation)
-        for index, (column, value) in enumerate(zip(source.row_type, row.row, strict=True)):
+        for index, (column, value) in enumerate(zip(source.row_type, row.row, strict=False)):
             if value is None and not column.nullable and index not in key:
                 return index
         return None

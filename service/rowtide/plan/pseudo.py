@@ -1,0 +1,35 @@
+"""The pseudo-columns of a Kafka row: what every message has besides its value (sql-decisions 23).
+
+They are in no ``*`` and are not declared. A foreign stream carries those that some query of its pipeline
+names, as fields behind its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rowtide.rows.types import BIGINT, INTEGER, TIMESTAMP, Field, Kind, RowType, Type
+
+MAX_TOPIC_CHARACTERS = 249
+"""The longest name that Kafka gives to a topic."""
+
+PSEUDO_COLUMNS: Mapping[str, Field] = {
+    field.name: field
+    for field in (
+        Field("KAFKA_TOPIC", Type(Kind.VARCHAR, MAX_TOPIC_CHARACTERS), nullable=False),
+        Field("KAFKA_PARTITION", INTEGER, nullable=False),
+        Field("KAFKA_OFFSET", BIGINT, nullable=False),
+        Field("KAFKA_KEY", Type(Kind.VARBINARY)),
+        Field("KAFKA_TIMESTAMP", TIMESTAMP, nullable=False),
+        Field("KAFKA_HEADERS", Type(Kind.VARCHAR)),
+    )
+}
+"""KAFKA_HEADERS is JSON: an array of ``["name", "value"]`` in their order, NULL where there are none."""
+
+WITH_PSEUDO_COLUMNS = frozenset({"KAFKA", "MEMORY"})
+"""The wrappers whose messages have them."""
+
+
+def with_pseudo_columns(row_type: RowType, names: Iterable[str]) -> RowType:
+    """Give a row type with pseudo-columns behind its own."""
+    return RowType((*row_type, *(PSEUDO_COLUMNS[name] for name in names)))
