@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 import sqlalchemy as sa
 
-from real.parts import ENDS_WITH_PARENT
+from rowtide.testing.processes import ENDS_WITH_PARENT
 
 PERIOD_MS = 60_000
 WITHIN_MS = 2_000

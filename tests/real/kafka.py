@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,43 +12,13 @@ import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from real.parts import ENDS_WITH_PARENT, LOCAL, free_port, has_docker, missing
+from real.parts import has_docker, missing
 from rowtide.errors import RowtideError
-from rowtide.runners.spark.ivy import fetch, java
+from rowtide.testing.kafka_server import EVENT_TIME_CONFIG, KAFKA_VERSION, KafkaServer
+from rowtide.testing.processes import LOCAL, free_port
 
-KAFKA_VERSION = "4.1.1"
-SCALA_VERSION = "2.13"
 READY_S = 90
 """A loaded machine takes a minute where an idle one takes 6 s."""
-
-EVENT_TIME_CONFIG = {
-    # Kafka deletes by the record's own timestamp, and event times of tests lie years back ...
-    "retention.ms": "-1",
-    # ... and refuses those that are an hour ahead.
-    "message.timestamp.after.max.ms": str(2**63 - 1),
-}
-
-_PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@{host}:{controller_port}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-log.dirs={directory}/log
-num.partitions=1
-offsets.topic.replication.factor=1
-offsets.topic.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-transaction.state.log.num.partitions=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-share.coordinator.state.topic.num.partitions=1
-group.initial.rebalance.delay.ms=0
-auto.create.topics.enable=false
-"""
 
 
 class Broker:
@@ -65,7 +34,7 @@ class Broker:
         ``config`` spells Kafka's names with underscores: ``cleanup_policy="compact"``.
         """
         topic = name or f"t-{uuid.uuid4().hex[:12]}"
-        settings = EVENT_TIME_CONFIG | {key.replace("_", "."): value for key, value in config.items()}
+        settings = {**EVENT_TIME_CONFIG} | {key.replace("_", "."): value for key, value in config.items()}
         new = NewTopic(topic, partitions, 1, config=settings)
         for created in self.admin.create_topics([new]).values():
             created.result(30)
@@ -148,60 +117,17 @@ class JavaBroker(Broker):
     """Kafka from its own jars, in a process of ours that tests may kill and start again."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._classpath = f"{fetch('org.apache.kafka', f'kafka_{SCALA_VERSION}', KAFKA_VERSION)}/*"
-        self._java = java()
-        self._process: subprocess.Popen[bytes] | None = None
-        port = free_port()
-        self._properties = directory / "server.properties"
-        self._properties.write_text(
-            _PROPERTIES.format(host=LOCAL, port=port, controller_port=free_port(), directory=directory)
-        )
-        self._run(
-            "kafka.tools.StorageTool", "format", "-t", "rowtide-tests-cluster0", "-c"
-        ).check_returncode()
-        super().__init__(f"{LOCAL}:{port}")
-
-    def _run(self, main: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self._java, "-cp", self._classpath, main, *arguments, str(self._properties)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        self._server = KafkaServer(directory)
+        super().__init__(self._server.bootstrap_servers)
 
     def start(self) -> None:
         """Start the broker on its own log; returns when it serves transactions."""
-        with (self._directory / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    *ENDS_WITH_PARENT,
-                    self._java,
-                    "-Xmx512m",
-                    "-cp",
-                    self._classpath,
-                    "kafka.Kafka",
-                    str(self._properties),
-                ],
-                stdout=log,
-                stderr=log,
-            )
+        self._server.start()
         self.wait_until_ready()
 
     def stop(self, *, kill: bool = False) -> None:
         """Stop the broker, or kill it; what it had acknowledged is there after ``start``."""
-        if self._process is None:
-            return
-        if kill:
-            self._process.kill()
-        else:
-            self._process.terminate()
-        try:
-            self._process.wait(30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(30)
-        self._process = None
+        self._server.stop(kill=kill)
 
 
 @contextlib.contextmanager

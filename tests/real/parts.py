@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
 import pytest
-
-LOCAL = "127.0.0.1"
-
-ENDS_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--") if shutil.which("setpriv") else ()
-"""Before a command: it ends when the test process is gone, however that ended (Linux only)."""
 
 
 def missing(part: str, why: object) -> NoReturn:
@@ -25,14 +19,6 @@ def missing(part: str, why: object) -> NoReturn:
     if os.environ.get("CI", "").lower() in ("true", "1"):
         pytest.fail(message, pytrace=False)
     pytest.skip(message)
-
-
-def free_port() -> int:
-    """Give a TCP port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((LOCAL, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def has_docker() -> bool:

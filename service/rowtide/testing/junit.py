@@ -21,6 +21,7 @@ def write_junit(file: Path, outcomes: Sequence[Outcome]) -> None:
         tests=str(len(outcomes)),
         failures=str(_count(outcomes, Verdict.FAILED)),
         errors=str(_count(outcomes, Verdict.UNREADABLE)),
+        skipped=str(_count(outcomes, Verdict.SKIPPED)),
         time=f"{sum(outcome.seconds for outcome in outcomes):.3f}",
     )
     for outcome in outcomes:
@@ -32,6 +33,8 @@ def write_junit(file: Path, outcomes: Sequence[Outcome]) -> None:
             file=outcome.path.as_posix(),
             time=f"{outcome.seconds:.3f}",
         )
+        if outcome.verdict is Verdict.SKIPPED:
+            ElementTree.SubElement(case, "skipped", message=outcome.skipped)
         if outcome.difference is not None:
             kind = "error" if outcome.verdict is Verdict.UNREADABLE else "failure"
             ElementTree.SubElement(case, kind, message=outcome.difference.message).text = _allowed(

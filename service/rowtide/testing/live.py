@@ -70,7 +70,7 @@ class LiveRunner:
         self._batching = batching
         self._recovery = recovery
         self._wall = scenario.day.start
-        self._log = SourceLog()
+        self._log = self._source_log()
         self._session = start_session(scenario, pipeline_text(scenario))
         self._versions = [version_of(scenario, self._session.plan)]
         self._version = 0
@@ -93,7 +93,7 @@ class LiveRunner:
     def insert(self, relation: str, partition: int, rows: Sequence[InputRow]) -> None:
         """See ``ScenarioRunner``."""
         name = self._relations.resolve(relation)
-        self._take_in(self._entrance().rows(name, partition, rows, self._wall))
+        self._take_rows(self._entrance().rows(name, partition, rows, self._wall))
 
     def insert_raw(
         self, relation: str, partition: int, messages: Sequence[bytes | None], at: int | None
@@ -186,6 +186,12 @@ class LiveRunner:
         version = self._versions[self._version]
         return Flow(version.wanted, version.partitions)
 
+    def _source_log(self) -> SourceLog:
+        return SourceLog()
+
+    def _take_rows(self, entry: Rows) -> None:
+        self._take_in(entry)
+
     def _take_in(self, entry: Rows) -> None:
         self._log.entries.append(entry)
         self._record(*self._fed(entry))
@@ -195,7 +201,7 @@ class LiveRunner:
         """Take in what INSERT statements of the last text put into streams."""
         for each in self._session.arrived:
             rows = [InputRow(rowtime, row) for rowtime, row in each.rows]
-            self._take_in(self._entrance().rows(each.relation, 0, rows, self._wall))
+            self._take_rows(self._entrance().rows(each.relation, 0, rows, self._wall))
 
     def _hear(self, relation: str, partitions: Sequence[int]) -> None:
         for partition in partitions:

@@ -21,6 +21,10 @@ from rowtide.testing.rows import InputRow, Shape
 from rowtide.testing.scenario import Scenario
 
 
+class NotPlayedError(Exception):
+    """A runner does not play this scenario; the message says why, as the end of a sentence."""
+
+
 class ScenarioRunner(Protocol):
     """One running pipeline with virtual time, for one scenario."""
 
@@ -81,4 +85,5 @@ class RunnerFactory(Protocol):
 
         Raises:
           StatementError: if the pipeline is refused.
+          NotPlayedError: scenarios of this kind are not for this runner.
         """

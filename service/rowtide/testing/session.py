@@ -15,7 +15,7 @@ from rowtide.testing.batching import parse_batching
 from rowtide.testing.play import Difference, play, play_on
 from rowtide.testing.reading import read_scenario
 from rowtide.testing.rewrite import rewritten
-from rowtide.testing.runner import RunnerFactory
+from rowtide.testing.runner import NotPlayedError, RunnerFactory
 from rowtide.testing.scenario import Scenario
 
 
@@ -24,23 +24,29 @@ class Verdict(Enum):
 
     PASSED = "passed"
     FAILED = "failed"
+    SKIPPED = "skipped"
     REWRITTEN = "rewritten"
     UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one scenario file; ``seconds`` is how long that took."""
+    """What came of one scenario file; ``seconds`` is how long that took.
+
+    ``skipped`` says why the runner does not play it.
+    """
 
     path: Path
     name: str
     verdict: Verdict
     seconds: float
     difference: Difference | None = None
+    skipped: str = ""
 
     def headline(self) -> str:
         """Give the one line that says it."""
-        return f"{self.verdict.value:<9} {self.path}: {self.name}"
+        why = f" ({self.skipped})" if self.skipped else ""
+        return f"{self.verdict.value:<9} {self.path}: {self.name}{why}"
 
     def report(self) -> str:
         """Give the difference in full, or an empty text where there is none."""
@@ -76,8 +82,12 @@ class Session:
                 continue
             if not self._is_meant(scenario):
                 continue
-            verdict, failure = self._rewrite(scenario) if self.rewrites else self._play(scenario)
-            yield Outcome(path, scenario.name, verdict, self.clock.monotonic() - begun, failure)
+            skipped, verdict, failure = "", Verdict.SKIPPED, None
+            try:
+                verdict, failure = self._rewrite(scenario) if self.rewrites else self._play(scenario)
+            except NotPlayedError as error:
+                skipped = str(error)
+            yield Outcome(path, scenario.name, verdict, self.clock.monotonic() - begun, failure, skipped)
 
     def _is_meant(self, scenario: Scenario) -> bool:
         return self.pattern is None or is_meant(self.pattern, (scenario.name, scenario.path.as_posix()))

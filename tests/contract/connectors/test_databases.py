@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from real.parts import free_port
 from real.postgres import PostgresServer
+from rowtide.testing.processes import free_port
 from rowtide_connectors.api import Database, TableColumn, TargetTable
 from rowtide_connectors.errors import GoneError, MismatchError, OptionError, RefusedRowError, UnavailableError
 from rowtide_connectors.rdbms import CONNECTOR

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from real.kafka import Broker, JavaBroker
-from real.parts import free_port
 from real.postgres import PostgresServer
+from rowtide.testing.processes import free_port
 from service_kit import Reading, Service, assert_equal, config_for, recomputed, sample, service
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.timeout(300)]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from real.parts import free_port
 from rowtide.cli.main import app
+from rowtide.testing.processes import free_port
 from rowtide_connectors.memory import memory_broker
 
 PIPELINE = """\

@@ -1,0 +1,98 @@
+"""A Kafka broker of one's own: Apache Kafka from its jars, one node in KRaft mode.
+
+The jars are fetched once, as those of Spark are; a Java runtime must be there.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from rowtide.runners.spark.ivy import fetch, java
+from rowtide.testing.processes import ENDS_WITH_PARENT, LOCAL, free_port
+
+KAFKA_VERSION = "4.1.1"
+SCALA_VERSION = "2.13"
+STOP_S = 30
+
+EVENT_TIME_CONFIG: Mapping[str, str] = {
+    # Kafka deletes by the record's own timestamp, and event times of tests lie years back ...
+    "retention.ms": "-1",
+    # ... and refuses those that are an hour ahead.
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
+"""What a topic needs to take and keep records of any age."""
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={directory}/log
+num.partitions=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+"""
+
+
+class KafkaServer:
+    """One broker with its log in ``directory``; it may be stopped, killed and started again.
+
+    Raises:
+      StatementError: Java or PySpark, whose Ivy fetches the jars, is missing.
+      TransientError: the jars cannot be fetched.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._classpath = f"{fetch('org.apache.kafka', f'kafka_{SCALA_VERSION}', KAFKA_VERSION)}/*"
+        self._java = java()
+        self._process: subprocess.Popen[bytes] | None = None
+        port = free_port()
+        self.bootstrap_servers = f"{LOCAL}:{port}"
+        self._properties = directory / "server.properties"
+        self._properties.write_text(
+            _PROPERTIES.format(host=LOCAL, port=port, controller_port=free_port(), directory=directory),
+            encoding="utf-8",
+        )
+        format_log = ("kafka.tools.StorageTool", "format", "-t", "rowtide-tests-cluster0", "-c")
+        subprocess.run(
+            [self._java, "-cp", self._classpath, *format_log, str(self._properties)],
+            capture_output=True,
+            check=True,
+        )
+
+    def start(self) -> None:
+        """Start the broker on its own log; it serves some seconds later."""
+        jvm = (self._java, "-Xmx512m", "-cp", self._classpath)
+        with (self._directory / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*ENDS_WITH_PARENT, *jvm, "kafka.Kafka", str(self._properties)], stdout=log, stderr=log
+            )
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Stop the broker, or kill it; what it had acknowledged is there after ``start``."""
+        if self._process is None:
+            return
+        if kill:
+            self._process.kill()
+        else:
+            self._process.terminate()
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(STOP_S)
+        self._process = None

@@ -1,0 +1,19 @@
+"""Servers that the kit starts beside itself: where they listen, and that they do not outlive it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+
+LOCAL = "127.0.0.1"
+
+ENDS_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--") if shutil.which("setpriv") else ()
+"""Before a command: it ends when this process is gone, however that ended (Linux only)."""
+
+
+def free_port() -> int:
+    """Give a TCP port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind((LOCAL, 0))
+        port: int = probe.getsockname()[1]
+        return port
