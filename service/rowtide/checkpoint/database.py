@@ -315,6 +315,22 @@ class DatabaseLedger:
                 for row in rows
             ]
 
+    def drop_snapshots(self) -> int:
+        """Drop all snapshots of the pipeline; give how many there were. The next start replays instead."""
+        with self._database.begin() as transaction:
+            connection: sa.Connection = transaction.connection
+            if not check_version(connection):
+                return 0
+            return self._drop_snapshots(connection)
+
+    def _drop_snapshots(self, connection: sa.Connection) -> int:
+        tables = self._of(connection)
+        own = tables.snapshots.c.pipeline == self._pipeline
+        numbers = sa.select(tables.snapshots.c.snapshot_id).where(own)
+        chunks = tables.snapshot_chunks
+        connection.execute(sa.delete(chunks).where(chunks.c.snapshot_id.in_(numbers)))
+        return int(connection.execute(sa.delete(tables.snapshots).where(own)).rowcount)
+
     def decisions(self) -> Sequence[Decision]:
         """Give all decisions, in the order in which they were committed."""
         with self._database.begin() as transaction:
@@ -377,12 +393,8 @@ class DatabaseLedger:
             known = connection.execute(
                 sa.delete(tables.pipelines).where(tables.pipelines.c.pipeline == self._pipeline)
             ).rowcount
-            own = sa.select(tables.snapshots.c.snapshot_id).where(
-                tables.snapshots.c.pipeline == self._pipeline
-            )
-            chunks = tables.snapshot_chunks
-            connection.execute(sa.delete(chunks).where(chunks.c.snapshot_id.in_(own)))
-            for table in (tables.snapshots, tables.positions, tables.decisions, tables.errors):
+            self._drop_snapshots(connection)
+            for table in (tables.positions, tables.decisions, tables.errors):
                 connection.execute(sa.delete(table).where(table.c.pipeline == self._pipeline))
             return bool(known)
 

@@ -18,6 +18,8 @@ from rowtide.cli import (
     positions,
     replay,
     run,
+    snapshot,
+    state,
     test,
 )
 from rowtide.cli.errors import set_debug
@@ -42,6 +44,8 @@ app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 app.command("positions", epilog=positions.EXAMPLE)(positions.positions)
 app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
 app.command("run", epilog=run.EXAMPLE)(run.run)
+app.command("snapshot", epilog=snapshot.EXAMPLE)(snapshot.snapshot)
 app.command("test", epilog=test.EXAMPLE)(test.test)
 app.add_typer(connectors.app)
 app.add_typer(errors_cmd.app)
+app.add_typer(state.app)

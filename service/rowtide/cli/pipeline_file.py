@@ -42,6 +42,19 @@ def opened(file: Path, config: Path | None) -> Iterator[tuple[Pipeline, Settings
         yield pipeline, settings
 
 
+def pipeline_name(file: Path, config: Path | None) -> str:
+    """Give a pipeline's name: that of the configuration, or the file's stem.
+
+    Raises:
+      StatementError: the configuration is wrong, or there is no such file.
+    """
+    from rowtide.cli.errors import read_text
+    from rowtide.config import load_settings
+
+    read_text(file)
+    return load_settings(config).pipeline.name or file.stem
+
+
 class PipelineFirst(TyperGroup):
     """A group of commands on a pipeline, which may stand before or behind the command's name."""
 

@@ -78,7 +78,15 @@ def run(
                 queue_bytes=settings.limits.queue_bytes,
             )
         )
-        pages = build_app(service.board, metrics, clock, version=_version(), why_not=service.why_not)
+        pages = build_app(
+            service.board,
+            metrics,
+            clock,
+            version=_version(),
+            why_not=service.why_not,
+            snapshot=service.snapshot,
+            contents=service.contents,
+        )
         web = WebServer(pages, settings.service.listen)
         web.start()
         try:

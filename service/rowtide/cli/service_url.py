@@ -39,8 +39,8 @@ def service_url(given: str | None, config: Path | None) -> str:
     return given.rstrip("/")
 
 
-def ask(url: str, path: str, **parameters: str) -> Any:
-    """Give what the service answers.
+def ask(url: str, path: str, *, post: bool = False, **parameters: str) -> Any:
+    """Give what the service answers; ``post``: it is told to do something.
 
     Raises:
       StatementError: it refuses the question.
@@ -49,13 +49,14 @@ def ask(url: str, path: str, **parameters: str) -> Any:
     import json
     from urllib.error import HTTPError, URLError
     from urllib.parse import urlencode
-    from urllib.request import urlopen
+    from urllib.request import Request, urlopen
 
     from rowtide.errors import StatementError, TransientError
 
     query = f"?{urlencode(parameters)}" if parameters else ""
     try:
-        with urlopen(f"{url}{path}{query}", timeout=PATIENCE_S) as response:
+        request = Request(f"{url}{path}{query}", method="POST" if post else "GET")
+        with urlopen(request, timeout=PATIENCE_S) as response:
             return json.load(response)
     except HTTPError as error:
         refused = _said(error.read())

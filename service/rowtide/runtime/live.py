@@ -181,10 +181,10 @@ class Live:
         if self._is_commit_due():
             self.commit()
 
-    def commit(self) -> None:
-        """Commit everything worked off so far."""
+    def commit(self, *, with_snapshot: bool = False) -> None:
+        """Commit everything worked off so far; with a snapshot where one is due, or wanted."""
         began = self._clock.monotonic()
-        cut = self._work.cut(with_snapshot=self._is_snapshot_due(began))
+        cut = self._work.cut(with_snapshot=with_snapshot or self._is_snapshot_due(began))
         taken = self._clock.monotonic()
         errors = self._committer.commit(cut, self._work.recent)
         self._work.recent.forget()

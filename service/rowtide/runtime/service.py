@@ -19,7 +19,7 @@ import structlog
 from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing, StoredError
 from rowtide.clock import Clock
 from rowtide.codec.registry import decoder_for
-from rowtide.errors import StatementError
+from rowtide.errors import StatementError, TransientError
 from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Target
 from rowtide.operators.contract import RESUBMITTED
@@ -40,6 +40,7 @@ from rowtide.runtime.questions import Questions
 from rowtide.runtime.recovery import begin_of_replay, check_ranges, flow_at, replay, usable
 from rowtide.runtime.resubmission import let_in, topic_places
 from rowtide.runtime.retry import Retry
+from rowtide.runtime.state import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.status import StatusBoard
 from rowtide.runtime.why_not import Answer, Facts, PartitionFacts, answer, not_running
 from rowtide.runtime.work import Cut, IntakeAccount, Work
@@ -102,6 +103,7 @@ class Service:
         self._newcomers = Newcomers()
         self._questions = Questions()
         self._work: Work | None = None
+        self._snapshot: Callable[[], SnapshotTaken] | None = None
         self._backpressure = Backpressure(equipment.plan.pumps, equipment.clock, equipment.max_held_rows)
         self._ask_again = 0.0
         self._database_retry = self._retry(DATABASE, beats=True)
@@ -144,6 +146,7 @@ class Service:
             observer=_Watching(self.board, equipment.observer),
             questions=self._questions,
         )
+        self._snapshot = lambda: self._take_snapshot(live, committer)
         _log.info("running", pipeline=equipment.name, epoch=record.epoch, commits=record.commits)
         try:
             live.run(_ends(ranges) if until_end else None)
@@ -177,6 +180,34 @@ class Service:
                 self._facts(work),
             )
         )
+
+    def snapshot(self) -> SnapshotTaken:
+        """Commit now, with a snapshot; called by any thread.
+
+        Raises:
+          TransientError: the pipeline does not run yet, or did not come round in time.
+        """
+        take = self._snapshot
+        if take is None:
+            raise TransientError(
+                f'pipeline "{self._equipment.name}" is {self.board.status().phase}',
+                hint="Ask again when it runs.",
+            )
+        return self._questions.ask(lambda _work: take())
+
+    def _take_snapshot(self, live: Live, committer: Committer) -> SnapshotTaken:
+        live.commit(with_snapshot=True)
+        stored = committer.stored
+        return SnapshotTaken(self._equipment.name, committer.commits, stored.size_bytes, stored.seconds)
+
+    def contents(self, relation: str, limit: int) -> TableContents:
+        """Give rows of an engine table as it is now; called by any thread.
+
+        Raises:
+          StatementError: there is no such table.
+          TransientError: the main loop did not come round in time.
+        """
+        return self._questions.ask(lambda work: table_contents(work.flow, relation, limit))
 
     def _facts(self, work: Work) -> Facts:
         """Give what the flow does not know, for ``why_not``; called by the main thread."""

@@ -1,5 +1,7 @@
 """The service's pages: ``/`` status, ``/healthz`` alive, ``/readyz`` ready, ``/metrics``, ``/why-not``.
 
+``POST /snapshot`` commits with a snapshot; ``/table?relation=NAME&limit=N`` gives rows of an engine table.
+
 ``/why-not?relation=NAME`` (a catalog name) says as JSON why a relation is silent; 404 where there is no
 such relation, 503 while the main loop has no time to answer.
 
@@ -20,7 +22,10 @@ from starlette.routing import Route
 from rowtide.clock import Clock
 from rowtide.errors import RowtideError, StatementError, TransientError
 from rowtide.metrics import Metrics
-from rowtide.web.status import PipelineStatus, Status, WhyNot
+from rowtide.web.status import Answer, PipelineStatus, Status, WhyNot
+
+TABLE_ROWS = 100
+"""Rows of a table that are given unless more are asked for."""
 
 BEAT_LIMIT_S = 60.0
 """Longer than any single step of the loop that is still well: the longest is a commit that waits for
@@ -35,6 +40,8 @@ def build_app(
     version: str,
     beat_limit_s: float = BEAT_LIMIT_S,
     why_not: WhyNot | None = None,
+    snapshot: Callable[[], Answer] | None = None,
+    contents: Callable[[str, int], Answer] | None = None,
 ) -> Starlette:
     """Give the ASGI application; ``clock`` must be the one that the pipeline beats by."""
     answers = _Answers(status, metrics, clock, version, beat_limit_s)
@@ -45,7 +52,13 @@ def build_app(
         Route("/metrics", answers.metrics_text),
     ]
     if why_not is not None:
-        routes.append(Route("/why-not", _answering(why_not)))
+        routes.append(Route("/why-not", _answering(lambda request: why_not(_relation(request)))))
+    if snapshot is not None:
+        routes.append(Route("/snapshot", _answering(lambda _request: snapshot()), methods=["POST"]))
+    if contents is not None:
+        routes.append(
+            Route("/table", _answering(lambda request: contents(_relation(request), _limit(request))))
+        )
     return Starlette(routes=routes)
 
 
@@ -102,13 +115,23 @@ class _Answers:
         return Response(encode(self._metrics.registry), headers={"content-type": content_type})
 
 
-def _answering(why_not: WhyNot) -> Callable[[Request], Response]:
-    """Give the handler of ``/why-not``. It waits for the main loop, so it runs in a thread of its own."""
+def _relation(request: Request) -> str:
+    return request.query_params.get("relation", "")
+
+
+def _limit(request: Request) -> int:
+    text = request.query_params.get("limit", str(TABLE_ROWS))
+    if not text.isascii() or not text.isdigit():
+        raise StatementError(f'"{text}" is no number of rows')
+    return int(text)
+
+
+def _answering(question: Callable[[Request], Answer]) -> Callable[[Request], Response]:
+    """Give the handler of a question. It waits for the main loop, so it runs in a thread of its own."""
 
     def handler(request: Request) -> Response:
-        relation = request.query_params.get("relation", "")
         try:
-            return JSONResponse(why_not(relation).to_json())
+            return JSONResponse(question(request).to_json())
         except StatementError as error:
             return _refused(error, 404)
         except TransientError as error:

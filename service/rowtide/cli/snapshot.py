@@ -1,0 +1,47 @@
+"""``rowtide snapshot``: let a running service store its state now."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+from rowtide.cli.service_url import ServiceUrl
+
+EXAMPLE = "Example: rowtide snapshot pipeline.sql --service http://127.0.0.1:8080"
+
+
+def snapshot(
+    pipeline: PipelineFile,
+    config: ConfigFile = None,
+    service: ServiceUrl = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write what was stored as JSON.")] = False,
+) -> None:
+    """Let the running service of a pipeline commit now, with a snapshot of its state.
+
+    The next start begins from it. Exit code 0: it is stored. 2: another pipeline answers there.
+    3: no service answers, or it is busy.
+    """
+    from rowtide.cli.errors import shown_to_user
+    from rowtide.cli.pipeline_file import pipeline_name
+    from rowtide.cli.service_url import ask, service_url
+    from rowtide.errors import StatementError
+
+    with shown_to_user():
+        url, name = service_url(service, config), pipeline_name(pipeline, config)
+        running = ask(url, "/")["pipeline"]
+        if running != name:
+            raise StatementError(
+                f'the service at {url} runs pipeline "{running}", not "{name}"',
+                hint="--service says where the right one is.",
+            )
+        told = ask(url, "/snapshot", post=True)
+        if as_json:
+            typer.echo(json.dumps(told, indent=2))
+        else:
+            typer.echo(
+                f"Snapshot of {name} stored with commit {told['commits']}: {told['bytes']:,} bytes, "
+                f"{told['seconds']:.2f} s."
+            )

@@ -1,0 +1,182 @@
+"""``rowtide state``: what a pipeline keeps, and dropping it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
+from rowtide.cli.service_url import ServiceUrl
+
+if TYPE_CHECKING:
+    from rowtide.runtime.pipeline import Pipeline
+
+app = typer.Typer(
+    name="state",
+    cls=PipelineFirst,
+    no_args_is_help=True,
+    help="Look at what a pipeline keeps, and drop it.",
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Write it as JSON.")]
+
+
+@app.command("list", epilog="Example: rowtide state list pipeline.sql")
+def list_state(pipeline: PipelineFile, config: ConfigFile = None, as_json: AsJson = False) -> None:
+    """List the stored snapshots, and what each operator keeps in the newest one.
+
+    Exit code 0: done. 1: nothing is stored. 3: the database is down.
+    """
+    from rowtide.cli.errors import FAILED, shown_to_user
+    from rowtide.cli.pipeline_file import opened
+    from rowtide.rowtime.text import time_text
+    from rowtide.runtime.state import state_entries
+
+    with shown_to_user(), opened(pipeline, config) as (found, _):
+        snapshots = found.ledger.snapshots()
+        newest = found.ledger.newest_snapshot() if snapshots else None
+        entries = [] if newest is None else state_entries(newest)
+        if as_json:
+            told = {
+                "pipeline": found.name,
+                "snapshots": [asdict(each) for each in snapshots],
+                "operators": [asdict(each) for each in entries],
+            }
+            typer.echo(json.dumps(told, indent=2))
+        elif not snapshots:
+            typer.echo(f'Pipeline "{found.name}" has stored no snapshot.')
+        else:
+            for each in snapshots:
+                typer.echo(
+                    f"snapshot {each.snapshot_id}: commit {each.commits}, epoch {each.epoch}, "
+                    f"{each.bytes:,} bytes, {time_text(each.stored_at_ms)}"
+                )
+            typer.echo("in the newest:")
+            for entry in entries:
+                where = entry.relation if entry.partition is None else f"{entry.relation}[{entry.partition}]"
+                typer.echo(
+                    f"  {where:<30} {entry.operator:<16} {entry.rows:>10,} rows {entry.bytes:>12,} bytes"
+                )
+    if not snapshots:
+        raise typer.Exit(FAILED)
+
+
+@app.command(epilog="Example: rowtide state show pipeline.sql latest_of --service http://127.0.0.1:8080")
+def show(
+    pipeline: PipelineFile,
+    relation: Annotated[str, typer.Argument(help="An engine table, named as in SQL.", metavar="TABLE")],
+    config: ConfigFile = None,
+    service: ServiceUrl = None,
+    limit: Annotated[int, typer.Option(help="Rows at most.", min=1)] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Show rows of an engine table: as it is in a running service, or in the newest snapshot.
+
+    Without --service the snapshot is looked at. Exit code 0: done. 2: there is no such table, or no
+    snapshot. 3: the service or the database is down.
+    """
+    from rowtide.cli.errors import shown_to_user
+    from rowtide.cli.pipeline_file import opened
+    from rowtide.cli.service_url import ask, service_url
+    from rowtide.testing.naming import relation_name
+
+    with shown_to_user(), opened(pipeline, config) as (found, _):
+        name = relation_name(relation)
+        if service is not None:
+            told = ask(service_url(service, config), "/table", relation=name, limit=str(limit))
+        else:
+            told = _in_snapshot(found, name, limit)
+        if as_json:
+            typer.echo(json.dumps(told, indent=2))
+            return
+        _show(told)
+
+
+@app.command(epilog="Example: rowtide state drop pipeline.sql --snapshots")
+def drop(
+    pipeline: PipelineFile,
+    config: ConfigFile = None,
+    snapshots: Annotated[
+        bool, typer.Option("--snapshots", help="Drop the snapshots: the next start replays the log.")
+    ] = False,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Drop all that is known of the pipeline: positions, decisions, error rows, snapshots. "
+            "The rows in its tables stay; a process that runs it fails at its next commit.",
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Drop the snapshots of a pipeline, or all that is known of it.
+
+    Exit code 0: done. 1: there was nothing, or you said no. 2: neither --snapshots nor --all is given, or
+    nobody can be asked. 3: the database is down.
+    """
+    import sys
+
+    from rowtide.cli.errors import FAILED, shown_to_user
+    from rowtide.cli.pipeline_file import opened
+    from rowtide.errors import StatementError
+
+    with shown_to_user(), opened(pipeline, config) as (found, _):
+        if snapshots == everything:
+            raise StatementError("it is not said what to drop", hint="Say --snapshots, or --all.")
+        if not yes:
+            if not sys.stdin.isatty():
+                raise StatementError("nobody can be asked whether to drop it", hint="Say --yes.")
+            what = "all snapshots" if snapshots else "everything that is known"
+            if not typer.confirm(f'Drop {what} of pipeline "{found.name}"?'):
+                raise typer.Exit(FAILED)
+        dropped = found.ledger.drop_snapshots() if snapshots else int(found.ledger.drop())
+        if snapshots:
+            typer.echo(f"{dropped} snapshots dropped.")
+        else:
+            typer.echo("Dropped." if dropped else f'Nothing is known of pipeline "{found.name}".')
+    if not dropped:
+        raise typer.Exit(FAILED)
+
+
+def _in_snapshot(found: Pipeline, relation: str, limit: int) -> Any:
+    from rowtide.errors import StatementError
+    from rowtide.plan.outputs import table_nodes
+    from rowtide.runtime.digest import plan_digests
+    from rowtide.runtime.recovery import flow_at, usable
+    from rowtide.runtime.service import refuse_another_plan
+    from rowtide.runtime.state import table_contents
+
+    record = found.ledger.read()
+    snapshot = None if record is None else usable(found.ledger.newest_snapshot(), record)
+    if record is None or snapshot is None:
+        raise StatementError(
+            f'pipeline "{found.name}" has no snapshot that could be looked at',
+            hint="`rowtide snapshot` stores one; --service asks the running service itself.",
+        )
+    refuse_another_plan(found.name, record, plan_digests(found.plan))
+    flow = flow_at(table_nodes(found.plan), record, snapshot, found.ledger.resubmissions())
+    return table_contents(flow, relation, limit).to_json()
+
+
+def _show(told: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from rowtide.rowtime.text import time_text
+
+    table = Table(box=None, header_style="")
+    for column in told["columns"]:
+        table.add_column(column)
+    for row in told["rows"]:
+        cells = zip(row, told["types"], strict=True)
+        table.add_row(
+            *(
+                "NULL" if value is None else time_text(value) if kind == "TIMESTAMP" else str(value)
+                for value, kind in cells
+            )
+        )
+    Console(width=None if typer.get_text_stream("stdout").isatty() else 200).print(table)
+    typer.echo(f"{len(told['rows'])} of {told['total']} rows")

@@ -1,0 +1,99 @@
+"""What a pipeline keeps: the parts of a snapshot, and the rows of engine tables."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+
+from rowtide.checkpoint.ledger import KeptSnapshot
+from rowtide.errors import StatementError
+from rowtide.flow.flow import ENTRANCES, Flow
+
+_NO_ROWS = frozenset({"account", "bounds", "clock", "totals"})
+"""Tables of a step's state that are no rows that it keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateEntry:
+    """What one operator keeps in a snapshot; ``partition`` None: it stands behind the merge."""
+
+    relation: str
+    operator: str
+    partition: int | None
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTaken:
+    """A snapshot that was stored just now, with commit number ``commits``."""
+
+    pipeline: str
+    commits: int
+    bytes: int
+    seconds: float
+
+    def to_json(self) -> Mapping[str, object]:
+        """Give it as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class TableContents:
+    """Rows of an engine table, in row form; ``total`` counts those that were not asked for too."""
+
+    relation: str
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: Sequence[Sequence[object]]
+    total: int
+
+    def to_json(self) -> Mapping[str, object]:
+        """Give it as plain values: what JSON has no form for as text, times in ms, binary in base64."""
+        return asdict(self) | {"rows": [[plain(value) for value in row] for row in self.rows]}
+
+
+def state_entries(snapshot: KeptSnapshot) -> list[StateEntry]:
+    """Give what the operators keep, by relation; those that keep nothing are left out."""
+    found = []
+    for key, tables in snapshot.state.items():
+        if key == ENTRANCES:
+            continue
+        # A key is: number, relation, operator and, after a slash, partition.
+        name, _, partition = key.split(" ", 1)[1].rpartition("/") if "/" in key else (key, "", "")
+        if not partition:
+            name = key.split(" ", 1)[1]
+        relation, _, operator = name.rpartition(" ")
+        rows = sum(table.num_rows for part, table in tables.items() if part not in _NO_ROWS)
+        size = sum(table.nbytes for table in tables.values())
+        found.append(StateEntry(relation, operator, int(partition) if partition else None, rows, size))
+    return sorted(found, key=lambda each: (each.relation, each.operator, each.partition or 0))
+
+
+def table_contents(flow: Flow, relation: str, limit: int) -> TableContents:
+    """Give the first rows of an engine table.
+
+    Raises:
+      StatementError: the flow has no such table.
+    """
+    try:
+        tray = flow.table(relation)
+    except KeyError:
+        raise StatementError(
+            f'"{relation}" is no table that the pipeline keeps',
+            hint="Engine tables have contents: those of CREATE TABLE that a pump reads.",
+        ) from None
+    rows = [timed.row for timed in islice(tray.rows(), limit)]
+    types = tuple(str(field.type) for field in tray.row_type)
+    return TableContents(relation, tray.row_type.names, types, rows, len(tray))
+
+
+def plain(value: object) -> object:
+    """Give a value in row form as JSON knows it."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value)
