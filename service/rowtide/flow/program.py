@@ -20,6 +20,7 @@ from rowtide.plan.nodes import (
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
+    GroupChanges,
     KeyedTable,
     Merge,
     Node,
@@ -106,7 +107,7 @@ class Program:
                 found = [self._put(node, ordinal, self.steps[at].partition, [at]) for at in inputs[0]]
             case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowAggregate():
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
-            case KeyedTable() | AsOfJoin() | WindowJoin() | Model():
+            case KeyedTable() | GroupChanges() | AsOfJoin() | WindowJoin() | Model():
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
         self._positions[node] = found
         return found
@@ -130,6 +131,8 @@ class Program:
             case Model():
                 origins = (own,)
             case Sort() if merged:
+                origins = (own,)
+            case GroupChanges(every_ms=every) if every is not None:
                 origins = (own,)
             case AsOfJoin():
                 origins = port_origins[1]

@@ -174,7 +174,7 @@ class Kept:
         name = self._call.function
         fraction = self._call.fraction or Fraction(0)
         if name in CONTINUOUS:
-            return _between(held, fraction, self._call.type)
+            return between(held, fraction, self._call.type)
         if name == "PERCENTILE_DISC":
             return held[max(0, math.ceil(fraction * len(held)) - 1)]
         if name == "MODE":
@@ -194,7 +194,7 @@ def rows_of(groups: Groups, column: Column | None, use: Mask) -> Iterator[tuple[
     return zip(groups[where].tolist(), column.take(where).to_list(), strict=True)
 
 
-def _between(held: list[Any], fraction: Fraction, kind: Type) -> object:
+def between(held: list[Any], fraction: Fraction, kind: Type) -> object:
     """Give the value at ``fraction`` of the way through sorted values, between two if need be."""
     place = fraction * (len(held) - 1)
     low, part = held[int(place)], place - int(place)

@@ -38,6 +38,7 @@ OPERATORS: dict[type, str] = {
     nodes.GroupByPeriod: "group_by_period:GroupByPeriodOperator",
     nodes.GroupByHop: "group_by_hop:GroupByHopOperator",
     nodes.GroupBySession: "group_by_session:GroupBySessionOperator",
+    nodes.GroupChanges: "group_changes:GroupChangesOperator",
     nodes.WindowAggregate: "over:OverOperator",
     nodes.SortInPeriod: "sort_in_period:SortInPeriodOperator",
     nodes.KeyedTable: "keyed_table:KeyedTableOperator",

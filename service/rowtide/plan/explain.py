@@ -13,6 +13,7 @@ from rowtide.plan.nodes import (
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
+    GroupChanges,
     GroupNode,
     KeyedTable,
     Merge,
@@ -29,7 +30,7 @@ from rowtide.plan.nodes import (
 from rowtide.plan.paths import path_of
 from rowtide.plan.show import show, show_aggregate, show_interval, show_window_call
 from rowtide.rows.types import RowType
-from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session
 
 _BOUNDS = {
     BoundPolicy.PASS: "explicit bounds speak of it",
@@ -107,6 +108,8 @@ def _detail(node: Node) -> str:
             return _group(node, _window("HOP", hop.slide_ms, hop.size_ms, hop.offset_ms))
         case GroupBySession(session=session):
             return _group(node, _window("SESSION", session.gap_ms))
+        case GroupChanges():
+            return _changes(node)
         case WindowAggregate():
             return _over(node)
         case SortInPeriod(period=period, keys=keys, row_type=row_type):
@@ -139,11 +142,28 @@ def _detail(node: Node) -> str:
             return f"{node.kind.value}, {window}, on {on or 'every pair'}{further}"
 
 
-def _group(node: GroupNode, window: str) -> str:
+def _group(node: GroupNode, window: str | None) -> str:
     row_type = node.input.row_type
-    terms = [window, *(row_type[key].name for key in node.keys)]
+    terms = [*([] if window is None else [window]), *(row_type[key].name for key in node.keys)]
     calls = [show_aggregate(call, row_type) for call in node.aggregates]
-    return f"{', '.join(calls) or 'no aggregate'} by {', '.join(terms)}"
+    return f"{', '.join(calls) or 'no aggregate'} by {', '.join(terms) or 'nothing'}"
+
+
+def _changes(node: GroupChanges) -> str:
+    """Tell what is grouped, when its changes come, and how long a group is kept."""
+    match node.window:
+        case Period() as period:
+            window: str | None = _period(period)
+        case Hop() as hop:
+            window = _window("HOP", hop.slide_ms, hop.size_ms, hop.offset_ms)
+        case Session(gap_ms=gap):
+            window = _window("SESSION", gap)
+        case None:
+            window = None
+    rows = "change" if node.of_changes else "row"
+    when = f"every {rows}" if node.every_ms is None else f"every {show_interval(node.every_ms)}"
+    kept = "" if node.retention_ms is None else f"; kept {show_interval(node.retention_ms)}"
+    return f"{_group(node, window)}; changes after {when}{kept}"
 
 
 def _window(name: str, *lengths: int) -> str:

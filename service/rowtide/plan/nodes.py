@@ -245,8 +245,37 @@ class GroupBySession:
         return (self.input,)
 
 
-GroupNode = GroupByPeriod | GroupByHop | GroupBySession
-"""Nodes that make one row of each group: the start or name of its window, its keys, its aggregates."""
+@dataclass(frozen=True, slots=True)
+class GroupChanges:
+    """Group by a window, if there is one, and further keys; every change of a group's row (sql-decisions 8).
+
+    Out: where there is a ``window`` its start or name, then as of GroupByPeriod; DELETE old, INSERT new at
+    the place in consistent time of the row that caused the change. With ``every_ms`` instead at the
+    multiples of it, of rows below the multiple, and at the end of the window, in the order in which the
+    groups began. What is the same as before is not told, and a group that is over is not deleted.
+
+    ``of_changes``: rows have opcodes, a DELETE takes a row out of its group, and a group without rows
+    goes. ``retention_ms``: a group that nothing has changed for longer is forgotten.
+    """
+
+    relation: str
+    input: Node
+    window: Period | Hop | Session | None
+    keys: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    row_type: RowType
+    every_ms: int | None = None
+    of_changes: bool = False
+    retention_ms: int | None = None
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+
+GroupNode = GroupByPeriod | GroupByHop | GroupBySession | GroupChanges
+"""Nodes that make rows of groups: the start or name of its window, its keys, its aggregates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +451,7 @@ Node = (
     | GroupByPeriod
     | GroupByHop
     | GroupBySession
+    | GroupChanges
     | WindowAggregate
     | SortInPeriod
     | KeyedTable
@@ -438,6 +468,8 @@ def partition_key(node: Node) -> PartitionKey | None:
     """Give, for each input of ``node``, the fields by which its operator can be split."""
     match node:
         case GroupByPeriod(keys=keys) | GroupByHop(keys=keys) | GroupBySession(keys=keys):
+            return (keys,)
+        case GroupChanges(keys=keys):
             return (keys,)
         case WindowAggregate(partition=partition, frame=frame) if partition and not frame.waits_for_rows:
             return (partition,)

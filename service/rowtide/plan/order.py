@@ -40,6 +40,7 @@ from rowtide.plan.nodes import (
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
+    GroupChanges,
     Merge,
     Node,
     Project,
@@ -147,6 +148,8 @@ def is_ordered(node: Node) -> bool:
             return False
         case TableSource(loaded_once=loaded_once):
             return loaded_once
+        case GroupChanges(every_ms=every) if every is not None:
+            return True
         case Promote(bounds=policy, input=below):
             return policy is BoundPolicy.MAP and is_ordered(below)
         case _:

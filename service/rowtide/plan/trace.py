@@ -9,6 +9,7 @@ from rowtide.plan.nodes import (
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
+    GroupChanges,
     KeyedTable,
     Merge,
     Node,
@@ -33,16 +34,20 @@ def key_fields(node: Node) -> tuple[int, ...] | None:
     match node:
         case KeyedTable(key=key):
             return key or None
+        case GroupChanges(window=window, keys=keys):
+            return tuple(range(len(keys) + (window is not None)))
         case Filter(input=below) | Sort(input=below):
             return key_fields(below)
         case Project(input=below, expressions=expressions):
-            key = key_fields(below) or ()
+            known = key_fields(below)
+            if known is None:
+                return None
             held = [
                 next((at for at, each in enumerate(expressions) if _is_field(each, index)), None)
-                for index in key
+                for index in known
             ]
             found = tuple(at for at in held if at is not None)
-            return found if key and len(found) == len(key) else None
+            return found if len(found) == len(known) else None
         case _:
             return None
 
@@ -64,6 +69,8 @@ def _is_fed(node: Node, index: int) -> bool:
             return all(_is_fed(each, index) for each in sources)
         case GroupByPeriod() | GroupByHop() | GroupBySession():
             return index == 0
+        case GroupChanges(window=window):
+            return window is not None and index == 0
         case WindowAggregate(input=below):
             return index < len(below.row_type) and _is_fed(below, index)
         case AsOfJoin(stream=stream):

@@ -12,6 +12,7 @@ from rowtide.plan.nodes import (
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
+    GroupChanges,
     KeyedTable,
     Merge,
     Node,
@@ -35,7 +36,7 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
             return node
         case Filter() | Project() | Promote() | Sort() | SortInPeriod() | KeyedTable():
             return replace(node, input=inputs[0])
-        case GroupByPeriod() | GroupByHop() | GroupBySession() | WindowAggregate() | Model():
+        case GroupByPeriod() | GroupByHop() | GroupBySession() | GroupChanges() | WindowAggregate() | Model():
             return replace(node, input=inputs[0])
         case Merge():
             return replace(node, sources=tuple(inputs))

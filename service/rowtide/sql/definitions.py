@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rowtide.errors import Place, StatementError
 from rowtide.rows.types import Field, RowType
+from rowtide.sql.literals import interval_text_ms
 from rowtide.sql.models import define_model, drop_model, refuse_port
 from rowtide.sql.objects import (
     SYSTEM_SCHEMA,
@@ -15,6 +16,7 @@ from rowtide.sql.objects import (
     Key,
     Origin,
     PumpDefinition,
+    Retention,
     StreamDefinition,
     TableDefinition,
     TableIndex,
@@ -60,6 +62,8 @@ from rowtide.sql.syntax import Name, QualifiedName
 from rowtide.sql.syntax_walk import pseudo_in
 from rowtide.sql.values import inserted_rows
 
+RETENTION, UNBOUNDED = "retention", "UNBOUNDED"
+
 
 def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
     """Give the catalog after ``statement``.
@@ -83,14 +87,17 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
         case CreateRelation():
             return _create_relation(catalog, statement, origin)
         case CreateView():
-            _no_options(statement.options)
             view = ViewDefinition(
-                statement.query, statement.columns, catalog.current, origin, pseudo_in(statement.query)
+                statement.query,
+                statement.columns,
+                catalog.current,
+                origin,
+                pseudo_in(statement.query),
+                _retention(statement.options),
             )
             _distinct(statement.columns)
             return _create(catalog, statement.name, statement.replace, view)
         case CreatePump():
-            _no_options(statement.options)
             pump = PumpDefinition(
                 statement.query,
                 statement.target,
@@ -99,6 +106,7 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
                 statement.started,
                 origin,
                 pseudo_in(statement.query),
+                _retention(statement.options),
             )
             return _create(catalog, statement.name, statement.replace, pump)
         case CreateModel():
@@ -148,16 +156,26 @@ def _schema(catalog: Catalog, name: QualifiedName) -> str:
 # -------------------------------------------------------------------- options
 
 
-def _no_options(items: Sequence[OptionItem]) -> None:
-    """Refuse the options of views and pumps: the state that they would limit is not there yet."""
+def _retention(items: Sequence[OptionItem]) -> Retention | None:
+    """Read the options of a view or pump: there is one.
+
+    Raises:
+      StatementError: there is another one, or it is no interval.
+    """
+    retention = None
     for item in items:
-        if item.name != "retention":
+        if item.name != RETENTION:
             raise StatementError(f'there is no option "{item.name}" here', place=item.place)
-        raise StatementError(
-            'option "retention" is not supported yet',
-            place=item.place,
-            hint="No view or pump keeps unlimited state so far: take the option away.",
-        )
+        if item.value.strip().upper() == UNBOUNDED:
+            retention = Retention(None)
+            continue
+        try:
+            retention = Retention(interval_text_ms(item.value))
+        except ValueError as error:
+            raise StatementError(
+                f'option "{RETENTION}": {error}', place=item.place, hint=f"'{UNBOUNDED}' keeps everything."
+            ) from error
+    return retention
 
 
 # ------------------------------------------------------------------ relations

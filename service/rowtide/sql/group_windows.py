@@ -6,11 +6,14 @@ start of its window as first field and the end as ROWTIME.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import resolve
-from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.types import INTERVAL_DAY, TIMESTAMP, Kind
 from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
+from rowtide.sql.aggregates import AggregateList
 from rowtide.sql.expressions import ExpressionPlanner, unit_literal
 from rowtide.sql.relations import is_plain_rowtime, substitute
 from rowtide.sql.syntax import Expression, FunctionCall
@@ -66,8 +69,10 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
             return Session(lengths[0])
 
 
-def window_edge(planner: ExpressionPlanner, window: Window, syntax: FunctionCall) -> Expr:
-    """Give what *_START or *_END is of the row of a group of ``window``.
+def window_edge(
+    planner: ExpressionPlanner, window: Window | None, end: Callable[[], Expr], syntax: FunctionCall
+) -> Expr:
+    """Give what *_START or *_END is of the row of a group of ``window``; ``end`` gives the latter.
 
     Raises:
       StatementError: it speaks of another window than GROUP BY does.
@@ -79,7 +84,24 @@ def window_edge(planner: ExpressionPlanner, window: Window, syntax: FunctionCall
             place=syntax.place,
             hint=f"{syntax.name} takes what {name} in GROUP BY takes.",
         )
-    return FieldRef(0, TIMESTAMP) if edge == "START" else RowtimeRef()
+    return FieldRef(0, TIMESTAMP) if edge == "START" else end()
+
+
+def last_edge(window: Window | None, aggregates: AggregateList) -> Expr:
+    """Give the end of a group's window where its rows come before that, so that ROWTIME is not the end.
+
+    A session ends one gap after its last row.
+    """
+    match window:
+        case None:
+            raise ValueError("these groups have no window")
+        case Session(gap_ms=gap):
+            last = aggregates.reference(AggregateCall("MAX", RowtimeRef(), TIMESTAMP))
+            return _moved("+", last, Literal(gap, INTERVAL_DAY))
+        case Hop(size_ms=size):
+            return _moved("+", FieldRef(0, TIMESTAMP), Literal(size, INTERVAL_DAY))
+        case Period(step_ms=step):
+            return _moved("+", FieldRef(0, TIMESTAMP), Literal(step or 0, INTERVAL_DAY))
 
 
 def start_of_end(window: Window) -> Expr | None:

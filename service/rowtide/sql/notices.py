@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rowtide.plan.nodes import AsOfJoin, KeyedTable, Node, Source, TableSource
+from rowtide.plan.limits import keeps_for_ever
+from rowtide.plan.nodes import AsOfJoin, GroupChanges, KeyedTable, Node, Source, TableSource
 from rowtide.plan.plan import ForeignStream, Notice
+from rowtide.plan.show import show_interval
 from rowtide.plan.walk import nodes_below
 
 IDLE_TIMEOUT = "idle_timeout"
@@ -23,6 +25,17 @@ def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator
             for table in nodes_below(each.table):
                 if isinstance(table, KeyedTable):
                     yield from _silent(name, table, streams)
+        if isinstance(each, GroupChanges) and each.relation == name and keeps_for_ever(each):
+            yield Notice(name, _kept(each))
+
+
+def _kept(node: GroupChanges) -> str:
+    """Tell of state that has no limit but a declared one (sql-decisions 18)."""
+    names = [node.input.row_type[key].name for key in node.keys]
+    of = f"a group for every {', '.join(names)}" if names else "its group"
+    if node.retention_ms is None:
+        return f"keeps {of} for ever: RETENTION is UNBOUNDED"
+    return f"keeps {of} for {show_interval(node.retention_ms)} after its last row, then forgets it"
 
 
 def _silent(name: str, table: KeyedTable, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:

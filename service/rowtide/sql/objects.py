@@ -90,6 +90,13 @@ class TableDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """OPTIONS (RETENTION '..') of a view or pump: how long state without limit is kept; None is for ever."""
+
+    length_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ViewDefinition:
     """A view: its query, and the names of its columns if it gives its own.
 
@@ -101,6 +108,7 @@ class ViewDefinition:
     schema: str
     origin: Origin
     pseudo: frozenset[str] = frozenset()
+    retention: Retention | None = None
     kind: ObjectKind = ObjectKind.VIEW
 
 
@@ -115,6 +123,7 @@ class PumpDefinition:
     started: bool
     origin: Origin
     pseudo: frozenset[str] = frozenset()
+    retention: Retention | None = None
     kind: ObjectKind = ObjectKind.PUMP
 
 

@@ -28,6 +28,7 @@ from rowtide.sql.objects import (
     ModelOutputDefinition,
     Origin,
     PumpDefinition,
+    Retention,
     StreamDefinition,
     TableDefinition,
     ViewDefinition,
@@ -194,7 +195,14 @@ class Planner:
             lambda ref: self._read(ref, at),
             lambda inner: self._derived(inner, at),
         )
-        return SelectPlanner(at.relation, query, from_planner.plan(query.source), self._max_ahead_ms).plan()
+        read = from_planner.plan(query.source)
+        retention = self._retention(at.reader)
+        return SelectPlanner(at.relation, query, read, self._max_ahead_ms, retention).plan()
+
+    def _retention(self, reader: Key | None) -> Retention | None:
+        """Give what a view or pump says about state without limit."""
+        found = None if reader is None else self._catalog.objects[reader]
+        return found.retention if isinstance(found, ViewDefinition | PumpDefinition) else None
 
     def _derived(self, query: Query, at: _Reading, columns: Sequence[Name] = ()) -> Planned:
         shape = renamed(self._query(query, at), columns, "the WITH")

@@ -12,6 +12,7 @@ from rowtide.sql.syntax import (
     BooleanLiteral,
     CommonTable,
     DerivedTable,
+    Emit,
     Expression,
     FromItem,
     Join,
@@ -43,7 +44,10 @@ class QueryGrammar(ExpressionGrammar):
         left = self._combined(self._intersection, "UNION", "EXCEPT")
         left = self._ordered(left)
         if cursor.is_word("EMIT"):
-            raise cursor.unsupported("EMIT is")
+            emit = self._emit()
+            if not isinstance(left, Select):
+                raise StatementError("EMIT stands behind one query that groups", place=emit.place)
+            left = replace(left, emit=emit)
         cursor.leave()
         return With(tables, left, cursor.place_of(token)) if tables else left
 
@@ -146,6 +150,23 @@ class QueryGrammar(ExpressionGrammar):
             raise cursor.unsupported("QUALIFY is")
         place = cursor.place_of(first)
         return Select(items, source, stream, where, group_by, having, (), place, windows, distinct)
+
+    def _emit(self) -> Emit:
+        """Read EMIT CHANGES [EVERY interval]."""
+        cursor = self.cursor
+        first = cursor.expect("EMIT")
+        if cursor.is_word("FINAL"):
+            raise cursor.fail("without EMIT a group gives its final row: take EMIT FINAL away")
+        cursor.expect("CHANGES")
+        every = None
+        if cursor.accept("EVERY"):
+            length = self.interval()
+            every = length.value
+            if length.type.kind.name != "INTERVAL_DAY" or every <= 0:
+                raise StatementError(
+                    "EVERY takes an interval of days to seconds above zero", place=length.place
+                )
+        return Emit(every, cursor.span(first))
 
     def _limit(self) -> Limit | None:
         """Read LIMIT n [OFFSET m] or [OFFSET m ROWS] [FETCH FIRST n ROWS ONLY] if it follows."""

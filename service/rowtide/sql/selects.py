@@ -11,23 +11,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from rowtide.errors import StatementError
-from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
+from rowtide.plan.limits import reads_streams
 from rowtide.plan.nodes import (
     BoundPolicy,
     Filter,
-    GroupByHop,
-    GroupByPeriod,
-    GroupBySession,
-    GroupNode,
     Node,
     Project,
     Promote,
     Sort,
     Source,
 )
-from rowtide.rows.types import BOOLEAN, TIMESTAMP, Field, Kind, RowType
-from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session
+from rowtide.rows.types import BOOLEAN, TIMESTAMP, Kind, RowType
+from rowtide.rowtime.period import Period, PeriodEdge, Session
 from rowtide.sql.aggregates import AggregateList
+from rowtide.sql.changes import check_emit, check_rowtime, distinct_changes, limited
 from rowtide.sql.expressions import (
     GROUP_WINDOWS,
     UNTYPED_NULL,
@@ -35,18 +33,25 @@ from rowtide.sql.expressions import (
     GroupedPlanner,
     has_aggregate,
 )
-from rowtide.sql.group_windows import Window, group_window, of_group_end, period_call, period_of, window_edge
+from rowtide.sql.group_nodes import group_changes, group_rows
+from rowtide.sql.group_windows import (
+    Window,
+    group_window,
+    last_edge,
+    of_group_end,
+    period_call,
+    period_of,
+    window_edge,
+)
 from rowtide.sql.joins import Read
+from rowtide.sql.objects import Retention
 from rowtide.sql.period_order import PeriodOrder, sorted_in_period, with_old_rowtime
 from rowtide.sql.relations import (
     Closed,
     Output,
     Shape,
-    aggregate_label,
     can_be_null,
     is_plain_rowtime,
-    project,
-    unique_names,
 )
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.set_operations import closed_by_period
@@ -61,8 +66,6 @@ from rowtide.sql.syntax import (
 )
 from rowtide.sql.syntax_walk import parts_of
 from rowtide.sql.windows import WindowedPlanner, Windows
-
-PERIOD = "$PERIOD"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +93,20 @@ class SelectPlanner:
     ``max_ahead_ms`` is how far ahead each foreign stream allows a promoted rowtime to be.
     """
 
-    def __init__(self, relation: str, select: Select, read: Read, max_ahead_ms: dict[str, int]) -> None:
+    def __init__(
+        self,
+        relation: str,
+        select: Select,
+        read: Read,
+        max_ahead_ms: dict[str, int],
+        retention: Retention | None = None,
+    ) -> None:
         self._relation = relation
         self._select = select
         self._read = read
         self._max_ahead_ms = max_ahead_ms
+        self._retention = retention
+        self._tells_changes = read.changelog or select.emit is not None
 
     def plan(self) -> Shape:
         """Give the query's node and outputs.
@@ -103,7 +115,7 @@ class SelectPlanner:
           StatementError: something in it does not exist, fit or work on a stream; with its place.
         """
         select, read = self._select, self._read
-        if select.stream and read.changelog:
+        if select.stream and read.changelog and not reads_streams(read.node):
             raise StatementError(
                 "SELECT STREAM reads streams, this is a table",
                 place=select.place,
@@ -117,14 +129,16 @@ class SelectPlanner:
             has_aggregate(item.expression) for item in select.items if isinstance(item, SelectItem)
         )
         by_group = grouped or select.having is not None
+        if select.emit is not None:
+            check_emit(select.emit, grouped=by_group, changelog=read.changelog)
         selected = self._grouped(node) if by_group else self._plain(node)
         if selected.promotion is not None and read.changelog:
             raise StatementError("a table has no ROWTIME to promote", place=selected.promotion.syntax.place)
-        if select.distinct and read.changelog:
-            raise StatementError("DISTINCT over a table is not supported yet", place=select.place)
         order = self._limited(selected.order)
         within = None if order is not None else self._within(selected.promotion, grouped)
         shape = self._timed(selected, within)
+        if select.distinct and shape.changelog:
+            return distinct_changes(shape, self._relation, self._retention)
         if select.distinct:
             distinct = closed_by_period(shape, self._relation, "DISTINCT")
             order = None if order is None else self._order_of_distinct(order, shape, distinct)
@@ -205,8 +219,8 @@ class SelectPlanner:
         if not items:
             return None
         first = items[0]
-        if self._read.changelog:
-            raise StatementError("ORDER BY over a table is not supported yet", place=first.place)
+        if self._tells_changes:
+            raise StatementError("ORDER BY over changes is not supported yet", place=first.place)
         if len(items) > 1 or first.descending or not self._is_order_of(first, promotion, grouped):
             raise StatementError(
                 "ORDER BY on a stream takes only its ROWTIME, with or without WITHIN, for now"
@@ -238,7 +252,7 @@ class SelectPlanner:
           StatementError: the rows of no period could be sorted so.
         """
         items = self._select.order_by
-        if not items or self._read.changelog or any(item.within_ms is not None for item in items):
+        if not items or self._tells_changes or any(item.within_ms is not None for item in items):
             return None
         first, *rest = items
         plain = isinstance(first.expression, ColumnRef)
@@ -312,7 +326,7 @@ class SelectPlanner:
     def _timed(self, selected: _Selected, within: int | None) -> Shape:
         """Put promotion and t-sort on top of what was selected from."""
         node, outputs, promotion = selected.node, selected.outputs, selected.promotion
-        place, changelog = self._select.place, self._read.changelog
+        place, changelog = self._select.place, self._tells_changes
         if promotion is None:
             if within is not None:
                 node = Sort(self._relation, node, within)
@@ -353,21 +367,21 @@ class SelectPlanner:
 
     def _grouped(self, node: Node) -> _Selected:
         select, scope = self._select, self._read.scope
-        if self._read.changelog:
-            raise StatementError("aggregates over a table are not supported yet", place=select.place)
         window, window_expr, keys = self._group_terms(scope)
         # Grouped by ROWTIME itself, the group's rowtime is that of its rows: no field is needed for it.
         exact = window_expr == RowtimeRef()
         groups: dict[Expr, FieldRef] = {}
         if window_expr is not None and not exact:
             groups[window_expr] = FieldRef(0, TIMESTAMP)
+        first = 0 if window is None else 1
         for index, key in enumerate(keys):
-            groups.setdefault(key, FieldRef(1 + index, key.type))
-        aggregates = AggregateList(1 + len(keys))
+            groups.setdefault(key, FieldRef(first + index, key.type))
+        aggregates = AggregateList(first + len(keys))
         for item in select.items:
             if isinstance(item, StarItem):
                 raise StatementError("* cannot stand in a grouped query", place=item.place)
-        edges = partial(window_edge, ExpressionPlanner(scope, "the select list"), window)
+        end = partial(last_edge, window, aggregates) if self._tells_changes else RowtimeRef
+        edges = partial(window_edge, ExpressionPlanner(scope, "the select list"), window, end)
 
         def planner_of(clause: str, windows: Windows | None = None) -> GroupedPlanner:
             over = None if windows is None else windows.reference
@@ -393,13 +407,31 @@ class SelectPlanner:
                 planner.plan_as(item.expression, UNTYPED_NULL.type)
         windows.check()
         ordered()
-        grouped: Node = self._group(node, window, keys, aggregates.calls)
+        grouped: Node
+        if window is None or self._tells_changes:
+            changes = group_changes(self._relation, node, window, keys, aggregates.calls)
+            every_ms = None if select.emit is None else select.emit.every_ms
+            changes = replace(changes, every_ms=every_ms, of_changes=self._read.changelog)
+            grouped = limited(changes, self._retention, select.place)
+        else:
+            grouped = group_rows(self._relation, node, window, keys, aggregates.calls)
         if having is not None:
             grouped = Filter(self._relation, grouped, having)
+        if windows.used and self._tells_changes:
+            raise StatementError("a window (OVER) over changes is not supported", place=select.place)
         grouped = windows.over(grouped)
         outputs, promotion = self._outputs(planner, grouped.row_type)
+        if self._tells_changes:
+            if not exact:
+                check_rowtime(outputs, having, None if select.having is None else select.having.place)
+            if promotion is not None:
+                raise StatementError(
+                    "changes have the ROWTIME of what caused them: none can be promoted",
+                    place=promotion.syntax.place,
+                )
+            return _Selected(grouped, outputs, None, None)
         order = ordered()
-        if promotion is not None:
+        if promotion is not None and window is not None:
             promotion = replace(promotion, expr=of_group_end(promotion.expr, window))
             if is_plain_rowtime(promotion.expr):
                 promotion = None
@@ -412,8 +444,11 @@ class SelectPlanner:
                 closed = Closed(window, None)
         return _Selected(grouped, outputs, promotion, order, closed)
 
-    def _group_terms(self, scope: Scope) -> tuple[Window, Expr | None, list[Expr]]:
-        """Give the window of GROUP BY, the expression that names it if one does, and the other terms."""
+    def _group_terms(self, scope: Scope) -> tuple[Window | None, Expr | None, list[Expr]]:
+        """Give the window of GROUP BY, the expression that names it if one does, and the other terms.
+
+        Only groups whose changes are told may have no window.
+        """
         planner = ExpressionPlanner(scope, "GROUP BY")
         window: Window | None = None
         window_expr: Expr | None = None
@@ -437,65 +472,15 @@ class SelectPlanner:
                 window, window_expr = found, typed
             elif typed != window_expr and typed not in keys:
                 keys.append(typed)
-        if window is None:
+        if window is None and not self._tells_changes:
             first = self._select.group_by[0].place if self._select.group_by else self._select.place
             raise StatementError(
                 "an aggregate over a stream needs a period: without one no group would ever end",
                 place=first,
-                hint="Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY.",
+                hint="Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY; "
+                "or EMIT CHANGES, for a result that goes on changing.",
             )
         return window, window_expr, keys
-
-    def _group(self, node: Node, window: Window, keys: list[Expr], calls: list[AggregateCall]) -> GroupNode:
-        """Give the node that groups and, where something is computed for it, the Project below."""
-        names = node.row_type.names
-        wanted: list[Expr] = list(keys)
-        for call in calls:
-            wanted += [each for each in (call.argument, call.condition) if each is not None]
-        wanted = list(dict.fromkeys(wanted))
-        if any(not isinstance(each, FieldRef) for each in wanted):
-            labels = [
-                names[each.index] if isinstance(each, FieldRef) else f"${position}"
-                for position, each in enumerate(wanted, 1)
-            ]
-            fields = [
-                Field(label, each.type, can_be_null(each, node.row_type))
-                for label, each in zip(unique_names(labels), wanted, strict=True)
-            ]
-            node = project(self._relation, node, tuple(wanted), RowType(tuple(fields)))
-            where = {each: FieldRef(position, each.type) for position, each in enumerate(wanted)}
-        else:
-            where = {each: each for each in wanted if isinstance(each, FieldRef)}
-        row_type = node.row_type
-        computed = tuple(
-            replace(
-                call,
-                argument=None if call.argument is None else where[call.argument],
-                condition=None if call.condition is None else where[call.condition],
-            )
-            for call in calls
-        )
-        labels = [PERIOD]
-        labels += [row_type[where[key].index].name for key in keys]
-        for call in computed:
-            argument = row_type[call.argument.index].name if isinstance(call.argument, FieldRef) else None
-            labels.append(aggregate_label(call, argument))
-        types = [TIMESTAMP, *(key.type for key in keys), *(call.type for call in computed)]
-        nullable = [
-            False,
-            *(row_type[where[key].index].nullable for key in keys),
-            *(call.function != "COUNT" for call in computed),
-        ]
-        fields = [Field(*each) for each in zip(unique_names(labels), types, nullable, strict=True)]
-        positions = tuple(where[key].index for key in keys)
-        given = (positions, computed, RowType(tuple(fields)))
-        match window:
-            case Period():
-                return GroupByPeriod(self._relation, node, window, *given)
-            case Hop():
-                return GroupByHop(self._relation, node, window, *given)
-            case Session():
-                return GroupBySession(self._relation, node, window, *given)
 
 
 def _qualifies_rowtime(syntax: Expression) -> bool:

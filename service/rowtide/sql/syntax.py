@@ -352,6 +352,14 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class Emit:
+    """``EMIT CHANGES [EVERY interval]``: ``every_ms`` None is after each row."""
+
+    every_ms: int | None
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """One SELECT. ``place`` is that of the word SELECT."""
 
@@ -366,6 +374,7 @@ class Select:
     windows: tuple[NamedWindow, ...] = ()
     distinct: bool = False
     limit: Limit | None = None
+    emit: Emit | None = None
 
 
 @dataclass(frozen=True, slots=True)

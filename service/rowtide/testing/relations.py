@@ -11,6 +11,7 @@ from rowtide.plan.nodes import (
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
+    GroupChanges,
     KeyedTable,
     Node,
     Promote,
@@ -183,7 +184,7 @@ def sources_of(node: Node) -> list[Source | TableSource]:
 def gives_changes(node: Node) -> bool:
     """Tell whether rows of a node are changes of a table, not rows of a stream."""
     match node:
-        case TableSource() | KeyedTable():
+        case TableSource() | KeyedTable() | GroupChanges():
             return True
         case Source() | GroupByPeriod() | GroupByHop() | GroupBySession() | AsOfJoin() | Model():
             return False

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
+from contract.operators.changes_cases import changelog_items
 from contract.operators.engine_models import engine_models
 from contract.operators.inputs import (
     BIGINT,
@@ -40,6 +41,7 @@ from rowtide.plan.nodes import (
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
+    GroupChanges,
     JoinKind,
     JoinTime,
     KeyedTable,
@@ -294,6 +296,32 @@ def sessions(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def group_changes(draw: st.DrawFn) -> Case:
+    """Changes after every row or every few milliseconds, of groups with any window, or of a table's rows."""
+    fields, keys, calls = draw(group_fields())
+    row_type = row_type_of(fields)
+    given = group_row(fields, keys, calls)
+    every = draw(st.none() | st.integers(1, 5))
+    source = Source("S", row_type)
+    place = Place(OWN, True, (GROUP_ORIGINS,))
+    if draw(st.integers(0, 2)) == 0:
+        without_window = RowType(given.fields[1:])
+        changes = GroupChanges("G", source, None, keys, calls, without_window, every, of_changes=True)
+        return Case(changes, place, (draw(changelog_items(row_type, GROUP_ORIGINS, NEAR)),))
+    window: Period | Hop | Session | None = draw(
+        st.none()
+        | st.sampled_from(PERIODS)
+        | st.builds(Hop, st.integers(1, 4), st.integers(1, 9), st.integers(0, 3))
+        | st.builds(Session, st.integers(1, 4))
+    )
+    retention = draw(st.none() | st.integers(0, 4)) if window is None else None
+    times = times_in(window) if isinstance(window, Period) else NEAR | st.integers(7, 14)
+    kind = given if window is not None else RowType(given.fields[1:])
+    node = GroupChanges("G", source, window, keys, calls, kind, every, retention_ms=retention)
+    return Case(node, place, (draw(ordered_items(row_type, GROUP_ORIGINS, times, rows=12)),))
+
+
+@st.composite
 def period_sorts(draw: st.DrawFn) -> Case:
     """Orders by several keys, up and down, with ties and NULLs."""
     fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(1, 3)))]
@@ -385,6 +413,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.GroupByHop: hops(),
     nodes.SortInPeriod: period_sorts(),
     nodes.GroupBySession: sessions(),
+    nodes.GroupChanges: group_changes(),
     nodes.WindowAggregate: overs(),
     nodes.KeyedTable: tables(),
     nodes.AsOfJoin: joins(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from contract.operators.changes_model import ChangesModel
 from contract.operators.engine_models import EngineModel
 from contract.operators.group_models import GroupModel, HopModel, SessionModel, SortInPeriodModel
 from contract.operators.join_models import JoinModel, WindowJoinModel
@@ -26,6 +27,7 @@ from rowtide.plan.nodes import (
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
+    GroupChanges,
     KeyedTable,
     Merge,
     Node,
@@ -50,6 +52,7 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
     WindowJoin: WindowJoinModel,
     GroupByHop: HopModel,
     GroupBySession: SessionModel,
+    GroupChanges: ChangesModel,
     SortInPeriod: SortInPeriodModel,
     EngineNode: EngineModel,
 }
@@ -66,6 +69,8 @@ def origins_out(node: Node, place: Place) -> tuple[int, ...]:
         case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowJoin():
             return (place.origin,)
         case EngineNode():
+            return (place.origin,)
+        case GroupChanges(every_ms=every) if every is not None:
             return (place.origin,)
         case Sort() if place.merged:
             return (place.origin,)

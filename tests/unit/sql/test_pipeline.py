@@ -329,3 +329,23 @@ def test_changes_of_a_table_go_where_the_key_keeps_them_apart(query: str, accept
     else:
         with pytest.raises(StatementError, match="does not hold that of the table"):
             plan_pipeline(text)
+
+
+def test_state_that_is_kept_for_ever_is_a_notice_and_state_of_a_table_is_none() -> None:
+    text = """
+    CREATE STREAM s (k INTEGER, v INTEGER);
+    CREATE TABLE t (k INTEGER, v INTEGER, PRIMARY KEY (k));
+    CREATE VIEW endless OPTIONS (RETENTION 'unbounded') AS
+      SELECT STREAM k, SUM(v) AS v FROM s GROUP BY k EMIT CHANGES;
+    CREATE VIEW forgotten OPTIONS (RETENTION '2 HOURS') AS SELECT STREAM MAX(v) AS v FROM s EMIT CHANGES;
+    CREATE VIEW of_endless AS SELECT v, COUNT(*) AS n FROM endless GROUP BY v;
+    CREATE VIEW of_table AS SELECT v, COUNT(*) AS n FROM t GROUP BY v;
+    CREATE VIEW minutes OPTIONS (RETENTION 'UNBOUNDED') AS
+      SELECT STREAM COUNT(*) AS n FROM s GROUP BY FLOOR(ROWTIME TO MINUTE) EMIT CHANGES;
+    CREATE VIEW of_minutes OPTIONS (RETENTION 'UNBOUNDED') AS SELECT SUM(n) AS n FROM minutes;
+    """
+    assert [(each.relation, each.message) for each in plan_pipeline(text).notices] == [
+        ("ENDLESS", "keeps a group for every K for ever: RETENTION is UNBOUNDED"),
+        ("FORGOTTEN", "keeps its group for INTERVAL '2' HOUR after its last row, then forgets it"),
+        ("OF_MINUTES", "keeps its group for ever: RETENTION is UNBOUNDED"),
+    ]

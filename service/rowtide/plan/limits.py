@@ -1,0 +1,44 @@
+"""What has a limit: which state grows for ever unless the pipeline says otherwise (sql-decisions 18)."""
+
+from __future__ import annotations
+
+from rowtide.plan.nodes import (
+    Filter,
+    GroupChanges,
+    KeyedTable,
+    Merge,
+    Node,
+    Project,
+    Sort,
+    Source,
+    TableSource,
+)
+from rowtide.plan.walk import nodes_below
+
+
+def is_limited(node: Node) -> bool:
+    """Tell whether what a changelog leaves has a limit that is not in question here.
+
+    Engine tables hold what they hold; groups without a window are limited by them, or somebody has said
+    that they are to be kept for ever. Groups that are over, or forgotten after a time, are never deleted:
+    there is no end of those.
+    """
+    match node:
+        case TableSource() | KeyedTable():
+            return True
+        case GroupChanges(window=window, retention_ms=retention_ms):
+            return window is None and retention_ms is None
+        case Filter() | Project() | Sort() | Merge():
+            return all(is_limited(each) for each in node.inputs)
+        case _:
+            return False
+
+
+def keeps_for_ever(node: GroupChanges) -> bool:
+    """Tell whether groups have no limit of their own: no window, and rows that come without end."""
+    return node.window is None and not (node.of_changes and is_limited(node.input))
+
+
+def reads_streams(node: Node) -> bool:
+    """Tell whether any stream is read below: a changelog may be of a stream's groups, or of tables only."""
+    return any(isinstance(each, Source) for each in nodes_below(node))
