@@ -74,6 +74,81 @@ QUERIES = {
         " LATERAL (SELECT hour * 3600000 + 60000 AS b) WHERE rowtime >= b AND rowtime < b + 10800000"
         " GROUP BY b, k",
     ),
+    "joins": (
+        "SELECT STREAM a.n, b.n AS m FROM s AS a JOIN s OVER (RANGE INTERVAL '9' HOUR PRECEDING) AS b"
+        " ON a.k = b.k AND a.n < b.n",
+        "SELECT a.n, b.n FROM s a JOIN s b ON a.k = b.k AND a.n < b.n"
+        " AND b.rowtime BETWEEN a.rowtime - 32400000 AND a.rowtime",
+    ),
+    "outer joins": (
+        "SELECT STREAM a.k, a.n, b.n AS m FROM s AS a LEFT JOIN"
+        " s OVER (RANGE BETWEEN INTERVAL '1' HOUR FOLLOWING AND INTERVAL '12' HOUR FOLLOWING) AS b"
+        " ON a.k = b.k",
+        "SELECT a.k, a.n, b.n FROM s a LEFT JOIN s b ON a.k = b.k"
+        " AND b.rowtime BETWEEN a.rowtime + 3600000 AND a.rowtime + 43200000",
+    ),
+    "full joins with two windows": (
+        "SELECT STREAM a.k, b.k AS j, a.n, b.p FROM s OVER (RANGE INTERVAL '5' HOUR PRECEDING) AS a FULL JOIN"
+        " s OVER (RANGE INTERVAL '10' HOUR PRECEDING) AS b ON a.n = b.n AND b.p > 0",
+        "SELECT a.k, b.k, a.n, b.p FROM s a FULL JOIN s b ON a.n = b.n AND b.p > 0"
+        " AND b.rowtime BETWEEN a.rowtime - 36000000 AND a.rowtime + 18000000",
+    ),
+    "joins by rounded time": (
+        "SELECT STREAM a.n, b.n AS m FROM s OVER (ORDER BY FLOOR(s.ROWTIME TO DAY) RANGE INTERVAL"
+        " '0' DAY PRECEDING)"
+        " AS a RIGHT JOIN s OVER (RANGE INTERVAL '6' HOUR PRECEDING) AS b ON a.k = b.k",
+        "SELECT a.n, b.n FROM s a RIGHT JOIN s b ON a.k = b.k"
+        " AND b.rowtime - (a.rowtime - a.rowtime % 86400000) BETWEEN -21600000 AND 0",
+    ),
+    "windows in time": (
+        "SELECT STREAM k, COUNT(*) OVER w AS a, SUM(n) OVER w AS b, MIN(p) OVER w AS c,"
+        " COUNT(DISTINCT n) OVER w AS d"
+        " FROM s WINDOW w AS (PARTITION BY k RANGE INTERVAL '8' HOUR PRECEDING)",
+        "SELECT t.k, COUNT(*), SUM(u.n), MIN(u.p), COUNT(DISTINCT u.n) FROM s t JOIN s u ON u.ord <= t.ord"
+        " AND u.rowtime >= t.rowtime - 28800000 AND u.k IS NOT DISTINCT FROM t.k GROUP BY t.ord, t.k",
+    ),
+    "windows of rows": (
+        "SELECT STREAM k, SUM(n) OVER (PARTITION BY k ROWS 2 PRECEDING) AS a, LAG(n, 2, 0) OVER"
+        " (PARTITION BY k) AS b,"
+        " LEAD(n) OVER (PARTITION BY k) AS c, ROW_NUMBER() OVER (PARTITION BY k) AS d,"
+        " MAX(p) OVER (ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS e FROM s",
+        "SELECT k, SUM(n) OVER (PARTITION BY k ORDER BY ord ROWS 2 PRECEDING),"
+        " LAG(n, 2, 0) OVER (PARTITION BY k ORDER BY ord), LEAD(n) OVER (PARTITION BY k ORDER BY ord),"
+        " ROW_NUMBER() OVER (PARTITION BY k ORDER BY ord),"
+        " MAX(p) OVER (ORDER BY ord ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) FROM s",
+    ),
+    "windows over groups": (
+        "SELECT STREAM k, SUM(n) AS t, SUM(SUM(n)) OVER (PARTITION BY k RANGE INTERVAL '20' HOUR"
+        " PRECEDING) AS b"
+        f" FROM s GROUP BY {HOUR}, k HAVING COUNT(n) > 0",
+        f"WITH g AS (SELECT {TRUNCATED} AS h, k, SUM(n) AS t FROM s GROUP BY ALL HAVING COUNT(n) > 0)"
+        " SELECT k, t, SUM(t) OVER (PARTITION BY k ORDER BY h RANGE BETWEEN 72000000 PRECEDING AND"
+        " CURRENT ROW) FROM g",
+    ),
+    "the first rows of a period": (
+        "SELECT STREAM k, n FROM s ORDER BY FLOOR(ROWTIME TO DAY), n DESC, k NULLS FIRST LIMIT 2 OFFSET 1",
+        "SELECT k, n FROM s QUALIFY ROW_NUMBER() OVER (PARTITION BY rowtime - rowtime % 86400000"
+        " ORDER BY n DESC NULLS FIRST, k NULLS FIRST, ord) BETWEEN 2 AND 3",
+    ),
+    "queries with names": (
+        f"WITH a (x, y) AS (SELECT STREAM k, n FROM s WHERE n > 0), b AS (SELECT STREAM x, MAX(y) AS m FROM a"
+        f" GROUP BY {HOUR}, x) SELECT STREAM x, m FROM b WHERE m < 6 UNION ALL SELECT STREAM x, y FROM a",
+        f"WITH a (x, y, h) AS (SELECT k, n, {TRUNCATED} FROM s WHERE n > 0), b AS (SELECT x, MAX(y)"
+        " AS m FROM a"
+        " GROUP BY h, x) SELECT x, m FROM b WHERE m < 6 UNION ALL SELECT x, y FROM a",
+    ),
+    "functions": (
+        "SELECT STREAM LEFT(k, 1) AS a, RIGHT(k, 1) AS b, LPAD(k, 3, '*') AS c, RPAD(k, 1, '*') AS"
+        " d, REVERSE(k) AS e,"
+        " REPEAT(k, 2) AS f, CONCAT(k, '-', k) AS g, n BETWEEN SYMMETRIC 4 AND 1 AS h, k SIMILAR TO"
+        " '(a|c)+' AS i,"
+        " SPLIT_PART(k || ',b', ',', 2) AS j, IFNULL(n, 9) AS l, LENGTH(k) AS o FROM s",
+        "SELECT left(k, 1), right(k, 1), lpad(k, 3, '*'), rpad(k, 1, '*'), reverse(k), repeat(k, 2),"
+        " k || '-' || k,"
+        " n BETWEEN 1 AND 4, regexp_full_match(k, '(a|c)+'), split_part(k || ',b', ',', 2),"
+        " ifnull(n, 9), length(k)"
+        " FROM s",
+    ),
     "variances, percentiles and truths": (
         f"SELECT STREAM {HOUR} AS h, MEDIAN(n) AS m, PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY k) AS d,"
         f" EVERY(n > 0) AS e, BOOL_OR(n > 3) AS o,"
@@ -96,7 +171,10 @@ rows = st.lists(
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
     with closing(duckdb.connect(config={"threads": 1})) as connection:
-        connection.execute("CREATE TABLE s (rowtime BIGINT, k VARCHAR, n INTEGER, p DECIMAL(6, 2))")
+       "
+        " connection.execute(
+            "CREATE TABLE s (rowtime BIGINT, k VARCHAR, n INTEGER, p DECIMAL(6, 2), ord INTEGER)"
+        )
         yield connection
 
 
@@ -126,7 +204,7 @@ def test_a_query_gives_what_duckdb_gives(
     assert emitted.faults == []
     got = [row.row for tray in emitted.outputs["Q"] for row in tray.rows()]
     database.execute("DELETE FROM s")
-    for row in ordered:
-        database.execute("INSERT INTO s VALUES (?, ?, ?, ?)", row)
+    for number, row in enumerate(ordered):
+        database.execute("INSERT INTO s VALUES (?, ?, ?, ?, ?)", (*row, number))
     wanted = database.execute(theirs).fetchall()
     assert sorted(map(as_values, got)) == sorted(map(as_values, wanted))

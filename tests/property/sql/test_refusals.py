@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
+from collections.abc import Sequence
+from copy import copy
+from typing import Protocol
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,8 +55,43 @@ CREATE VIEW v AS
   SELECT STREAM at + INTERVAL '1 02:03:04.5' DAY TO SECOND AS a, -n AS m, x / 1e3 AS q,
     DATE '2020-02-29' AS d, TIME '10:00:00' AS e, COALESCE(k, 'z') AS c
   FROM s;
+
+CREATE VIEW v AS
+  WITH a (x, y) AS (SELECT STREAM k, n FROM s),
+    b AS (SELECT STREAM x FROM a WHERE y BETWEEN SYMMETRIC 3 AND 1)
+  SELECT STREAM q.x FROM b AS q (x) UNION ALL SELECT STREAM k FROM f ORDER BY ROWTIME;
+
+CREATE VIEW v AS
+  SELECT STREAM k, SUM(n) AS t, RANK() OVER w AS r, MAX(SUM(n)) OVER (PARTITION BY k ROWS 3 PRECEDING) AS m
+  FROM s GROUP BY HOP(ROWTIME, INTERVAL '1' MINUTE, INTERVAL '3' MINUTE), k
+  WINDOW w AS (PARTITION BY k ORDER BY ROWTIME);
+
+CREATE VIEW v AS
+  SELECT STREAM k, n FROM s ORDER BY FLOOR(ROWTIME TO HOUR), n DESC NULLS LAST, k LIMIT 3 OFFSET 1;
+
+CREATE VIEW v AS
+  SELECT STREAM a.k, b.n
+  FROM s OVER (ORDER BY STEP(s.ROWTIME BY INTERVAL '1' HOUR) RANGE INTERVAL '0' HOUR PRECEDING) AS a
+  RIGHT JOIN f OVER (RANGE BETWEEN INTERVAL '2' MINUTE PRECEDING AND CURRENT ROW) AS b
+  ON a.k = b.k AND a.n < b.n;
+
+CREATE VIEW v AS
+  SELECT STREAM DISTINCT FLOOR(ROWTIME TO DAY) AS d, k FROM s
+  EXCEPT SELECT STREAM FLOOR(ROWTIME TO DAY), k FROM f
+  INTERSECT SELECT STREAM FLOOR(ROWTIME TO DAY), k FROM s;
+
+CREATE VIEW v AS
+  SELECT STREAM KAFKA_OFFSET AS o, LPAD(k, 3, 'x') SIMILAR TO '(a|b)%' ESCAPE '!' AS z,
+    TIMESTAMPADD(DAY, n, at) AS t,
+    SUBSTRING(k FROM 1 FOR 2) AS u, POSITION('a' IN k) AS p, OVERLAY(k PLACING 'x' FROM 1) AS w
+  FROM f;
+
+CREATE FOREIGN DATA WRAPPER w LIBRARY 'KAFKA' OPTIONS (a 'b');
+ALTER SERVER b OPTIONS (SET bootstrap_servers 'c', ADD z 'y');
+CREATE INDEX i ON t (n); DROP INDEX IF EXISTS i; ALTER VIEW v DESCRIPTION 'x';
 """.strip().split("\n\n")
 TOKEN = re.compile(r"'[^']*'|\"[^\"]*\"|[A-Za-z_]\w*|[\d.]+|<>|<=|>=|\|\||\S")
+TOKENS = [TOKEN.findall(text) for text in STATEMENTS]
 WORDS = sorted(
     {token for text in STATEMENTS for token in TOKEN.findall(text)}
     | RESERVED
@@ -73,33 +113,76 @@ WORDS = sorted(
 )
 
 
-@st.composite
-def mutated(draw: st.DrawFn) -> str:
+class Choices(Protocol):
+    """Where chance comes from."""
+
+    def number(self, most: int) -> int:
+        """Give a number from 0 to ``most``."""
+
+    def one(self, of: Sequence[str]) -> str:
+        """Give one of several."""
+
+
+class Drawn:
+    """Chance from hypothesis, which can make a failure small."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+
+    def number(self, most: int) -> int:
+        return self._draw(st.integers(0, most))
+
+    def one(self, of: Sequence[str]) -> str:
+        return self._draw(st.sampled_from(of))
+
+
+class Seeded:
+    """Chance from a seed: ten times as quick."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+
+    def number(self, most: int) -> int:
+        return self._rng.randint(0, most)
+
+    def one(self, of: Sequence[str]) -> str:
+        return self._rng.choice(of)
+
+
+def mutation(chance: Choices) -> str:
     """Give a statement with some tokens taken away, doubled, swapped or replaced."""
-    tokens = TOKEN.findall(draw(st.sampled_from(STATEMENTS)))
-    for _ in range(draw(st.integers(0, 4))):
-        at = draw(st.integers(0, len(tokens) - 1))
-        match draw(st.sampled_from(["drop", "double", "swap", "replace", "insert"])):
+    tokens = list(TOKENS[chance.number(len(TOKENS) - 1)])
+    for _ in range(chance.number(4)):
+        at = chance.number(len(tokens) - 1)
+        match chance.one(["drop", "double", "swap", "replace", "insert"]):
             case "drop":
                 del tokens[at]
             case "double":
                 tokens.insert(at, tokens[at])
             case "swap":
-                other = draw(st.integers(0, len(tokens) - 1))
+                other = chance.number(len(tokens) - 1)
                 tokens[at], tokens[other] = tokens[other], tokens[at]
             case "replace":
-                tokens[at] = draw(st.sampled_from(WORDS))
+                tokens[at] = chance.one(WORDS)
             case _:
-                tokens.insert(at, draw(st.sampled_from(WORDS)))
+                tokens.insert(at, chance.one(WORDS))
         if not tokens:
             break
-    return draw(st.sampled_from([" ", "\n", " \r\n\t"])).join(tokens)
+    return chance.one([" ", "\n", " \r\n\t"]).join(tokens)
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    return mutation(Drawn(draw))
+
+
+PREPARED = Session()
+PREPARED.feed(PRELUDE)
 
 
 def prepared() -> Session:
-    session = Session()
-    session.feed(PRELUDE)
-    return session
+    """Give a session after the prelude; what it holds are values, so a copy is one of its own."""
+    return copy(PREPARED)
 
 
 def check(text: str) -> None:
@@ -124,7 +207,25 @@ def check(text: str) -> None:
             assert is_ordered(node)
 
 
-@settings(max_examples=300)
+MUTATIONS = 10_000
+"""In every run; the long one has ten times as many."""
+
+
+def test_ten_thousand_mutated_statements_are_planned_or_refused_at_a_place() -> None:
+    chance = Seeded(0)
+    for _ in range(MUTATIONS):
+        check(mutation(chance))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_a_hundred_thousand_mutated_statements_are_planned_or_refused_at_a_place(seed: int) -> None:
+    chance = Seeded(seed)
+    for _ in range(MUTATIONS):
+        check(mutation(chance))
+
+
+@settings(max_examples=100)
 @given(mutated())
 def test_a_mutated_statement_is_planned_or_refused_at_a_place(text: str) -> None:
     check(text)
@@ -138,7 +239,7 @@ def test_any_text_is_planned_or_refused_at_a_place(text: str) -> None:
 
 def test_the_statements_that_are_mutated_are_themselves_accepted() -> None:
     for text in STATEMENTS:
-        if not text.startswith("DROP"):
+        if not text.startswith(("DROP", "CREATE FOREIGN DATA")):
             prepared().feed(text)
 
 
