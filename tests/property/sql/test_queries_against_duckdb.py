@@ -171,8 +171,7 @@ rows = st.lists(
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
     with closing(duckdb.connect(config={"threads": 1})) as connection:
-       "
-        " connection.execute(
+        connection.execute(
             "CREATE TABLE s (rowtime BIGINT, k VARCHAR, n INTEGER, p DECIMAL(6, 2), ord INTEGER)"
         )
         yield connection
