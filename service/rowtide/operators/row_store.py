@@ -17,6 +17,8 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType, Type
 
 FIRST_ROOM = 1 << 8
+ROOMY = 8
+"""An array with more room than this, times what is in it, is made smaller."""
 CLEAN_OVER = 1 << 12
 """Rows at the front that are let go are moved out once there are more of them than this, and than others."""
 
@@ -24,39 +26,45 @@ Numbers = NDArray[np.int64]
 
 
 class Growing:
-    """An array that grows at its end and can lose its front."""
+    """An array that grows at its end and can lose its front; new places are filled."""
 
     def __init__(self, dtype: Any, fill: object = 0) -> None:
         self.length = 0
         self._fill = fill
-        self.array = np.full(FIRST_ROOM, fill, dtype=dtype)
+        self.array = np.empty(FIRST_ROOM, dtype=dtype)
 
     def append(self, values: NDArray[Any]) -> None:
         """Add values at the end."""
         start = self.length
-        self.extend(len(values))
+        self._make_room(len(values))
         self.array[start : self.length] = values
 
     def extend(self, count: int) -> None:
         """Add ``count`` places at the end, filled."""
-        needed = self.length + count
-        if needed > len(self.array):
-            larger = np.full(max(needed, 2 * len(self.array)), self._fill, dtype=self.array.dtype)
-            larger[: self.length] = self.array[: self.length]
-            self.array = larger
-        self.length = needed
+        start = self.length
+        self._make_room(count)
+        self.array[start : self.length] = self._fill
 
     def drop(self, count: int) -> None:
         """Take away the first ``count`` values."""
         rest = self.length - count
-        room = max(FIRST_ROOM, 2 * rest)
-        fresh = np.full(room, self._fill, dtype=self.array.dtype)
-        fresh[:rest] = self.array[count : self.length]
-        self.array, self.length = fresh, rest
+        kept = self.array[count : self.length]
+        if len(self.array) > max(FIRST_ROOM, ROOMY * rest):
+            kept, self.array = kept.copy(), np.empty(max(FIRST_ROOM, 2 * rest), dtype=self.array.dtype)
+        self.array[:rest] = kept
+        self.length = rest
 
     def view(self) -> NDArray[Any]:
         """Give the values, sharing memory until the next call."""
         return self.array[: self.length]
+
+    def _make_room(self, count: int) -> None:
+        needed = self.length + count
+        if needed > len(self.array):
+            larger = np.empty(max(needed, 2 * len(self.array)), dtype=self.array.dtype)
+            larger[: self.length] = self.array[: self.length]
+            self.array = larger
+        self.length = needed
 
 
 class RowStore:

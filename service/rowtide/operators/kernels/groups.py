@@ -17,15 +17,32 @@ Mask = NDArray[np.bool_]
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(29)
+NEAR_BITS = np.uint64(3)
+NEAR = np.uint64((1 << 3) - 1)
+"""Keys whose last fields follow one another, as most numbers given in turn do, share a line of the cache."""
 
 
 @njit(cache=True, nogil=True)
-def _place(keys: Int64s, row: int, mask: int) -> int:
-    value = np.uint64(0)
-    for index in range(keys.shape[1]):
-        value = (value ^ np.uint64(keys[row, index])) * MIX
-        value ^= value >> SHIFT
-    return int(np.int64(value >> np.uint64(8)) & mask)
+def _mixed(value: np.uint64, word: np.uint64) -> np.uint64:
+    value = (value ^ word) * MIX
+    return value ^ (value >> SHIFT)
+
+
+@njit(cache=True, nogil=True)
+def _near(value: np.uint64, word: np.uint64, mask: np.uint64) -> np.uint64:
+    """Give the place of a key with hash ``value`` and last field ``word``."""
+    return ((value & ~NEAR) | (word & NEAR)) & mask
+
+
+@njit(cache=True, nogil=True)
+def _place(keys: Int64s, row: int, mask: np.uint64) -> np.uint64:
+    width = keys.shape[1]
+    last = np.uint64(keys[row, max(width - 2, 0)])
+    value = _mixed(np.uint64(0), last >> NEAR_BITS)
+    for index in range(width):
+        if index != width - 2:
+            value = _mixed(value, np.uint64(keys[row, index]))
+    return _near(value, last, mask)
 
 
 @njit(cache=True, nogil=True)
@@ -37,8 +54,13 @@ def assign(
     ``keys`` is (rows, width). ``slots`` has a power of two places, -1 where empty, and room for all.
     ``group_keys`` is (capacity, width). ``firsts`` becomes the rows that began new groups, in order.
     """
+    # The usual widths, one and two fields and the bits of their NULLs, go without inner loops.
+    if keys.shape[1] == 2:
+        return _assign_two(keys, slots, group_keys, count, groups, firsts)
+    if keys.shape[1] == 3:
+        return _assign_three(keys, slots, group_keys, count, groups, firsts)
     before = count
-    mask = len(slots) - 1
+    mask = np.uint64(len(slots) - 1)
     width = keys.shape[1]
     for row in range(keys.shape[0]):
         place = _place(keys, row, mask)
@@ -60,14 +82,73 @@ def assign(
             if same:
                 groups[row] = group
                 break
-            place = (place + 1) & mask
+            place = (place + np.uint64(1)) & mask
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _assign_two(
+    keys: Int64s, slots: Int32s, group_keys: Int64s, count: int, groups: Int64s, firsts: Int64s
+) -> int:
+    before = count
+    mask = np.uint64(len(slots) - 1)
+    for row in range(keys.shape[0]):
+        first, nulls = keys[row, 0], keys[row, 1]
+        word = np.uint64(first)
+        value = _mixed(_mixed(np.uint64(0), word >> NEAR_BITS), np.uint64(nulls))
+        place = _near(value, word, mask)
+        while True:
+            group = slots[place]
+            if group < 0:
+                slots[place] = count
+                group_keys[count, 0], group_keys[count, 1] = first, nulls
+                firsts[count - before] = row
+                groups[row] = count
+                count += 1
+                break
+            if group_keys[group, 0] == first and group_keys[group, 1] == nulls:
+                groups[row] = group
+                break
+            place = (place + np.uint64(1)) & mask
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _assign_three(
+    keys: Int64s, slots: Int32s, group_keys: Int64s, count: int, groups: Int64s, firsts: Int64s
+) -> int:
+    before = count
+    mask = np.uint64(len(slots) - 1)
+    for row in range(keys.shape[0]):
+        first, second, nulls = keys[row, 0], keys[row, 1], keys[row, 2]
+        word = np.uint64(second)
+        value = _mixed(_mixed(np.uint64(0), word >> NEAR_BITS), np.uint64(first))
+        place = _near(_mixed(value, np.uint64(nulls)), word, mask)
+        while True:
+            group = slots[place]
+            if group < 0:
+                slots[place] = count
+                group_keys[count, 0], group_keys[count, 1] = first, second
+                group_keys[count, 2] = nulls
+                firsts[count - before] = row
+                groups[row] = count
+                count += 1
+                break
+            if (
+                group_keys[group, 0] == first
+                and group_keys[group, 1] == second
+                and group_keys[group, 2] == nulls
+            ):
+                groups[row] = group
+                break
+            place = (place + np.uint64(1)) & mask
     return count
 
 
 @njit(cache=True, nogil=True)
 def find(keys: Int64s, slots: Int32s, group_keys: Int64s, groups: Int64s) -> None:
     """Write each row's group into ``groups``, -1 where there is none; makes no groups."""
-    mask = len(slots) - 1
+    mask = np.uint64(len(slots) - 1)
     width = keys.shape[1]
     for row in range(keys.shape[0]):
         place = _place(keys, row, mask)
@@ -82,17 +163,17 @@ def find(keys: Int64s, slots: Int32s, group_keys: Int64s, groups: Int64s) -> Non
             if same:
                 groups[row] = group
                 break
-            place = (place + 1) & mask
+            place = (place + np.uint64(1)) & mask
 
 
 @njit(cache=True, nogil=True)
 def enter(keys: Int64s, count: int, slots: Int32s) -> None:
     """Enter the first ``count`` distinct ``keys`` into ``slots``, which are all empty."""
-    mask = len(slots) - 1
+    mask = np.uint64(len(slots) - 1)
     for row in range(count):
         place = _place(keys, row, mask)
         while slots[place] >= 0:
-            place = (place + 1) & mask
+            place = (place + np.uint64(1)) & mask
         slots[place] = row
 
 
