@@ -18,7 +18,7 @@ from rowtide.flow.gates import Gates, Target
 from rowtide.flow.program import Program, Step
 from rowtide.flow.succession import Succession, contents_read_by_new, inputs_of_new
 from rowtide.flow.why_not import Enquiry, Silence
-from rowtide.operators.contract import PARTITION_BITS, Account, Fault, Operator, State
+from rowtide.operators.contract import PARTITION_BITS, Account, Fault, HoldsTable, Operator, State
 from rowtide.plan.nodes import Node, Sort, TableSource
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
@@ -244,10 +244,8 @@ class Flow:
         Raises:
           KeyError: if the flow has no such table.
         """
-        from rowtide.operators.keyed_table import KeyedTableOperator
-
         for step, operator in self._steps():
-            if step.node.relation == relation and isinstance(operator, KeyedTableOperator):
+            if step.node.relation == relation and isinstance(operator, HoldsTable):
                 return operator.contents()
         raise KeyError(relation)
 

@@ -21,8 +21,7 @@ import pyarrow as pa
 
 from rowtide.errors import StatementError
 from rowtide.flow.program import Port, Program, Step
-from rowtide.operators.contract import Operator, State
-from rowtide.operators.keyed_table import KeyedTableOperator
+from rowtide.operators.contract import HoldsTable, Operator, State
 from rowtide.plan.nodes import AsOfJoin, Merge, Node, Sort, Source, TableSource
 from rowtide.plan.walk import rewrite
 from rowtide.rows.tray import ORIGIN, Tray
@@ -176,7 +175,7 @@ def contents_read_by_new(
 ) -> Iterator[tuple[int, int, Tray]]:
     """Give position and port of each new step that reads a table that was there, and what it holds."""
     for at, operator in operators.items():
-        if at in succession.matched and isinstance(operator, KeyedTableOperator):
+        if at in succession.matched and isinstance(operator, HoldsTable):
             held = operator.contents()
             in_time = held.take(np.lexsort((held.counter, held.origin, held.rowtime)))
             for target, port in newer.steps[at].targets:

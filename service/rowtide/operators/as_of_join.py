@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from rowtide.operators.contract import Account, Output, Place, State, Want
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.ranks import RANK, Ranks
+from rowtide.operators.row_store import RowStore
 from rowtide.operators.waiting import TrayQueue
 from rowtide.plan.nodes import AsOfJoin, JoinKind
-from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import COUNTER, ROWTIME, Tray
 from rowtide.rowtime.bound import NO_BOUND, Bound
@@ -139,8 +139,7 @@ class _Image:
         self._clean_at = CLEAN_OVER
         self._groups = KeyGroups([self._table[index].type for index in node.table_key])
         self._idents = KeyGroups([field.type for field in self._table])
-        self._chunks: list[Tray] = []
-        self._stored = 0
+        self._store = RowStore(self._table)
         self._head, self._tail, self._following, self._ident = (np.zeros(0, dtype=np.int64) for _ in range(4))
 
     def run(self, changes: Tray | None, ready: Tray | None) -> Tray | None:
@@ -157,7 +156,7 @@ class _Image:
         wanted = [ready.columns[index] for index in self._node.stream_key]
         stream_groups = without_nulls(self._groups.find(wanted, len(ready)), wanted)
         self._reserve(len(changes))
-        progress = np.array([0, 0, 0, self._stored], dtype=np.int64)
+        progress = np.array([0, 0, 0, self._store.end], dtype=np.int64)
         pairs = _Pairs(len(ready))
         while True:
             join_as_of(
@@ -179,10 +178,7 @@ class _Image:
             if progress[1] == len(ready) and progress[0] == len(changes):
                 break
             pairs.grow()
-        inserted = changes.where(changes.opcode == Opcode.INSERT)
-        if len(inserted):
-            self._keep(inserted)
-        self._stored = int(progress[3])
+        self._store.append(changes.where(changes.opcode == Opcode.INSERT))
         count = int(progress[2])
         out = self._joined(ready, pairs.stream[:count], pairs.store[:count]) if count else None
         self._clean()
@@ -190,73 +186,38 @@ class _Image:
 
     def rows(self) -> Tray:
         """Give the rows of the table, in the order in which they came in."""
-        return self._gather(np.flatnonzero(self._alive()))
+        return self._store.take(np.flatnonzero(self._alive()))
 
     def _reserve(self, changes: int) -> None:
         self._head = _filled(self._head, self._groups.count)
         self._tail = _filled(self._tail, self._groups.count)
-        self._following = _filled(self._following, self._stored + changes)
-        self._ident = _filled(self._ident, self._stored + changes)
-
-    def _keep(self, inserted: Tray) -> None:
-        """Add rows to the store: each chunk is more than twice as long as the next."""
-        parts = [inserted]
-        length = len(inserted)
-        while self._chunks and 2 * length >= len(self._chunks[-1]):
-            parts.append(self._chunks.pop())
-            length += len(parts[-1])
-        self._chunks.append(Tray.concat(parts[::-1]))
-
-    def _gather(self, places: NDArray[np.int64]) -> Tray:
-        """Give the rows of the store at ``places``, in that order."""
-        if not self._chunks:
-            return Tray.empty(self._table)
-        if len(self._chunks) == 1:
-            return self._chunks[0].take(places)
-        parts, order, start = [], [], 0
-        for chunk in self._chunks:
-            mine = np.flatnonzero((places >= start) & (places < start + len(chunk)))
-            parts.append(chunk.take(places[mine] - start))
-            order.append(mine)
-            start += len(chunk)
-        back = np.empty(len(places), dtype=np.int64)
-        back[np.concatenate(order)] = np.arange(len(places), dtype=np.int64)
-        return Tray.concat(parts).take(back)
+        self._following = _filled(self._following, self._store.end + changes)
+        self._ident = _filled(self._ident, self._store.end + changes)
 
     def _joined(self, ready: Tray, of_stream: NDArray[np.int64], of_store: NDArray[np.int64]) -> Tray:
-        stream = ready.take(of_stream)
-        missing = of_store < 0
-        if not missing.any():
-            return stream.with_columns(
-                self._node.row_type, (*stream.columns, *self._gather(of_store).columns)
-            )
-        found = self._gather(np.where(missing, 0, of_store)) if self._stored else None
-        columns = []
-        for index, field in enumerate(self._table):
-            if found is None:
-                columns.append(Column.nulls(field.type, len(of_store)))
-            else:
-                columns.append(found.columns[index].where_valid(~missing))
-        return stream.with_columns(self._node.row_type, (*stream.columns, *columns))
+        every_row_once = len(of_stream) == len(ready) and (of_stream[1:] > of_stream[:-1]).all()
+        stream = ready if every_row_once else ready.take(of_stream)
+        of_table = [self._store.column_or_null(index, of_store) for index in range(len(self._table))]
+        return stream.with_columns(self._node.row_type, (*stream.columns, *of_table))
 
     def _alive(self) -> NDArray[np.bool_]:
         from rowtide.operators.kernels.joining import live_rows
 
-        alive = np.zeros(self._stored, dtype=np.bool_)
+        alive = np.zeros(self._store.end, dtype=np.bool_)
         live_rows(self._head, self._groups.count, self._following, alive)
         return alive
 
     def _clean(self) -> None:
         """Begin anew with the live rows where more are dead: memory follows the table's size."""
-        if self._stored < 2 * self._clean_at:
+        if self._store.end < 2 * self._clean_at:
             return
         alive = self._alive()
         live = int(np.count_nonzero(alive))
-        if self._stored - live > max(CLEAN_OVER, live):
+        if self._store.end - live > max(CLEAN_OVER, live):
             fresh = _Image(self._node)
-            fresh.run(self._gather(np.flatnonzero(alive)), None)
+            fresh.run(self._store.take(np.flatnonzero(alive)), None)
             self.__dict__.update(fresh.__dict__)
-        self._clean_at = max(CLEAN_OVER, self._stored)
+        self._clean_at = max(CLEAN_OVER, self._store.end)
 
 
 class _Pairs:

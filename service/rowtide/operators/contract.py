@@ -164,6 +164,14 @@ class Gathering(Protocol):
         """Give what can leave after all that was offered."""
 
 
+@runtime_checkable
+class HoldsTable(Protocol):
+    """An operator that is an engine table."""
+
+    def contents(self) -> Tray:
+        """Give the rows that the table has now."""
+
+
 class Want(NamedTuple):
     """What a port must have promised: the bound ``bound`` (ms); None: no bound helps, more rows do."""
 

@@ -1,23 +1,27 @@
-"""An engine table: rowops in, its changelog out (sql-decisions 20)."""
+"""An engine table with a primary key, compiled: rowops in, its changelog out (sql-decisions 20)."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from itertools import chain
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from rowtide.errors import Reason
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.key_groups import KeyGroups, without_nulls
+from rowtide.operators.keyed_table_by_row import null_key
+from rowtide.operators.row_store import Growing, RowStore
 from rowtide.plan.nodes import KeyedTable
-from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 
+CLEAN_OVER = 1 << 14
+"""Rows that left the table are forgotten once there are more of them than this, and than rows in it."""
+
 
 class KeyedTableOperator:
-    """Rows by primary key, or as a multiset where there is none; plain Python, row by row.
+    """Rows by primary key: each key has a number, and that the number of its row in the store.
 
     What comes out has the place in consistent time of the rowop that caused it.
     """
@@ -25,40 +29,32 @@ class KeyedTableOperator:
     def __init__(self, node: KeyedTable, _place: Place) -> None:
         self.account = Account()
         self._node = node
-        self._key = node.key
-        self._rows: dict[Row, TimedRow] = {}
-        self._copies: dict[Row, deque[TimedRow]] = {}
+        self._key_types = [node.row_type[index].type for index in node.key]
+        self._rows = 0
+        self._store = RowStore(node.row_type)
+        self._keys = KeyGroups(self._key_types)
+        self._current = Growing(np.int64, -1)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0, rows in rowtime order."""
         if tray is None or not len(tray):
             return Output(None, bound)
-        faults: list[Fault] = []
-        out: list[TimedRow] = []
-        for timed in tray.rows():
-            if self._key:
-                self._change_by_key(timed, out, faults)
-            else:
-                self._change_multiset(timed, out)
+        faults = self._faults(tray)
+        out = self._apply(tray)
         self.account.rows_in += len(tray)
         self.account.rejected += len(faults)
         self.account.done += len(tray) - len(faults)
-        self.account.rows_out += len(out)
-        return Output(Tray.from_rows(self._node.row_type, out) if out else None, bound, faults)
+        if out is not None:
+            self.account.rows_out += len(out)
+        return Output(out, bound, faults)
 
     def held(self) -> int:
         """Nothing waits: a rowop is applied when it comes."""
         return 0
 
-    def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: bounds go through."""
-        return [] if bound is None else [Want(0, bound)]
-
     def contents(self) -> Tray:
-        """Give the rows that the table has now."""
-        if self._key:
-            return Tray.from_rows(self._node.row_type, self._rows.values())
-        return Tray.from_rows(self._node.row_type, chain.from_iterable(self._copies.values()))
+        """Give the rows that the table has now, in the order in which they came in."""
+        return self._store.take(self._live())
 
     def snapshot(self) -> State:
         """See the contract; ``rows`` has a row for each row of the table."""
@@ -67,53 +63,71 @@ class KeyedTableOperator:
     def restore(self, state: State) -> None:
         """See the contract."""
         self.account = Account.from_arrow(state["account"])
-        for timed in Tray.from_arrow(self._node.row_type, state["rows"]).rows():
-            self._put(timed)
+        rows = Tray.from_arrow(self._node.row_type, state["rows"])
+        if len(rows):
+            self._apply(rows)
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         """See the contract."""
         return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
 
-    def _put(self, timed: TimedRow) -> None:
-        if self._key:
-            self._rows[tuple(timed.row[index] for index in self._key)] = timed
-        else:
-            self._copies.setdefault(timed.row, deque()).append(timed)
+    def _apply(self, tray: Tray) -> Tray | None:
+        """Apply rowops and give the changelog."""
+        from rowtide.operators.kernels.upserting import upsert
 
-    def _change_by_key(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
-        key = tuple(timed.row[index] for index in self._key)
-        if None in key:
-            name = self._node.row_type[self._key[key.index(None)]].name
-            faults.append(
-                Fault(
-                    self._node.relation,
-                    Reason.NULL_KEY,
-                    f'column "{name}" of the primary key is NULL',
-                    timed.rowtime,
-                    timed.origin,
-                    timed.counter,
-                    timed.row,
-                    names=self._node.row_type.names,
-                )
-            )
-            return
-        if timed.opcode == Opcode.NOP:
-            return
-        old = self._rows.pop(key, None)
-        if old is not None:
-            out.append(timed._replace(opcode=Opcode.DELETE, row=old.row))
-        if timed.opcode == Opcode.INSERT:
-            self._rows[key] = timed
-            out.append(timed)
+        groups = self._number(tray)
+        first = self._store.end
+        self._store.append(tray)
+        rows, numbers = np.empty(2 * len(tray), dtype=np.int64), np.empty(2 * len(tray), dtype=np.int64)
+        opcodes = np.empty(2 * len(tray), dtype=np.int8)
+        came = self._store.opcodes(first)
+        count = upsert(groups, came, first, self._current.array, rows, numbers, opcodes)
+        if not count:
+            self._clean()
+            return None
+        rows, opcodes = rows[:count], opcodes[:count]
+        self._rows += int(opcodes.sum())
+        out = Tray(
+            self._node.row_type,
+            self._store.take(numbers[:count]).columns,
+            tray.rowtime[rows],
+            tray.origin[rows],
+            tray.counter[rows],
+            opcodes,
+        )
+        self._clean()
+        return out
 
-    def _change_multiset(self, timed: TimedRow, out: list[TimedRow]) -> None:
-        if timed.opcode == Opcode.INSERT:
-            self._put(timed)
-            out.append(timed)
-        elif timed.opcode == Opcode.DELETE and timed.row in self._copies:
-            copies = self._copies[timed.row]
-            copies.popleft()
-            if not copies:
-                del self._copies[timed.row]
-            out.append(timed)
+    def _number(self, tray: Tray) -> NDArray[np.int64]:
+        """Give the number of each row's key, -1 where it has a NULL."""
+        keys = [tray.columns[index] for index in self._node.key]
+        groups = without_nulls(self._keys.number(keys, len(tray)), keys)
+        if self._keys.count > self._current.length:
+            self._current.extend(self._keys.count - self._current.length)
+        return groups
+
+    def _faults(self, tray: Tray) -> list[Fault]:
+        """Give the faults of the rows that have a NULL in their key."""
+        missing = np.zeros(len(tray), dtype=np.bool_)
+        for index in self._node.key:
+            valid = tray.columns[index].valid
+            if valid is not None:
+                missing |= ~valid
+        return [null_key(self._node, timed) for timed in tray.take(np.flatnonzero(missing)).rows()]
+
+    def _live(self) -> NDArray[np.int64]:
+        current = self._current.view()
+        return np.sort(current[current >= 0])
+
+    def _clean(self) -> None:
+        """Begin anew with the table's rows where more have left it: memory follows the table's size."""
+        if self._store.end - self._rows <= max(CLEAN_OVER, self._rows):
+            return
+        rows = self.contents()
+        self._store = RowStore(self._node.row_type)
+        self._keys = KeyGroups(self._key_types)
+        self._current = Growing(np.int64, -1)
+        groups = self._number(rows)
+        self._store.append(rows)
+        self._current.array[groups] = np.arange(len(rows), dtype=np.int64)

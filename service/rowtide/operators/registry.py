@@ -49,6 +49,7 @@ OPERATORS: dict[type, str] = {
 """Node type to ``module:class`` below this package."""
 
 BY_ROW: dict[type, str] = {
+    nodes.KeyedTable: "keyed_table_by_row:KeyedTableByRow",
     nodes.WindowJoin: "window_join_by_row:WindowJoinByRow",
 }
 """The plain Python form of those that have one beside a compiled one; snapshots are the same."""

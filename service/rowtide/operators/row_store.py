@@ -103,6 +103,10 @@ class RowStore:
             return Column.nulls(self.row_type[field].type, len(numbers))
         return self.column(field, np.where(there, numbers, self.base)).where_valid(there)
 
+    def opcodes(self, first: int) -> NDArray[np.int8]:
+        """Give the opcodes of the rows from a number on."""
+        return self._opcode.view()[first - self.base :]
+
     def take(self, numbers: Numbers) -> Tray:
         """Give the rows of these numbers, in that order."""
         places = numbers - self.base

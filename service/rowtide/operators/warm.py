@@ -20,6 +20,7 @@ from rowtide.plan.nodes import (
     GroupByPeriod,
     JoinKind,
     JoinTime,
+    KeyedTable,
     Merge,
     Sort,
     Source,
@@ -58,6 +59,8 @@ def warm() -> None:
     join.step(0, trays[0], Bound(LATEST))
     join.step(1, trays[1], Bound(LATEST))
     join.snapshot()
+    table = make(KeyedTable("WARM", source, (0,)), Place(6))
+    table.step(0, trays[0], Bound(LATEST))
     windowed = WindowJoin(
         "WARM", source, source, (0,), (0,), 0, 1, JoinTime.LATER, JoinKind.FULL, joined, None, 1, 1
     )

@@ -10,7 +10,7 @@ from itertools import chain
 
 import numpy as np
 
-from rowtide.plan.nodes import Node, WindowJoin
+from rowtide.plan.nodes import KeyedTable, Node, WindowJoin
 from rowtide.rows.types import RowType
 
 
@@ -24,6 +24,8 @@ class Path(Enum):
 def path_of(node: Node) -> Path | None:
     """Give the path of a node whose operator has two; None for any other."""
     match node:
+        case KeyedTable(key=key, row_type=row_type):
+            return Path.BY_ROW if not key or any(_kept(row_type, key)) else Path.COMPILED
         case WindowJoin(left=left, right=right, left_key=left_key, right_key=right_key):
             keys = chain(_kept(left.row_type, left_key), _kept(right.row_type, right_key))
             # Wide decimals are Python integers: they have no code that a kernel could compare.

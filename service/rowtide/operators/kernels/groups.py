@@ -148,6 +148,9 @@ def _assign_three(
 @njit(cache=True, nogil=True)
 def find(keys: Int64s, slots: Int32s, group_keys: Int64s, groups: Int64s) -> None:
     """Write each row's group into ``groups``, -1 where there is none; makes no groups."""
+    if keys.shape[1] == 2:
+        _find_two(keys, slots, group_keys, groups)
+        return
     mask = np.uint64(len(slots) - 1)
     width = keys.shape[1]
     for row in range(keys.shape[0]):
@@ -164,6 +167,21 @@ def find(keys: Int64s, slots: Int32s, group_keys: Int64s, groups: Int64s) -> Non
                 groups[row] = group
                 break
             place = (place + np.uint64(1)) & mask
+
+
+@njit(cache=True, nogil=True)
+def _find_two(keys: Int64s, slots: Int32s, group_keys: Int64s, groups: Int64s) -> None:
+    mask = np.uint64(len(slots) - 1)
+    for row in range(keys.shape[0]):
+        first, nulls = keys[row, 0], keys[row, 1]
+        word = np.uint64(first)
+        value = _mixed(_mixed(np.uint64(0), word >> NEAR_BITS), np.uint64(nulls))
+        place = _near(value, word, mask)
+        group = slots[place]
+        while group >= 0 and (group_keys[group, 0] != first or group_keys[group, 1] != nulls):
+            place = (place + np.uint64(1)) & mask
+            group = slots[place]
+        groups[row] = group
 
 
 @njit(cache=True, nogil=True)

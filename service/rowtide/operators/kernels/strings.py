@@ -10,15 +10,31 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-FNV_OFFSET = np.uint64(14695981039346656037)
-FNV_PRIME = np.uint64(1099511628211)
 MIX = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(32)
+LOW = np.uint64((1 << 32) - 1)
+WORD = 8
+"""Bytes that are hashed together. Values of one length up to this have one hash only if they are equal."""
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 Hashes = NDArray[np.uint64]
+
+
+@njit(cache=True, nogil=True)
+def _hash(data: Bytes, begin: int, length: int) -> np.uint64:
+    value = np.uint64(length) * MIX
+    done = 0
+    while True:
+        word = np.uint64(0)
+        for index in range(min(WORD, length - done)):
+            word |= np.uint64(data[begin + done + index]) << np.uint64(8 * index)
+        value = (value ^ word) * MIX
+        value ^= value >> SHIFT
+        done += WORD
+        if done >= length:
+            return value
 
 
 @njit(cache=True, nogil=True)
@@ -42,11 +58,8 @@ def intern(
     for row in range(len(offsets) - 1):
         begin = offsets[row]
         length = offsets[row + 1] - begin
-        value = FNV_OFFSET
-        for index in range(length):
-            value = (value ^ np.uint64(data[begin + index])) * FNV_PRIME
-        value = (value ^ (value >> SHIFT)) * MIX
-        place = np.int64(value >> SHIFT) & mask
+        value = _hash(data, begin, length)
+        place = np.int64(value & LOW) & mask
         while True:
             code = slots[place]
             if code < 0:
@@ -63,10 +76,11 @@ def intern(
                 start = starts[code]
                 if starts[code + 1] - start == length:
                     same = True
-                    for index in range(length):
-                        if pool[start + index] != data[begin + index]:
-                            same = False
-                            break
+                    if length > WORD:
+                        for index in range(length):
+                            if pool[start + index] != data[begin + index]:
+                                same = False
+                                break
                     if same:
                         codes[row] = code
                         break
@@ -79,7 +93,7 @@ def rehash(slots: Int32s, hashes: Hashes, count: int) -> None:
     """Enter the first ``count`` values into ``slots``, which are all empty."""
     mask = len(slots) - 1
     for code in range(count):
-        place = np.int64(hashes[code] >> SHIFT) & mask
+        place = np.int64(hashes[code] & LOW) & mask
         while slots[place] >= 0:
             place = (place + 1) & mask
         slots[place] = code

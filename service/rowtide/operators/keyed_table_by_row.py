@@ -1,0 +1,125 @@
+"""An engine table row by row, in plain Python: rowops in, its changelog out (sql-decisions 20).
+
+It says what the compiled form means, and does its work for tables without a primary key and where keys have
+no code of their own (``plan.paths``).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import chain
+
+import pyarrow as pa
+
+from rowtide.errors import Reason
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.plan.nodes import KeyedTable
+from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import Bound
+
+
+class KeyedTableByRow:
+    """Rows by primary key, or as a multiset where there is none; plain Python, row by row.
+
+    What comes out has the place in consistent time of the rowop that caused it.
+    """
+
+    def __init__(self, node: KeyedTable, _place: Place) -> None:
+        self.account = Account()
+        self._node = node
+        self._key = node.key
+        self._rows: dict[Row, TimedRow] = {}
+        self._copies: dict[Row, deque[TimedRow]] = {}
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """See the contract; port 0, rows in rowtime order."""
+        if tray is None or not len(tray):
+            return Output(None, bound)
+        faults: list[Fault] = []
+        out: list[TimedRow] = []
+        for timed in tray.rows():
+            if self._key:
+                self._change_by_key(timed, out, faults)
+            else:
+                self._change_multiset(timed, out)
+        self.account.rows_in += len(tray)
+        self.account.rejected += len(faults)
+        self.account.done += len(tray) - len(faults)
+        self.account.rows_out += len(out)
+        return Output(Tray.from_rows(self._node.row_type, out) if out else None, bound, faults)
+
+    def held(self) -> int:
+        """Nothing waits: a rowop is applied when it comes."""
+        return 0
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: bounds go through."""
+        return [] if bound is None else [Want(0, bound)]
+
+    def contents(self) -> Tray:
+        """Give the rows that the table has now."""
+        if self._key:
+            return Tray.from_rows(self._node.row_type, self._rows.values())
+        return Tray.from_rows(self._node.row_type, chain.from_iterable(self._copies.values()))
+
+    def snapshot(self) -> State:
+        """See the contract; ``rows`` has a row for each row of the table."""
+        return {"account": self.account.to_arrow(), "rows": self.contents().to_arrow()}
+
+    def restore(self, state: State) -> None:
+        """See the contract."""
+        self.account = Account.from_arrow(state["account"])
+        for timed in Tray.from_arrow(self._node.row_type, state["rows"]).rows():
+            self._put(timed)
+
+    @staticmethod
+    def merge(states: Sequence[State]) -> State:
+        """See the contract."""
+        return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+
+    def _put(self, timed: TimedRow) -> None:
+        if self._key:
+            self._rows[tuple(timed.row[index] for index in self._key)] = timed
+        else:
+            self._copies.setdefault(timed.row, deque()).append(timed)
+
+    def _change_by_key(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
+        key = tuple(timed.row[index] for index in self._key)
+        if None in key:
+            faults.append(null_key(self._node, timed))
+            return
+        if timed.opcode == Opcode.NOP:
+            return
+        old = self._rows.pop(key, None)
+        if old is not None:
+            out.append(timed._replace(opcode=Opcode.DELETE, row=old.row))
+        if timed.opcode == Opcode.INSERT:
+            self._rows[key] = timed
+            out.append(timed)
+
+    def _change_multiset(self, timed: TimedRow, out: list[TimedRow]) -> None:
+        if timed.opcode == Opcode.INSERT:
+            self._put(timed)
+            out.append(timed)
+        elif timed.opcode == Opcode.DELETE and timed.row in self._copies:
+            copies = self._copies[timed.row]
+            copies.popleft()
+            if not copies:
+                del self._copies[timed.row]
+            out.append(timed)
+
+
+def null_key(node: KeyedTable, timed: TimedRow) -> Fault:
+    """Give the fault of a row that has a NULL in its key."""
+    name = next(node.row_type[index].name for index in node.key if timed.row[index] is None)
+    return Fault(
+        node.relation,
+        Reason.NULL_KEY,
+        f'column "{name}" of the primary key is NULL',
+        timed.rowtime,
+        timed.origin,
+        timed.counter,
+        timed.row,
+    )
