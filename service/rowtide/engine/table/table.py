@@ -24,7 +24,7 @@ from rowtide.engine.row_type import Row
 from rowtide.engine.snapshot import TableState, restore_table, snapshot_table
 from rowtide.engine.table.handle import RowHandle
 from rowtide.engine.table.table_type import TableType
-from rowtide.engine.table.tree import Group
+from rowtide.engine.table.tree import Group, KeyedLeaf
 from rowtide.engine.table.view import TableIndex, stale_iteration
 from rowtide.engine.unit.label import Label
 from rowtide.engine.unit.rowop import DELETE, INSERT, Rowop
@@ -60,6 +60,8 @@ class Table:
         self._barred: Callable[[], Exception] | None = None
         self._busy = self._recursion
         self._aggregation = Aggregation.of(self)
+        only = self._indexes[0] if len(self._indexes) == 1 and self._aggregation is None else None
+        self._only_leaf = only if isinstance(only, KeyedLeaf) else None
         unit.keep(name, self)
 
     # Reading
@@ -96,7 +98,7 @@ class Table:
         return iter(self._default)
 
     def __len__(self) -> int:
-        return self._size
+        return self._size if self._only_leaf is None else len(self._only_leaf)
 
     def __bool__(self) -> bool:
         return True
@@ -169,6 +171,13 @@ class Table:
             self.check_own(handle)
             if handle.number > 0:
                 return False
+        if self._only_leaf is not None:
+            self._replace(self._only_leaf, handle)
+        else:
+            self._insert(handle)
+        return True
+
+    def _insert(self, handle: RowHandle) -> None:
         if self._barred is not None:
             raise self._barred()
         doomed: list[RowHandle] = []
@@ -176,8 +185,7 @@ class Table:
             for index in self._indexes:
                 index.displace(handle, doomed)
         except Exception as error:
-            shown = self.row_type.format(handle.row)
-            raise TableError(self.name, f"an index has no place for the row {shown}: {error}") from error
+            raise self._no_place(handle.row, error) from error
         if len(doomed) > 1:
             doomed.sort(key=_number)
         self._barred, changes, size = self._busy, self._changes, self._size
@@ -195,7 +203,47 @@ class Table:
             self._settle(error, changes, is_complete=self._aggregation is None and is_in)
             raise
         self._barred = None
-        return True
+
+    def _replace(self, leaf: KeyedLeaf, handle: RowHandle) -> None:
+        """Insert into a table of one keyed index without aggregators: what ``_insert`` does, in one piece."""
+        if self._barred is not None:
+            raise self._barred()
+        row = handle.row
+        try:
+            key = leaf.key_of(row)
+            old: RowHandle | None = leaf.rows.get(key)
+        except Exception as error:
+            raise self._no_place(row, error) from error
+        pre, out, run = self.pre, self.out, self.unit._run
+        self._barred, changes, is_in = self._busy, self._changes, False
+        try:
+            if old is not None:
+                if pre._followers:
+                    run(Rowop(pre, DELETE, old.row), pre, None)
+                self._changes += 1
+                old.number = -old.number
+                del leaf.rows[key]
+                if leaf.links is not None:
+                    leaf.links.remove(old)
+                if out._followers or self.unit.tracer is not None:
+                    run(Rowop(out, DELETE, old.row), out, None)
+            if pre._followers:
+                run(Rowop(pre, INSERT, row), pre, None)
+            self._changes = handle.number = self._changes + 1
+            leaf.rows[key] = handle
+            if leaf.links is not None:
+                leaf.links.append(handle)
+            is_in = True
+            if out._followers or self.unit.tracer is not None:
+                run(Rowop(out, INSERT, row), out, None)
+        except BaseException as error:
+            self._settle(error, changes, is_complete=is_in)
+            raise
+        self._barred = None
+
+    def _no_place(self, row: Row, error: Exception) -> TableError:
+        shown = self.row_type.format(row)
+        return TableError(self.name, f"an index has no place for the row {shown}: {error}")
 
     def remove(self, handle: RowHandle) -> None:
         """Take the row of a handle out; one that is not in the table changes nothing.
@@ -315,7 +363,7 @@ class Table:
         return self._barred is not None and isinstance(self._barred(), BrokenTableError)
 
     def __repr__(self) -> str:
-        return f'<Table "{self.name}" of {self._size} rows>'
+        return f'<Table "{self.name}" of {len(self)} rows>'
 
 
 def _number(handle: RowHandle) -> int:
