@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowtide.engine.errors import ModelError, TableError
 from rowtide.engine.row_type import Row, RowType
@@ -157,12 +157,34 @@ class _Over:
 AggregatorHandler = Callable[[AggregatorContext], None]
 
 
+class Running:
+    """The running sums of one group, and the result that was sent last."""
+
+    __slots__ = ("counts", "sent", "sums")
+
+    def __init__(self, width: int) -> None:
+        self.sums: list[Any] = [0] * width
+        self.counts = [0] * width
+        self.sent: Row | None = None
+
+
+class Additive(NamedTuple):
+    """The parts of an additive aggregator, for the short way: the same as its handler, without a context.
+
+    ``refresh`` gives the new result of a group, which is kept as sent; None for an empty one.
+    """
+
+    add: Callable[[Running, Row], None]
+    subtract: Callable[[Running, Row], None]
+    refresh: Callable[[Running, Index], Row | None]
+
+
 class Aggregator:
     """What is computed for each group: a name, the type of its results, and who computes.
 
     ``initial_state`` makes the state of a new group; ``save_state`` gives it as plain values for a
     snapshot, and ``load_state`` makes it of them again: needed where it is no plain value itself. The same
-    aggregator may serve several table types.
+    aggregator may serve several table types. ``additive`` gives the parts of one that is additive.
     """
 
     def __init__(
@@ -174,8 +196,10 @@ class Aggregator:
         *,
         save_state: Callable[[Any], Any] | None = None,
         load_state: Callable[[Any], Any] | None = None,
+        additive: Additive | None = None,
     ) -> None:
         self.name = name
+        self.additive = additive
         self.result_type = result_type
         self.handler = handler
         self.initial_state: Callable[[], Any] = initial_state or _nothing
@@ -194,14 +218,27 @@ def _itself(state: Any) -> Any:
     return state
 
 
+class _Short(NamedTuple):
+    """An additive aggregator that is alone in its groups: its place there, its parts, name and label."""
+
+    position: int
+    additive: Additive
+    name: str
+    label: Label
+
+
 class _Place:
     """A kind of group with aggregators in it: how to find the group of a row, and whom to call."""
 
-    __slots__ = ("callees", "find", "is_top")
+    __slots__ = ("callees", "find", "is_top", "short")
 
     def __init__(self, above: Node | None, top: Group, callees: list[tuple[int, AggregatorContext]]) -> None:
         self.is_top = above is None
         self.callees = callees
+        position, context = callees[0]
+        aggregator = context.aggregator
+        additive = aggregator.additive if len(callees) == 1 else None
+        self.short = None if additive is None else _Short(position, additive, aggregator.name, context._label)
         self.find: Callable[[Row], Group | None] = _finder(above, top)
 
 
@@ -263,6 +300,12 @@ class Aggregation:
             # One kind of group and at most one row each way: nearly always. Nothing to collect.
             old = self._solo.find(removed[0].row) if removed else None
             new = self._solo.find(inserted.row) if inserted is not None else None
+            short = self._solo.short
+            if short is not None and old is new and old is not None:
+                sent = old.states[short.position].sent
+                if sent is not None:
+                    self._table.unit._run(Rowop(short.label, DELETE, sent), short.label, None)
+                return
             if old is not None:
                 self._call(self._solo, old, BEFORE_MOD, DELETE, None)
             if new is not None and new is not old:
@@ -285,6 +328,20 @@ class Aggregation:
             self._after_any(removed, inserted)
         self._send()
 
+    def _after_replacement(self, short: _Short, group: Group, removed: Row, inserted: Row) -> None:
+        """Let an additive aggregator give the result of a group in which a row took another one's place."""
+        position, additive, name, label = short
+        state, call = group.states[position], AFTER_DELETE
+        try:
+            additive.subtract(state, removed)
+            call = AFTER_INSERT
+            additive.add(state, inserted)
+            result = additive.refresh(state, group.indexes[position])
+        except Exception as error:
+            raise self._failed(name, call, error) from error
+        if result is not None:
+            self._table.unit._run(Rowop(label, INSERT, result), label, None)
+
     def _after_at_most_two(
         self, place: _Place, removed: RowHandle | None, inserted: RowHandle | None
     ) -> None:
@@ -293,6 +350,9 @@ class Aggregation:
         if removed is not None:
             old = place.find(removed.row)
             assert old is not None
+            if old is new and place.short is not None and inserted is not None:
+                self._after_replacement(place.short, old, removed.row, inserted.row)
+                return
             self._call(place, old, AFTER_DELETE, NOP if old is new else INSERT, removed.row)
         if inserted is not None:
             assert new is not None
@@ -347,11 +407,12 @@ class Aggregation:
             except Exception as error:
                 self._end()
                 self._pending.clear()
-                raise TableError(
-                    self._table.name, f'aggregator "{context.aggregator.name}" at {call.value}: {error}'
-                ) from error
+                raise self._failed(context.aggregator.name, call, error) from error
             if context.state is not state:
                 group.states[position] = context.state
+
+    def _failed(self, aggregator: str, call: AggregatorCall, error: Exception) -> TableError:
+        return TableError(self._table.name, f'aggregator "{aggregator}" at {call.value}: {error}')
 
     def _end(self) -> None:
         """Let no handler use its context any more."""

@@ -15,11 +15,14 @@ from rowtide.engine.aggregate.aggregator import (
     AFTER_DELETE,
     AFTER_INSERT,
     BEFORE_MOD,
+    Additive,
     Aggregator,
     AggregatorContext,
+    Running,
 )
 from rowtide.engine.errors import ModelError
 from rowtide.engine.row_type import Row, RowType
+from rowtide.engine.table.tree import Index
 from rowtide.engine.unit.rowop import NOP
 from rowtide.engine.values import FieldType, Value, field_type, is_array
 from rowtide.rows.types import BIGINT, DOUBLE, Kind, Type
@@ -218,17 +221,6 @@ class SimpleAggregator(Aggregator):
         super().__init__(name, result_type, handle)
 
 
-class _Running:
-    """The running sums of one group, and the result that was sent last."""
-
-    __slots__ = ("counts", "sent", "sums")
-
-    def __init__(self, width: int) -> None:
-        self.sums: list[Any] = [0] * width
-        self.counts = [0] * width
-        self.sent: Row | None = None
-
-
 class AdditiveAggregator(Aggregator):
     """Keeps running sums, so that the cost of a change does not depend on the size of the group.
 
@@ -253,36 +245,46 @@ class AdditiveAggregator(Aggregator):
         numbered = list(enumerate(added))
         make = result_type.make
 
+        def add(running: Running, row: Row) -> None:
+            for place, value_of in numbered:
+                value = value_of(row)
+                if value is not None:
+                    running.sums[place] += value
+                    running.counts[place] += 1
+
+        def subtract(running: Running, row: Row) -> None:
+            for place, value_of in numbered:
+                value = value_of(row)
+                if value is not None:
+                    running.sums[place] -= value
+                    running.counts[place] -= 1
+
+        def refresh(running: Running, index: Index) -> Row | None:
+            first, last = index.first(), index.last()
+            if first is None or last is None:
+                running.sent = None
+            else:
+                running.sent = make([output(first.row, last.row, running) for output in outputs])
+            return running.sent
+
         def handle(context: AggregatorContext) -> None:
-            running: _Running = context.state
-            call, row = context.call, context.changed
+            running: Running = context.state
+            call = context.call
             if call is BEFORE_MOD:
                 if running.sent is not None:
                     context.send(running.sent)
                 return
-            sums, counts = running.sums, running.counts
             if call is AFTER_INSERT:
-                for place, value_of in numbered:
-                    value = value_of(row)
-                    if value is not None:
-                        sums[place] += value
-                        counts[place] += 1
+                add(running, context.changed)
             elif call is AFTER_DELETE:
-                for place, value_of in numbered:
-                    value = value_of(row)
-                    if value is not None:
-                        sums[place] -= value
-                        counts[place] -= 1
+                subtract(running, context.changed)
             if context.opcode is not NOP:
-                first, last = context.index.first(), context.index.last()
-                if first is None or last is None:
-                    running.sent = None
-                    return
-                running.sent = make([output(first.row, last.row, running) for output in outputs])
-                context.send(running.sent)
+                result = refresh(running, context.index)
+                if result is not None:
+                    context.send(result)
 
-        def load(saved: Any) -> _Running:
-            running = _Running(len(added))
+        def load(saved: Any) -> Running:
+            running = Running(len(added))
             running.sums, running.counts, sent = saved
             running.sent = None if sent is None else make(sent)
             return running
@@ -291,17 +293,18 @@ class AdditiveAggregator(Aggregator):
             name,
             result_type,
             handle,
-            lambda: _Running(len(added)),
+            lambda: Running(len(added)),
             save_state=_save,
             load_state=load,
+            additive=Additive(add, subtract, refresh),
         )
 
 
-def _save(running: _Running) -> Any:
+def _save(running: Running) -> Any:
     return running.sums, running.counts, None if running.sent is None else tuple(running.sent)
 
 
-Output = Callable[[Row, Row, _Running], Value]
+Output = Callable[[Row, Row, Running], Value]
 """Gives one field of a result from the first row, the last row and the sums of a group."""
 
 
@@ -316,13 +319,13 @@ def _at_end(value_of: Callable[[Row], Value], *, is_first: bool) -> Output:
 
 
 def _additive(function: Function, place: int) -> Output:
-    def count(first: Row, last: Row, running: _Running) -> Value:
+    def count(first: Row, last: Row, running: Running) -> Value:
         return running.counts[place]
 
-    def total(first: Row, last: Row, running: _Running) -> Value:
+    def total(first: Row, last: Row, running: Running) -> Value:
         return running.sums[place] if running.counts[place] else None
 
-    def average(first: Row, last: Row, running: _Running) -> Value:
+    def average(first: Row, last: Row, running: Running) -> Value:
         return running.sums[place] / running.counts[place] if running.counts[place] else None
 
     if isinstance(function, Count):
