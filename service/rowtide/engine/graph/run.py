@@ -1,0 +1,419 @@
+"""A graph at work, as a pure step function: rows and bounds in, rows out.
+
+A node works off what is in front of its ports in the order of (stamp, port),
+as soon as no other port can bring anything before it. So which node steps when,
+and how far, changes nothing that comes out of a graph whose looping links are
+CONSISTENT; what the others decide is in ``decisions``.
+
+When nothing can go on and a looping link holds its target back, everything in
+the graph is looked at: nothing can come through the link before the least of
+it plus the delay, and with this promise the target goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rowtide.engine.errors import ModelError
+from rowtide.engine.graph.decisions import Decisions, Divergence, WasReset
+from rowtide.engine.graph.graph import Graph, NodeShape
+from rowtide.engine.graph.links import Link, LoopLink, Timers
+from rowtide.engine.graph.node import Remembering, Resettable
+from rowtide.engine.graph.stamp import END, START, Given, Stamp, Turn, reaching
+from rowtide.errors import BoundRegressionError, Reason, RejectedRowError
+from rowtide.rowtime.bound import EARLIEST, LATEST
+
+Gap = tuple[int, int]
+
+
+class _Source:
+    """Stamps what comes from outside."""
+
+    def __init__(self, name: str, origin: int, links: list[Link]) -> None:
+        self.name = name
+        self.links = links
+        self.bound = START
+        self.explicit = EARLIEST
+        self._origin = origin
+        self._counter = 0
+
+    def insert(self, rowtime: int, row: object) -> None:
+        if rowtime < self.bound.rowtime:
+            late = self.bound.rowtime - rowtime
+            raise RejectedRowError(Reason.LATE, f'a row of "{self.name}" is {late} ms behind its bound')
+        self._counter += 1
+        stamp = Stamp(rowtime, self._origin, self._counter)
+        for link in self.links:
+            link.put(Given(stamp, row))
+        self._promise(stamp._replace(counter=self._counter + 1))
+
+    def reach(self, rowtime: int) -> None:
+        self._promise(Stamp(rowtime, self._origin, self._counter + 1) if rowtime < LATEST else END)
+
+    def _promise(self, bound: Stamp) -> None:
+        self.bound = max(self.bound, bound)
+        for link in self.links:
+            link.promise(self.bound)
+
+    def snapshot(self) -> Any:
+        return tuple(self.bound), self.explicit, self._counter, [link.snapshot() for link in self.links]
+
+    def restore(self, state: Any) -> None:
+        bound, self.explicit, self._counter, links = state
+        self.bound = Stamp(*bound)
+        for link, each in zip(self.links, links, strict=True):
+            link.restore(each)
+
+
+class _Here:
+    """See ``At``."""
+
+    def __init__(self, node: _Node, stamp: Stamp) -> None:
+        self.stamp = stamp
+        self.rowtime = stamp.rowtime
+        self._node = node
+
+    def send(self, row: object, to: str | None = None) -> None:
+        self._node.send(Given(self.stamp, row), to)
+
+    def schedule(self, rowtime: int, payload: object = None, on: str | None = None) -> int:
+        if on is None:
+            return self._node.timers.add(self.stamp, rowtime, payload)
+        self._node.driven(on).put(Given(self.stamp, payload), rowtime)
+        return 0
+
+    def reschedule(self, handle: int, rowtime: int) -> None:
+        self._node.timers.move(handle, self.stamp, rowtime)
+
+    def cancel(self, handle: int) -> None:
+        self._node.timers.drop(handle)
+
+
+class _Node:
+    """One node with its ports: looping links first, then its own scheduler, then its inputs."""
+
+    def __init__(self, shape: NodeShape, origin: int, gaps: list[Gap]) -> None:
+        self.name = shape.name
+        self.processor = shape.make()
+        self._wants_resets = isinstance(self.processor, Resettable)
+        self.timers = Timers(origin)
+        self.loops: list[LoopLink] = []
+        self.inputs: list[Link] = []
+        self.readers: list[Link] = []
+        self.feeds: dict[str, LoopLink] = {}
+        self.kept: list[Given] | None = None
+        self._gaps = gaps
+        self._gaps_met = 0
+        self._published = START
+        self._clock: Turn = (START, 0)
+
+    def send(self, given: Given, to: str | None) -> None:
+        if to is not None:
+            link = self.feeds.get(to)
+            if link is None or link.shape.use is None:
+                raise ModelError(f'node "{self.name}" has no looping link "{to}"')
+            link.put(given)
+            return
+        for reader in self.readers:
+            reader.put(given)
+        if self.kept is not None:
+            self.kept.append(given)
+
+    def driven(self, name: str) -> LoopLink:
+        link = self.feeds.get(name)
+        if link is None or link.shape.use is not None:
+            raise ModelError(f'node "{self.name}" drives no scheduler "{name}"')
+        return link
+
+    def step(self, limit: int) -> tuple[int, bool]:
+        """Work off up to ``limit`` rows and events; give how many, and whether the promises moved."""
+        worked = 0
+        for _ in range(limit):
+            turns = self._survey()
+            turn = min(turns)
+            if not self._take(turns.index(turn), turn):
+                break
+            self._clock = turn
+            worked += 1
+        return worked, self._publish(min(self._survey())[0])
+
+    def least_waiting(self) -> Stamp:
+        """Give the least stamp of what waits here; END where nothing does. Promises of nodes do not count."""
+        gap = self._gap()
+        found = [self._timer_stamp(), *(link.waiting(gap) for link in self.loops)]
+        found += [link.next_stamp() for link in self.inputs if len(link)]
+        return min(found)
+
+    def settle(self) -> None:
+        """Stamp what has come through looping links."""
+        self._survey()
+
+    def _survey(self) -> list[Turn]:
+        """Give, port by port, the least turn of what is there or can come."""
+        gap = self._gap()
+        inputs = [link.next_stamp() for link in self.inputs]
+        own = self._timer_stamp()
+        others = min(own, *inputs)
+        for loop in self.loops:
+            loop.settle(others, self._published, self._clock)
+        ports = enumerate((own, *inputs), start=len(self.loops))
+        return [*(loop.next_turn(gap) for loop in self.loops), *((stamp, port) for port, stamp in ports)]
+
+    def _take(self, port: int, turn: Turn) -> bool:
+        """Work off what is in front of a port; False where nothing is there yet."""
+        if port < len(self.loops):
+            loop = self.loops[port]
+            if not loop.is_ready(turn):
+                return False
+            self._call(loop.name, loop.take(), is_event=loop.shape.use is None)
+        elif port == len(self.loops):
+            if turn[0] == END:
+                return False
+            self._time(turn[0])
+        else:
+            link = self.inputs[port - len(self.loops) - 1]
+            if not len(link):
+                return False
+            self._call(link.name, link.take(), is_event=False)
+        return True
+
+    def _call(self, port: str, given: Given, *, is_event: bool) -> None:
+        at = _Here(self, given.stamp)
+        if is_event:
+            self.processor.event(given.row, at)
+        else:
+            self.processor.row(port, given.row, at)
+
+    def _time(self, stamp: Stamp) -> None:
+        """Let the next event of its own scheduler come, or the reset that is due."""
+        gap = self._gap()
+        first = self.timers.first()
+        if gap is None or (first is not None and first.rowtime <= gap[0]):
+            timer = self.timers.take()
+            self.processor.event(timer.payload, _Here(self, timer.stamp))
+            return
+        self._gaps_met += 1
+        due = self.timers.take_between(*gap)
+        for loop in self.loops:
+            if loop.shape.use is None:
+                due += loop.take_between(*gap)
+        if isinstance(self.processor, Resettable):
+            self.processor.reset(*gap, sorted(due, key=lambda timer: timer.stamp), _Here(self, stamp))
+
+    def _timer_stamp(self) -> Stamp:
+        first, gap = self.timers.first(), self._gap()
+        if gap is not None and (first is None or first.rowtime > gap[0]):
+            # Before all else at that rowtime, and at all nodes the same.
+            return reaching(gap[1])
+        return END if first is None else first
+
+    def _gap(self) -> Gap | None:
+        """Give the jump of time that is next for a processor that wants to know."""
+        if not self._wants_resets or self._gaps_met == len(self._gaps):
+            return None
+        return self._gaps[self._gaps_met]
+
+    def _publish(self, bound: Stamp) -> bool:
+        self._published = max(self._published, bound)
+        moved = [link.promise(self._published) for link in self.readers]
+        moved += [link.promise(self._published) for link in self.feeds.values()]
+        return any(moved)
+
+    def snapshot(self) -> Any:
+        state = self.processor.snapshot() if isinstance(self.processor, Remembering) else None
+        return (
+            state,
+            self.timers.snapshot(),
+            tuple(self._published),
+            (tuple(self._clock[0]), self._clock[1]),
+            self._gaps_met,
+            [link.snapshot() for link in self.loops],
+            [link.snapshot() for link in self.readers],
+            None if self.kept is None else [(tuple(each.stamp), each.row) for each in self.kept],
+        )
+
+    def restore(self, state: Any) -> None:
+        own, timers, published, clock, self._gaps_met, loops, readers, kept = state
+        self._clock = (Stamp(*clock[0]), clock[1])
+        if isinstance(self.processor, Remembering):
+            self.processor.restore(own)
+        self.timers.restore(timers)
+        self._published = Stamp(*published)
+        for link, each in zip(self.loops, loops, strict=True):
+            link.restore(each)
+        for reader, each in zip(self.readers, readers, strict=True):
+            reader.restore(each)
+        if kept is not None:
+            self.kept = [Given(Stamp(*stamp), row) for stamp, row in kept]
+
+
+class GraphRun:
+    """Runs a graph; owned by one thread, but different threads may ``step`` different nodes.
+
+    Args:
+      graph: its shape.
+      outputs: the nodes whose rows are kept for ``taken``.
+      log: the decisions of an earlier run, to be obeyed.
+      diverging: what happens when the run does not bring what the log says.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        outputs: Iterable[str],
+        log: Decisions | None = None,
+        diverging: Divergence = Divergence.STOP,
+    ) -> None:
+        log = Decisions() if log is None else log
+        self._gaps: list[Gap] = [(each.before, each.after) for each in log.resets]
+        self._resets: list[WasReset] = []
+        first_node = len(graph.loops)
+        first_source = first_node + len(graph.nodes)
+        self._nodes = {
+            shape.name: _Node(shape, first_node + at, self._gaps) for at, shape in enumerate(graph.nodes)
+        }
+        links: dict[str, list[Link]] = {name: [] for name in graph.sources}
+        for shape in graph.nodes:
+            for name in shape.inputs:
+                link = Link(name)
+                self._nodes[shape.name].inputs.append(link)
+                (links[name] if name in links else self._nodes[name].readers).append(link)
+        self._sources = {
+            name: _Source(name, first_source + at, links[name]) for at, name in enumerate(graph.sources)
+        }
+        for at, loop in enumerate(graph.loops):
+            ports = self._nodes[loop.to].loops
+            looping = LoopLink(loop, at, len(ports), log.of(loop.name), diverging)
+            self._nodes[loop.of].feeds[loop.name] = looping
+            ports.append(looping)
+        for name in outputs:
+            self._nodes[name].kept = []
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes, an input before what reads it."""
+        return list(self._nodes)
+
+    def insert(self, source: str, rowtime: int, row: object) -> None:
+        """Let a row in; ``step`` and ``drain`` work it off.
+
+        Raises:
+          RejectedRowError: it is behind the source's bound (LATE); nothing has changed.
+          KeyError: no such source.
+        """
+        self._sources[source].insert(rowtime, row)
+
+    def bound(self, source: str, rowtime: int) -> None:
+        """Promise that no row of a source before ``rowtime`` follows.
+
+        Raises:
+          BoundRegressionError: an earlier promise was for later; nothing has changed.
+          KeyError: no such source.
+        """
+        held = self._sources[source].explicit
+        if rowtime < held:
+            raise BoundRegressionError(source, 0, held=held, offered=rowtime)
+        self._sources[source].explicit = rowtime
+        self._sources[source].reach(rowtime)
+
+    def reset(self, after: int) -> None:
+        """Let time jump: no row of any source before ``after`` (ms) follows, as when a replay is over.
+
+        A processor that is ``Resettable`` is told in place of the events that would have come since the
+        latest row or bound of a source.
+
+        Raises:
+          BoundRegressionError: a source has gone further; nothing has changed.
+        """
+        before = max((source.bound.rowtime for source in self._sources.values()), default=EARLIEST)
+        if after < before:
+            raise BoundRegressionError("time", 0, held=before, offered=after)
+        self._gaps.append((before, after))
+        self._resets.append(WasReset(before, after))
+        for source in self._sources.values():
+            source.reach(after)
+
+    def step(self, node: str, limit: int = 1) -> bool:
+        """Let one node work off up to ``limit`` rows and events; tell whether anything has moved.
+
+        Raises:
+          ReplayDivergedError: the run does not bring what the log says.
+        """
+        worked, promised = self._nodes[node].step(limit)
+        return promised or worked > 0
+
+    def jump(self) -> bool:
+        """Let looping links promise what follows from everything that waits; tells whether any does.
+
+        Without it loops go on by one delay at a time, or not at all. Called while no node steps.
+
+        Raises:
+          ReplayDivergedError: the log has a row that can come no more.
+        """
+        for node in self._nodes.values():
+            node.settle()
+        waiting = [node.least_waiting() for node in self._nodes.values()]
+        least = min([*waiting, *(source.bound for source in self._sources.values())], default=END)
+        return any([link.jump(least) for node in self._nodes.values() for link in node.loops])
+
+    def drain(self) -> None:
+        """Work off everything that has come in, as far as the bounds allow.
+
+        Raises:
+          ReplayDivergedError: the run does not bring what the log says.
+        """
+        while True:
+            steps = [node.step(DRAIN_ROWS) for node in self._nodes.values()]
+            worked = any(rows for rows, _ in steps)
+            # Where only promises move, they would go round a loop one delay at a time.
+            jumped = not worked and self.jump()
+            if not worked and not jumped and not any(promised for _, promised in steps):
+                return
+
+    def taken(self, node: str) -> list[Given]:
+        """Take the rows that a node has sent since the last call, in order."""
+        kept = self._nodes[node].kept
+        if kept is None:
+            raise ModelError(f'node "{node}" is no output')
+        self._nodes[node].kept = []
+        return kept
+
+    def decisions(self) -> Decisions:
+        """Take what was decided since the last call: to be kept with what came out."""
+        found = Decisions(resets=self._resets)
+        self._resets = []
+        for node in self._nodes.values():
+            for link in node.loops:
+                found.restamped += link.decided
+                link.decided = []
+        return found
+
+    def snapshot(self) -> dict[str, Any]:
+        """Give everything that the run remembers, as plain values.
+
+        What has come through looping links is stamped now: take the ``decisions`` behind it.
+        """
+        for node in self._nodes.values():
+            node.settle()
+        return {
+            "gaps": list(self._gaps),
+            "sources": {name: source.snapshot() for name, source in self._sources.items()},
+            "nodes": {name: node.snapshot() for name, node in self._nodes.items()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over, while new, what ``snapshot`` of a run of the same graph gave."""
+        known = {tuple(gap) for gap in state["gaps"]}
+        self._gaps[:] = [
+            *(tuple(gap) for gap in state["gaps"]),
+            *(gap for gap in self._gaps if gap not in known),
+        ]
+        for name, source in self._sources.items():
+            source.restore(state["sources"][name])
+        for name, node in self._nodes.items():
+            node.restore(state["nodes"][name])
+
+
+DRAIN_ROWS = 1000
+"""How much a node works off before the next one has its turn: keeps what waits between them short."""
