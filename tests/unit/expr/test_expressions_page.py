@@ -1,4 +1,4 @@
-"""docs/reference/expressions.md says what the functions do."""
+"""docs/sql/expressions.md says what the functions do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from rowtide.expr.functions import FUNCTIONS, TypeMismatch, cast_allowed, resolve
 from rowtide.rows.types import BOOLEAN, DATE, INTERVAL_DAY, TIME, TIMESTAMP, VARCHAR, Kind, Type, decimal
 
-PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "expressions.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "sql" / "expressions.md").read_text(encoding="utf-8")
 OTHERWISE = {
     "FLOOR_TO": "FLOOR(x TO",
     "CEIL_TO": "CEIL(x TO",

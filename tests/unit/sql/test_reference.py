@@ -1,4 +1,4 @@
-"""docs/reference/sql.md names what there is."""
+"""docs/sql names what there is."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from rowtide.rows.types import Kind
 from rowtide.sql.aggregates import AGGREGATES
 from rowtide.sql.dialect import RESERVED
 
-PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "sql.md").read_text(encoding="utf-8")
+PAGES = sorted((Path(__file__).parents[3] / "docs" / "sql").glob("*.md"))
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 BY_ANOTHER_NAME = {"FLOOR_TO", "CEIL_TO", "TRIM_LEADING", "TRIM_TRAILING", "NEGATE"}
 """Functions that SQL writes as signs or with words in between: FLOOR(x TO unit), TRIM(LEADING ..)."""
 CALLED = {name for name in FUNCTIONS if name.isidentifier()} - BY_ANOTHER_NAME
 
 
 @pytest.mark.parametrize("name", sorted(CALLED | AGGREGATES | {kind.value for kind in Kind}))
-def test_the_page_names_every_function_aggregate_and_type(name: str) -> None:
-    assert re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", PAGE), name
+def test_the_pages_name_every_function_aggregate_and_type(name: str) -> None:
+    assert re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", TEXT), name
 
 
-def test_the_page_lists_exactly_the_reserved_words() -> None:
-    listed = PAGE.split("These are names only in double quotes:")[1]
+def test_the_pages_list_exactly_the_reserved_words() -> None:
+    listed = TEXT.split("These are names only in double quotes:")[1].split("`")[1]
     assert set(re.findall(r"[A-Z]+", listed)) == RESERVED

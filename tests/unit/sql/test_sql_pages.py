@@ -1,0 +1,42 @@
+"""docs/sql: every example is run. ``sql`` is planned, block after block of a page; ``yaml`` is a scenario."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rowtide.clock import SystemClock
+from rowtide.sql.pipeline import Session
+from rowtide.testing.live import live_runner
+from rowtide.testing.session import Session as Scenarios
+from rowtide.testing.session import Verdict
+
+PAGES = sorted((Path(__file__).parents[3] / "docs" / "sql").glob("*.md"))
+WITHOUT_EXAMPLE = ("README.md", "models.md")
+"""An index, and what docs/howto/models.md shows."""
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Give the fenced blocks of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+SCENARIOS = [(page, index) for page in PAGES for index in range(len(blocks(page, "yaml")))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_statements_of_a_page_are_planned(page: Path) -> None:
+    session = Session()
+    for block in blocks(page, "sql"):
+        session.feed(block, file=page.name)
+    assert page.name in WITHOUT_EXAMPLE or blocks(page, "sql") + blocks(page, "yaml")
+
+
+@pytest.mark.parametrize(("page", "index"), SCENARIOS, ids=[f"{page.stem}-{at}" for page, at in SCENARIOS])
+def test_a_scenario_of_a_page_passes(page: Path, index: int, tmp_path: Path) -> None:
+    file = tmp_path / "example.yaml"
+    file.write_text(blocks(page, "yaml")[index], encoding="utf-8")
+    (outcome,) = Scenarios(live_runner, SystemClock()).run([file])
+    assert outcome.verdict is Verdict.PASSED, outcome.report()
