@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,6 +183,49 @@ class Database(Protocol):
 
     def close(self) -> None:
         """Give every connection back."""
+
+
+class Stage(Protocol):
+    """A table beside one target table, filled by many processes until a transaction moves its rows."""
+
+    def create(self) -> None:
+        """Make it, empty, in place of one of that name.
+
+        Raises:
+          UnavailableError.
+        """
+
+    def insert(self, part: str, columns: Mapping[str, Sequence[object]]) -> None:
+        """Put rows aside as part of what ``part`` names; values are as of ``Transaction.upsert``.
+
+        Raises:
+          RefusedRowError: a row has a value that the database cannot hold.
+          UnavailableError.
+        """
+
+    def delete(self, part: str, keys: Mapping[str, Sequence[object]]) -> None:
+        """Put keys aside whose rows are to be deleted."""
+
+    def move(self, transaction: Transaction, parts: Sequence[str]) -> None:
+        """Apply what these parts have put aside, each key at most once, and drop the stage.
+
+        Raises:
+          RefusedStageError: the target does not take a row; the transaction is to be rolled back.
+        """
+
+    def drop(self) -> None:
+        """Drop it; twice is harmless."""
+
+
+@runtime_checkable
+class StagingDatabase(Protocol):
+    """A database that may have staging tables."""
+
+    def stage(self, table: TargetTable, name: str) -> Stage | None:
+        """Give the stage of this name for a table; None: this kind of database has none."""
+
+    def drop_stages(self, prefix: str) -> None:
+        """Drop every stage whose name begins so: those of processes that died."""
 
 
 class Connector(Protocol):

@@ -38,3 +38,7 @@ class RefusedRowError(ConnectorError):
         super().__init__(message)
         self.table = table
         self.index = index
+
+
+class RefusedStageError(ConnectorError):
+    """A table does not take some row of its staging table; which one is not known, nothing has moved."""

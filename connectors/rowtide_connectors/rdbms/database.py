@@ -16,6 +16,7 @@ from rowtide_connectors.rdbms.failures import RowDataError, database_errors, lab
 from rowtide_connectors.rdbms.fit import fitted
 from rowtide_connectors.rdbms.postgres import Postgres
 from rowtide_connectors.rdbms.sqlite import Sqlite
+from rowtide_connectors.rdbms.stage import SqlStage, drop_stages
 from rowtide_connectors.rdbms.table import PhysicalTable, physical
 
 _DIALECTS: Mapping[str, Callable[[], Dialect]] = {"postgresql": Postgres, "sqlite": Sqlite}
@@ -102,6 +103,16 @@ class SqlDatabase:
             self._tables.update(
                 {table.name: self._fitted(transaction.connection, physical(table)) for table in tables}
             )
+
+    def stage(self, table: TargetTable, name: str) -> SqlStage | None:
+        """Give a staging table; see ``api.StagingDatabase``."""
+        return SqlStage(self, table, name) if self.dialect.has_stages else None
+
+    def drop_stages(self, prefix: str) -> None:
+        """Drop staging tables; see ``api.StagingDatabase``."""
+        if self.dialect.has_stages:
+            with self.begin() as transaction:
+                drop_stages(transaction.connection, prefix)
 
     def describe(self) -> str:
         """Connect; give one line of what answered.

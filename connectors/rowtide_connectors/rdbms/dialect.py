@@ -20,6 +20,9 @@ Columns = Sequence[tuple[PhysicalColumn, Sequence[object]]]
 class Dialect(Protocol):
     """One kind of database. Values are in row form on either side: conversion is its business."""
 
+    has_stages: bool
+    """Whether several processes can fill one table at once: staging tables are of use then."""
+
     def create_engine(self, url: sa.URL, connect_timeout_s: int, lock_timeout_s: int) -> sa.Engine:
         """Make the engine; nothing is connected yet.
 

@@ -113,6 +113,8 @@ _DIGITS_BEFORE_POINT = {"smallint": 5, "integer": 10, "bigint": 19}
 class Postgres:
     """PostgreSQL 14 or newer."""
 
+    has_stages = True
+
     def __init__(self) -> None:
         self._repeating: set[str] = set()
         """Tables in which a row has met one of its key."""

@@ -44,6 +44,8 @@ _TEXT_OR_NUMERIC = frozenset({"DATE", "TIME", "TIMESTAMP"})
 class Sqlite:
     """SQLite 3.24 or newer (ON CONFLICT)."""
 
+    has_stages = False
+
     def create_engine(self, url: sa.URL, connect_timeout_s: int, lock_timeout_s: int) -> sa.Engine:
         """Make the engine. A database in memory is one connection that all threads share in turn."""
         arguments: dict[str, Any] = {"connect_args": {"timeout": lock_timeout_s, "check_same_thread": False}}

@@ -1,9 +1,10 @@
 """Backfill: Spark fills history up to a cut of offsets and hands over there (sql-decisions 26).
 
 The cut is chosen by a time, once, and asserts no bound. Spark works off exactly
-the messages before it; then one transaction writes all rows, the error rows,
-the positions and bounds at the cut and the state there, as one commit of the
-live service would. Until that commit nothing is visible, so a backfill that
+the messages before it and puts all rows aside (``backfill_output``); then one
+transaction moves them to their tables and writes the error rows, the positions
+and bounds at the cut and the state there, as one commit of the live service
+would. Until that commit nothing is visible, so a backfill that
 dies is simply run again; a service that starts meanwhile takes the epoch and
 makes the commit fail.
 """
@@ -13,8 +14,8 @@ from __future__ import annotations
 import os
 import random
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -29,33 +30,31 @@ from rowtide.codec.registry import decoder_for
 from rowtide.errors import StatementError
 from rowtide.operators.contract import Fault
 from rowtide.plan.outputs import table_nodes
-from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
-from rowtide.rows.tray import OPCODE, Tray
+from rowtide.plan.plan import ForeignStream, Plan
+from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, Bound
 from rowtide.runners.spark.stage import Definition
+from rowtide.runtime.backfill_output import ErrorsOutput, TablesOutput, errors_output
 from rowtide.runtime.commit import Committer
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.deadletters import RecentMessages
 from rowtide.runtime.digest import dumped, plan_digests
 from rowtide.runtime.intake import ExplicitBound, deliver
-from rowtide.runtime.output import TableOutput, Writes, target_table
+from rowtide.runtime.output import target_table
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.work import Cut
 from rowtide_connectors.api import Messages
+from rowtide_connectors.errors import RefusedStageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rowtide.runners.spark.frames import SparkRun
 
 _log = structlog.get_logger("rowtide")
 
 Frames = Callable[[ForeignStream, Mapping[int, int], Mapping[int, int]], "DataFrame"]
 """Gives the messages of a foreign stream between two offsets of each partition."""
-
-OUTPUT_ROWS = 10_000
-"""Rows of one write statement at the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +147,6 @@ def backfill(
     run.read(messages)
     flow = run.flow()
     flow.check()
-    tables = {table.name: table for table in pipeline.plan.foreign_tables}
-    written = _FoldedTables(session, run, pipeline, tables, staging)
     standings = [
         Standing(
             name,
@@ -163,10 +160,10 @@ def backfill(
         for partition, offset in sorted(offsets.items())
     ]
     positions = {standing.place: standing.next_offset for standing in standings}
-    faults = sorted([*run.faults, *written.faults], key=lambda fault: (fault.origin, fault.counter))
+    places = {flow.origin(*place): place for place in positions}
+    topics = {name: source.topic for name, source in pipeline.sources.items()}
     count = sum(frame.count() for frame in messages.values())
-    cut = Cut(written, tuple(faults), tuple(standings), KeptSnapshot(positions, flow.snapshot()), count)
-    Committer(
+    committer = Committer(
         database=pipeline.database,
         ledger=pipeline.ledger,
         record=record,
@@ -176,8 +173,28 @@ def backfill(
         fetching=retry("broker"),
         clock=clock,
         crash_points=crash_points or NoCrash(),
-    ).commit(cut, RecentMessages())
-    return BackfillReport(written.counts, len(faults), count, end)
+    )
+    tables = TablesOutput(run, pipeline, record.epoch, database)
+
+    def commit() -> ErrorsOutput:
+        errors = errors_output(run, messages, places, topics, staging)
+        snapshot = KeptSnapshot(positions, flow.snapshot())
+        cut = Cut(tables.writes(), tuple(errors.faults), tuple(standings), snapshot, count)
+        committer.commit(replace(cut, moves=tables.moves(), error_rows=errors.rows), RecentMessages())
+        return errors
+
+    try:
+        tables.prepare()
+        try:
+            errors = commit()
+        except RefusedStageError as error:
+            _log.info("a row is refused: the tables are written in chunks", why=error.message)
+            tables.unstage()
+            errors = commit()
+    except (Exception, KeyboardInterrupt):
+        tables.drop()
+        raise
+    return BackfillReport(tables.counts, errors.count, count, end)
 
 
 def refuse_if_begun(pipeline: Pipeline) -> None:
@@ -193,21 +210,6 @@ def refuse_if_begun(pipeline: Pipeline) -> None:
             hint="Run the pipeline to go on from them, or give it another name (pipeline.name) and other "
             "tables to fill history anew.",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class TableFold:
-    """Puts aside what a table cannot take and keeps the last rowop of each key, inside a task."""
-
-    table: ForeignTable
-
-    def __call__(self, trays: Iterable[Tray]) -> Iterator[Tray | Fault]:
-        """Work off one task's rows."""
-        output = TableOutput(self.table)
-        yield from output.add(list(trays))
-        folded = output.fold()
-        if folded is not None:
-            yield folded
 
 
 def _by_partition(batch: pa.RecordBatch) -> Iterator[Messages]:
@@ -232,42 +234,6 @@ def _by_partition(batch: pa.RecordBatch) -> Iterator[Messages]:
                 None if each is None else [(pair["key"], pair["value"]) for pair in each] for each in headers
             ],
         )
-
-
-class _FoldedTables:
-    """The rows of every foreign table, folded by key on Spark; read again for each attempt to commit."""
-
-    def __init__(
-        self,
-        session: SparkSession,
-        run: SparkRun,
-        pipeline: Pipeline,
-        tables: Mapping[str, ForeignTable],
-        staging: str,
-    ) -> None:
-        self.faults: list[Fault] = []
-        self.counts: dict[str, int] = {}
-        self._tables = tables
-        self._paths: dict[str, str] = {}
-        for table in tables.values():
-            if any(pump.target == table.name for pump in pipeline.plan.pumps):
-                path = f"{staging}/table-{len(self._paths)}"
-                self._paths[table.name] = path
-                self.faults += run.fold([table.name], table.row_type, table.key, TableFold(table), path)
-
-    def __iter__(self) -> Iterator[Writes]:
-        for name, path in self._paths.items():
-            table = self._tables[name]
-            output = TableOutput(table)
-            self.counts[name] = 0
-            rows = pyarrow.dataset.dataset(path, format="parquet")
-            for batch in rows.to_batches(batch_size=OUTPUT_ROWS):
-                kept = batch.filter(batch.column(OPCODE).is_valid())
-                output.add([Tray.from_arrow(table.row_type, kept)])
-                writes = output.take()
-                if writes is not None:
-                    self.counts[name] += kept.num_rows
-                    yield writes
 
 
 def kafka_frames(plan: Plan, read: Callable[..., DataFrame]) -> Frames:

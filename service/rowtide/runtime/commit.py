@@ -165,7 +165,11 @@ class Committer:
                     writes.apply(transaction)
                 except RefusedWriteError as error:
                     raise _RefusedError(at, error) from error
+            for move in cut.moves:
+                move(transaction)
             reach("commit.after_tables")
+            for chunk in cut.error_rows:
+                self._ledger.write_errors(transaction, self._epoch, chunk)
             if errors:
                 self._ledger.write_errors(transaction, self._epoch, errors)
             reach("commit.after_errors")

@@ -7,11 +7,11 @@ the same rows go the same way and what comes out is treated otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from rowtide.checkpoint.ledger import Decision, KeptSnapshot, Place, Standing
+from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptSnapshot, Place, Standing
 from rowtide.errors import BoundRegressionError, FaultError, Reason
 from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Target
@@ -21,6 +21,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.runtime.deadletters import RecentMessages
 from rowtide.runtime.intake import Delivery, ExplicitBound
 from rowtide.runtime.output import TableOutput, Writes
+from rowtide_connectors.api import Transaction
 
 JOIN = "JOIN"
 """The kind of the decisions by which a partition joins."""
@@ -50,7 +51,11 @@ class IntakeAccount:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One commit's worth: what became final since the last one, and the positions it came from."""
+    """One commit's worth: what became final since the last one, and the positions it came from.
+
+    Of a backfill: ``moves`` bring rows to their tables that lie aside in the database, ``error_rows``
+    are those that are made already, in chunks.
+    """
 
     writes: Iterable[Writes]
     faults: tuple[Fault, ...]
@@ -58,6 +63,8 @@ class Cut:
     snapshot: KeptSnapshot | None
     messages: int
     decisions: tuple[Decision, ...] = ()
+    moves: Sequence[Callable[[Transaction], None]] = ()
+    error_rows: Iterable[Sequence[ErrorRow]] = ()
 
 
 class Work:

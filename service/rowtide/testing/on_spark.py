@@ -146,7 +146,7 @@ class SparkFlow(Flow):
         except Exception as error:
             raise FaultError(f"Spark stopped: {error}") from error
         rows = {name: [repr(row) for row in tray.rows()] for name, tray in trays.items()}
-        faults = list(dict.fromkeys(run.faults))
+        faults = run.faults.read()
         for name, before in self._given.rows.items():
             if rows[name][: len(before)] != before:
                 raise FaultError(f'rows of "{name}" that had come out do not come out again on Spark')

@@ -28,6 +28,7 @@ from rowtide.rows.types import BOOLEAN, INTEGER, Field, RowType, Type
 from rowtide.rowtime.bound import Bound
 from rowtide.runners.spark.frames import brought_together
 from rowtide.runners.spark.stage import (
+    FAULTS_STEP,
     PORT,
     REPORT,
     REPORT_STEP,
@@ -52,7 +53,7 @@ BATCH_ROWS = 3
 """Rows that a stage gets at once."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseDefinition(Definition):
     """One node over entrances; its step stands at ``place`` instead of where the program puts it."""
 
@@ -89,7 +90,7 @@ def definition_of(node: Node, place: Place, ports: int) -> CaseDefinition:
         case _:
             entrances = [TableSource(f"S{at}", each.row_type) for at, each in enumerate(node.inputs)]
             over = with_inputs(node, entrances)
-    return CaseDefinition({OUT: over}, {"S": range(ports)}, place)
+    return CaseDefinition({OUT: over}, {"S": range(ports)}, place=place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class Given:
     """What all tasks of one case gave: rows, and of each task its report."""
 
     rows: list[TimedRow]
+    faults: list[Fault]
     reports: list[Report]
 
 
@@ -226,12 +228,15 @@ def run(session: SparkSession, works: Sequence[CaseWork]) -> list[Given]:
     jobs = [frame.mapInArrow(_Tasks(split, bounds, layouts), GIVEN)]
     logs = [work.log or () for work in works]
     jobs.append(messages(session, logs).mapInArrow(_LogTasks(definitions), GIVEN))
-    found = [Given([], []) for _ in works]
+    found = [Given([], [], []) for _ in works]
     for row in (row for job in jobs for row in job.toArrow().to_pylist()):
         definition, given = definitions[row["case"]], found[row["case"]]
         batch = pa.ipc.open_stream(row["content"]).read_all()
-        if batch.column(STEP).to_pylist() == [REPORT_STEP]:
+        steps = batch.column(STEP).to_pylist()
+        if steps == [REPORT_STEP]:
             given.reports.append(pickle.loads(batch.column(REPORT)[0].as_py()))
+        elif steps == [FAULTS_STEP]:
+            given.faults += pickle.loads(batch.column(REPORT)[0].as_py())
         else:
             at = definition.program().outputs[OUT]
             given.rows += tray_of(batch, definition.outputs[OUT].row_type, at).rows()

@@ -141,8 +141,8 @@ def test_spark_up_to_a_cut_and_a_flow_from_there_are_a_flow_all_along(
         row_type = outputs()[name].row_type
         given = sorted(map(repr, ((row.rowtime, row.row) for row in Tray.from_arrow(row_type, table).rows())))
         assert given == sorted(map(repr, ((row.rowtime, row.row) for row in rows_of(wanted.outputs[name]))))
-    assert sorted(map(repr, run.faults)) == sorted(map(repr, wanted.faults))
-    assert {fault.kind for fault in run.faults} == {"LATE", "REJECTED"}
+    assert sorted(map(repr, run.faults.read())) == sorted(map(repr, wanted.faults))
+    assert {fault.kind for fault in run.faults.read()} == {"LATE", "REJECTED"}
 
     handed_over = run.flow()
     handed_over.check()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,7 +31,10 @@ from rowtide.rows.column import arrow_type
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray, tray_schema
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound
+from rowtide.runners.spark.faults import FaultFiles
 from rowtide.runners.spark.stage import (
+    FAULTS_AT_ONCE,
+    FAULTS_STEP,
     PORT,
     REPORT,
     REPORT_STEP,
@@ -44,6 +48,7 @@ from rowtide.runners.spark.stage import (
     entry_row_types,
     field_name,
     stage_schema,
+    told,
     tray_of,
 )
 
@@ -52,7 +57,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-Fold = Callable[[Iterable[Tray]], Iterable["Tray | Fault"]]
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that a fold tells the driver."""
+
+    content: object
+
+
+Fold = Callable[[Iterable[Tray]], Iterable["Tray | Fault | Note"]]
 """Works off the rows of one task; pickled to the workers."""
 
 
@@ -80,7 +92,8 @@ class SparkRun:
         }
         self._reached: dict[Port, Bound] = {}
         self._promised: dict[tuple[str, int], Bound] = {}
-        self.faults: list[Fault] = []
+        self.faults = FaultFiles(session)
+        """What was late or rejected; on disk."""
 
     def read(self, messages: Mapping[str, DataFrame]) -> None:
         """Run every segment; ``messages`` gives each source relation's chosen messages.
@@ -119,28 +132,28 @@ class SparkRun:
         return tray_of(held.take(_in_order(held, ranks)), step.node.row_type, at)
 
     def fold(
-        self, names: Sequence[str], row_type: RowType, key: Sequence[int], fold: Fold, path: str
-    ) -> list[Fault]:
-        """Bring the rows of several outputs together by key, fold each key's, and keep what is left.
+        self, name: str, row_type: RowType, key: Sequence[int], fold: Fold, folder: str
+    ) -> tuple[str, list[object]]:
+        """Bring the rows of an output together by key, fold each key's, and keep what is left.
 
-        ``row_type`` names the fields that are kept at ``path``; ``fold`` works off one task's rows, in
-        order of time, and gives trays and then faults.
+        ``row_type`` names the fields that are kept; ``fold`` works off one task's rows, in order of
+        time. Gives where its trays are, as Parquet, and its notes; its faults are among ``faults``.
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        frame = _union(
-            self.output(name).toDF(*(each for each, _ in TIMES), SEQ, *row_type.names) for name in names
-        )
+        path = f"{self._staging}/{folder}"
+        frame = self.output(name).toDF(*(each for each, _ in TIMES), SEQ, *row_type.names)
         keys = [_column(row_type[index].name) for index in key]
         if keys:
             frame = frame.repartition(*keys)
         frame = frame.sortWithinPartitions(*(_column(name) for name in (ROWTIME, ORIGIN, COUNTER, SEQ)))
         schema = pa.schema([field.with_nullable(True) for field in tray_schema(row_type)])
-        schema = schema.append(pa.field(REPORT, pa.binary()))
+        for name_, kind in ((STEP, pa.int32()), (SEQ, pa.int64()), (REPORT, pa.binary())):
+            schema = schema.append(pa.field(name_, kind))
         work = _folding(row_type, fold, schema)
         frame.mapInArrow(work, from_arrow_schema(schema)).write.mode("overwrite").parquet(path)
-        reports = _reports(path, pyarrow.dataset.field(REPORT).is_valid())
-        return [fault for content in reports for fault in pickle.loads(content)]
+        self.faults.add(path)
+        return path, [pickle.loads(each) for each in _reports(path, REPORT_STEP)]
 
     def flow(self) -> Flow:
         """Give the live flow that has read just these messages."""
@@ -252,10 +265,10 @@ class SparkRun:
         frame.mapInArrow(work, schema).write.mode("overwrite").parquet(path)
         given = self._session.read.schema(schema).parquet(path)
         self._given[number] = given
+        self.faults.add(path)
         states: dict[int, list[State]] = {}
-        for content in _reports(path, pyarrow.dataset.field(STEP) == REPORT_STEP):
+        for content in _reports(path, REPORT_STEP):
             report: Report = pickle.loads(content)
-            self.faults += report.faults
             for at, bound in report.promised.items():
                 step = self._program.steps[at]
                 self._promised[step.node.relation, step.partition or 0] = bound
@@ -394,11 +407,11 @@ def _in_order(rows: pa.Table, ranks: Mapping[int, int]) -> pa.Array:
     return pa.array(np.lexsort((seq, counter, rank, rowtime)))
 
 
-def _reports(path: str, which: pyarrow.dataset.Expression) -> list[bytes]:
+def _reports(path: str, step: int) -> list[bytes]:
     """Give what the tasks of a stage have reported; read here, since a job for it costs more."""
     schema = pa.schema([(STEP, pa.int32()), (REPORT, pa.binary())])
     parts = pyarrow.dataset.dataset(path, schema=schema, format="parquet")
-    rows = parts.to_table(columns=[REPORT], filter=which)
+    rows = parts.to_table(columns=[REPORT], filter=pyarrow.dataset.field(STEP) == step)
     return list(rows.column(REPORT).to_pylist())
 
 
@@ -408,18 +421,25 @@ def _folding(
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         faults = []
         for each in fold(Tray.from_arrow(row_type, batch) for batch in batches):
-            if isinstance(each, Fault):
+            if isinstance(each, Tray):
+                yield from _padded(each.to_arrow(), schema).to_batches()
+            elif isinstance(each, Fault):
                 faults.append(each)
             else:
-                empty = pa.nulls(len(each), pa.binary())
-                yield from each.to_arrow().append_column(REPORT, empty).cast(schema).to_batches()
+                yield told(schema, REPORT_STEP, each.content, 1)
+            if len(faults) == FAULTS_AT_ONCE:
+                yield told(schema, FAULTS_STEP, faults, len(faults))
+                faults = []
         if faults:
-            content = pickle.dumps(faults)
-            values = [content if field.name == REPORT else None for field in schema]
-            arrays = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            yield told(schema, FAULTS_STEP, faults, len(faults))
 
     return work
+
+
+def _padded(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    for field in list(schema)[rows.num_columns :]:
+        rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    return rows.cast(schema)
 
 
 def _initial_rows(tray: Tray) -> pa.Table:

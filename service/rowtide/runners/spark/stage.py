@@ -4,7 +4,7 @@ A task gets its rows in order, runs the segment's operators over them, then lets
 the final bounds follow, and gives the rows that leave, the state that remains
 and the faults. Rows of all feeding steps share one schema: ``$step`` says which
 step gave a row, and its fields are named by step and number. A row with
-``$step`` -1 carries a report in ``$report`` instead.
+``$step`` -1 carries a report in ``$report`` instead, one with -2 some faults.
 
 Imported by workers; never imports pyspark.
 """
@@ -34,7 +34,9 @@ from rowtide.rowtime.bound import NO_BOUND, Bound
 
 STEP, REPORT, PORT, SEQ = "$step", "$report", "$port", "$seq"
 """``$seq`` numbers the rows of one task: it keeps the order of rows that one row has caused."""
-REPORT_STEP = -1
+REPORT_STEP, FAULTS_STEP = -1, -2
+FAULTS_AT_ONCE = 1_000
+"""Faults of one row: a task gives them away as they come, so that it holds no more."""
 TIMES = ((ROWTIME, pa.int64()), (ORIGIN, pa.int32()), (COUNTER, pa.int64()), (OPCODE, pa.int8()))
 
 Intake = Callable[[str, pa.RecordBatch, Mapping[int, int]], Iterable[tuple[int, "Tray | Bound | Fault"]]]
@@ -65,7 +67,6 @@ class Report:
 
     states: Mapping[int, State]
     promised: Mapping[int, Bound]
-    faults: Sequence[Fault]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Stage:
         for batch in batches:
             yield from work.push({entry: _arrivals(batch, row_types, self.bounds)})
         yield from work.push({entry: [(port, None, bound) for port, bound in self.bounds.items()]})
-        yield work.report()
+        yield from work.end()
 
     def run_source(self, intake: Intake, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Work off one task's messages of a source, sorted by partition and offset."""
@@ -103,12 +104,13 @@ class Stage:
                 at = entries[partition]
                 if isinstance(part, Fault):
                     work.faults.append(part)
+                    yield from work.full_faults()
                 elif isinstance(part, Tray):
                     yield from work.push({at: [(0, part, work.promised.get(at, NO_BOUND))]})
                 else:
                     work.promise(at, part)
                     yield from work.push({at: [(0, None, work.promised[at])]})
-        yield work.report()
+        yield from work.end()
 
 
 class _Work:
@@ -147,22 +149,31 @@ class _Work:
             for tray in passed.given.get(at, ()):
                 yield _batch(self._schema, at, tray, self._given)
                 self._given += len(tray)
+        yield from self.full_faults()
 
-    def report(self) -> pa.RecordBatch:
-        """Give the state and the faults as the last row."""
+    def full_faults(self) -> Iterator[pa.RecordBatch]:
+        """Give the faults away if there are many."""
+        while len(self.faults) >= FAULTS_AT_ONCE:
+            yield told(self._schema, FAULTS_STEP, self.faults[:FAULTS_AT_ONCE], FAULTS_AT_ONCE)
+            del self.faults[:FAULTS_AT_ONCE]
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """Give the faults that are left, and the state as the last row."""
+        if self.faults:
+            yield told(self._schema, FAULTS_STEP, self.faults, len(self.faults))
         states = {
             at: operator.snapshot()
             for at, operator in self._circuit.operators.items()
             if operator is not None and at in self._touched
         }
-        content = pickle.dumps(Report(states, self.promised, self.faults))
-        arrays = [
-            pa.array(
-                [REPORT_STEP if field.name == STEP else content if field.name == REPORT else None], field.type
-            )
-            for field in self._schema
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        yield told(self._schema, REPORT_STEP, Report(states, self.promised), 1)
+
+
+def told(schema: pa.Schema, step: int, content: object, count: int) -> pa.RecordBatch:
+    """Give a row that carries ``content``, pickled; ``count`` says in ``$seq`` of how many things."""
+    values = {STEP: step, SEQ: count, REPORT: pickle.dumps(content)}
+    arrays = [pa.array([values.get(field.name)], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def stage_schema(program: Program, segment: Segment) -> pa.Schema:

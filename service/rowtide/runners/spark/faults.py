@@ -1,0 +1,153 @@
+"""Faults of a parallel run: they lie where the tasks have put them until error rows are made of them.
+
+Each folder of a run has, beside rows, rows that carry some faults each (see
+``stage``). The driver counts them, and reads them only where they are few.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.dataset
+
+from rowtide.operators.contract import Fault
+from rowtide.runners.spark.stage import FAULTS_STEP, REPORT, SEQ, STEP
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Place = tuple[str, int]
+"""A source relation and one of its partitions."""
+
+FaultRows = Callable[[Sequence[Fault], pa.RecordBatch], bytes]
+"""Makes what is kept of faults of one task, given the messages that they stem from, if they still do:
+columns source, partition, offset, timestamp and value; pickled to the workers."""
+
+_TOLD = "origin int, counter long, turn long, identity binary, source string, partition int, content binary"
+_MESSAGE = ("source", "partition", "offset", "timestamp", "value")
+_ROWS_AT_ONCE = 1_000
+"""Error rows that are made, and later written, in one go: each may have a message of a megabyte."""
+
+
+class FaultFiles:
+    """The faults in some folders, in the order in which those were written."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._paths: dict[str, None] = {}
+
+    def add(self, path: str) -> None:
+        """Look at this folder too; one that is written anew counts once."""
+        self._paths[path] = None
+
+    def count(self) -> int:
+        """Count the faults, repetitions among them; no fault is read."""
+        counts = (table.column(SEQ).to_pylist() for table in self._chunks([SEQ]))
+        return sum(each for held in counts for each in held)
+
+    def read(self) -> list[Fault]:
+        """Bring the faults to the driver, each once, in the order of their rows within each origin."""
+        found: dict[Fault, None] = {}
+        for table in self._chunks([REPORT]):
+            for content in table.column(REPORT).to_pylist():
+                found.update(dict.fromkeys(pickle.loads(content)))
+        return sorted(found, key=lambda fault: (fault.origin, fault.counter))
+
+    def rows(
+        self, messages: Mapping[str, DataFrame], places: Mapping[int, Place], make: FaultRows, path: str
+    ) -> Callable[[], Iterator[bytes]]:
+        """Make error rows on Spark: the messages are read once more, and joined to their faults.
+
+        ``messages`` are those of each source relation, ``places`` says which origin is whose. What is
+        made is kept at ``path``; gives how it is read there, in order, one piece at a time.
+        """
+        from pyspark.sql import functions
+
+        told = self._told(places)
+        once = told.groupBy("origin", "counter", "identity").agg(
+            functions.min("turn").alias("turn"),
+            functions.first("source").alias("source"),
+            functions.first("partition").alias("partition"),
+            functions.first("content").alias("content"),
+        )
+        parts = [
+            frame.select(functions.lit(name).alias("source"), *_MESSAGE[1:])
+            for name, frame in messages.items()
+        ]
+        read = parts[0]
+        for each in parts[1:]:
+            read = read.unionAll(each)
+        joined = once.join(
+            read.withColumnRenamed("offset", "counter"), ["source", "partition", "counter"], "left"
+        )
+        frame = joined.orderBy("origin", "counter", "turn")
+        frame.mapInArrow(_made(make), "content binary").write.mode("overwrite").parquet(path)
+        return lambda: _pieces(path)
+
+    def _told(self, places: Mapping[int, Place]) -> DataFrame:
+        """Give the faults as rows: where each stands, what makes it the same as another, itself pickled."""
+        frame: DataFrame | None = None
+        for turn, path in enumerate(self._paths):
+            chunks = self._session.read.schema(f"`{STEP}` int, `{REPORT}` binary").parquet(path)
+            chosen = chunks.where(f"`{STEP}` = {FAULTS_STEP}").select(f"`{REPORT}`")
+            part = chosen.mapInArrow(_apart(turn, dict(places)), _TOLD)
+            frame = part if frame is None else frame.unionAll(part)
+        if frame is None:
+            raise ValueError("there are no faults to read")
+        return frame
+
+    def _chunks(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        schema = pa.schema([(STEP, pa.int32()), (SEQ, pa.int64()), (REPORT, pa.binary())])
+        for path in self._paths:
+            parts = pyarrow.dataset.dataset(path, schema=schema, format="parquet")
+            yield parts.to_table(columns=list(columns), filter=pyarrow.dataset.field(STEP) == FAULTS_STEP)
+
+
+def _apart(
+    turn: int, places: Mapping[int, Place]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for content in batch.column(0).to_pylist():
+                faults: list[Fault] = pickle.loads(content)
+                found = [places.get(fault.origin) for fault in faults]
+                identities = [
+                    repr((each.relation, each.reason, each.message, each.row)).encode() for each in faults
+                ]
+                yield pa.RecordBatch.from_pydict(
+                    {
+                        "origin": pa.array([fault.origin for fault in faults], pa.int32()),
+                        "counter": pa.array([fault.counter for fault in faults], pa.int64()),
+                        "turn": pa.array([turn] * len(faults), pa.int64()),
+                        "identity": pa.array(identities, pa.binary()),
+                        "source": pa.array([each and each[0] for each in found], pa.string()),
+                        "partition": pa.array([each and each[1] for each in found], pa.int32()),
+                        "content": pa.array([pickle.dumps(fault) for fault in faults], pa.binary()),
+                    }
+                )
+
+    return work
+
+
+def _made(make: FaultRows) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+                part = batch.slice(start, _ROWS_AT_ONCE)
+                faults = [pickle.loads(content) for content in part.column("content").to_pylist()]
+                columns = {name: part.column("counter" if name == "offset" else name) for name in _MESSAGE}
+                content = make(faults, pa.RecordBatch.from_pydict(columns))
+                yield pa.RecordBatch.from_pydict({"content": pa.array([content], pa.binary())})
+
+    return work
+
+
+def _pieces(path: str) -> Iterator[bytes]:
+    """Read a folder's only column, file by file in the order of Spark's partitions."""
+    files = sorted(pyarrow.dataset.dataset(path, format="parquet").files)
+    for file in files:
+        for batch in pyarrow.dataset.dataset(file, format="parquet").to_batches(batch_size=1):
+            yield from batch.column("content").to_pylist()
