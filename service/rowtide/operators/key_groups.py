@@ -13,43 +13,87 @@ from rowtide.rows.types import Type
 
 Groups = NDArray[np.int64]
 
+FORGET_INTERNED_OVER = 1 << 16
+"""Interned key values are forgotten with keys once there are more of them than this."""
+
 
 class KeyGroups:
-    """Gives equal keys equal numbers, from 0 on, for as long as it lives."""
+    """Gives equal keys equal numbers, from 0 on, until keys are forgotten.
 
-    def __init__(self, types: Sequence[Type]) -> None:
+    A key may begin with a whole number that is no field, such as the start of its window.
+    """
+
+    def __init__(self, types: Sequence[Type], *, windows: bool = False) -> None:
         self.count = 0
+        self._lead = 1 if windows else 0
         self._coder = KeyCoder(types)
         self._slots = np.full(power_of_two(0), -1, dtype=np.int32)
-        self._keys = np.zeros((0, self._coder.width), dtype=np.int64)
+        self._keys = np.zeros((0, self._lead + self._coder.width), dtype=np.int64)
 
-    def number(self, columns: Sequence[Column], rows: int) -> Groups:
+    def number(self, columns: Sequence[Column], rows: int, windows: Groups | None = None) -> Groups:
         """Give the number of each row's key; new keys get new numbers."""
+        return self.numbered(columns, rows, windows)[0]
+
+    def numbered(
+        self, columns: Sequence[Column], rows: int, windows: Groups | None = None
+    ) -> tuple[Groups, Groups]:
+        """Give the number of each row's key, and the rows that brought new keys, in order."""
         from rowtide.operators.kernels.groups import assign
 
-        codes = self._encode(columns, rows)
+        codes = self._encode(columns, rows, windows)
         self._reserve(rows)
         groups = np.empty(rows, dtype=np.int64)
-        firsts = np.empty(self.count + rows, dtype=np.int64)
-        self.count = assign(codes, self._slots, self._keys, self.count, groups, firsts)
-        return groups
+        firsts = np.empty(rows, dtype=np.int64)
+        before = self.count
+        self.count = assign(codes, self._slots, self._keys, before, groups, firsts)
+        return groups, firsts[: self.count - before]
 
     def find(self, columns: Sequence[Column], rows: int) -> Groups:
         """Give the number of each row's key, -1 for a key that has none."""
         from rowtide.operators.kernels.groups import find
 
         groups = np.empty(rows, dtype=np.int64)
-        find(self._encode(columns, rows), self._slots, self._keys, groups)
+        find(self._encode(columns, rows, None), self._slots, self._keys, groups)
         return groups
 
-    def _encode(self, columns: Sequence[Column], rows: int) -> NDArray[np.int64]:
-        codes = np.empty((rows, self._coder.width), dtype=np.int64)
-        self._coder.encode(columns, codes)
+    def windows(self) -> Groups:
+        """Give the whole numbers with which the keys begin."""
+        return self._keys[: self.count, 0]
+
+    def whole(self, field: int) -> Groups:
+        """Give the values of a field of the keys whose type is held as whole numbers; of NULL anything."""
+        return self._keys[: self.count, self._lead + field]
+
+    def columns(self, which: slice | Groups = slice(None)) -> list[Column]:
+        """Give the fields of the keys, or of some of them."""
+        return self._coder.decode(self._keys[: self.count, self._lead :][which])
+
+    def keep(self, which: slice | Groups) -> None:
+        """Forget all keys but these, which are numbered anew in the order given."""
+        rest = self._keys[: self.count][which].copy()
+        room = power_of_two(2 * max(self.count, len(rest)))
+        self.count = len(rest)
+        if self._coder.interned > max(FORGET_INTERNED_OVER, 4 * self.count):
+            fields = self._coder.decode(rest[:, self._lead :])
+            self._coder = KeyCoder(self._coder.types)
+            self._coder.encode(fields, rest[:, self._lead :])
+        self._keys[: self.count] = rest
+        if len(self._slots) > 4 * room:
+            # One crowded period must not make every later closing clear as many slots.
+            self._slots = np.full(room, -1, dtype=np.int32)
+        else:
+            self._slots[:] = -1
+        self._enter()
+
+    def _encode(self, columns: Sequence[Column], rows: int, windows: Groups | None) -> NDArray[np.int64]:
+        codes = np.empty((rows, self._keys.shape[1]), dtype=np.int64)
+        if windows is not None:
+            codes[:, 0] = windows
+        self._coder.encode(columns, codes[:, self._lead :])
         return codes
 
     def _reserve(self, rows: int) -> None:
-        from rowtide.operators.kernels.groups import enter
-
+        """Make room for as many new keys as there are rows."""
         needed = self.count + rows
         if needed > len(self._keys):
             larger = np.zeros((max(needed, 2 * len(self._keys)), self._keys.shape[1]), dtype=np.int64)
@@ -57,7 +101,12 @@ class KeyGroups:
             self._keys = larger
         if power_of_two(2 * needed) > len(self._slots):
             self._slots = np.full(power_of_two(2 * needed), -1, dtype=np.int32)
-            enter(self._keys, self.count, self._slots)
+            self._enter()
+
+    def _enter(self) -> None:
+        from rowtide.operators.kernels.groups import enter
+
+        enter(self._keys, self.count, self._slots)
 
 
 def without_nulls(groups: Groups, columns: Sequence[Column]) -> Groups:

@@ -24,6 +24,7 @@ import pyarrow as pa
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.tree import Expr, FieldRef
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.over_calls import stored_type
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_keys import key_getter
 from rowtide.operators.window_functions import NOTHING, WindowFunction, can_fail, make_function
@@ -32,7 +33,7 @@ from rowtide.plan.nodes import WindowAggregate
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.tray import COUNTER, ROWTIME, Tray
-from rowtide.rows.types import BOOLEAN, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TIMESTAMP, Type
+from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Type
 from rowtide.rowtime.bound import NO_BOUND, UNMARKED, Bound
 from rowtide.rowtime.period import Period, period_value, value_of
 from rowtide.rowtime.reach import least_reaching
@@ -419,7 +420,7 @@ class OverOperator:
         }
         values = {
             f"value {index}": Column.from_values(of, (entry[2][index] for entry in entries)).to_arrow()
-            for index, of in enumerate(map(_stored_type, self._calls))
+            for index, of in enumerate(map(stored_type, self._calls))
         }
         pending = Tray.from_rows(self._node.input.row_type, (waiting.timed for waiting in self._pending))
         return {
@@ -463,7 +464,7 @@ class OverOperator:
         table = state["entries"]
         values = [
             Column.from_arrow(of, table.column(f"value {index}")).to_list()
-            for index, of in enumerate(map(_stored_type, self._calls))
+            for index, of in enumerate(map(stored_type, self._calls))
         ]
         entries = zip(table.column(ORDER).to_pylist(), zip(*values, strict=True), strict=True)
         places = table.column(GROUP).to_pylist()
@@ -546,13 +547,6 @@ def _field(expr: Expr | None) -> int | None:
 
 def _argument_type(call: WindowCall) -> Type | None:
     return None if call.argument is None else call.argument.type
-
-
-def _stored_type(call: WindowCall) -> Type:
-    """Give the type of the values that a partition keeps for a call."""
-    if call.function in _RANKS:
-        return TIMESTAMP
-    return _argument_type(call) or BOOLEAN
 
 
 def _whole(values: Iterable[int]) -> pa.Array:

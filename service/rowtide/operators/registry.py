@@ -39,7 +39,7 @@ OPERATORS: dict[type, str] = {
     nodes.GroupByHop: "group_by_hop:GroupByHopOperator",
     nodes.GroupBySession: "group_by_session:GroupBySessionOperator",
     nodes.GroupChanges: "group_changes:GroupChangesOperator",
-    nodes.WindowAggregate: "over:OverOperator",
+    nodes.WindowAggregate: "over_in_kernels:OverInKernels",
     nodes.SortInPeriod: "sort_in_period:SortInPeriodOperator",
     nodes.KeyedTable: "keyed_table:KeyedTableOperator",
     nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",
@@ -50,6 +50,7 @@ OPERATORS: dict[type, str] = {
 
 BY_ROW: dict[type, str] = {
     nodes.KeyedTable: "keyed_table_by_row:KeyedTableByRow",
+    nodes.WindowAggregate: "over:OverOperator",
     nodes.WindowJoin: "window_join_by_row:WindowJoinByRow",
 }
 """The plain Python form of those that have one beside a compiled one; snapshots are the same."""

@@ -15,6 +15,7 @@ from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import Place
 from rowtide.operators.keys import FIRST_SLOTS, TextTable
 from rowtide.operators.registry import make
+from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import (
     AsOfJoin,
     GroupByPeriod,
@@ -24,6 +25,7 @@ from rowtide.plan.nodes import (
     Merge,
     Sort,
     Source,
+    WindowAggregate,
     WindowJoin,
 )
 from rowtide.rows.rowop import Opcode, TimedRow
@@ -40,6 +42,7 @@ ROW_TYPE = RowType(
         Field("PRICE", decimal(10, 2)),
     )
 )
+FRAMES = (Frame(), Frame(Edge(EdgeUnit.ROWS, -1), CURRENT_ROW), Frame(Edge(EdgeUnit.RANGE, -1), CURRENT_ROW))
 ROWS = 64
 """More than a tray of one row, and little enough to take no time."""
 
@@ -75,6 +78,11 @@ def warm() -> None:
         for tray in trays[:1]:
             group.step(0, tray, Bound(int(tray.rowtime[-1])))
         group.step(0, None, Bound(LATEST // 2))
+    for frame in FRAMES:
+        window = make(_window(source, frame), Place(3))
+        window.step(0, trays[0], Bound(int(trays[0].rowtime[-1])))
+        state = window.snapshot()
+        make(_window(source, frame), Place(3)).restore(state)
 
 
 def _tray(origin: int) -> Tray:
@@ -100,6 +108,23 @@ def _group(source: Source, keys: tuple[int, ...]) -> GroupByPeriod:
     fields += [Field(f"$aggregate{number}", call.type) for number, call in enumerate(calls)]
     period = Period(PeriodEdge.FLOOR, CalendarUnit.SECOND)
     return GroupByPeriod("WARM", source, period, keys, tuple(calls), RowType(tuple(fields)))
+
+
+def _window(source: Source, frame: Frame) -> WindowAggregate:
+    calls = [WindowCall("COUNT", None, BIGINT)]
+    if frame.start.unit is EdgeUnit.UNBOUNDED:
+        calls.append(WindowCall("RANK", None, BIGINT))
+    for name, index, of in (
+        ("AVG", 1, decimal(38, 6)),
+        ("AVG", 2, DOUBLE),
+        ("MIN", 1, BIGINT),
+        ("MAX", 2, DOUBLE),
+        ("LAST_VALUE", 1, BIGINT),
+    ):
+        calls.append(WindowCall(name, FieldRef(index, ROW_TYPE[index].type), of))
+    fields = [Field(f"$call{number}", call.type) for number, call in enumerate(calls)]
+    row_type = RowType((*ROW_TYPE, *fields))
+    return WindowAggregate("WARM", source, (0,), Period(PeriodEdge.EXACT), frame, tuple(calls), row_type)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,8 @@ def _float_units(value: float) -> int:
     return numerator << (FLOAT_BITS - denominator.bit_length() + 1)
 
 
-def _overflow() -> RejectedRowError:
+def overflow() -> RejectedRowError:
+    """Give the error of a result that its type cannot hold."""
     return RejectedRowError(Reason.OVERFLOW, "an aggregate leaves the range of its type")
 
 
@@ -171,15 +172,15 @@ class Sum:
             try:
                 return total / ((count if self._average else 1) << FLOAT_BITS)
             except OverflowError:
-                raise _overflow() from None
+                raise overflow() from None
         if self._type.kind is Kind.BIGINT:
             if not -MAX_BIGINT <= total < MAX_BIGINT:
-                raise _overflow()
+                raise overflow()
             return total
         if self._average:
             total = round_half_away(total * 10 ** (self._type.scale - self._of.scale), count)
         if abs(total) >= MAX_DECIMAL:
-            raise _overflow()
+            raise overflow()
         return scaled(total, self._type.scale)
 
     def save(self) -> list[Any]:
@@ -229,7 +230,7 @@ class Spread:
         try:
             variance = exact / (count * weight * self._unit * self._unit)
         except OverflowError:
-            raise _overflow() from None
+            raise overflow() from None
         return math.sqrt(variance) if self._root else variance
 
     def save(self) -> list[Any]:

@@ -10,7 +10,8 @@ from itertools import chain
 
 import numpy as np
 
-from rowtide.plan.nodes import KeyedTable, Node, WindowJoin
+from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
+from rowtide.plan.nodes import KeyedTable, Node, WindowAggregate, WindowJoin
 from rowtide.rows.types import RowType
 
 
@@ -30,8 +31,37 @@ def path_of(node: Node) -> Path | None:
             keys = chain(_kept(left.row_type, left_key), _kept(right.row_type, right_key))
             # Wide decimals are Python integers: they have no code that a kernel could compare.
             return Path.BY_ROW if any(keys) else Path.COMPILED
+        case WindowAggregate(frame=frame, calls=calls):
+            endless = frame.start.unit is EdgeUnit.UNBOUNDED
+            if _is_behind(frame) and all(_has_kernel(call, endless=endless) for call in calls):
+                return Path.COMPILED
+            return Path.BY_ROW
         case _:
             return None
+
+
+def _is_behind(frame: Frame) -> bool:
+    """Tell whether a frame ends with its row or before it; one without a start also keeps no rows."""
+    return not frame.waits and (frame.start.unit is not EdgeUnit.UNBOUNDED or frame.end == CURRENT_ROW)
+
+
+def _has_kernel(call: WindowCall, *, endless: bool) -> bool:
+    """Tell whether a window's call runs compiled; ``endless``: its frame has no start."""
+    match call.function:
+        case "COUNT" | "ROW_NUMBER":
+            return not call.distinct
+        case "RANK" | "DENSE_RANK":
+            return endless
+        case "SUM" | "AVG":
+            plain = not call.distinct
+        case "MIN" | "MAX":
+            plain = True
+        case "FIRST_VALUE" | "LAST_VALUE" | "NTH_VALUE" | "LAG" | "LEAD":
+            plain = call.number == 1 and not call.ignore_nulls
+        case _:
+            plain = False
+    # Text and wide decimals are Python objects.
+    return plain and call.argument is not None and call.argument.type.dtype != np.dtype(object)
 
 
 def _kept(row_type: RowType, key: tuple[int, ...]) -> list[bool]:

@@ -1,4 +1,4 @@
-"""W2: tumbling windows of a minute by key, after a t-sort of 5 seconds."""
+"""W2, tumbling minutes by key after a t-sort, and W4, the average of the last ten rows of a key."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ CREATE VIEW w2 AS
          COUNT(*) AS cnt, SUM(qty) AS total, MIN(price) AS lo, MAX(price) AS hi
   FROM ordered AS o GROUP BY FLOOR(o.ROWTIME TO MINUTE), key;
 """
+W4_SQL = """
+CREATE VIEW w4 AS
+  SELECT STREAM ts, key, AVG(price) OVER (PARTITION BY key ROWS 9 PRECEDING) AS average FROM events;
+"""
+W4_EVENTS = 2_000_000
+W4_CHECKSUM = 265_439_979.283223
 W2_EVENTS = 2_000_000
 W2_CHECKSUM = 121_713_521_580.732
 W2_ROWS = 245_654
@@ -40,4 +46,21 @@ def _check_w2(count: int, trays: Sequence[Tray]) -> str:
     return close_to(found, W2_CHECKSUM)
 
 
-BENCHMARKS = (Benchmark("W2", "tumbling minutes by key: count, sum, min, max", W2_EVENTS, w2),)
+def w4(count: int, cache: Path, clock: Clock) -> Outcome:
+    """Run W4."""
+    return run_query(W4_SQL, "W4", count, cache, clock, _check_w4)
+
+
+def _check_w4(count: int, trays: Sequence[Tray]) -> str:
+    rows = sum(map(len, trays))
+    if rows != count:
+        return f"{rows} rows out of {count}"
+    if count != W4_EVENTS:
+        return "ok"
+    return close_to(sum(float(tray.columns[2].values.sum()) for tray in trays), W4_CHECKSUM)
+
+
+BENCHMARKS = (
+    Benchmark("W2", "tumbling minutes by key: count, sum, min, max", W2_EVENTS, w2),
+    Benchmark("W4", "average of the last 10 rows of a key", W4_EVENTS, w4),
+)

@@ -1,0 +1,507 @@
+"""What a window's calls keep for ``operators.over_frames``, as arrays: one class for each way of computing.
+
+A call has its values by entry and what it computes by partition; ``follow``
+takes the steps that the frames made. A call that finds beforehand that its
+kernel could not take some rows says so in ``fits``, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rowtide.expr.tree import FieldRef
+from rowtide.operators.exact_sums import LOWEST, WORDS
+from rowtide.operators.rounding import round_half_away
+from rowtide.operators.window_functions import FLOAT_BITS
+from rowtide.plan.frames import WindowCall
+from rowtide.rows.column import Column, Mask
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import TIMESTAMP, Kind, Type
+
+Int64s = NDArray[np.int64]
+Values = NDArray[Any]
+
+LARGEST_INT64 = 2**63 - 1
+CARRY_AFTER = 1 << 30
+"""Rows after which the halves of sums carry over; they hold twice as many."""
+SAFE_TOTAL = 1 << 61
+"""Averages of totals below this are rounded in int64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Frames that moved: those of the rows from ``start`` to ``stop`` of a tray, by partition.
+
+    ``until`` says how many ``steps`` there are after each row; ``first`` and ``last`` are the entries at the
+    ends of its frame, -1 where that is empty.
+    """
+
+    groups: Int64s
+    start: int
+    stop: int
+    steps: Int64s
+    until: Int64s
+    first: Int64s
+    last: Int64s
+
+    @property
+    def count(self) -> int:
+        """How many steps there are."""
+        return int(self.until[self.stop - 1]) if self.stop > self.start else 0
+
+    def of_steps(self, values: Values) -> Values:
+        """Give the value of the entry of each step."""
+        from rowtide.operators.kernels.over import of_steps
+
+        found = np.empty(self.count, dtype=values.dtype)
+        of_steps(self.steps, len(found), values, found)
+        return found
+
+
+class Call(Protocol):
+    """One call of a window, for all partitions."""
+
+    def fits(self, values: Values, use: Mask, most: int) -> bool:
+        """Tell whether the kernel can take these values, where a frame has at most ``most`` of all rows."""
+
+    def reserve(self, groups: int) -> None:
+        """Make room for partitions; new places are those of an empty one."""
+
+    def put(self, start: int, values: Values, use: Mask) -> None:
+        """Write the values of new entries."""
+
+    def begin(self, rows: int) -> None:
+        """Make room for the results of a tray."""
+
+    def follow(self, moved: Moved) -> None:
+        """Let entries in and out, and note the results."""
+
+    def result(self) -> tuple[Values, Mask | None]:
+        """Give the results of the tray and where they are known, None: everywhere."""
+
+    def keep(self, kept: Int64s) -> None:
+        """Forget all partitions but these."""
+
+    def move(self, places: Int64s, room: int) -> None:
+        """Let the entries at ``places`` be the first ones, with room for ``room`` in all."""
+
+    def stored(self, entries: Int64s) -> tuple[Values, Mask]:
+        """Give the values of entries, and which are used."""
+
+    def save(self, groups: Int64s) -> Iterable[list[Any]]:
+        """Give what a frame without a start keeps, as ``window_functions`` save it."""
+
+    def load(self, saved: Sequence[list[Any]]) -> bool:
+        """Take over what ``save`` gave; False: it does not fit."""
+
+
+def grown(array: Values, rows: int) -> Values:
+    """Give an array with room for ``rows``, more than it had if it had too little; new places are zero."""
+    if rows <= len(array):
+        return array
+    larger = np.zeros((max(rows, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+class Entries:
+    """Values by entry, and arrays by partition: what calls have in common; see ``Call``."""
+
+    def __init__(self, dtype: Any, **states: tuple[Any, int]) -> None:
+        self._values: Values = np.zeros(0, dtype=dtype)
+        self._use: Mask = np.zeros(0, dtype=np.bool_)
+        self._states = states
+        for name, (kind, width) in states.items():
+            setattr(self, name, np.zeros((0, width) if width else 0, dtype=kind))
+        self._rows = 0
+
+    def fits(self, values: Values, use: Mask, most: int) -> bool:
+        """See the protocol."""
+        return True
+
+    def reserve(self, groups: int) -> None:
+        """See the protocol."""
+        for name in self._states:
+            setattr(self, name, grown(getattr(self, name), groups))
+
+    def put(self, start: int, values: Values, use: Mask) -> None:
+        """See the protocol."""
+        self._values[start : start + len(values)] = values
+        self._use[start : start + len(use)] = use
+
+    def begin(self, rows: int) -> None:
+        """See the protocol."""
+        self._rows = rows
+
+    def keep(self, kept: Int64s) -> None:
+        """See the protocol."""
+        for name in self._states:
+            setattr(self, name, getattr(self, name)[kept])
+
+    def move(self, places: Int64s, room: int) -> None:
+        """See the protocol."""
+        self._values = grown(self._values[places], room)
+        self._use = grown(self._use[places], room)
+
+    def stored(self, entries: Int64s) -> tuple[Values, Mask]:
+        """See the protocol."""
+        return self._values[entries], self._use[entries]
+
+    def save(self, groups: Int64s) -> Iterable[list[Any]]:
+        """See the protocol."""
+        raise NotImplementedError
+
+    def load(self, saved: Sequence[list[Any]]) -> bool:
+        """See the protocol."""
+        raise NotImplementedError
+
+
+class Count(Entries):
+    """COUNT, ROW_NUMBER."""
+
+    counts: Int64s
+
+    def __init__(self) -> None:
+        super().__init__(np.int64, counts=(np.int64, 0))
+
+    def put(self, start: int, values: Values, use: Mask) -> None:
+        """See the protocol."""
+        self._use[start : start + len(use)] = use
+
+    def move(self, places: Int64s, room: int) -> None:
+        """See the protocol."""
+        self._use = grown(self._use[places], room)
+
+    def stored(self, entries: Int64s) -> tuple[Values, Mask]:
+        """See the protocol; a value that is counted is any value."""
+        return np.ones(len(entries), dtype=np.int64), self._use[entries]
+
+    def follow(self, moved: Moved) -> None:
+        """See the protocol."""
+        from rowtide.operators.kernels.over import counts
+
+        used = moved.of_steps(self._use)
+        counts(
+            moved.groups,
+            moved.start,
+            moved.stop,
+            moved.steps,
+            moved.until,
+            used,
+            self.counts,
+            self._found,
+        )
+
+    def begin(self, rows: int) -> None:
+        """See the protocol."""
+        self._found = np.empty(rows, dtype=np.int64)
+
+    def result(self) -> tuple[Values, Mask | None]:
+        """See the protocol."""
+        return self._found, None
+
+    def save(self, groups: Int64s) -> Iterable[list[Any]]:
+        """See the protocol."""
+        return [[count] for count in self.counts[groups].tolist()]
+
+    def load(self, saved: Sequence[list[Any]]) -> bool:
+        """See the protocol."""
+        self.counts[: len(saved)] = [count for (count,) in saved]
+        return True
+
+
+class Sum(Entries):
+    """SUM and AVG of integers and narrow decimals, exact.
+
+    A BIGINT may be too small for a sum; ``_largest`` is at least the absolute value of every entry, and
+    ``_reach``, for a frame without a start, of every sum.
+    """
+
+    counts: Int64s
+    halves: Int64s
+
+    def __init__(self, call: WindowCall, scale: int, *, endless: bool) -> None:
+        super().__init__(np.int64, counts=(np.int64, 0), halves=(np.int64, 2))
+        self._type = call.type
+        self._average = call.function == "AVG"
+        self._factor = 10 ** (call.type.scale - scale) if self._average else 1
+        self._limited = call.type.kind is Kind.BIGINT
+        self._endless = endless
+        self._largest = 0
+        self._reach = 0
+        self._added = 0
+
+    def fits(self, values: Values, use: Mask, most: int) -> bool:
+        """See the protocol."""
+        if not self._limited or not len(values):
+            return True
+        mine = values if use.all() else np.where(use, values, 0)
+        largest = max(-int(mine.min()), int(mine.max()))
+        if self._endless:
+            if self._reach + len(values) * largest > LARGEST_INT64:
+                totals = self.halves[:, 1] + (self.halves[:, 0] >> 32)
+                self._reach = max(-int(totals.min()), int(totals.max()) + 1) << 32 if len(totals) else 0
+            self._reach += len(values) * largest
+            return self._reach <= LARGEST_INT64
+        self._largest = max(self._largest, largest)
+        return self._largest * most <= LARGEST_INT64
+
+    def begin(self, rows: int) -> None:
+        """See the protocol."""
+        from rowtide.operators.kernels.over import carry_over
+
+        if self._added > CARRY_AFTER - rows:
+            carry_over(self.halves, len(self.halves))
+            self._added = 0
+        self._added += rows
+        self._found, self._above, self._counted = (np.empty(rows, dtype=np.int64) for _ in range(3))
+
+    def follow(self, moved: Moved) -> None:
+        """See the protocol."""
+        from rowtide.operators.kernels.over import sums
+
+        sums(
+            moved.groups,
+            moved.start,
+            moved.stop,
+            moved.steps,
+            moved.until,
+            moved.of_steps(self._values),
+            moved.of_steps(self._use),
+            self.counts,
+            self.halves,
+            self._found,
+            self._above,
+            self._counted,
+        )
+
+    def result(self) -> tuple[Values, Mask | None]:
+        """See the protocol."""
+        known = self._counted > 0
+        if self._limited:
+            return self._found, known
+        above, counts = self._above, np.maximum(self._counted, 1)
+        # What is above bit 63 only repeats the sign if the total is an int64.
+        narrow = (above == above >> 63).all()
+        if narrow and (not self._average or _below(self._found, SAFE_TOTAL // self._factor)):
+            totals = self._found
+            if self._average:
+                scaled = np.abs(totals * self._factor)
+                totals = np.sign(totals) * ((2 * scaled + counts) // (2 * counts))
+            return totals.astype(self._type.dtype), known
+        wide = np.zeros(len(above), dtype=self._type.dtype)
+        parts = zip(above.tolist(), self._found.tolist(), counts.tolist(), strict=True)
+        for row, (high, low, count) in enumerate(parts):
+            total = ((high << 63) + (low & LARGEST_INT64)) * self._factor
+            wide[row] = round_half_away(total, count) if self._average else total
+        return wide, known
+
+    def save(self, groups: Int64s) -> Iterable[list[Any]]:
+        """See the protocol."""
+        parts = zip(self.counts[groups].tolist(), self.halves[groups].tolist(), strict=True)
+        return [[count, low + (high << 32)] for count, (low, high) in parts]
+
+    def load(self, saved: Sequence[list[Any]]) -> bool:
+        """See the protocol."""
+        for group, (count, total) in enumerate(saved):
+            if abs(total) >> 94:
+                return False
+            self.counts[group] = count
+            self.halves[group] = (total & 0xFFFFFFFF, total >> 32)
+            self._reach = max(self._reach, abs(total))
+        return True
+
+
+def _below(values: Int64s, limit: int) -> bool:
+    return bool((values < limit).all() and (values > -limit).all())
+
+
+class DoubleSum(Entries):
+    """SUM and AVG of REAL and DOUBLE: the double nearest to the exact result."""
+
+    counts: Int64s
+    words: NDArray[np.uint64]
+
+    def __init__(self, *, average: bool) -> None:
+        super().__init__(np.float64, counts=(np.int64, 0), words=(np.uint64, WORDS))
+        self._average = average
+
+    def fits(self, values: Values, use: Mask, most: int) -> bool:
+        """See the protocol."""
+        from rowtide.operators.kernels.over import doubles_fit
+
+        return bool(doubles_fit(values.view(np.int64), use))
+
+    def begin(self, rows: int) -> None:
+        """See the protocol."""
+        self._found = np.empty(rows, dtype=np.int64)
+        self._known = np.empty(rows, dtype=np.bool_)
+
+    def follow(self, moved: Moved) -> None:
+        """See the protocol."""
+        from rowtide.operators.kernels.over import double_sums
+
+        double_sums(
+            moved.groups,
+            moved.start,
+            moved.stop,
+            moved.steps,
+            moved.until,
+            moved.of_steps(self._values.view(np.int64)),
+            moved.of_steps(self._use),
+            self.counts,
+            self.words,
+            self._average,
+            self._found,
+            self._known,
+        )
+
+    def result(self) -> tuple[Values, Mask | None]:
+        """See the protocol."""
+        return self._found.view(np.float64), self._known
+
+    def save(self, groups: Int64s) -> Iterable[list[Any]]:
+        """See the protocol."""
+        up = FLOAT_BITS + LOWEST
+        limit = 1 << 64 * WORDS
+        totals = [
+            sum(word << 64 * at for at, word in enumerate(words)) for words in self.words[groups].tolist()
+        ]
+        signed = [total - limit if 2 * total >= limit else total for total in totals]
+        return [
+            [count, total << up] for count, total in zip(self.counts[groups].tolist(), signed, strict=True)
+        ]
+
+    def load(self, saved: Sequence[list[Any]]) -> bool:
+        """See the protocol."""
+        down = FLOAT_BITS + LOWEST
+        for group, (count, total) in enumerate(saved):
+            whole = total >> down
+            if whole << down != total or abs(whole) >> (64 * WORDS - 2):
+                return False
+            self.counts[group] = count
+            self.words[group] = [(whole >> 64 * at) & (2**64 - 1) for at in range(WORDS)]
+        return True
+
+
+class Extreme(Entries):
+    """MIN and MAX of a frame that moves."""
+
+    best: Int64s
+
+    def __init__(self, dtype: Any, *, greatest: bool) -> None:
+        super().__init__(dtype, best=(np.int64, 3))
+        self._greatest = greatest
+        self._before: Int64s = np.zeros(0, dtype=np.int64)
+        self._behind: Int64s = np.zeros(0, dtype=np.int64)
+
+    def move(self, places: Int64s, room: int) -> None:
+        """See the protocol."""
+        moved = np.zeros(len(self._before), dtype=np.int64)
+        moved[places] = np.arange(len(places))
+        super().move(places, room)
+        self._before = grown(moved[self._before[places]], room)
+        self._behind = grown(moved[self._behind[places]], room)
+        if len(moved):
+            self.best[:, 1:] = moved[self.best[:, 1:]]
+
+    def begin(self, rows: int) -> None:
+        """See the protocol."""
+        self._found = np.zeros(rows, dtype=self._values.dtype)
+        self._known = np.empty(rows, dtype=np.bool_)
+
+    def follow(self, moved: Moved) -> None:
+        """See the protocol."""
+        from rowtide.operators.kernels.over import extremes
+
+        extremes(
+            moved.groups,
+            moved.start,
+            moved.stop,
+            moved.steps,
+            moved.until,
+            self._values,
+            self._use,
+            self.best,
+            self._before,
+            self._behind,
+            self._greatest,
+            self._found,
+            self._known,
+        )
+
+    def result(self) -> tuple[Values, Mask | None]:
+        """See the protocol."""
+        return self._found, self._known
+
+
+class Pick(Entries):
+    """FIRST_VALUE, LAST_VALUE, LAG and LEAD: the value at an end of the frame."""
+
+    def __init__(self, dtype: Any, *, last: bool) -> None:
+        super().__init__(dtype)
+        self._last = last
+
+    def begin(self, rows: int) -> None:
+        """See the protocol."""
+        self._found = np.zeros(rows, dtype=self._values.dtype)
+        self._known = np.zeros(rows, dtype=np.bool_)
+        self.there = np.zeros(rows, dtype=np.bool_)
+
+    def follow(self, moved: Moved) -> None:
+        """See the protocol; ``there`` tells a frame without rows from a row without a value."""
+        rows = slice(moved.start, moved.stop)
+        entries = (moved.last if self._last else moved.first)[rows]
+        there = entries >= 0
+        self.there[rows] = there
+        entries = np.where(there, entries, 0)
+        self._found[rows] = self._values[entries]
+        self._known[rows] = there & self._use[entries]
+
+    def result(self) -> tuple[Values, Mask | None]:
+        """See the protocol."""
+        return self._found, self._known
+
+
+def input_of(call: WindowCall, tray: Tray, order: Int64s) -> tuple[Values, Mask]:
+    """Give a call's value for each row of a tray, and the rows that it uses."""
+    values: Values = order
+    use = np.ones(len(tray), dtype=np.bool_)
+    if isinstance(call.argument, FieldRef):
+        values, use = values_of(tray.columns[call.argument.index])
+    if isinstance(call.condition, FieldRef):
+        flags = tray.columns[call.condition.index]
+        use = use & np.asarray(flags.values, dtype=np.bool_) & flags.valid_mask()
+    return values, use
+
+
+def values_of(column: Column) -> tuple[Values, Mask]:
+    """Give what kernels make of a column; of one of variable width only what is NULL matters."""
+    use = column.valid_mask()
+    if column.type.dtype == object:
+        return np.zeros(len(column), dtype=np.int64), use
+    values = np.asarray(column.values)
+    return values.astype(np.float64 if column.type.is_float else np.int64, copy=False), use
+
+
+def column_of(of: Type, values: Values, valid: Mask | None) -> Column:
+    """Give the column that kernels' values make."""
+    if of.is_variable_width:
+        empty = "" if of.is_text else b""
+        mask = np.ones(len(values), dtype=np.bool_) if valid is None else valid
+        return Column.from_values(of, [empty if each else None for each in mask.tolist()])
+    if valid is not None and valid.all():
+        valid = None
+    return Column(of, values.astype(of.dtype, copy=False), valid)
+
+
+def stored_type(call: WindowCall) -> Type:
+    """Give the type of the values that a partition keeps for a call."""
+    if call.function in ("RANK", "DENSE_RANK"):
+        return TIMESTAMP
+    return Type(Kind.BOOLEAN) if call.argument is None else call.argument.type
