@@ -19,6 +19,7 @@ import numpy as np
 from rowtide.checkpoint.ledger import (
     Decision,
     ErrorRow,
+    KeptAccount,
     KeptSnapshot,
     Record,
     Resubmission,
@@ -41,7 +42,7 @@ from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
 from rowtide.runtime.crashpoints import NoCrash
 from rowtide.runtime.live import Pace
 from rowtide.runtime.service import Equipment
-from rowtide_connectors.api import Messages, OffsetRange, TargetTable
+from rowtide_connectors.api import Fetched, Messages, OffsetRange, TargetTable
 from rowtide_connectors.errors import GoneError, RefusedRowError, UnavailableError
 
 
@@ -95,13 +96,17 @@ class Topic:
             for p, log in enumerate(self.logs)
         }
 
+    def is_compacted(self) -> bool:
+        return False
+
     def reader(self, positions: Mapping[int, int]) -> TopicReader:
         return TopicReader(self, dict(positions))
 
-    def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, bytes | None]:
+    def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
         self.before("fetch")
         self.fetched.append((partition, tuple(offsets)))
-        return {o: self.logs[partition][o].value for o in offsets if o >= self.earliest[partition]}
+        found = {o: self.logs[partition][o] for o in offsets if o >= self.earliest[partition]}
+        return {o: Fetched(message.timestamp, message.value) for o, message in found.items()}
 
 
 class TopicReader:
@@ -160,6 +165,7 @@ class Contents:
     errors: list[ErrorRow] = field(default_factory=list)
     snapshots: list[bytes] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    accounts: dict[tuple[str, str], KeptAccount] = field(default_factory=dict)
 
     def copied(self) -> Contents:
         return Contents(
@@ -169,6 +175,7 @@ class Contents:
             list(self.errors),
             list(self.snapshots),
             list(self.decisions),
+            dict(self.accounts),
         )
 
 
@@ -271,6 +278,12 @@ class MemoryLedger:
 
     def decisions(self) -> Sequence[Decision]:
         return list(self._database.contents.decisions)
+
+    def write_accounts(self, transaction: Any, accounts: Sequence[KeptAccount]) -> None:
+        transaction.connection.accounts.update({(each.part, each.relation): each for each in accounts})
+
+    def accounts(self) -> Sequence[KeptAccount]:
+        return list(self._database.contents.accounts.values())
 
     def resubmissions(self) -> Sequence[Resubmission]:
         return []

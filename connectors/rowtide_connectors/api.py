@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,13 @@ class Messages:
     values: Sequence[bytes | None]
     next_offset: int
     headers: Sequence[Sequence[tuple[str, bytes]] | None] | None = None
+
+
+class Fetched(NamedTuple):
+    """One message by itself: its timestamp and its value."""
+
+    timestamp: int
+    value: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +107,15 @@ class Source(Protocol):
     def reader(self, positions: Mapping[int, int]) -> Reader:
         """Open a reader at exactly these positions; partitions not named are not read."""
 
-    def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, bytes | None]:
-        """Give the raw values at these offsets, for error rows; a missing one is left out."""
+    def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
+        """Give the messages at these offsets, for error rows; a missing one is left out."""
+
+    def is_compacted(self) -> bool:
+        """Tell whether messages may vanish from the middle of the log: a later one of their key is enough.
+
+        Raises:
+          UnavailableError, GoneError.
+        """
 
     def close(self) -> None:
         """Give its connections back, not those of its readers; twice is harmless."""

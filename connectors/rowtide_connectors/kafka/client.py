@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient
 
 from rowtide_connectors.errors import ConnectorError, GoneError, OptionError, UnavailableError
 
@@ -39,6 +41,12 @@ def open_consumer(
         cause = error.args[0] if error.args else error
         text = cause.str() if isinstance(cause, ck.KafkaError) else str(cause)
         raise refused_config(text) from error
+
+
+def open_admin(config: Mapping[str, object]) -> AdminClient:
+    """Open a client that asks about topics; no connection is made yet."""
+    settings: dict[str, Any] = dict(config) | {"error_cb": _ignore}
+    return AdminClient(settings, logger=_LOG)
 
 
 def refused_config(text: str) -> OptionError:

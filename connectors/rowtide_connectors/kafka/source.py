@@ -8,15 +8,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import confluent_kafka as ck
+from confluent_kafka.admin._config import ConfigResource
 
-from rowtide_connectors.api import OffsetRange, Reader
+from rowtide_connectors.api import Fetched, OffsetRange, Reader
 from rowtide_connectors.errors import GoneError, UnavailableError
-from rowtide_connectors.kafka.client import kafka_errors, open_consumer, place, translated
+from rowtide_connectors.kafka.client import kafka_errors, open_admin, open_consumer, place, translated
 from rowtide_connectors.kafka.reader import KafkaReader
 
 EARLIEST: Final = -2
 LATEST: Final = -1
 """Kafka's own "timestamps" in a question for offsets."""
+
+_FORBIDDEN = frozenset({ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 
 FETCH_BUFFER = {
     "queued.max.messages.kbytes": 1024,
@@ -56,13 +59,13 @@ class KafkaSource:
         """Open a reader at exactly these positions; it fetches at once."""
         return KafkaReader(self.topic, self._config, positions, timeout_s=self._timeout_s)
 
-    def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, bytes | None]:
-        """Give the raw values at these offsets; one that is no longer there is left out.
+    def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
+        """Give the messages at these offsets; one that is no longer there is left out.
 
         Raises:
           UnavailableError: the broker did not give them within the time-out.
         """
-        found: dict[int, bytes | None] = {}
+        found: dict[int, Fetched] = {}
         wanted = sorted(set(offsets))
         if not wanted:
             return found
@@ -75,7 +78,7 @@ class KafkaSource:
         return found
 
     def _fetch_into(
-        self, found: dict[int, bytes | None], consumer: ck.Consumer, partition: int, wanted: list[int]
+        self, found: dict[int, Fetched], consumer: ck.Consumer, partition: int, wanted: list[int]
     ) -> None:
         left = deque(wanted)
         position: int | None = None
@@ -97,7 +100,7 @@ class KafkaSource:
                 while left and left[0] < position:
                     offset = left.popleft()
                     if offset == position - 1:
-                        found[offset] = message.value()
+                        found[offset] = Fetched(message.timestamp()[1], message.value())
             elif error.code() == ck.KafkaError._PARTITION_EOF:
                 return
             elif isinstance(translated(error, ""), GoneError):
@@ -106,6 +109,22 @@ class KafkaSource:
                 position = None
             else:
                 raise ck.KafkaException(error)
+
+    def is_compacted(self) -> bool:
+        """Ask for the topic's cleanup.policy; where that may not be read, it counts as not compacted."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic)
+        with kafka_errors(f'topic "{self.topic}"'):
+            admin = open_admin(self._config)
+            (asked,) = admin.describe_configs([resource], request_timeout=self._timeout_s).values()
+            try:
+                policy = asked.result(self._timeout_s)["cleanup.policy"].value
+            except ck.KafkaException as error:
+                if error.args[0].code() in _FORBIDDEN:
+                    return False
+                raise
+            except TimeoutError as error:
+                raise UnavailableError(f'topic "{self.topic}" cannot be described: it timed out') from error
+        return "compact" in (policy or "")
 
     def close(self) -> None:
         """Give the connection for questions back; readers are closed by their owners."""

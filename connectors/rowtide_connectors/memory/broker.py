@@ -35,6 +35,8 @@ class MemoryBroker:
     def __init__(self) -> None:
         self._topics: dict[str, dict[int, Partition]] = {}
         self._down = False
+        self.compacted: set[str] = set()
+        """Topics from which ``compact`` takes messages; hold ``changed`` to look or add."""
         self.changed = threading.Condition(threading.RLock())
         """Notified on every change; hold it to look at partitions."""
 
@@ -114,6 +116,20 @@ class MemoryBroker:
             cut = bisect_left(held.offsets, held.earliest)
             for column in (held.offsets, held.timestamps, held.keys, held.values, held.headers):
                 del column[:cut]
+            self.changed.notify_all()
+
+    def compact(self, topic: str, *, partition: int = 0) -> None:
+        """Keep only the last message of each key, as Kafka's cleaner does; those without key stay."""
+        with self.changed:
+            self.compacted.add(topic)
+            held = self._partition(topic, partition)
+            last = {key: index for index, key in enumerate(held.keys)}
+            kept = [index for index, key in enumerate(held.keys) if key is None or last[key] == index]
+            held.offsets = [held.offsets[index] for index in kept]
+            held.timestamps = [held.timestamps[index] for index in kept]
+            held.values = [held.values[index] for index in kept]
+            held.headers = [held.headers[index] for index in kept]
+            held.keys = [held.keys[index] for index in kept]
             self.changed.notify_all()
 
     def set_down(self, down: bool = True) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from rowtide_connectors.api import Messages, OffsetRange, Reader
+from rowtide_connectors.api import Fetched, Messages, OffsetRange, Reader
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.memory.broker import MemoryBroker, Partition
 
@@ -45,16 +45,22 @@ class MemorySource:
         """Open a reader at exactly these positions."""
         return MemoryReader(self._broker, self.topic, positions)
 
-    def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, bytes | None]:
-        """Give the raw values at these offsets; one that is not there is left out."""
-        found: dict[int, bytes | None] = {}
+    def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
+        """Give the messages at these offsets; one that is not there is left out."""
+        found: dict[int, Fetched] = {}
         with self._broker.changed:
             log = self._broker.serve(self.topic).get(partition, Partition())
             for offset in offsets:
                 at = bisect_left(log.offsets, offset)
                 if at < len(log.offsets) and log.offsets[at] == offset:
-                    found[offset] = log.values[at]
+                    found[offset] = Fetched(log.timestamps[at], log.values[at])
         return found
+
+    def is_compacted(self) -> bool:
+        """Tell whether the topic was made so."""
+        with self._broker.changed:
+            self._broker.serve(self.topic)
+            return self.topic in self._broker.compacted
 
     def close(self) -> None:
         """Nothing is held."""

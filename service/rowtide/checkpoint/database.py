@@ -26,6 +26,7 @@ from rowtide.checkpoint.error_stream import (
 from rowtide.checkpoint.ledger import (
     Decision,
     ErrorRow,
+    KeptAccount,
     KeptSnapshot,
     Record,
     Resubmission,
@@ -229,6 +230,39 @@ class DatabaseLedger:
             [{name: getattr(decision, name) for name in _DECISION} for decision in decisions],
         )
 
+    def write_accounts(self, transaction: Transaction, accounts: Sequence[KeptAccount]) -> None:
+        """Record accounts; see ``ledger.Ledger``."""
+        if not accounts:
+            return
+        connection: sa.Connection = transaction.connection
+        table = self._of(connection).accounts
+        at = now(connection.dialect.name)
+        statement = _insert(connection)(table).values(
+            pipeline=self._pipeline, committed_at=at, **{name: sa.bindparam(name) for name in _ACCOUNT}
+        )
+        counted = {name: statement.excluded[name] for name in _ACCOUNT[2:]}
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=[table.c.pipeline, table.c.part, table.c.relation],
+                set_={**counted, "committed_at": at},
+            ),
+            [{name: getattr(each, name) for name in _ACCOUNT} for each in accounts],
+        )
+
+    def accounts(self) -> Sequence[KeptAccount]:
+        """Give all accounts as of the last commit."""
+        with self._database.begin() as transaction:
+            connection: sa.Connection = transaction.connection
+            if not check_version(connection):
+                return ()
+            table = self._of(connection).accounts
+            rows = connection.execute(
+                sa.select(*(table.c[name] for name in _ACCOUNT))
+                .where(table.c.pipeline == self._pipeline)
+                .order_by(table.c.part, table.c.relation)
+            )
+            return [KeptAccount(*row) for row in rows]
+
     def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
         """Keep a snapshot, and of the older ones only ``KEPT_SNAPSHOTS - 1``."""
         connection: sa.Connection = transaction.connection
@@ -394,7 +428,7 @@ class DatabaseLedger:
                 sa.delete(tables.pipelines).where(tables.pipelines.c.pipeline == self._pipeline)
             ).rowcount
             self._drop_snapshots(connection)
-            for table in (tables.positions, tables.decisions, tables.errors):
+            for table in (tables.positions, tables.decisions, tables.errors, tables.accounts):
                 connection.execute(sa.delete(table).where(table.c.pipeline == self._pipeline))
             return bool(known)
 
@@ -419,6 +453,7 @@ class DatabaseLedger:
 
 
 _STANDING = ("relation", "topic", "partition", "next_offset", "start_offset", "bound")
+_ACCOUNT = ("part", "relation", "rows_in", "done", "filtered", "late", "rejected", "held", "rows_out")
 _DECISION = ("kind", "relation", "partition", "next_offset", "bound", "reader")
 
 

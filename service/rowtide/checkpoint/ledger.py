@@ -164,6 +164,25 @@ class Decision:
     reader: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class KeptAccount:
+    """Where the rows of a relation went since the pipeline began (law 4), as of a commit.
+
+    ``part`` is SOURCE (messages of a foreign stream: done are those that became rows, filtered bound
+    records), OPERATORS, or TABLE (rows written to a foreign table).
+    """
+
+    part: str
+    relation: str
+    rows_in: int
+    done: int
+    filtered: int
+    late: int
+    rejected: int
+    held: int
+    rows_out: int
+
+
 class Ledger(Protocol):
     """The checkpoint of one pipeline in one database.
 
@@ -219,6 +238,12 @@ class Ledger(Protocol):
 
     def decisions(self) -> Sequence[Decision]:
         """Give all decisions, in the order in which they were committed."""
+
+    def write_accounts(self, transaction: Transaction, accounts: Sequence[KeptAccount]) -> None:
+        """Record accounts; those not given stay."""
+
+    def accounts(self) -> Sequence[KeptAccount]:
+        """Give all accounts as of the last commit."""
 
     def resubmissions(self) -> Sequence[Resubmission]:
         """Give what was resubmitted, in order."""

@@ -35,6 +35,7 @@ class Tables:
     positions: sa.Table
     errors: sa.Table
     decisions: sa.Table
+    accounts: sa.Table
     snapshots: sa.Table
     snapshot_chunks: sa.Table
 
@@ -103,6 +104,20 @@ def tables_of(dialect: str) -> Tables:
             sa.Column("epoch", sa.BigInteger),
             sa.Column("committed_at", sa.DateTime),
             sa.Column("reader", sa.Text),
+        ),
+        accounts=table(
+            "accounts",
+            sa.Column("pipeline", sa.Text, primary_key=True),
+            sa.Column("part", sa.Text, primary_key=True),
+            sa.Column("relation", sa.Text, primary_key=True),
+            sa.Column("rows_in", sa.BigInteger),
+            sa.Column("done", sa.BigInteger),
+            sa.Column("filtered", sa.BigInteger),
+            sa.Column("late", sa.BigInteger),
+            sa.Column("rejected", sa.BigInteger),
+            sa.Column("held", sa.BigInteger),
+            sa.Column("rows_out", sa.BigInteger),
+            sa.Column("committed_at", sa.DateTime),
         ),
         snapshots=table(
             "snapshots",

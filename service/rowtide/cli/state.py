@@ -144,9 +144,9 @@ def drop(
 def _in_snapshot(found: Pipeline, relation: str, limit: int) -> Any:
     from rowtide.errors import StatementError
     from rowtide.plan.outputs import table_nodes
+    from rowtide.runtime.begin import refuse_another_plan
     from rowtide.runtime.digest import plan_digests
     from rowtide.runtime.recovery import flow_at, usable
-    from rowtide.runtime.service import refuse_another_plan
     from rowtide.runtime.state import table_contents
 
     record = found.ledger.read()

@@ -1,4 +1,4 @@
-"""Where a pipeline begins that has committed nothing yet: ``run --from``."""
+"""Where a pipeline begins that has committed nothing yet (``run --from``), and what a start refuses."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
+from rowtide.checkpoint.ledger import Record
 from rowtide.errors import StatementError
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rowtide.runtime.digest import differences
 from rowtide_connectors.api import Source
 
 
@@ -76,3 +78,30 @@ def first_offsets(source: Source, begin: Begin) -> Mapping[int, int]:
     if isinstance(begin, At):
         return source.offsets_at(begin.timestamp_ms)
     return {partition: held.earliest for partition, held in source.ranges().items()}
+
+
+def refuse_another_plan(name: str, record: Record, digests: Mapping[str, str]) -> None:
+    """Refuse to run another plan over an existing checkpoint (sql-decisions 25).
+
+    Raises:
+      StatementError: naming what changed.
+    """
+    if changes := differences(record.digest, digests):
+        raise StatementError(
+            f'pipeline "{name}" has committed positions under another plan: {"; ".join(changes)}',
+            hint="Its state would not fit. Take back the change, or run the changed file under another name "
+            "(pipeline.name) into tables of its own.",
+        )
+
+
+def refuse_begin(name: str, begin: Begin) -> None:
+    """Refuse ``--from`` where positions are committed.
+
+    Raises:
+      StatementError: it is anything but ``watermark``.
+    """
+    if begin is not Edge.WATERMARK:
+        raise StatementError(
+            f'pipeline "{name}" has committed positions: it can only go on from its watermark',
+            hint="Leave --from out.",
+        )

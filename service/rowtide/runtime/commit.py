@@ -19,7 +19,7 @@ from rowtide.runtime.deadletters import RecentMessages, error_rows
 from rowtide.runtime.output import RefusedWriteError
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.work import Cut
-from rowtide_connectors.api import Database, Source
+from rowtide_connectors.api import Database, Fetched, Source
 from rowtide_connectors.errors import UnavailableError
 
 
@@ -175,6 +175,7 @@ class Committer:
             reach("commit.after_errors")
             self._ledger.write_standings(transaction, self._epoch, cut.standings)
             self._ledger.write_decisions(transaction, self._epoch, cut.decisions)
+            self._ledger.write_accounts(transaction, cut.accounts())
             reach("commit.after_positions")
             if cut.snapshot is not None:
                 began = self._clock.monotonic()
@@ -198,6 +199,6 @@ class Committer:
             )
         return record.commits == self._commits + 1
 
-    def _fetch(self, place: Place, offsets: Sequence[int]) -> Mapping[int, bytes | None]:
+    def _fetch(self, place: Place, offsets: Sequence[int]) -> Mapping[int, Fetched]:
         relation, partition = place
         return self._fetching.call(lambda: self._sources[relation].fetch(partition, offsets))

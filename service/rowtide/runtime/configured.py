@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from rowtide.config import Settings
+from rowtide.errors import StatementError
+from rowtide.plan.nodes import Node, Promote, Source
 from rowtide.plan.plan import ForeignStream, Plan
+from rowtide.plan.walk import rewrite
+from rowtide.sql.literals import interval_text_ms
+from rowtide.sql.servers import MAX_AHEAD
 
-OWN_STREAM_OPTIONS = frozenset({"format", "max_ahead", "idle_timeout"})
+OWN_STREAM_OPTIONS = frozenset({"format", MAX_AHEAD, "idle_timeout"})
 """Options of a foreign stream that are Rowtide's own; all others are the connector's."""
 
 
@@ -38,4 +44,48 @@ def configured(plan: Plan, settings: Settings) -> Plan:
     tables = [
         replace(each, options=options("tables", each.name, each.options)) for each in plan.foreign_tables
     ]
-    return replace(plan, servers=tuple(servers), foreign_streams=tuple(streams), foreign_tables=tuple(tables))
+    changed = replace(
+        plan, servers=tuple(servers), foreign_streams=tuple(streams), foreign_tables=tuple(tables)
+    )
+    return _ahead_as_configured(
+        changed, {stream.name: dict(stream.options) for stream in plan.foreign_streams}
+    )
+
+
+def _ahead_as_configured(plan: Plan, written: Mapping[str, Mapping[str, str]]) -> Plan:
+    """Give ``plan`` with promotions that allow what ``max_ahead`` of their streams allows by now.
+
+    ``written`` are the streams' options in SQL, by which it was planned.
+
+    Raises:
+      StatementError: the option is no length of time.
+    """
+    allowed = {}
+    for stream in plan.foreign_streams:
+        text = dict(stream.options).get(MAX_AHEAD)
+        if text is None or text == written[stream.name].get(MAX_AHEAD):
+            continue
+        try:
+            allowed[stream.name] = interval_text_ms(text)
+        except ValueError as error:
+            raise StatementError(
+                f'option "{MAX_AHEAD}" of foreign stream "{stream.name}": {error}'
+            ) from error
+    if not allowed:
+        return plan
+
+    def rule(node: Node) -> Node:
+        if not isinstance(node, Promote) or node.max_ahead_ms is None:
+            return node
+        read: Node = node
+        while len(read.inputs) == 1:
+            (read,) = read.inputs
+        if not isinstance(read, Source) or read.relation not in allowed:
+            return node
+        return replace(node, max_ahead_ms=allowed[read.relation])
+
+    return replace(
+        plan,
+        relations=tuple((name, rewrite(node, rule)) for name, node in plan.relations),
+        pumps=tuple(replace(pump, node=rewrite(pump.node, rule)) for pump in plan.pumps),
+    )

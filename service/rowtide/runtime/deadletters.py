@@ -17,7 +17,7 @@ from rowtide.checkpoint.ledger import ErrorRow, Place, StoredError, is_resubmiss
 from rowtide.flow.flow import in_input_order
 from rowtide.operators.contract import Fault
 from rowtide.rows.rowop import Row
-from rowtide_connectors.api import Messages
+from rowtide_connectors.api import Fetched, Messages
 
 
 class RecentMessages:
@@ -48,7 +48,7 @@ def error_rows(
     source_of: Callable[[int], Place | None],
     topics: Mapping[str, str],
     recent: RecentMessages,
-    fetch: Callable[[Place, Sequence[int]], Mapping[int, bytes | None]],
+    fetch: Callable[[Place, Sequence[int]], Mapping[int, Fetched]],
     resubmitted: Callable[[Place], Sequence[StoredError]] = lambda _place: (),
 ) -> list[ErrorRow]:
     """Make the error rows of one commit, in the order of their input rows within each partition.
@@ -58,7 +58,7 @@ def error_rows(
       source_of: gives the partition of an origin.
       topics: gives the topic of each foreign stream.
       recent: the messages since the last commit.
-      fetch: gives raw values by offset; called once a partition that has older ones.
+      fetch: gives messages by offset; called once a partition that has older ones.
       resubmitted: gives the rows of a resubmission: one that fails again is told by its own message.
     """
     ordered = in_input_order(faults)
@@ -100,15 +100,16 @@ def error_rows(
                 )
             )
         else:
+            message = _message(place, fault.counter, recent, fetched)
             rows.append(
                 replace(
                     row,
                     topic=topics[place[0]],
                     partition=place[1],
                     offset=fault.counter,
-                    raw=_raw(place, fault.counter, recent, fetched),
+                    raw=None if message is None else message.value,
                     stream=place[0],
-                    message_time=_message_time(place, fault.counter, recent),
+                    message_time=None if message is None else message.timestamp,
                 )
             )
     return rows
@@ -127,18 +128,11 @@ def _message_place(place: Place | None, topics: Mapping[str, str]) -> Place | No
     return place if place is not None and place[0] in topics else None
 
 
-def _message_time(place: Place, offset: int, recent: RecentMessages) -> int | None:
-    messages = recent.find(place, offset)
-    if messages is None:
-        return None
-    return int(messages.timestamps[int(np.searchsorted(messages.offsets, offset))])
-
-
-def _raw(
-    place: Place, offset: int, recent: RecentMessages, fetched: Mapping[Place, Mapping[int, bytes | None]]
-) -> bytes | None:
+def _message(
+    place: Place, offset: int, recent: RecentMessages, fetched: Mapping[Place, Mapping[int, Fetched]]
+) -> Fetched | None:
     messages = recent.find(place, offset)
     if messages is None:
         return fetched.get(place, {}).get(offset)
     index = int(np.searchsorted(messages.offsets, offset))
-    return messages.values[index]
+    return Fetched(int(messages.timestamps[index]), messages.values[index])

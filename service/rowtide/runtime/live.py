@@ -107,6 +107,7 @@ class Live:
       inbox: gives deliveries from the work's positions on.
       stopping: tells whether to stop: looked at between turns.
       admit: lets partitions in that have appeared: called between turns.
+      carries_state: every commit has a snapshot: the log may not give the same messages again.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class Live:
         clock: Clock,
         stopping: Callable[[], bool],
         admit: Callable[[], None],
+        carries_state: bool,
         crash_points: CrashPoints,
         backpressure: Backpressure,
         idle: IdleWatch,
@@ -132,6 +134,7 @@ class Live:
         self._clock = clock
         self._stopping = stopping
         self._admit = admit
+        self._carries_state = carries_state
         self._crash_points = crash_points
         self._backpressure = backpressure
         self._idle = idle
@@ -184,7 +187,8 @@ class Live:
     def commit(self, *, with_snapshot: bool = False) -> None:
         """Commit everything worked off so far; with a snapshot where one is due, or wanted."""
         began = self._clock.monotonic()
-        cut = self._work.cut(with_snapshot=with_snapshot or self._is_snapshot_due(began))
+        wanted = with_snapshot or self._carries_state
+        cut = self._work.cut(with_snapshot=wanted or self._is_snapshot_due(began))
         taken = self._clock.monotonic()
         errors = self._committer.commit(cut, self._work.recent)
         self._work.recent.forget()

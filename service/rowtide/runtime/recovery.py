@@ -118,6 +118,24 @@ def check_ranges(
                 )
 
 
+def check_compacted(record: Record, begin: Mapping[Place, int], compacted: Mapping[str, str]) -> None:
+    """Check that nothing of compacted topics has to be read again: the same messages may not be there.
+
+    ``compacted`` are the topics by foreign stream.
+
+    Raises:
+      StatementError: the state at the committed positions is not there.
+    """
+    for standing in record.standings:
+        if standing.relation in compacted and begin[standing.place] != standing.next_offset:
+            raise StatementError(
+                f'topic "{standing.topic}" is compacted and cannot be read again from offset '
+                f"{begin[standing.place]}: the state at the committed positions is not stored",
+                hint="Was it made compacted later, or were the snapshots dropped? Drop the pipeline's "
+                "checkpoint and its tables and start it anew.",
+            )
+
+
 def replay(
     work: Work,
     begin: Mapping[Place, int],

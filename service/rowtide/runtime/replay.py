@@ -23,11 +23,12 @@ from rowtide.plan.plan import ForeignTable, Plan
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.rowtime.bound import EARLIEST, LATEST
+from rowtide.runtime.begin import refuse_another_plan
 from rowtide.runtime.digest import plan_digests
 from rowtide.runtime.idle import DecisionLog
 from rowtide.runtime.output import target_table
 from rowtide.runtime.recovery import begin_of_replay, check_ranges, flow_at, replay, usable
-from rowtide.runtime.service import Equipment, Service, refuse_another_plan
+from rowtide.runtime.service import Equipment, Service
 from rowtide.runtime.work import Work
 from rowtide_connectors.api import OffsetRange
 
@@ -96,6 +97,12 @@ def compare(equipment: Equipment, compared: Range) -> Comparison:
     fields = _time_fields(equipment.plan, compared)
     record, committed = _committed(equipment, fields, compared)
     refuse_another_plan(equipment.name, record, plan_digests(equipment.plan))
+    for source in equipment.sources.values():
+        if source.is_compacted():
+            raise StatementError(
+                f'topic "{source.topic}" is compacted: a replay would not find the same messages',
+                hint="What it has given is only in the tables and in the state.",
+            )
     ranges = {relation: source.ranges() for relation, source in equipment.sources.items()}
     flow, snapshot = _begin(equipment, record, ranges, compared)
     work = Work(flow, equipment.plan.foreign_tables, record.standings)

@@ -26,10 +26,10 @@ from rowtide.operators.contract import RESUBMITTED
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.backpressure import MAX_HELD_ROWS, Backpressure
-from rowtide.runtime.begin import At, Begin, Edge, first_offsets
+from rowtide.runtime.begin import At, Begin, Edge, first_offsets, refuse_another_plan, refuse_begin
 from rowtide.runtime.commit import Committer
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
-from rowtide.runtime.digest import differences, dumped, plan_digests
+from rowtide.runtime.digest import dumped, plan_digests
 from rowtide.runtime.idle import LOOK_UPS_A_TIMEOUT, DecisionLog, IdleWatch, idle_timeouts
 from rowtide.runtime.inbox import QUEUE_BYTES, QUEUE_MESSAGES, DirectInbox, Inbox, ThreadedInbox
 from rowtide.runtime.intake import LOOK_UP_S, POLL_MESSAGES, Channel, Intake
@@ -37,7 +37,7 @@ from rowtide.runtime.joining import Newcomers
 from rowtide.runtime.live import Live, Observer, Pace, Unobserved
 from rowtide.runtime.output import target_table
 from rowtide.runtime.questions import Questions
-from rowtide.runtime.recovery import begin_of_replay, check_ranges, flow_at, replay, usable
+from rowtide.runtime.recovery import begin_of_replay, check_compacted, check_ranges, flow_at, replay, usable
 from rowtide.runtime.resubmission import let_in, topic_places
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.state import SnapshotTaken, TableContents, table_contents
@@ -101,6 +101,7 @@ class Service:
         self._idle_timeouts = idle_timeouts(self._streams.values())
         self._idle = IdleWatch({}, (), equipment.clock)
         self._newcomers = Newcomers()
+        self._compacted: Mapping[str, str] = {}
         self._questions = Questions()
         self._work: Work | None = None
         self._snapshot: Callable[[], SnapshotTaken] | None = None
@@ -140,6 +141,7 @@ class Service:
             clock=equipment.clock,
             stopping=self._is_stopping,
             admit=lambda: self._admit(work, inbox),
+            carries_state=bool(self._compacted),
             crash_points=equipment.crash_points,
             backpressure=self._backpressure,
             idle=self._idle,
@@ -252,6 +254,11 @@ class Service:
             relation: self._broker_retry.call(source.ranges)
             for relation, source in sorted(equipment.sources.items())
         }
+        self._compacted = {
+            relation: source.topic
+            for relation, source in sorted(equipment.sources.items())
+            if self._broker_retry.call(source.is_compacted)
+        }
         if record is not None and record.standings:
             self._check_log(record, ranges)
         tables = [target_table(table) for table in equipment.plan.foreign_tables]
@@ -292,7 +299,9 @@ class Service:
     def _check_log(self, record: Record, ranges: Mapping[str, Mapping[int, OffsetRange]]) -> None:
         """Refuse a start for which the log no longer holds what is needed."""
         snapshot = usable(self._database_retry.call(self._equipment.ledger.newest_snapshot), record)
-        check_ranges(record, begin_of_replay(record, snapshot), ranges)
+        begin = begin_of_replay(record, snapshot)
+        check_ranges(record, begin, ranges)
+        check_compacted(record, begin, self._compacted)
 
     def _recover(
         self, record: Record, ranges: Mapping[str, Mapping[int, OffsetRange]]
@@ -308,6 +317,7 @@ class Service:
         equipment.crash_points.reach("recovery.after_snapshot")
         begin = begin_of_replay(record, snapshot)
         check_ranges(record, begin, ranges)
+        check_compacted(record, begin, self._compacted)
         if record.commits > START_COMMITS and snapshot is None:
             # What the pipeline's own INSERT statements gave came out with the first commit of rows.
             work.drain()
@@ -327,6 +337,7 @@ class Service:
             resubmitted=self.resubmitted,
             progress=self._tell_progress(work, record.positions()),
         )
+        work.go_on_from(self._database_retry.call(equipment.ledger.accounts))
         equipment.crash_points.reach("recovery.after_replay")
         seconds = equipment.clock.monotonic() - began
         equipment.observer.recovered(work, seconds)
@@ -544,33 +555,6 @@ def channel(stream: ForeignStream, source: Source, flow: Flow) -> Channel:
         if relation == stream.name
     }
     return Channel(stream, source, decoder, origins)
-
-
-def refuse_another_plan(name: str, record: Record, digests: Mapping[str, str]) -> None:
-    """Refuse to run another plan over an existing checkpoint (sql-decisions 25).
-
-    Raises:
-      StatementError: naming what changed.
-    """
-    if changes := differences(record.digest, digests):
-        raise StatementError(
-            f'pipeline "{name}" has committed positions under another plan: {"; ".join(changes)}',
-            hint="Its state would not fit. Take back the change, or run the changed file under another name "
-            "(pipeline.name) into tables of its own.",
-        )
-
-
-def refuse_begin(name: str, begin: Begin) -> None:
-    """Refuse ``--from`` where positions are committed.
-
-    Raises:
-      StatementError: it is anything but ``watermark``.
-    """
-    if begin is not Edge.WATERMARK:
-        raise StatementError(
-            f'pipeline "{name}" has committed positions: it can only go on from its watermark',
-            hint="Leave --from out.",
-        )
 
 
 def _first_offsets_of(source: Source, begin: Begin) -> Callable[[], Mapping[int, int]]:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptSnapshot, Place, Standing
+from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptAccount, KeptSnapshot, Place, Standing
 from rowtide.errors import BoundRegressionError, FaultError, Reason
 from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Target
-from rowtide.operators.contract import Fault
+from rowtide.operators.contract import Account, Fault
 from rowtide.plan.plan import ForeignTable
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.runtime.deadletters import RecentMessages
@@ -23,6 +23,8 @@ from rowtide.runtime.intake import Delivery, ExplicitBound
 from rowtide.runtime.output import TableOutput, Writes
 from rowtide_connectors.api import Transaction
 
+SOURCE_PART, OPERATORS_PART, TABLE_PART = "SOURCE", "OPERATORS", "TABLE"
+"""The parts of accounts that are kept."""
 JOIN = "JOIN"
 """The kind of the decisions by which a partition joins."""
 
@@ -65,6 +67,8 @@ class Cut:
     decisions: tuple[Decision, ...] = ()
     moves: Sequence[Callable[[Transaction], None]] = ()
     error_rows: Iterable[Sequence[ErrorRow]] = ()
+    accounts: Callable[[], Sequence[KeptAccount]] = tuple
+    """Those that have changed; asked at the commit itself, since the database may still refuse rows."""
 
 
 class Work:
@@ -92,6 +96,8 @@ class Work:
         self._moved: set[Place] = set()
         self._faults: list[Fault] = []
         self._decisions: dict[tuple[str, Place, int, str | None], Decision] = {}
+        self._kept_accounts: dict[tuple[str, str], KeptAccount] = {}
+        self._told_accounts: dict[tuple[str, str], KeptAccount] = {}
 
     @property
     def positions(self) -> Mapping[Place, int]:
@@ -253,13 +259,42 @@ class Work:
             snapshot=KeptSnapshot(dict(self._positions), self.flow.snapshot()) if with_snapshot else None,
             messages=self.messages,
             decisions=tuple(self._decisions.values()),
+            accounts=self._changed_accounts,
         )
+        # What was told before this cut is committed by now.
+        self._kept_accounts = self._told_accounts
         self._standings.update((standing.place, standing) for standing in moved)
         self._faults = []
         self._decisions.clear()
         self._moved.clear()
         self.messages = 0
         return result
+
+    def go_on_from(self, accounts: Sequence[KeptAccount]) -> None:
+        """Count on from the accounts as of the last commit: a replay has not read everything again."""
+        for each in accounts:
+            if each.part == SOURCE_PART:
+                self.accounts[each.relation] = IntakeAccount(
+                    each.rows_in, each.done, each.filtered, each.rejected
+                )
+            elif each.part == TABLE_PART and each.relation in self.outputs:
+                account = self.outputs[each.relation].account
+                account.rows_in, account.done, account.rejected = each.rows_in, each.done, each.rejected
+        self._told_accounts = {(each.part, each.relation): each for each in accounts}
+
+    def _changed_accounts(self) -> Sequence[KeptAccount]:
+        """Give the accounts that are not as they were at the last commit."""
+        now = [
+            KeptAccount(
+                SOURCE_PART, relation, each.messages, each.rows, each.bounds, 0, each.rejected, 0, each.rows
+            )
+            for relation, each in self.accounts.items()
+        ]
+        views = self.flow.accounts()
+        now += [_kept(OPERATORS_PART, name, view.account, view.held) for name, view in views.items()]
+        now += [_kept(TABLE_PART, name, output.account, 0) for name, output in self.outputs.items()]
+        self._told_accounts = {(each.part, each.relation): each for each in now}
+        return [each for each in now if self._kept_accounts.get((each.part, each.relation)) != each]
 
     def _differs(self, standing: Standing) -> bool:
         return self._standings[standing.place] != standing
@@ -274,3 +309,17 @@ class Work:
                 relation, Reason.BOUND, error.message, mark.timestamp, origin, mark.offset, bound=error.held
             )
         return None
+
+
+def _kept(part: str, relation: str, account: Account, held: int) -> KeptAccount:
+    return KeptAccount(
+        part,
+        relation,
+        account.rows_in,
+        account.done,
+        account.filtered,
+        account.late,
+        account.rejected,
+        held,
+        account.rows_out,
+    )

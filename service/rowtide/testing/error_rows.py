@@ -9,6 +9,7 @@ from rowtide.rows.types import BIGINT, INTEGER, TIMESTAMP, VARCHAR, Field, Kind,
 from rowtide.runtime.deadletters import RecentMessages, error_rows
 from rowtide.testing.compare import Given
 from rowtide.testing.source_log import SourceLog
+from rowtide_connectors.api import Fetched
 
 ERRORS = "SYS.ERRORS"
 ERROR_ROW = RowType(
@@ -47,8 +48,9 @@ def error_givens(
 ) -> list[Given]:
     """Give the error rows of the faults of one commit, as the service makes them."""
 
-    def fetch(place: tuple[str, int], offsets: Sequence[int]) -> dict[int, bytes | None]:
-        return {offset: log.raw(*place, offset) for offset in offsets}
+    def fetch(place: tuple[str, int], offsets: Sequence[int]) -> dict[int, Fetched]:
+        # SYS.ERRORS does not show the time of the message.
+        return {offset: Fetched(0, log.raw(*place, offset)) for offset in offsets}
 
     rows = error_rows(faults, source_of=source_of, topics=topics, recent=RecentMessages(), fetch=fetch)
     return [

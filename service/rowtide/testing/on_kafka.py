@@ -118,7 +118,7 @@ class Topics:
 
     def fetch(self, relation: str, partition: int, offset: int) -> bytes | None:
         """Give the value at an offset, asked of the broker."""
-        return self._topics[relation].source.fetch(partition, [offset])[offset]
+        return self._topics[relation].source.fetch(partition, [offset])[offset].value
 
     def close(self) -> None:
         """Give the connections back and delete the topics."""

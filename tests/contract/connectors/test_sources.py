@@ -288,8 +288,14 @@ def test_raw_values_are_fetched_by_offset(log: Log) -> None:
     end = ends_of(log)[0]
     log.age_out(10)
     found = log.source().fetch(0, [2_999, 5, 10, 11, 2_000, 3_000, end - 1, end, end + 10])
-    assert found == {10: b"10", 11: b"11", 2_000: b"2000", 2_999: b"2999", end - 1: None}
+    values = {offset: message.value for offset, message in found.items()}
+    assert values == {10: b"10", 11: b"11", 2_000: b"2000", 2_999: b"2999", end - 1: None}
+    assert {message.timestamp for message in found.values()} == {1_000}
     assert log.source().fetch(0, []) == {}
+
+
+def test_a_topic_is_not_compacted_unless_it_was_made_so(log: Log) -> None:
+    assert not log.source().is_compacted()
 
 
 def test_a_closed_reader_is_closed_twice_without_harm(log: Log) -> None:

@@ -9,11 +9,20 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 
 from real.kafka import Broker
+from rowtide_connectors.kafka import CONNECTOR
 from service_kit import config_for, sample, service
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
 START = 1_700_000_000_000
+
+
+def test_a_compacted_topic_is_known_by_its_policy(kafka: Broker) -> None:
+    for policy, compacted in (("compact", True), ("compact,delete", True), ("delete", False)):
+        topic = kafka.create_topic(1, cleanup_policy=policy)
+        source = CONNECTOR.source({"bootstrap_servers": kafka.bootstrap_servers}, {"topic": topic})
+        assert source.is_compacted() is compacted
+        source.close()
 
 
 def grow(kafka: Broker, topic: str, total: int) -> None:
