@@ -112,6 +112,9 @@ class Windows:
         self._first = len(node.row_type)
         if not self._calls:
             return node
+        # What waits for rows of a partition may wait for long: it comes last, so that no other waits for it.
+        by_wait = sorted(self._calls.items(), key=lambda each: each[0].frame.waits_for_rows)
+        self._calls = dict(by_wait)
         wanted = dict.fromkeys(each for each in self._computed() if not isinstance(each, FieldRef))
         held: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(node.row_type)]
         where: dict[Expr, FieldRef] = {
