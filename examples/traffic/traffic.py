@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from rowtide.engine import INSERT, Fifo, Hashed, ModelSetup, Ordered, Rowop, RowType, Table, TableType
+from rowtide.engine import INSERT, Fifo, Hashed, ModelSetup, Rowop, RowType, Table, TableType
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -29,7 +29,7 @@ class Traffic:
             "hours",
             TableType(
                 HOURLY,
-                by_hour=Ordered("hour", "local_ip", "remote_ip"),
+                by_hour=Hashed("hour", "local_ip", "remote_ip"),
                 by_address=Hashed("local_ip", all=Fifo()),
             ),
         )

@@ -38,17 +38,19 @@ from rowtide.engine.errors import (
     TableError,
 )
 from rowtide.engine.expiry import Expiry
+from rowtide.engine.generated import generated
 from rowtide.engine.join.join_two import JoinKind, JoinTwo, UniqueKey
 from rowtide.engine.join.lookup_join import LookupJoin, LookupKind
 from rowtide.engine.model import ModelRun, ModelSetup, RowtimeClock, Sent
 from rowtide.engine.projection import choose_fields, filter_fields, project
 from rowtide.engine.row_type import Row, RowType
+from rowtide.engine.table.copies import copying
 from rowtide.engine.table.handle import RowHandle
 from rowtide.engine.table.index_type import Descending, Fifo, Hashed, IndexType, Ordered, Sorted
 from rowtide.engine.table.table import Table
 from rowtide.engine.table.table_type import TableType
 from rowtide.engine.table.view import RowGroup, TableIndex
-from rowtide.engine.templates import ChunkedRemoval, TableQuery, equal_where_set
+from rowtide.engine.templates import ChunkedRemoval, TableQuery, equal_to, equal_where_set
 from rowtide.engine.unit.frame import FrameMark
 from rowtide.engine.unit.label import Handler, Label
 from rowtide.engine.unit.loop import Loop, make_loop, make_loop_around
@@ -127,8 +129,11 @@ __all__ = [
     "UniqueKey",
     "Unit",
     "choose_fields",
+    "copying",
+    "equal_to",
     "equal_where_set",
     "filter_fields",
+    "generated",
     "make_loop",
     "make_loop_around",
     "project",

@@ -39,16 +39,21 @@ Judge = Callable[[Sent], None]
 
 
 class RecoverableModel:
-    """A model at work that takes a row or runs an event as a whole or not at all."""
+    """A model at work that takes a row or runs an event as a whole or not at all.
 
-    def __init__(self, make: Callable[[], ModelRun], judge: Judge) -> None:
+    ``make`` gives a new run of the model, ``judge`` raises where what it sends must not leave;
+    ``keep_after`` is the least number of steps after which a state is kept.
+    """
+
+    def __init__(self, make: Callable[[], ModelRun], judge: Judge, keep_after: int = KEEP_AFTER) -> None:
         self._make = make
+        self._keep_after = keep_after
         self._judge = judge
         self._run = make()
         self._kept: Mapping[str, Any] | None = None
         # What came since: a rowop, or an event that ran (True) or that failed (False).
         self._since: list[Taken | bool] = []
-        self._keep_at = KEEP_AFTER
+        self._keep_at = keep_after
 
     @property
     def next_event(self) -> int | None:
@@ -114,7 +119,7 @@ class RecoverableModel:
     def _keep(self) -> None:
         self._kept = self._run.snapshot()
         self._since.clear()
-        self._keep_at = max(KEEP_AFTER, self._run.held())
+        self._keep_at = max(self._keep_after, self._run.held())
 
     def _take_back(self) -> None:
         self._run = self._make()

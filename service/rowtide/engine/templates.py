@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rowtide.engine.generated import generated
 from rowtide.engine.projection import EVERY_FIELD, choose_fields, project
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.table.table import Table
@@ -20,7 +21,18 @@ def equal_where_set(row_type: RowType, *fields: str) -> Condition:
     A field of the query is not set if it is NULL, 0 or empty.
     """
     places = [row_type.index(name) for name in fields or row_type.names]
-    return lambda query, row: all(not query[place] or query[place] == row[place] for place in places)
+    tests = [f"(not query[{place}] or query[{place}] == row[{place}])" for place in places]
+    return generated("equal_where_set", ("query", "row"), [f"return {' and '.join(tests) or True}"])
+
+
+def equal_to(query: Row, row_type: RowType, *fields: str) -> Callable[[Row], bool]:
+    """Give the condition that a row equals this very query in ``fields`` (default: all) that it sets.
+
+    Made for each query: what is not asked for is not looked at.
+    """
+    places = [row_type.index(name) for name in fields or row_type.names]
+    tests = [f"row[{place}] == query[{place}]" for place in places if query[place]]
+    return generated("equal_to", ("row",), [f"return {' and '.join(tests) or True}"], query=query)
 
 
 class TableQuery:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
+from rowtide.engine.generated import generated
 from rowtide.engine.loading import open_model
 from rowtide.engine.model import ModelRun, Sent
 from rowtide.engine.recoverable import ModelFailure, RecoverableModel, Taken
@@ -17,6 +18,7 @@ from rowtide.operators.contract import Account, Fault, Output, Place, State
 from rowtide.plan.models import Model, first_field
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
+from rowtide.rows.types import INTEGER_BYTES, Kind, RowType
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
 
@@ -26,6 +28,7 @@ class _Gives(NamedTuple):
     before: Row
     behind: Row
     changes: bool
+    surely_fits: Callable[[Row], bool]
     checks: tuple[Callable[[Any], object], ...]
     names: tuple[str, ...]
 
@@ -162,6 +165,8 @@ class ModelOperator:
         gives = self._gives[sent.output]
         if sent.opcode is Opcode.DELETE and not gives.changes:
             raise ValueError(f'output "{sent.output}" is a stream and takes no DELETE')
+        if gives.surely_fits(sent.row):
+            return
         for check, value, name in zip(gives.checks, sent.row, gives.names, strict=True):
             if value is not None:
                 try:
@@ -177,6 +182,25 @@ class ModelOperator:
         return Bound(self._bound, self._origin, self._given)
 
 
+def _surely_fits(row_type: RowType) -> Callable[[Row], bool]:
+    """Give a quick look at a row: if it says no, each value has to be checked."""
+    tests = ["True"]
+    for index, field in enumerate(row_type):
+        value = f"row[{index}]"
+        if field.type.is_integer:
+            limit = 1 << (8 * INTEGER_BYTES[field.type.kind] - 1)
+            test = f"{value}.__class__ is int and -{limit} <= {value} < {limit}"
+        elif field.type.kind is Kind.DOUBLE:
+            test = f"{value}.__class__ is float"
+        elif field.type.is_text:
+            test = f"{value}.__class__ is str"
+            test += "" if field.type.precision is None else f" and len({value}) <= {field.type.precision}"
+        else:
+            test = "False"
+        tests.append(f"({value} is None or {test})")
+    return generated("surely_fits", ("row",), [f"return {' and '.join(tests)}"])
+
+
 def _outputs(node: Model) -> dict[str, _Gives]:
     found = {}
     width = len(node.row_type)
@@ -187,6 +211,7 @@ def _outputs(node: Model) -> dict[str, _Gives]:
             (number, *(None,) * (first - 1)),
             (None,) * (width - first - count),
             port.changes,
+            _surely_fits(port.row_type),
             tuple(column_check(field.type) for field in port.row_type),
             port.row_type.names,
         )

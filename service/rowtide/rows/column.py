@@ -62,14 +62,12 @@ class Column:
         if kind.is_variable_width:
             return cls.from_arrow(kind, pa.array(held, type=arrow_type(kind)))
         valid = np.fromiter((value is not None for value in held), dtype=np.bool_, count=len(held))
-        stored = np.zeros(len(held), dtype=kind.dtype)
         if kind.kind is Kind.DECIMAL:
+            stored = np.zeros(len(held), dtype=kind.dtype)
             for index, value in enumerate(held):
                 stored[index] = 0 if value is None else unscaled(value, kind.scale)  # type: ignore[arg-type]
         else:
-            for index, value in enumerate(held):
-                if value is not None:
-                    stored[index] = value
+            stored = np.array([0 if value is None else value for value in held], dtype=kind.dtype)
         return cls(kind, stored, None if valid.all() else valid)
 
     @classmethod

@@ -44,9 +44,9 @@ class Tray:
         """Make a tray from rows in row form."""
         held = list(rows)
         count = len(held)
+        values = zip(*[timed.row for timed in held], strict=True) if held else ((),) * len(row_type)
         columns = tuple(
-            Column.from_values(column.type, (timed.row[index] for timed in held))
-            for index, column in enumerate(row_type)
+            Column.from_values(column.type, each) for column, each in zip(row_type, values, strict=True)
         )
         return cls(
             row_type,

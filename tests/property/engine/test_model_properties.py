@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import suppress
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from rowtide.engine import (
     TableType,
 )
 from rowtide.engine.model import ModelRun, ModelSetup, Sent
+from rowtide.engine.recoverable import ModelFailure, RecoverableModel, Taken
 
 READING = RowType(time="int64", sensor="string", value="int64")
 
@@ -96,6 +98,46 @@ def test_a_restored_model_gives_what_the_original_gives(made: Steps, cut: int, k
     rest, end = feed(second, made[cut:], rowtime)
     assert given + rest + second.advance(end + keep) == expected
     assert second.next_event is None
+
+
+def judge(sent: Sent) -> None:
+    """Refuse some of what the model sends, when it has long changed its tables for it."""
+    if sent.output == "silent" and sent.row.sensor == "b":
+        raise ValueError("b is never silent")
+    if sent.output == "totals" and sent.row.total == 4:
+        raise ValueError("4 is no total")
+
+
+def replayed(history: list[Taken | bool]) -> ModelRun:
+    """Give a model that has seen just this: rows, events that ran, and events that were dropped."""
+    run = ModelRun("totals", Totals, {"keep": 3})
+    for each in history:
+        if isinstance(each, Taken):
+            run.take(*each)
+        elif each:
+            run.run_event()
+        else:
+            run.drop_event()
+    return run
+
+
+@given(steps, st.sampled_from([1, 2, 5, 1000]))
+def test_a_model_that_failed_is_as_if_the_row_or_the_event_had_not_come(made: Steps, keep_after: int) -> None:
+    model = RecoverableModel(lambda: ModelRun("totals", Totals, {"keep": 3}), judge, keep_after)
+    history: list[Taken | bool] = []
+    rowtime = 0
+    for gap, opcode, sensor, value in made:
+        rowtime += gap
+        while model.next_event is not None and model.next_event <= rowtime:
+            with suppress(ModelFailure):
+                history.append(False)
+                model.run_event()
+                history[-1] = True
+        taken = Taken("readings", INSERT if opcode > 0 else DELETE, (None, sensor, value), rowtime)
+        with suppress(ModelFailure):
+            model.take(taken)
+            history.append(taken)
+        assert model.snapshot() == replayed(history).snapshot()
 
 
 @given(steps, st.lists(st.integers(0, 3), max_size=20))

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from traceback import format_exception
+
 import pytest
 
 from rowtide.engine import (
     INSERT,
+    AdditiveAggregator,
+    Avg,
+    Count,
     Descending,
     Fifo,
     Hashed,
+    Last,
     ModelError,
     Ordered,
     Rowop,
@@ -18,7 +24,8 @@ from rowtide.engine import (
     Unit,
 )
 from rowtide.engine.expiry import Expiry
-from rowtide.engine.templates import ChunkedRemoval, TableQuery, equal_where_set
+from rowtide.engine.generated import generated
+from rowtide.engine.templates import ChunkedRemoval, TableQuery, equal_to, equal_where_set
 
 READING = RowType(time="int64", sensor="string", value="float64")
 BY_TIME = TableType(READING, by_sensor=Hashed("sensor", all=Fifo()), by_time=Ordered("time", same=Fifo()))
@@ -75,6 +82,37 @@ def test_a_query_is_answered_by_the_rows_it_asks_for_and_an_end() -> None:
         'q.out OP_INSERT sensor="a" value="2"',
         "q.out OP_NOP",
     ]
+
+
+def test_a_generated_condition_shows_its_text_and_asks_only_for_what_is_set() -> None:
+    row = RowType(id="int64", symbol="string", price="float64")
+    query = row.row(symbol="it's", price=0.0)
+    asks = equal_to(query, row)
+    assert asks.source == "def equal_to(row):\n    return row[1] == query[1]\n"  # type: ignore[attr-defined]
+    assert [asks(row.row(1, symbol)) for symbol in ("it's", "its")] == [True, False]
+    assert equal_to(row.row(), row)(row.row(7))
+    both = equal_where_set(row, "id")
+    assert [both(query, row.row(5)), both(row.row(4), row.row(5))] == [True, False]
+
+
+def test_generated_text_that_does_not_compile_is_shown() -> None:
+    with pytest.raises(ModelError, match='generated function "f" does not compile') as caught:
+        generated("f", ("row",), ["return row[0] =! 1"])
+    assert "def f(row):\n    return row[0] =! 1" in caught.value.message
+
+
+def test_an_error_in_a_generated_function_shows_its_line() -> None:
+    divide = generated("divide", ("row",), ["left, right = row", "return left / right"])
+    with pytest.raises(ZeroDivisionError) as caught:
+        divide((1, 0))
+    assert "return left / right" in "".join(format_exception(caught.value))
+
+
+def test_an_additive_aggregator_shows_what_was_generated_for_it() -> None:
+    row = RowType(id="int64", price="float64")
+    average = AdditiveAggregator("a", row, id=Last("id"), price=Avg("price"), rows=Count())
+    assert "value = row[1]\n    if value is not None:\n        sums[0] += value" in average.code
+    assert "last[0], sums[0] / counts[0] if counts[0] else None, counts[1]," in average.code
 
 
 def test_rows_are_removed_in_chunks_while_the_model_is_idle() -> None:

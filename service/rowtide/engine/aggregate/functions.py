@@ -21,8 +21,8 @@ from rowtide.engine.aggregate.aggregator import (
     Running,
 )
 from rowtide.engine.errors import ModelError
+from rowtide.engine.generated import generated
 from rowtide.engine.row_type import Row, RowType
-from rowtide.engine.table.tree import Index
 from rowtide.engine.unit.rowop import NOP
 from rowtide.engine.values import FieldType, Value, field_type, is_array
 from rowtide.rows.types import BIGINT, DOUBLE, Kind, Type
@@ -230,42 +230,12 @@ class AdditiveAggregator(Aggregator):
 
     def __init__(self, name: str, row_type: RowType, /, **fields: Function) -> None:
         result_type = _result_type(name, row_type, fields)
-        added: list[Callable[[Row], Value]] = []
-        outputs: list[Output] = []
-        for field, function in fields.items():
-            value_of = function.values_of(row_type)
-            if isinstance(function, First | Last):
-                outputs.append(_at_end(value_of, is_first=isinstance(function, First)))
-            elif isinstance(function, Count | Sum):
-                outputs.append(_additive(function, len(added)))
-                added.append(_one_each(value_of) if isinstance(function, Count) else value_of)
-            else:
-                kind = type(function).__name__
-                raise ModelError(f'aggregator "{name}", field "{field}": {kind} is not additive')
-        numbered = list(enumerate(added))
         make = result_type.make
-
-        def add(running: Running, row: Row) -> None:
-            for place, value_of in numbered:
-                value = value_of(row)
-                if value is not None:
-                    running.sums[place] += value
-                    running.counts[place] += 1
-
-        def subtract(running: Running, row: Row) -> None:
-            for place, value_of in numbered:
-                value = value_of(row)
-                if value is not None:
-                    running.sums[place] -= value
-                    running.counts[place] -= 1
-
-        def refresh(running: Running, index: Index) -> Row | None:
-            first, last = index.first(), index.last()
-            if first is None or last is None:
-                running.sent = None
-            else:
-                running.sent = make([output(first.row, last.row, running) for output in outputs])
-            return running.sent
+        parts = _AdditiveText(name, row_type, fields)
+        width = parts.width
+        add, subtract, refresh = parts.add(), parts.subtract(), parts.refresh(make)
+        self.code = "\n".join(part.source for part in (add, subtract, refresh))
+        """The text of the functions that were generated for these fields."""
 
         def handle(context: AggregatorContext) -> None:
             running: Running = context.state
@@ -284,7 +254,7 @@ class AdditiveAggregator(Aggregator):
                     context.send(result)
 
         def load(saved: Any) -> Running:
-            running = Running(len(added))
+            running = Running(width)
             running.sums, running.counts, sent = saved
             running.sent = None if sent is None else make(sent)
             return running
@@ -293,7 +263,7 @@ class AdditiveAggregator(Aggregator):
             name,
             result_type,
             handle,
-            lambda: Running(len(added)),
+            lambda: Running(width),
             save_state=_save,
             load_state=load,
             additive=Additive(add, subtract, refresh),
@@ -304,30 +274,70 @@ def _save(running: Running) -> Any:
     return running.sums, running.counts, None if running.sent is None else tuple(running.sent)
 
 
-Output = Callable[[Row, Row, Running], Value]
-"""Gives one field of a result from the first row, the last row and the sums of a group."""
+class _AdditiveText:
+    """The functions of an additive aggregator, generated: one line a field instead of a loop over fields."""
+
+    def __init__(self, name: str, row_type: RowType, fields: dict[str, Function]) -> None:
+        self._known: dict[str, Any] = {}
+        self._added: list[str] = []
+        self._outputs: list[str] = []
+        self._ends: set[str] = set()
+        for field, function in fields.items():
+            if isinstance(function, First | Last):
+                end = "first" if isinstance(function, First) else "last"
+                self._ends.add(end)
+                self._outputs.append(self._value(function, row_type, end))
+            elif isinstance(function, Count | Sum):
+                self._outputs.append(_additive(function, len(self._added)))
+                value = self._value(function, row_type, "row")
+                self._added.append(
+                    f"1 if {value} is not None else None" if isinstance(function, Count) else value
+                )
+            else:
+                kind = type(function).__name__
+                raise ModelError(f'aggregator "{name}", field "{field}": {kind} is not additive')
+
+    @property
+    def width(self) -> int:
+        """How many sums there are."""
+        return len(self._added)
+
+    def add(self) -> Any:
+        """Give the function that adds a row to the sums of a group."""
+        return self._step("add", "+=")
+
+    def subtract(self) -> Any:
+        """Give the function that takes a row from the sums of a group."""
+        return self._step("subtract", "-=")
+
+    def refresh(self, make: Callable[[Any], Row]) -> Any:
+        """Give the function that makes the result of a group, None if it is empty."""
+        lines = ["if not len(index):", "    running.sent = None", "    return None"]
+        lines += [f"{end} = index.{end}().row" for end in sorted(self._ends)]
+        lines += ["sums, counts = running.sums, running.counts"] if self._added else []
+        lines += [f"result = running.sent = make(({''.join(f'{each}, ' for each in self._outputs)}))"]
+        return generated("refresh", ("running", "index"), [*lines, "return result"], make=make, **self._known)
+
+    def _step(self, name: str, sign: str) -> Any:
+        lines = ["sums, counts = running.sums, running.counts"] if self._added else []
+        for place, value in enumerate(self._added):
+            lines += [f"value = {value}", "if value is not None:"]
+            lines += [f"    sums[{place}] {sign} value", f"    counts[{place}] {sign} 1"]
+        return generated(name, ("running", "row"), lines, **self._known)
+
+    def _value(self, function: Function, row_type: RowType, row: str) -> str:
+        if isinstance(function._argument, str):
+            return f"{row}[{row_type.index(function._argument)}]"
+        if function._argument is None:
+            return row
+        name = f"argument{len(self._known)}"
+        self._known[name] = function._argument
+        return f"{name}({row})"
 
 
-def _one_each(value_of: Callable[[Row], Value]) -> Callable[[Row], Value]:
-    return lambda row: None if value_of(row) is None else 1
-
-
-def _at_end(value_of: Callable[[Row], Value], *, is_first: bool) -> Output:
-    if is_first:
-        return lambda first, last, running: value_of(first)
-    return lambda first, last, running: value_of(last)
-
-
-def _additive(function: Function, place: int) -> Output:
-    def count(first: Row, last: Row, running: Running) -> Value:
-        return running.counts[place]
-
-    def total(first: Row, last: Row, running: Running) -> Value:
-        return running.sums[place] if running.counts[place] else None
-
-    def average(first: Row, last: Row, running: Running) -> Value:
-        return running.sums[place] / running.counts[place] if running.counts[place] else None
-
+def _additive(function: Function, place: int) -> str:
+    """Give the text of a result field of a sum, NULL where there was no value."""
     if isinstance(function, Count):
-        return count
-    return average if isinstance(function, Avg) else total
+        return f"counts[{place}]"
+    value = f"sums[{place}] / counts[{place}]" if isinstance(function, Avg) else f"sums[{place}]"
+    return f"{value} if counts[{place}] else None"

@@ -106,6 +106,11 @@ class Table:
     def __contains__(self, row: Row) -> bool:
         return self.find(row) is not None
 
+    @property
+    def aggregators(self) -> tuple[str, ...]:
+        """The names of the table's aggregators, in the order of the index tree."""
+        return tuple(self._aggregation.labels) if self._aggregation else ()
+
     def results(self, aggregator: str) -> Label:
         """Give the label on which an aggregator sends its results.
 
