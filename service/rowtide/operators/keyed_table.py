@@ -117,17 +117,27 @@ class KeyedTableOperator:
         return [null_key(self._node, timed) for timed in tray.take(np.flatnonzero(missing)).rows()]
 
     def _live(self) -> NDArray[np.int64]:
+        """Give the numbers of the table's rows, ascending."""
         current = self._current.view()
-        return np.sort(current[current >= 0])
+        alive = np.zeros(self._store.end, dtype=np.bool_)
+        alive[current[current >= 0]] = True
+        return np.flatnonzero(alive)
 
     def _clean(self) -> None:
-        """Begin anew with the table's rows where more have left it: memory follows the table's size."""
+        """Forget the rows that left the table where they are more than those in it; keys likewise."""
         if self._store.end - self._rows <= max(CLEAN_OVER, self._rows):
             return
-        rows = self.contents()
+        live = self._live()
+        again = np.empty(self._store.end, dtype=np.int64)
+        again[live] = np.arange(len(live), dtype=np.int64)
+        rows = self._store.take(live)
         self._store = RowStore(self._node.row_type)
-        self._keys = KeyGroups(self._key_types)
-        self._current = Growing(np.int64, -1)
-        groups = self._number(rows)
         self._store.append(rows)
-        self._current.array[groups] = np.arange(len(rows), dtype=np.int64)
+        if self._keys.count > 2 * max(CLEAN_OVER, self._rows):
+            self._keys = KeyGroups(self._key_types)
+            self._current = Growing(np.int64, -1)
+            self._current.array[self._number(rows)] = np.arange(len(rows), dtype=np.int64)
+        else:
+            current = self._current.view()
+            there = current >= 0
+            current[there] = again[current[there]]
