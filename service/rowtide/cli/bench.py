@@ -22,6 +22,8 @@ def bench(
 ) -> None:
     """Run benchmarks, and compare their output with the reference.
 
+    The name of a family, such as nexmark, runs all of it.
+
     Exit code 0: every output was right. 1: one differs. 2: there is no such benchmark.
     """
     from difflib import get_close_matches
@@ -29,14 +31,14 @@ def bench(
     from rowtide.cli.errors import shown_to_user
     from rowtide.clock import SystemClock
     from rowtide.runners.spark.ivy import cache_directory
-    from rowtide.testing.bench.suite import benchmarks, measure
+    from rowtide.testing.bench.suite import benchmarks, measure, named
 
     known = benchmarks()
     if not names:
         for each in known.values():
             typer.echo(f"{each.name:<14} {each.events:>10} events  {each.about}")
         return
-    wrong = [name for name in names if name not in known]
+    wrong = [name for name in names if not named(name, known)]
     if wrong:
         near = get_close_matches(wrong[0], known, 1)
         typer.echo(f'error: benchmark "{wrong[0]}" does not exist', err=True)
@@ -45,8 +47,8 @@ def bench(
     cache, clock = cache_directory() / "bench", SystemClock()
     right = True
     with shown_to_user():
-        for name in names:
-            line = measure(known[name], events=events, repeat=repeat, cache=cache, clock=clock)
+        for each in [found for name in names for found in named(name, known)]:
+            line = measure(each, events=events, repeat=repeat, cache=cache, clock=clock)
             right = right and line["check"] == "ok"
             typer.echo(json.dumps(line) if as_json else _shown(line))
     if not right:

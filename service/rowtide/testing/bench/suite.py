@@ -42,7 +42,7 @@ class Benchmark:
     warm: bool = True
 
 
-MODULES = ("stateless", "windows", "joins", "engine", "kafka")
+MODULES = ("stateless", "windows", "joins", "engine", "kafka", "nexmark.running")
 """Modules of this package that have benchmarks, in ``BENCHMARKS``."""
 
 
@@ -53,6 +53,13 @@ def benchmarks() -> Mapping[str, Benchmark]:
         module = import_module(f"rowtide.testing.bench.{name}")
         found |= {each.name: each for each in module.BENCHMARKS}
     return found
+
+
+def named(name: str, known: Mapping[str, Benchmark]) -> list[Benchmark]:
+    """Give the benchmark of a name, or all of a family, such as nexmark; none if there is neither."""
+    if name in known:
+        return [known[name]]
+    return [each for each in known.values() if each.name.startswith(f"{name}-")]
 
 
 def measure(

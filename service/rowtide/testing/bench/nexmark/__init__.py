@@ -1,0 +1,1 @@
+"""Nexmark: the queries of an online auction, their generator, and the answers that they must give."""

@@ -1,0 +1,2 @@
+-- Pass-through.
+CREATE VIEW q0 AS SELECT STREAM auction, bidder, price, date_time, extra FROM bid;

@@ -1,0 +1,5 @@
+-- Bids with the folders of their addresses.
+CREATE VIEW q22 AS
+  SELECT STREAM auction, bidder, price, channel, SPLIT_PART(url, '/', 4) AS dir1, SPLIT_PART(url, '/', 5) AS dir2,
+    SPLIT_PART(url, '/', 6) AS dir3
+  FROM bid;
