@@ -162,7 +162,6 @@ def backfill(
     positions = {standing.place: standing.next_offset for standing in standings}
     places = {flow.origin(*place): place for place in positions}
     topics = {name: source.topic for name, source in pipeline.sources.items()}
-    count = sum(frame.count() for frame in messages.values())
     committer = Committer(
         database=pipeline.database,
         ledger=pipeline.ledger,
@@ -179,7 +178,7 @@ def backfill(
     def commit() -> ErrorsOutput:
         errors = errors_output(run, messages, places, topics, staging)
         snapshot = KeptSnapshot(positions, flow.snapshot())
-        cut = Cut(tables.writes(), tuple(errors.faults), tuple(standings), snapshot, count)
+        cut = Cut(tables.writes(), tuple(errors.faults), tuple(standings), snapshot, run.messages)
         committer.commit(replace(cut, moves=tables.moves(), error_rows=errors.rows), RecentMessages())
         return errors
 
@@ -194,7 +193,7 @@ def backfill(
     except (Exception, KeyboardInterrupt):
         tables.drop()
         raise
-    return BackfillReport(tables.counts, errors.count, count, end)
+    return BackfillReport(tables.counts, errors.count, run.messages, end)
 
 
 def refuse_if_begun(pipeline: Pipeline) -> None:

@@ -94,6 +94,8 @@ class SparkRun:
         self._promised: dict[tuple[str, int], Bound] = {}
         self.faults = FaultFiles(session)
         """What was late or rejected; on disk."""
+        self.messages = 0
+        """How many messages of sources have been read."""
 
     def read(self, messages: Mapping[str, DataFrame]) -> None:
         """Run every segment; ``messages`` gives each source relation's chosen messages.
@@ -269,6 +271,7 @@ class SparkRun:
         states: dict[int, list[State]] = {}
         for content in _reports(path, REPORT_STEP):
             report: Report = pickle.loads(content)
+            self.messages += report.messages
             for at, bound in report.promised.items():
                 step = self._program.steps[at]
                 self._promised[step.node.relation, step.partition or 0] = bound

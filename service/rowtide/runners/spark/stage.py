@@ -63,10 +63,14 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a task leaves behind besides rows, by position of the step: states, and explicit bounds."""
+    """What a task leaves behind besides rows: by position of the step, states and explicit bounds.
+
+    ``messages`` counts what it read of a source.
+    """
 
     states: Mapping[int, State]
     promised: Mapping[int, Bound]
+    messages: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class Stage:
         entries = {program.steps[at].partition or 0: at for at in segment.entries}
         origins = {number: program.steps[at].place.origin for number, at in entries.items()}
         for batch in batches:
+            work.messages += batch.num_rows
             for partition, part in intake(relation, batch, origins):
                 at = entries[partition]
                 if isinstance(part, Fault):
@@ -119,6 +124,7 @@ class _Work:
     def __init__(self, program: Program, segment: Segment) -> None:
         self.faults: list[Fault] = []
         self.promised: dict[int, Bound] = {}
+        self.messages = 0
         self._given = 0
         self._program = program
         self._segment = segment
@@ -166,7 +172,7 @@ class _Work:
             for at, operator in self._circuit.operators.items()
             if operator is not None and at in self._touched
         }
-        yield told(self._schema, REPORT_STEP, Report(states, self.promised), 1)
+        yield told(self._schema, REPORT_STEP, Report(states, self.promised, self.messages), 1)
 
 
 def told(schema: pa.Schema, step: int, content: object, count: int) -> pa.RecordBatch:

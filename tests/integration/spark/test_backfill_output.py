@@ -1,0 +1,160 @@
+"""What a backfill writes: the same whichever way it goes, all at once or not at all.
+
+PostgreSQL has staging tables, SQLite has not, so there the rows go through the driver.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+
+from rowtide.clock import SystemClock
+from rowtide.plan.plan import ForeignStream, Plan
+from rowtide.runners.spark.kafka import MESSAGE_COLUMNS
+from rowtide.runtime import backfill_output
+from rowtide.runtime.backfill import BackfillReport, backfill
+from rowtide.runtime.crashpoints import CrashAt, CrashPoints, SimulatedCrash, raise_crash
+from rowtide.runtime.output import target_table
+from rowtide.runtime.pipeline import open_pipeline
+from rowtide.sql.pipeline import plan_pipeline
+from runtime_kit import Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.postgres]
+
+END_MS = 2_000_000_000_000
+PIPELINE = """
+CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'nowhere:1');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{url}');
+CREATE FOREIGN STREAM trips (zone VARCHAR(4), cents INTEGER, ratio INTEGER) SERVER k OPTIONS (topic 'trips');
+CREATE FOREIGN TABLE log (at TIMESTAMP, zone VARCHAR(4), cents INTEGER, share DECIMAL(10, 2)) SERVER d;
+CREATE PUMP to_log STARTED AS INSERT INTO log
+  SELECT STREAM ROWTIME AS at, zone, cents, CAST(100 / ratio AS DECIMAL(10, 2)) AS share FROM trips;
+CREATE FOREIGN TABLE latest (zone VARCHAR(4) NOT NULL, cents INTEGER, PRIMARY KEY (zone)) SERVER d;
+CREATE PUMP to_latest STARTED AS INSERT INTO latest SELECT STREAM zone, cents FROM trips;
+"""
+CHECKPOINT = {
+    "errors": "SELECT kind, relation, reason, topic, partition, message_offset, raw, row_json FROM {errors}",
+    "positions": "SELECT relation, partition, next_offset, bound FROM {positions}",
+}
+
+
+@pytest.fixture(scope="module")
+def topic() -> Topic:
+    """Trips of two partitions; some do not decode, are late, divide by zero, or have no zone."""
+    rng = random.Random(7)
+    topic = Topic("trips", 2)
+    for at in range(400):
+        zone = "null" if at % 57 == 0 else f'"z{rng.randrange(9)}"'
+        trip = f'{{"zone": {zone}, "cents": {rng.randrange(1000)}, "ratio": {rng.randrange(7)}}}'
+        late = 5_000 if at % 41 == 40 else 0
+        topic.add(at % 2, 1_000_000 + 100 * at - late, b"{" if at % 97 == 0 else trip.encode())
+    return topic
+
+
+class World:
+    """One database, and backfills into it."""
+
+    def __init__(self, spark: SparkSession, topic: Topic, url: str, folder: Path) -> None:
+        self._spark = spark
+        self._topic = topic
+        self._url = url
+        self._folder = folder
+        self._runs = 0
+
+    def run(self, crash_points: CrashPoints | None = None) -> BackfillReport:
+        self._runs += 1
+        staging = self._folder / f"{sa.make_url(self._url).get_backend_name()}-{self._runs}"
+        staging.mkdir()
+        with open_pipeline(self._plan(), "trips") as pipeline:
+            return backfill(
+                replace(pipeline, sources={"TRIPS": self._topic}),
+                self._spark,
+                self._frames,
+                str(staging),
+                END_MS,
+                clock=SystemClock(),
+                crash_points=crash_points,
+            )
+
+    def _frames(self, _: ForeignStream, begin: Mapping[int, int], end: Mapping[int, int]) -> DataFrame:
+        rows = [
+            ("trips", partition, at, message.timestamp, None, message.value, None)
+            for partition, log in enumerate(self._topic.logs)
+            for at, message in enumerate(log)
+            if begin[partition] <= at < end[partition]
+        ]
+        return self._spark.createDataFrame(rows, MESSAGE_COLUMNS)
+
+    def ask(self, statement: str) -> list[str]:
+        engine = sa.create_engine(self._url)
+        schema = "rowtide_" if engine.name == "sqlite" else "rowtide."
+        text = statement.format(errors=f"{schema}errors", positions=f"{schema}positions")
+        with engine.begin() as connection:
+            result = connection.execute(sa.text(text))
+            found = [tuple(map(str, row)) for row in result] if result.returns_rows else []
+        engine.dispose()
+        return sorted(map(repr, found))
+
+    def contents(self) -> dict[str, list[str]]:
+        found = {name: self.ask(query) for name, query in CHECKPOINT.items()}
+        with open_pipeline(self._plan(), "trips") as pipeline, pipeline.database.begin() as transaction:
+            for table in pipeline.plan.foreign_tables:
+                found[table.name] = sorted(map(repr, transaction.rows(target_table(table))))
+        return found
+
+    def _plan(self) -> Plan:
+        return plan_pipeline(PIPELINE.format(url=self._url))
+
+
+STAGES = "SELECT tablename FROM pg_tables WHERE schemaname = 'rowtide' AND tablename LIKE 'stage%'"
+
+
+def test_a_backfill_comes_at_once_or_not_at_all_and_the_same_whichever_way(
+    spark: SparkSession, topic: Topic, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through_driver = World(spark, topic, f"sqlite:///{tmp_path / 'trips.db'}", tmp_path)
+    fetched = through_driver.run()
+    wanted = through_driver.contents()
+    assert {"LATE", "REJECTED"} == {row.split("'")[1] for row in wanted["errors"]}
+    staged = World(spark, topic, postgres_url, tmp_path)
+    with pytest.raises(SimulatedCrash):
+        staged.run(CrashAt("commit.after_snapshot", 1, raise_crash))
+    assert not any(staged.contents().values())
+    assert len(staged.ask(STAGES)) == 2
+
+    # Now more faults than the driver fetches messages for: Spark reads them once more.
+    monkeypatch.setattr(backfill_output, "FETCHED_FAULTS", 0)
+    report = staged.run()
+    assert report == fetched
+    assert staged.contents() == wanted
+    assert staged.ask("SELECT count(*) FROM {errors} WHERE message_time IS NULL") == ["('0',)"]
+    assert not staged.ask(STAGES)
+
+
+def test_a_row_that_the_database_refuses_becomes_an_error_row_and_the_others_are_written(
+    spark: SparkSession, topic: Topic, postgres_url: str, tmp_path: Path
+) -> None:
+    world = World(spark, topic, postgres_url, tmp_path)
+    world.ask(
+        "CREATE TABLE log (at timestamp, zone varchar(4), cents integer CHECK (cents <> 970), "
+        "share numeric(10, 2))"
+    )
+    world.run()
+    contents = world.contents()
+    refused = [row for row in contents["errors"] if "log_cents_check" in row]
+    assert len(refused) == 1
+    assert '"CENTS":970' in refused[0]
+    not_in_log = [row for row in contents["errors"] if "'LATEST'" not in row]
+    # The last message waits in the merge for the other partition.
+    assert len(contents["LOG"]) + len(not_in_log) == 399
+    assert contents["LATEST"]
+    assert not world.ask(STAGES)
