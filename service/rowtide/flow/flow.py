@@ -19,6 +19,7 @@ from rowtide.flow.program import Program, Step
 from rowtide.flow.succession import Succession, contents_read_by_new, inputs_of_new
 from rowtide.flow.why_not import Enquiry, Silence
 from rowtide.operators.contract import PARTITION_BITS, Account, Fault, HoldsTable, Operator, State
+from rowtide.operators.merge import MergeOperator
 from rowtide.plan.nodes import Node, Sort, TableSource
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
@@ -294,12 +295,13 @@ class Flow:
             self._promised[relation, partition] = bound.rowtime
             self._entrances[self._program.entrances[relation, partition]].bound = bound
 
-    def succeed(self, older: Flow, now: int) -> None:
+    def succeed(self, older: Flow, now: int, streams: Mapping[str, tuple[Node, Node]] | None = None) -> None:
         """Go on where a flow of another plan stands; called before any row, ``older`` is used no more.
 
         ``flow.succession`` says what is kept. Rows that INSERT statements have added to a table since
         take ``now`` (ms) as rowtime, unless nothing else ever fills it: then they were always there.
-        What this gives comes out of the next ``drain``.
+        What this gives comes out of the next ``drain``. ``streams`` are those that both plans know, with
+        the node of each: what they have promised holds for producers that join.
 
         Raises:
           StatementError: the change would lose rows that wait in a merge; ``older`` is as it was.
@@ -319,6 +321,11 @@ class Flow:
                     entrance.pending = _added(
                         node, older._program.steps[before].node, self._program.steps[at], now
                     )
+        for at in succession.matched:
+            operator = self._circuit.operators[at]
+            if isinstance(operator, MergeOperator) and operator.held():
+                # What it waited for may have left.
+                self._prime(at, (0, None, NO_BOUND))
         for at, port, held in contents_read_by_new(self._program, succession, self._circuit.operators):
             self._prime(at, (port, held, NO_BOUND))
         for at, port, position in inputs_of_new(self._program, succession):
@@ -332,9 +339,19 @@ class Flow:
                 self._prime(at, (port, each.tray, self._circuit.bounds[each.position]))
             for name in each.outputs:
                 self._before.setdefault(name, []).append(each.tray)
+        for former_node, new_node in (streams or {}).values():
+            self._remember(older, former_node, new_node)
         self._promised = {
             place: bound for place, bound in older._promised.items() if self._takes_bounds(*place)
         }
+
+    def _remember(self, older: Flow, before: Node, after: Node) -> None:
+        """Let a stream keep the bound that it had when its producers were others."""
+        given = [older._circuit.bounds[at].rowtime for at in older._program.positions(before)]
+        for at in self._program.positions(after):
+            operator = self._circuit.operators[at]
+            if given and isinstance(operator, MergeOperator):
+                operator.remember(min(given))
 
     def _prime(self, at: int, arrival: Arrival) -> None:
         self._entrances.setdefault(at, _Entrance()).pending.append(arrival)

@@ -22,6 +22,7 @@ import pyarrow as pa
 from rowtide.errors import StatementError
 from rowtide.flow.program import Port, Program, Step
 from rowtide.operators.contract import HoldsTable, Operator, State
+from rowtide.operators.merge import PROMISED
 from rowtide.plan.nodes import AsOfJoin, Merge, Node, Sort, Source, TableSource
 from rowtide.plan.walk import rewrite
 from rowtide.rows.tray import ORIGIN, Tray
@@ -158,7 +159,8 @@ class Succession:
             for port, source in enumerate(ports)
         }
         rows = [no_bound if source is None else bounds.slice(source, 1) for source in ports]
-        return {"account": state["account"], "bounds": pa.concat_tables(rows), **moved}
+        kept = {name: state[name] for name in ("account", PROMISED)}
+        return {**kept, "bounds": pa.concat_tables(rows), **moved}
 
     def _origins_moved(self, table: pa.Table) -> pa.Table:
         for name in ORIGIN_COLUMNS:

@@ -4,6 +4,9 @@ A row's place is (rowtime, rank of its origin, counter, port). What a port may
 still bring is never before its threshold, which its bound and its last row
 give; a row leaves when its place is before the thresholds of all other ports.
 So what leaves, and in which order, depends on rows and bounds only.
+
+What has been promised holds when an input joins later: its rows behind that are
+late (sql-decisions 13).
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, late_row
 from rowtide.operators.ranks import Ranks
 from rowtide.plan.nodes import Merge
 from rowtide.rows.tray import Tray
@@ -29,6 +32,7 @@ AFTER_ALL = LATEST - 1
 """A counter after every real one."""
 END: Threshold = (LATEST, 0, 0, 0)
 """A place behind all rows."""
+PROMISED = "promised"
 SMALL_ROWS = 4096
 """Waiting trays are put together up to this many rows: a tray of one row costs far more than its row."""
 
@@ -53,6 +57,8 @@ class MergeOperator:
         self._bounds: list[Bound] = [NO_BOUND] * len(ports)
         self._queues: list[deque[Tray]] = [deque() for _ in ports]
         self._held = 0
+        self._promised = NO_BOUND
+        self._late: list[Fault] = []
 
     def _least_rank(self, origins: Sequence[int]) -> int:
         ranks = self._ranks.of_origin
@@ -63,10 +69,17 @@ class MergeOperator:
         self.offer(port, tray, bound)
         return self.release()
 
+    def remember(self, rowtime: int) -> None:
+        """Take note that a bound of ``rowtime`` (ms) has been promised in this merge's place before."""
+        self._promised = self._promised.raised(Bound(rowtime))
+
     def offer(self, port: int, tray: Tray | None, bound: Bound) -> None:
         """Take rows and a bound without releasing anything yet."""
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
+            if int(tray.rowtime[0]) < self._promised.rowtime:
+                tray = self._judged(tray)
+        if tray is not None and len(tray):
             self._held += len(tray)
             self._queue(port, tray)
             # Rows come in order: one promises as much as a bound that stands just before it.
@@ -82,7 +95,19 @@ class MergeOperator:
             self._held -= len(leaving)
             self.account.done += len(leaving)
             self.account.rows_out += len(leaving)
-        return Output(leaving, self._bound_before(min(thresholds)))
+        self._promised = self._promised.raised(self._bound_before(min(thresholds)))
+        faults, self._late = self._late, []
+        return Output(leaving, self._promised, faults)
+
+    def _judged(self, tray: Tray) -> Tray:
+        """Give the rows that are not behind what has been promised; only an input that joins has others."""
+        least = self._promised.rowtime
+        count = int(np.searchsorted(tray.rowtime, least))
+        names = tray.row_type.names
+        for row in tray.slice(0, count).rows():
+            self._late.append(late_row(self._node.relation, row, least, names))
+        self.account.late += count
+        return tray.slice(count, len(tray))
 
     def limits(self) -> list[Threshold]:
         """Give, for each port, the place before which its rows leave: (rowtime, rank, counter, port)."""
@@ -123,6 +148,7 @@ class MergeOperator:
         """See the contract."""
         state = {
             "account": self.account.to_arrow(),
+            PROMISED: pa.table({"rowtime": [self._promised.rowtime]}),
             "bounds": pa.table(
                 {
                     "rowtime": [bound.rowtime for bound in self._bounds],
@@ -139,6 +165,8 @@ class MergeOperator:
     def restore(self, state: State) -> None:
         """See the contract."""
         self.account = Account.from_arrow(state["account"])
+        (promised,) = state[PROMISED].column("rowtime").to_pylist()
+        self.remember(promised)
         for port, row in enumerate(state["bounds"].to_pylist()):
             self._bounds[port] = Bound(row["rowtime"], row["origin"], row["counter"])
             rows = Tray.from_arrow(self._node.row_type, state[f"queue {port}"])

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.errors import Reason
 from rowtide.operators.contract import (
     PARTITION_BITS,
     RESUBMITTED,
@@ -22,6 +21,7 @@ from rowtide.operators.contract import (
     Place,
     State,
     Want,
+    late_row,
 )
 from rowtide.plan.nodes import Sort
 from rowtide.rows.rowop import TimedRow
@@ -152,19 +152,7 @@ class SortOperator:
         self.account.late += len(where)
         rows: list[TimedRow] = list(tray.take(where).rows())
         for row, least in zip(rows, accepted[where].tolist(), strict=True):
-            faults.append(
-                Fault(
-                    self._node.relation,
-                    Reason.LATE,
-                    f"{least - row.rowtime} ms behind the rowtime bound",
-                    row.rowtime,
-                    row.origin,
-                    row.counter,
-                    row.row,
-                    least,
-                    tray.row_type.names,
-                )
-            )
+            faults.append(late_row(self._node.relation, row, least, tray.row_type.names))
 
     def _hold(self, tray: Tray) -> None:
         """Add rows, in order of arrival, to the runs."""

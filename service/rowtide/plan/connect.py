@@ -20,12 +20,15 @@ class Feed:
     """What comes into one stream or engine table.
 
     ``pumps`` are what pumps write there, not connected yet; ``rows`` those of INSERT statements;
-    ``outside``: something that is not in the plan, such as a scenario's step, inserts too.
+    ``outside``: something that is not in the plan, such as a scenario's step, inserts too. ``changing``:
+    producers of this stream have come or gone, so it is a merge also where one is left: that remembers
+    the stream's bound.
     """
 
     pumps: tuple[Node, ...] = ()
     rows: tuple[Row, ...] = ()
     outside: bool = False
+    changing: bool = False
 
 
 class Connector:
@@ -57,4 +60,5 @@ class Connector:
             return node
         elif feed.outside:
             pumped.append(node)
-        return pumped[0] if len(pumped) == 1 else Merge(node.relation, tuple(pumped))
+        is_merge = len(pumped) > 1 or (feed.changing and isinstance(node, Source))
+        return Merge(node.relation, tuple(pumped)) if is_merge else pumped[0]

@@ -78,7 +78,8 @@ class Plan:
 
     ``relations`` are all named relations that rows can be read from (streams, foreign streams,
     views, engine tables) with their nodes: the scenario kit and ``rowtide sql`` read any of them.
-    Sorts and merges stand where order is first needed (``plan.order``).
+    Sorts and merges stand where order is first needed (``plan.order``). ``streams`` names those of CREATE
+    STREAM: their producers may come and go.
     """
 
     servers: tuple[Server, ...]
@@ -87,3 +88,4 @@ class Plan:
     relations: tuple[tuple[str, Node], ...]
     pumps: tuple[Pump, ...]
     notices: tuple[Notice, ...] = ()
+    streams: tuple[str, ...] = ()

@@ -90,7 +90,8 @@ class Session:
         self._takes_rows = takes_rows
         self._arrived: tuple[StreamRows, ...] = ()
         self._catalog = Catalog()
-        self._stages, self._plan = _plan(self._catalog, self._inserted)
+        self._changing: frozenset[str] = frozenset()
+        self._stages, self._plan = _plan(self._catalog, self._inserted, self._changing)
 
     @property
     def plan(self) -> Plan:
@@ -118,9 +119,11 @@ class Session:
                 else:
                     arrived.append(rows)
             inserted = self._inserted.union(rows.relation for rows in arrived)
-            stages, plan = _plan(catalog, inserted)
+            changing = self._changing | _changed_streams(self._catalog, catalog)
+            changing |= inserted - self._inserted if self._catalog.objects else frozenset()
+            stages, plan = _plan(catalog, inserted, changing)
         self._catalog, self._stages, self._plan = catalog, stages, plan
-        self._inserted, self._arrived = inserted, tuple(arrived)
+        self._inserted, self._arrived, self._changing = inserted, tuple(arrived), changing
         return plan
 
     @property
@@ -164,7 +167,8 @@ class Session:
                 raise StatementError("one query is expected", place=place)
             query = statements[0].query
             planned = Planner(self._catalog, pseudo_in(query)).query(query, self._catalog.current)
-            feeds = _feeds(self._catalog, _pumps(self._catalog, Planner(self._catalog)), self._inserted)
+            pumps = _pumps(self._catalog, Planner(self._catalog))
+            feeds = _feeds(self._catalog, pumps, self._inserted, self._changing)
             return place_order(Connector(feeds).connect(planned.node))
 
 
@@ -234,7 +238,9 @@ def _check_drop(catalog: Catalog, statement: Drop) -> None:
 # ------------------------------------------------------------------ the plan
 
 
-def _plan(catalog: Catalog, inserted: frozenset[str]) -> tuple[tuple[Stage, ...], Plan]:
+def _plan(
+    catalog: Catalog, inserted: frozenset[str], changing: frozenset[str]
+) -> tuple[tuple[Stage, ...], Plan]:
     """Plan everything in a catalog, stage by stage."""
     planner = Planner(catalog)
     written = {
@@ -244,7 +250,7 @@ def _plan(catalog: Catalog, inserted: frozenset[str]) -> tuple[tuple[Stage, ...]
     }
     pumps = _pumps(catalog, planner)
     _check_circles(catalog, planner, pumps)
-    connector = Connector(_feeds(catalog, pumps, inserted))
+    connector = Connector(_feeds(catalog, pumps, inserted, changing))
     connected = {name: connector.connect(node) for name, node in written.items()}
     outside = {
         key: planned
@@ -283,6 +289,9 @@ def _plan(catalog: Catalog, inserted: frozenset[str]) -> tuple[tuple[Stage, ...]
             Pump(name, relation_name(pumped.target), ordered_flows[name], rowtime_field(flows[name]))
             for name, pumped in ((relation_name(key), each) for key, each in outside.items())
         ),
+        streams=tuple(
+            relation_name(key) for key, found in catalog.objects.items() if found.kind is ObjectKind.STREAM
+        ),
         notices=notices(ordered | ordered_flows, {stream.name: stream for stream in streams}),
     )
     return stages, plan
@@ -309,7 +318,26 @@ def _flowing(catalog: Catalog, key: Key, planned: PlannedPump) -> Node:
     return planned.node
 
 
-def _feeds(catalog: Catalog, pumps: dict[Key, PlannedPump], inserted: frozenset[str]) -> dict[str, Feed]:
+def _changed_streams(before: Catalog, after: Catalog) -> frozenset[str]:
+    """Give the streams that were there before and have other producers now."""
+    producers = []
+    for catalog in (before, after):
+        planner = Planner(catalog)
+        producers.append({(key, planner.pump(key).target) for key, _ in catalog.pumps()})
+    changed = {target for _, target in producers[0] ^ producers[1]}
+    return frozenset(
+        relation_name(key)
+        for key in changed
+        if key in before.objects and before.objects[key].kind is ObjectKind.STREAM
+    )
+
+
+def _feeds(
+    catalog: Catalog,
+    pumps: dict[Key, PlannedPump],
+    inserted: frozenset[str],
+    changing: frozenset[str] = frozenset(),
+) -> dict[str, Feed]:
     """Give what comes into each stream and engine table."""
     feeds = {}
     for key, found in catalog.objects.items():
@@ -317,7 +345,7 @@ def _feeds(catalog: Catalog, pumps: dict[Key, PlannedPump], inserted: frozenset[
             name = relation_name(key)
             rows = found.rows if isinstance(found, TableDefinition) else ()
             nodes = tuple(_flowing(catalog, pump, each) for pump, each in pumps.items() if each.target == key)
-            feeds[name] = Feed(nodes, rows, name in inserted)
+            feeds[name] = Feed(nodes, rows, name in inserted, name in changing)
     return feeds
 
 

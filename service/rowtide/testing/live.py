@@ -229,7 +229,7 @@ class LiveRunner:
         """Go on with another version of the pipeline."""
         version = self._versions[entry.version]
         flow = Flow(version.wanted, version.partitions)
-        flow.succeed(self._flow, entry.at)
+        flow.succeed(self._flow, entry.at, version.streams_since(self._versions[self._version]))
         self._faults = [self._moved(fault, flow) for fault in self._faults]
         self._flow, self._version = flow, entry.version
         self._outputs.look_at(version.looked_at())

@@ -34,6 +34,7 @@ class Relations:
         self._foreign_tables = {table.name: table for table in plan.foreign_tables}
         self._foreign_streams = {stream.name: stream for stream in plan.foreign_streams}
         self._table_nodes = table_nodes(plan)
+        self._streams = plan.streams
 
     def resolve(self, name: str) -> str:
         """Give the catalog name; the schema may be left out where only one has a relation of that name.
@@ -89,6 +90,10 @@ class Relations:
     def foreign_streams(self) -> list[ForeignStream]:
         """Give all foreign streams, in the order in which they were made."""
         return list(self._foreign_streams.values())
+
+    def streams(self) -> dict[str, Node]:
+        """Give the streams of CREATE STREAM, whose producers may come and go."""
+        return {name: self._nodes[name] for name in self._streams if name in self._nodes}
 
     def foreign_table(self, relation: str) -> ForeignTable | None:
         """Give the foreign table of this catalog name."""

@@ -35,6 +35,13 @@ class Version:
         """Give the relations whose output is kept."""
         return [*dict.fromkeys([*self.wanted, *self.relations.names()]), ERRORS]
 
+    def streams_since(self, older: Version) -> dict[str, tuple[Node, Node]]:
+        """Give the streams that ``older`` knows too, with the node of each there and here."""
+        before = older.relations.streams()
+        return {
+            name: (before[name], node) for name, node in self.relations.streams().items() if name in before
+        }
+
     def idle_partitions(self, now: int) -> dict[str, IdlePartitions]:
         """Give the idle time-outs of the foreign streams that have one, by relation; ``now`` in ms.
 

@@ -285,8 +285,9 @@ class LoopLink:
         self._log.clear()
 
     def _decided(self, number: int, original: Stamp, others: Stamp, published: Stamp) -> Stamp:
+        # Never before what it comes of, which can be ahead of the target where there is no other way round.
+        soon = max(original, published) if others == END else max(original, published, others)
         if self.shape.use is Use.LIMITED:
             late = Stamp(later(original.rowtime, self.shape.delay_ms), self._origin, number)
-            return max(min(late, others), published)
-        now = others if others < END else max(original, published)
-        return max(now, published)
+            return max(published, min(late, soon))
+        return soon
