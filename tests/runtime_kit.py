@@ -204,6 +204,12 @@ class MemoryTransaction:
         for key in zip(*(keys[name] for name in table.key), strict=True):
             rows.pop(key, None)
 
+    def judges_rows(self, table: TargetTable) -> bool:
+        return False
+
+    def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
+        self._rows(table, columns)
+
     def append(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         self.connection.appended.setdefault(table.name, []).extend(self._rows(table, columns))
 
@@ -284,6 +290,9 @@ class MemoryLedger:
 
     def accounts(self) -> Sequence[KeptAccount]:
         return list(self._database.contents.accounts.values())
+
+    def refused_within(self, transaction: Any, table: str) -> Sequence[tuple[int | None, str | None]]:
+        raise AssertionError("nothing is compared here")
 
     def resubmissions(self) -> Sequence[Resubmission]:
         return []

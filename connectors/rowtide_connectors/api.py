@@ -166,6 +166,12 @@ class Transaction(Protocol):
     def append(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Insert rows into a table without a key; raises as ``upsert`` does."""
 
+    def judges_rows(self, table: TargetTable) -> bool:
+        """Tell whether a row's fate may depend on more than its own values: on constraints, triggers."""
+
+    def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
+        """Check that the database could hold these values, writing none; raises as ``upsert`` does."""
+
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
         """Give all rows of a table in row form, columns as declared, in no order."""
 

@@ -144,8 +144,10 @@ class SqlDatabase:
         label: str,
         columns: Columns,
         write: Write,
+        *,
+        judges: bool,
     ) -> None:
-        """Write rows in chunks.
+        """Write rows in chunks. Where the table ``judges`` rows, what was written before them counts.
 
         Raises:
           RefusedRowError: the database does not take one of them; the transaction is rolled back.
@@ -153,39 +155,52 @@ class SqlDatabase:
         count = len(columns[0][1]) if columns else 0
         for start in range(0, count, CHUNK_ROWS):
             chunk = _cut(columns, start, start + CHUNK_ROWS)
+            savepoint = connection.begin_nested() if judges else None
             try:
                 with database_errors(self.label):
                     write(connection, chunk)
+                if savepoint is not None:
+                    savepoint.commit()
             except RowDataError as error:
-                # Only now is it worth finding out which: in a transaction of its own, undone after.
-                connection.rollback()
-                index, why = self._find_refused(chunk, write, str(error))
+                # Only now is it worth finding out which.
+                if savepoint is None:
+                    # In a transaction of its own, undone after.
+                    connection.rollback()
+                    with self._engine.connect() as probing, probing.begin() as probe:
+                        index, why = self._find_refused(probing, chunk, write, str(error))
+                        probe.rollback()
+                else:
+                    savepoint.rollback()
+                    index, why = self._find_refused(connection, chunk, write, str(error))
+                    connection.rollback()
                 raise RefusedRowError(
                     f'table "{label}" does not take a row: {why}', table=label, index=start + index
                 ) from error
 
-    def _find_refused(self, columns: Columns, write: Write, why: str) -> tuple[int, str]:
-        """Give the first row that is refused, and why; by halving, so in few statements."""
+    def _find_refused(
+        self, connection: sa.Connection, columns: Columns, write: Write, why: str
+    ) -> tuple[int, str]:
+        """Give the first row that is refused, and why; by halving, so in few statements.
+
+        The caller rolls the connection's transaction back.
+        """
         low, high = 0, len(columns[0][1])
-        with self._engine.connect() as connection, connection.begin() as probe:
-            while high - low > 1:
-                middle = (low + high) // 2
-                savepoint = connection.begin_nested()
-                try:
-                    with database_errors(self.label):
-                        write(connection, _cut(columns, low, middle))
-                    savepoint.commit()
-                    low = middle
-                except RowDataError:
-                    savepoint.rollback()
-                    high = middle
+        while high - low > 1:
+            middle = (low + high) // 2
+            savepoint = connection.begin_nested()
             try:
                 with database_errors(self.label):
-                    write(connection, _cut(columns, low, high))
-            except RowDataError as error:
-                return low, str(error)
-            finally:
-                probe.rollback()
+                    write(connection, _cut(columns, low, middle))
+                savepoint.commit()
+                low = middle
+            except RowDataError:
+                savepoint.rollback()
+                high = middle
+        try:
+            with database_errors(self.label):
+                write(connection, _cut(columns, low, high))
+        except RowDataError as error:
+            return low, str(error)
         raise UnavailableError(f"{self.label} refused rows that it takes now: {why}")
 
     def _create(self, connection: sa.Connection, table: PhysicalTable) -> None:
@@ -232,6 +247,7 @@ class SqlTransaction:
             found.label,
             _matched(found, columns),
             lambda connection, chunk: dialect.insert(connection, found, chunk, replace=replace),
+            judges=found.judges,
         )
 
     def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
@@ -243,7 +259,20 @@ class SqlTransaction:
             found.label,
             _matched(found, keys),
             lambda connection, chunk: dialect.delete(connection, found, chunk),
+            judges=found.judges,
         )
+
+    def judges_rows(self, table: TargetTable) -> bool:
+        """Tell whether a row's fate may depend on other rows; see ``api.Transaction``."""
+        return self._database.table(self.connection, table).judges
+
+    def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
+        """Check values without writing them; see ``api.Transaction``."""
+        found = self._database.table(self.connection, table)
+        for index, why in self._database.dialect.unstorable(_matched(found, columns)):
+            raise RefusedRowError(
+                f'table "{found.label}" does not take a row: {why}', table=found.label, index=index
+            )
 
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
         """Give the table's rows in row form, columns as declared, in no order."""

@@ -47,6 +47,9 @@ class Dialect(Protocol):
     def delete(self, connection: sa.Connection, table: PhysicalTable, keys: Columns) -> None:
         """Delete the rows of at most ``CHUNK_ROWS`` keys."""
 
+    def unstorable(self, columns: Columns) -> Iterator[tuple[int, str]]:
+        """Give the rows with a value that no table of this database can hold, and why, in order."""
+
     def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
         """Give all rows, in no order."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rowtide_connectors.errors import MismatchError
 from rowtide_connectors.rdbms.dialect import Dialect
 from rowtide_connectors.rdbms.table import ExistingTable, PhysicalColumn, PhysicalTable
@@ -47,7 +49,7 @@ def fitted(dialect: Dialect, table: PhysicalTable, existing: ExistingTable) -> P
             differences.append(f"there is no primary key or unique constraint on {names}")
     if differences:
         raise MismatchError(f'table "{table.label}" does not fit: {"; ".join(differences)}', hint=FIT_HINT)
-    return table.renamed(actual)
+    return replace(table.renamed(actual), judges=existing.judges)
 
 
 def _may_be_null(table: PhysicalTable, column: PhysicalColumn) -> bool:

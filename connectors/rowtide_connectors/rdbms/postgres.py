@@ -92,6 +92,13 @@ from pg_index
 where indrelid = %s and indisunique and indisvalid and indpred is null and indexprs is null
 """
 
+_JUDGES = """
+select exists (select from pg_constraint where conrelid = %(table)s and contype in ('c', 'f', 'x'))
+    or exists (select from pg_constraint where confrelid = %(table)s)
+    or exists (select from pg_trigger where tgrelid = %(table)s and not tgisinternal)
+    or (select count(*) from pg_index where indrelid = %(table)s and indisunique) > 1
+"""
+
 _FORMATTED = re.compile(r"([a-z][a-z ]*?)(?:\((\d+)(?:,(\d+))?\))?( with(?:out)? time zone)?")
 """What format_type gives, such as ``numeric(10,2)`` or ``timestamp(3) without time zone``."""
 _FORMATTED_NAMES = _DDL | {
@@ -158,6 +165,7 @@ class Postgres:
         return ExistingTable(
             [ExistingColumn(name, type_, nullable, default) for name, type_, nullable, default in columns],
             [frozenset(names) for names in unique],
+            bool(connection.exec_driver_sql(_JUDGES, {"table": oid}).scalar_one()),
         )
 
     def holds(self, existing: str, sql_type: SqlType) -> bool:
@@ -217,6 +225,16 @@ class Postgres:
             f"delete from {table_sql(connection, table)} as t using {_unnested(keys)} where {same}",
             _parameters(keys),
         )
+
+    def unstorable(self, columns: Columns) -> Iterator[tuple[int, str]]:
+        """Text cannot have the character NUL."""
+        found = {
+            index: f'column "{column.name}" has the character NUL'
+            for column, values in reversed(columns)
+            for index, value in enumerate(values)
+            if isinstance(value, str) and "\x00" in value
+        }
+        return iter(sorted(found.items()))
 
     def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
         """Give all rows through a cursor on the server's side."""

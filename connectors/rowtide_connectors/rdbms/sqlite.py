@@ -41,6 +41,9 @@ _DDL = {
 _TEXT_OR_NUMERIC = frozenset({"DATE", "TIME", "TIMESTAMP"})
 
 
+_JUDGING = re.compile(r"\b(check|references)\b", re.IGNORECASE)
+
+
 class Sqlite:
     """SQLite 3.24 or newer (ON CONFLICT)."""
 
@@ -103,7 +106,19 @@ class Sqlite:
                 for column in columns
             ],
             [columns for columns in unique if columns],
+            self._judges(connection, table),
         )
+
+    def _judges(self, connection: sa.Connection, table: PhysicalTable) -> bool:
+        """Tell whether there is more than one key: CHECK, FOREIGN KEY, a trigger, another unique index."""
+        written = connection.exec_driver_sql(
+            "select sql from sqlite_master where tbl_name = ? and type in ('table', 'trigger')", (table.name,)
+        ).scalars()
+        texts = [text or "" for text in written]
+        indices = connection.exec_driver_sql(
+            'select count(*) from pragma_index_list(?) where "unique"', (table.name,)
+        ).scalar_one()
+        return len(texts) > 1 or int(indices) > 1 or any(_JUDGING.search(text) for text in texts)
 
     def holds(self, existing: str, sql_type: SqlType) -> bool:
         """Tell whether the two types have one affinity: the rest of a type SQLite ignores."""
@@ -132,6 +147,10 @@ class Sqlite:
         connection.exec_driver_sql(
             f"delete from {table_sql(connection, table)} where {same}", _parameters(keys)
         )
+
+    def unstorable(self, columns: Columns) -> Iterator[tuple[int, str]]:
+        """Every value of our types can be stored."""
+        return iter(())
 
     def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
         """Give all rows."""

@@ -110,6 +110,7 @@ class SqlStage:
                 target.label,
                 values,
                 lambda connection, chunk: dialect.insert(connection, stage, chunk, replace=False),
+                judges=False,
             )
 
     def _stage(self, target: PhysicalTable) -> PhysicalTable:

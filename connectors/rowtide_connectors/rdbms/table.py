@@ -40,6 +40,8 @@ class PhysicalTable:
     name: str
     columns: tuple[PhysicalColumn, ...]
     key: tuple[str, ...]
+    judges: bool = False
+    """See ``ExistingTable``."""
 
     def column(self, sql_name: str) -> PhysicalColumn:
         """Give a column by its SQL name.
@@ -75,10 +77,15 @@ class ExistingColumn:
 
 @dataclass(frozen=True, slots=True)
 class ExistingTable:
-    """A table that is there: ``unique`` are the column sets by which rows can be replaced."""
+    """A table that is there: ``unique`` are the column sets by which rows can be replaced.
+
+    ``judges``: it has constraints besides one key and NOT NULL, or triggers, so that whether it takes a
+    row may depend on other rows.
+    """
 
     columns: Sequence[ExistingColumn]
     unique: Sequence[frozenset[str]]
+    judges: bool = False
 
 
 def physical(table: TargetTable) -> PhysicalTable:

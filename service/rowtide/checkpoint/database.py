@@ -388,6 +388,13 @@ class DatabaseLedger:
             query = select_errors(self._of(connection), self._pipeline, wanted)
             return [stored_error(row) for row in connection.execute(query.limit(limit))]
 
+    def refused_within(self, transaction: Transaction, table: str) -> Sequence[tuple[int | None, str | None]]:
+        """Give rowtime and JSON of the rows that a foreign table did not take; see ``ledger.Ledger``."""
+        connection: sa.Connection = transaction.connection
+        wanted = ErrorFilter(relation=table, reason="CONSTRAINT")
+        query = select_errors(self._of(connection), self._pipeline, wanted)
+        return [(row.rowtime, row.row_json) for row in connection.execute(query)]
+
     def resubmit(self, rows: Sequence[StoredError]) -> int:
         """Mark error rows as resubmitted; give the number of resubmissions that they make.
 

@@ -245,6 +245,9 @@ class Ledger(Protocol):
     def accounts(self) -> Sequence[KeptAccount]:
         """Give all accounts as of the last commit."""
 
+    def refused_within(self, transaction: Transaction, table: str) -> Sequence[tuple[int | None, str | None]]:
+        """Give rowtime and JSON of the rows that a foreign table was found not to take."""
+
     def resubmissions(self) -> Sequence[Resubmission]:
         """Give what was resubmitted, in order."""
 

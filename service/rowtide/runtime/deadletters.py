@@ -82,7 +82,7 @@ def error_rows(
             rowtime=fault.rowtime,
             bound=fault.bound,
             raw=None,
-            row=None if fault.row is None else _as_json(fault.row, fault.names),
+            row=None if fault.row is None else as_json(fault.row, fault.names),
         )
         if place is None:
             rows.append(row)
@@ -115,7 +115,7 @@ def error_rows(
     return rows
 
 
-def _as_json(row: Row, names: Sequence[str] | None) -> str:
+def as_json(row: Row, names: Sequence[str] | None) -> str:
     """Give a row in row form as JSON: an object by field, or an array where the names are not known.
 
     Numbers that JSON has no form for are text, binary is base64, times are ms.

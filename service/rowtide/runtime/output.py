@@ -4,11 +4,15 @@ The table of a commit shows what it would show had every rowop been written
 alone: of the rowops on one key only the last matters. A table without PRIMARY
 KEY takes every INSERT and no DELETE. A row that the database itself refuses
 becomes a fault too, and the others are folded anew without it.
+
+Which rows are refused does not depend on what is committed together: values
+that the database cannot hold are found in rows that are folded away too, and
+a table with further constraints or triggers gets every rowop in its order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,11 +83,37 @@ class Writes:
         if not self.target.key:
             self._write(transaction.append, np.arange(len(self.tray), dtype=np.int64), self.target.columns)
             return
+        if transaction.judges_rows(self.target):
+            for segment in self._segments():
+                self._change(transaction, segment)
+            return
         last = self._last()
-        gone = self.tray.opcode[last] == Opcode.DELETE
+        if len(last) < len(self.tray):
+            superseded = np.setdiff1d(np.flatnonzero(self.tray.opcode != Opcode.DELETE), last)
+            self._write(transaction.check, superseded, self.target.columns)
+        self._change(transaction, last)
+
+    def _change(self, transaction: Transaction, indices: Indices) -> None:
+        """Write rowops of distinct keys, the DELETEs first."""
+        gone = self.tray.opcode[indices] == Opcode.DELETE
         key = [column for column in self.target.columns if column.name in self.target.key]
-        self._write(transaction.delete, last[gone], key)
-        self._write(transaction.upsert, last[~gone], self.target.columns)
+        self._write(transaction.delete, indices[gone], key)
+        self._write(transaction.upsert, indices[~gone], self.target.columns)
+
+    def _segments(self) -> Iterator[Indices]:
+        """Cut the rowops where their order may matter: a key comes again, or a DELETE behind an INSERT."""
+        positions = [self.tray.row_type.index(name) for name in self.target.key]
+        keys = zip(*(self.tray.columns[index].to_list() for index in positions), strict=True)
+        seen: set[tuple[object, ...]] = set()
+        start, inserts = 0, False
+        for at, (key, opcode) in enumerate(zip(keys, self.tray.opcode.tolist(), strict=True)):
+            if key in seen or (inserts and opcode == Opcode.DELETE):
+                yield np.arange(start, at, dtype=np.int64)
+                start, inserts = at, False
+                seen.clear()
+            seen.add(key)
+            inserts = inserts or opcode != Opcode.DELETE
+        yield np.arange(start, len(self.tray), dtype=np.int64)
 
     def _last(self) -> Indices:
         key = [self.tray.row_type.index(name) for name in self.target.key]

@@ -1,7 +1,9 @@
 """``replay --compare``: recompute what was committed, and say where it differs (sql-decisions 28).
 
 The log is read again from where the pipeline began, up to the committed
-positions, into memory, and tables are compared as multisets at those positions.
+positions, and tables are compared as multisets at those positions, on disk
+(``replay_tables``). Rows that the database has refused are in the error stream,
+and are wanted in no table.
 Where the log no longer reaches back so far, the newest snapshot will do for
 rows that came out after it, and ``begin_ms`` must leave out the others. Nothing
 is written and no epoch is taken: a service that runs goes on.
@@ -9,9 +11,9 @@ is written and no epoch is taken: a service that runs goes on.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from heapq import nsmallest
 
 import structlog
 
@@ -19,8 +21,8 @@ from rowtide.checkpoint.ledger import KeptSnapshot, Place, Record
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.plan.outputs import table_nodes
-from rowtide.plan.plan import ForeignTable, Plan
-from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.plan.plan import Plan
+from rowtide.rows.rowop import Row
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.begin import refuse_another_plan
@@ -28,6 +30,7 @@ from rowtide.runtime.digest import plan_digests
 from rowtide.runtime.idle import DecisionLog
 from rowtide.runtime.output import target_table
 from rowtide.runtime.recovery import begin_of_replay, check_ranges, flow_at, replay, usable
+from rowtide.runtime.replay_tables import ComparedTable, Refused, scratch
 from rowtide.runtime.service import Equipment, Service
 from rowtide.runtime.work import Work
 from rowtide_connectors.api import OffsetRange
@@ -52,14 +55,6 @@ class Range:
     def is_everything(self) -> bool:
         """Tell whether nothing is left out."""
         return self.begin_ms is None and self.end_ms is None
-
-    def holds(self, time_ms: object) -> bool:
-        """Tell whether a row of this time is compared; one without a time is not."""
-        if not isinstance(time_ms, int):
-            return self.is_everything
-        return (self.begin_ms is None or time_ms >= self.begin_ms) and (
-            self.end_ms is None or time_ms < self.end_ms
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +90,29 @@ def compare(equipment: Equipment, compared: Range) -> Comparison:
       UnavailableError: a dependency is down.
     """
     fields = _time_fields(equipment.plan, compared)
-    record, committed = _committed(equipment, fields, compared)
-    refuse_another_plan(equipment.name, record, plan_digests(equipment.plan))
     for source in equipment.sources.values():
         if source.is_compacted():
             raise StatementError(
                 f'topic "{source.topic}" is compacted: a replay would not find the same messages',
                 hint="What it has given is only in the tables and in the state.",
             )
+    with scratch() as connection:
+        tables = {
+            table.name: ComparedTable(connection, number, table, fields.get(table.name), Refused())
+            for number, table in enumerate(equipment.plan.foreign_tables)
+        }
+        record = _committed(equipment, tables)
+        refuse_another_plan(equipment.name, record, plan_digests(equipment.plan))
+        return _recomputed(equipment, compared, record, tables)
+
+
+def _recomputed(
+    equipment: Equipment, compared: Range, record: Record, tables: Mapping[str, ComparedTable]
+) -> Comparison:
+    """Recompute what the tables should hold, and compare."""
     ranges = {relation: source.ranges() for relation, source in equipment.sources.items()}
     flow, snapshot = _begin(equipment, record, ranges, compared)
     work = Work(flow, equipment.plan.foreign_tables, record.standings)
-    tables = {table.name: _Recomputed(table) for table in equipment.plan.foreign_tables}
     turns = _Turns(work, tables)
     if snapshot is None:
         work.drain()
@@ -125,48 +131,29 @@ def compare(equipment: Equipment, compared: Range) -> Comparison:
         resubmitted=service.resubmitted,
         emit=turns.emit,
     )
-    found: list[Difference] = []
+    between = (compared.begin_ms, compared.end_ms)
     count = 0
-    rows = {}
-    for name, table in tables.items():
-        wanted = [(row, turn) for row, turn in table.rows() if compared.holds(_time(row, fields.get(name)))]
-        rows[name] = len(wanted)
-        differences = list(_differences(table.table, committed[name], wanted, turns))
-        count += len(differences)
-        found += differences
-    found.sort(key=lambda each: min((last for _, last in each.offsets.values()), default=LATEST))
-    return Comparison(rows, messages, record.positions(), tuple(found[:MAX_DIFFERENCES]), count)
+
+    def found() -> Iterator[Difference]:
+        nonlocal count
+        for name, table in tables.items():
+            for held, wanted, turn in table.differences(*between):
+                count += 1
+                yield Difference(name, held, wanted, {} if turn is None else turns.offsets(turn))
+
+    first = nsmallest(MAX_DIFFERENCES, found(), key=_last_offset)
+    rows = {name: table.count(*between) for name, table in tables.items()}
+    return Comparison(rows, messages, record.positions(), tuple(first), count)
 
 
-class _Recomputed:
-    """What a table would hold: rows by key, or as a multiset, each with the turn that gave it."""
-
-    def __init__(self, table: ForeignTable) -> None:
-        self.table = table
-        self._keyed: dict[Row, tuple[Row, int]] = {}
-        self._appended: list[tuple[Row, int]] = []
-
-    def apply(self, rows: Iterable[TimedRow], turn: int) -> None:
-        """Apply rowops in order."""
-        for timed in rows:
-            if not self.table.key:
-                self._appended.append((timed.row, turn))
-                continue
-            key = tuple(timed.row[index] for index in self.table.key)
-            if timed.opcode == Opcode.DELETE:
-                self._keyed.pop(key, None)
-            else:
-                self._keyed[key] = (timed.row, turn)
-
-    def rows(self) -> Iterator[tuple[Row, int]]:
-        """Give every row with its turn."""
-        yield from self._keyed.values() if self.table.key else self._appended
+def _last_offset(difference: Difference) -> int:
+    return min((last for _, last in difference.offsets.values()), default=LATEST)
 
 
 class _Turns:
     """Takes what comes out, turn by turn, and remembers what had been read in each."""
 
-    def __init__(self, work: Work, tables: Mapping[str, _Recomputed]) -> None:
+    def __init__(self, work: Work, tables: Mapping[str, ComparedTable]) -> None:
         self._work = work
         self._tables = tables
         self._positions: list[dict[Place, int]] = []
@@ -191,30 +178,6 @@ class _Turns:
         }
 
 
-def _differences(
-    table: ForeignTable, committed: Counter[Row], wanted: list[tuple[Row, int]], turns: _Turns
-) -> Iterator[Difference]:
-    """Pair what is missing with what is too much by key; of a table without key, each stands alone."""
-    left = Counter(committed)
-    missing: list[tuple[Row, int]] = []
-    for row, turn in wanted:
-        if left[row] > 0:
-            left[row] -= 1
-        else:
-            missing.append((row, turn))
-    extra = list(left.elements())
-    by_key = {tuple(row[index] for index in table.key): row for row in extra} if table.key else {}
-    paired = set()
-    for row, turn in missing:
-        other = by_key.get(tuple(row[index] for index in table.key)) if table.key else None
-        if other is not None:
-            paired.add(other)
-        yield Difference(table.name, other, row, turns.offsets(turn))
-    for row in extra:
-        if row not in paired:
-            yield Difference(table.name, row, None, {})
-
-
 def _time_fields(plan: Plan, compared: Range) -> dict[str, int]:
     """Give, by table, the field that tells a row's time; all must agree on it, and have one if it is needed.
 
@@ -235,9 +198,7 @@ def _time_fields(plan: Plan, compared: Range) -> dict[str, int]:
     return fields
 
 
-def _committed(
-    equipment: Equipment, fields: Mapping[str, int], compared: Range
-) -> tuple[Record, dict[str, Counter[Row]]]:
+def _committed(equipment: Equipment, tables: Mapping[str, ComparedTable]) -> Record:
     """Read record and tables as they are at one moment.
 
     Raises:
@@ -251,13 +212,10 @@ def _committed(
         record = equipment.ledger.read_within(transaction)
         if record is None or not record.standings:
             raise StatementError(f'pipeline "{equipment.name}" has committed nothing that could be compared')
-        tables = {}
-        for table in equipment.plan.foreign_tables:
-            field = fields.get(table.name)
-            tables[table.name] = Counter(
-                row for row in transaction.rows(target_table(table)) if compared.holds(_time(row, field))
-            )
-    return record, tables
+        for table in tables.values():
+            table.hold(transaction.rows(target_table(table.table)))
+            table.leave_out(equipment.ledger.refused_within(transaction, table.table.name))
+    return record
 
 
 def _begin(
@@ -289,7 +247,3 @@ def _begin(
             ) from gone
         return flow, snapshot
     return flow_at(nodes, record, None, resubmissions), None
-
-
-def _time(row: Row, field: int | None) -> object:
-    return None if field is None else row[field]

@@ -134,9 +134,8 @@ def test_a_row_that_the_database_refuses_becomes_an_error_row_and_the_others_are
     # The table's changelog took the old row of the key away before its new one was refused.
     assert held.tables.get("LATEST", {}) == {}
     assert [row[1] for row in held.appended["LOG"]] == [1, 4]
-    # Of the rows on one key only the last of the commit is written to LATEST.
-    assert [(row.relation, row.offset, row.reason.split(":")[0]) for row in held.errors] == [
-        ("LOG", 1, "CONSTRAINT"),
-        ("LOG", 2, "CONSTRAINT"),
-        ("LATEST", 3, "CONSTRAINT"),
-    ]
+    # Also rows that later ones of their key replace in the same commit.
+    found = {(row.relation, row.offset, row.reason.split(":")[0]) for row in held.errors}
+    refused = {("LOG", 1), ("LOG", 2), ("LATEST", 1), ("LATEST", 2), ("LATEST", 3)}
+    assert found == {(*each, "CONSTRAINT") for each in refused}
+    assert len(held.errors) == len(found)

@@ -1,0 +1,98 @@
+"""What a database refuses does not depend on what is committed together, and is missed by no comparison."""
+
+import itertools
+import random
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from rowtide.checkpoint.error_stream import ErrorFilter
+from rowtide.runtime.live import Pace
+from rowtide.runtime.pipeline import open_pipeline
+from rowtide.runtime.replay import Range, compare
+from rowtide.runtime.service import Equipment, Service
+from rowtide.sql.pipeline import plan_pipeline
+from rowtide_connectors.memory import memory_broker
+from runtime_kit import VirtualClock
+
+SQL = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{broker}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{url}');
+CREATE FOREIGN STREAM readings (number BIGINT, sensor VARCHAR(8), label VARCHAR(8))
+  SERVER k OPTIONS (topic 'readings', format 'JSON');
+CREATE FOREIGN TABLE judged (sensor VARCHAR(8), label VARCHAR(8), number BIGINT, PRIMARY KEY (sensor))
+  SERVER d;
+CREATE FOREIGN TABLE plain (sensor VARCHAR(8), label VARCHAR(8), number BIGINT, PRIMARY KEY (sensor))
+  SERVER d;
+CREATE FOREIGN TABLE appended (label VARCHAR(8), number BIGINT) SERVER d;
+CREATE PUMP p1 STARTED AS INSERT INTO judged SELECT STREAM sensor, label, number FROM readings;
+CREATE PUMP p2 STARTED AS INSERT INTO plain SELECT STREAM sensor, label, number FROM readings;
+CREATE PUMP p3 STARTED AS INSERT INTO appended SELECT STREAM label, number FROM readings;
+"""
+DDL = (
+    "create table judged (sensor varchar(8) primary key, label varchar(8) unique, number bigint,"
+    " check (number - number / 7 * 7 <> 3))",
+    "create table appended (label varchar(8), number bigint, check (number - number / 11 * 11 <> 3))",
+)
+numbers = itertools.count()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        url: str = request.getfixturevalue("postgres_url")
+        return url
+    return f"sqlite:///{tmp_path}/judged.db"
+
+
+def run(url: str, rows: int) -> tuple[object, ...]:
+    """Run everything anew, committing every so many rows; give tables and refused rows."""
+    broker = f"refused {next(numbers)}"
+    plan = plan_pipeline(SQL.format(broker=broker, url=url))
+    topic = memory_broker(broker)
+    topic.ensure_topic("readings", 1)
+    rng = random.Random(5)
+    for number in range(60):
+        # PostgreSQL has no text with NUL, SQLite has: there nothing is refused for it.
+        label = rng.choice(("a", "b", "c", "d", "\\u0000"))
+        value = f'{{"number":{number},"sensor":"s{rng.randrange(5)}","label":"{label}"}}'
+        topic.produce("readings", [value.encode()], timestamps=[1_000 * number])
+    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        for table in ("judged", "plain", "appended"):
+            connection.exec_driver_sql(f"drop table if exists {table}")
+        for statement in DDL:
+            connection.exec_driver_sql(statement)
+    with open_pipeline(plan, "p") as pipeline:
+        pipeline.ledger.drop()
+        equipment = Equipment(
+            name="p",
+            plan=pipeline.plan,
+            sources=pipeline.sources,
+            database=pipeline.database,
+            ledger=pipeline.ledger,
+            clock=VirtualClock(),
+            pace=Pace(10**9, rows, None, None),
+            stopping=lambda: False,
+            threads=False,
+            poll_messages=min(rows, 50),
+        )
+        Service(equipment).run(until_end=True)
+        refused = pipeline.ledger.errors(ErrorFilter(), None)
+        found = compare(equipment, Range())
+        assert (found.count, found.differences) == (0, ())
+    with engine.begin() as connection:
+        tables = [
+            sorted(connection.exec_driver_sql(f"select * from {table}").all())
+            for table in ("judged", "plain", "appended")
+        ]
+    engine.dispose()
+    return tables, sorted((each.row.relation, each.row.offset, each.row.reason[:10]) for each in refused)
+
+
+def test_the_same_rows_are_refused_whatever_is_committed_together(server: str) -> None:
+    one_by_one = run(server, 1)
+    assert len(one_by_one[1]) > 15
+    for rows in (4, 1_000):
+        assert run(server, rows) == one_by_one
