@@ -39,6 +39,7 @@ from rowtide.sql.syntax import (
     Name,
     NullLiteral,
     NumberLiteral,
+    OrderItem,
     Rounded,
     Stepped,
     StringLiteral,
@@ -331,6 +332,20 @@ class ExpressionGrammar:
             cursor.comma_list(lambda: self._digits("the precision of the interval"))
             cursor.expect_symbol(")")
         return word
+
+    def order_item(self) -> OrderItem:
+        """Read one term of an ORDER BY, without WITHIN."""
+        cursor = self.cursor
+        first = cursor.current
+        expression = self.expression()
+        descending = cursor.one_of("ASC", "DESC") == "DESC"
+        nulls_first = None
+        if cursor.accept("NULLS"):
+            word = cursor.one_of("FIRST", "LAST")
+            if word is None:
+                raise cursor.unexpected("FIRST or LAST")
+            nulls_first = word == "FIRST"
+        return OrderItem(expression, descending, None, cursor.span(first), nulls_first)
 
     # ------------------------------------------------------------ functions
 

@@ -360,20 +360,12 @@ class QueryGrammar(ExpressionGrammar):
     def _order_item(self) -> OrderItem:
         cursor = self.cursor
         first: Token = cursor.current
-        expression = self.expression()
-        descending = cursor.one_of("ASC", "DESC") == "DESC"
-        nulls_first = None
-        if cursor.accept("NULLS"):
-            word = cursor.one_of("FIRST", "LAST")
-            if word is None:
-                raise cursor.unexpected("FIRST or LAST")
-            nulls_first = word == "FIRST"
-        within = None
-        if cursor.accept("WITHIN"):
-            length = self.interval()
-            within = length.value
-            if length.type.kind.name != "INTERVAL_DAY" or within < 0:
-                raise StatementError(
-                    "WITHIN takes an interval of days to seconds, not below zero", place=length.place
-                )
-        return OrderItem(expression, descending, within, cursor.span(first), nulls_first)
+        item = self.order_item()
+        if not cursor.accept("WITHIN"):
+            return item
+        length = self.interval()
+        if length.type.kind.name != "INTERVAL_DAY" or length.value < 0:
+            raise StatementError(
+                "WITHIN takes an interval of days to seconds, not below zero", place=length.place
+            )
+        return replace(item, within_ms=length.value, place=cursor.span(first))

@@ -52,6 +52,7 @@ from rowtide.sql.relations import (
     Shape,
     can_be_null,
     is_plain_rowtime,
+    substitute,
 )
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.set_operations import closed_by_period
@@ -161,11 +162,11 @@ class SelectPlanner:
         if windows.used and self._read.changelog:
             raise StatementError("a window (OVER) over a table is not supported", place=self._select.place)
         node = windows.over(node)
-        outputs, promotion = self._outputs(planner, node.row_type)
+        outputs, promotion = self._outputs(planner, node.row_type, windows)
         return _Selected(node, outputs, promotion, self._period_order(planner, promotion))
 
     def _outputs(
-        self, planner: ExpressionPlanner, row_type: RowType
+        self, planner: ExpressionPlanner, row_type: RowType, windows: Windows
     ) -> tuple[tuple[Output, ...], _Promotion | None]:
         """Plan the select list; ``row_type`` is that of the rows that it is computed from."""
         outputs: list[Output] = []
@@ -194,7 +195,19 @@ class SelectPlanner:
                 place=place,
                 hint="The old rowtime takes another name: ROWTIME AS arrived_at.",
             )
-        return tuple(outputs), promotion
+        if windows.old_rowtime is None:
+            return tuple(outputs), promotion
+        if promotion is not None or self._select.order_by or self._select.distinct:
+            raise StatementError(
+                "a query that ranks by value neither promotes nor sorts nor is DISTINCT",
+                place=self._select.place,
+                hint="Put it into FROM (..) of another query.",
+            )
+        # Ranked rows have the end of their period as ROWTIME; what is computed is of the rows as they were.
+        old: dict[Expr, Expr] = {RowtimeRef(): windows.old_rowtime}
+        return tuple(
+            each if each.is_rowtime else replace(each, expr=substitute(each.expr, old)) for each in outputs
+        ), None
 
     def _star(self, item: StarItem) -> list[Output]:
         scope = self._read.scope
@@ -420,7 +433,7 @@ class SelectPlanner:
         if windows.used and self._tells_changes:
             raise StatementError("a window (OVER) over changes is not supported", place=select.place)
         grouped = windows.over(grouped)
-        outputs, promotion = self._outputs(planner, grouped.row_type)
+        outputs, promotion = self._outputs(planner, grouped.row_type, windows)
         if self._tells_changes:
             if not exact:
                 check_rowtime(outputs, having, None if select.having is None else select.having.place)

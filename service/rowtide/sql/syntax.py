@@ -218,13 +218,17 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """``([window] [PARTITION BY ..] [ORDER BY ..] [frame])``; ``base`` is the window that it goes on from."""
+    """``([window] [PARTITION BY ..] [ORDER BY ..] [frame])``; ``base`` is the window that it goes on from.
+
+    ``order`` is given where ORDER BY has one term that ascends; in any other case ``sort`` has its terms.
+    """
 
     base: Name | None
     partition: tuple[Expression, ...]
     order: Expression | None
     frame: Frame | None
     place: Place = field(default=NOWHERE, compare=False)
+    sort: tuple[OrderItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

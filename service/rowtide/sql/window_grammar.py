@@ -8,7 +8,7 @@ from rowtide.errors import StatementError
 from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit, Frame
 from rowtide.sql.cursor import Cursor
 from rowtide.sql.dialect import TokenKind
-from rowtide.sql.syntax import Expression, Name, NamedWindow, TypedLiteral, WindowSpec
+from rowtide.sql.syntax import Expression, Name, NamedWindow, OrderItem, TypedLiteral, WindowSpec
 
 MAX_FRAME_ROWS = 10_000_000
 """A frame of more rows a partition than that would not fit into memory."""
@@ -24,6 +24,9 @@ class Grammar(Protocol):
 
     def interval(self) -> TypedLiteral:
         """Read INTERVAL '..' unit."""
+
+    def order_item(self) -> OrderItem:
+        """Read ``expression [ASC | DESC] [NULLS FIRST | NULLS LAST]``."""
 
 
 def over(grammar: Grammar) -> Name | WindowSpec:
@@ -56,18 +59,15 @@ def _specification(grammar: Grammar) -> WindowSpec:
     partition: tuple[Expression, ...] = ()
     if cursor.accept("PARTITION", "BY"):
         partition = cursor.comma_list(grammar.expression)
-    order = None
+    order: Expression | None = None
+    sort: tuple[OrderItem, ...] = ()
     if cursor.accept("ORDER", "BY"):
-        order = grammar.expression()
-        if cursor.one_of("ASC", "DESC") == "DESC":
-            raise StatementError(
-                "a window on a stream is ordered by rowtime as it grows, not DESC", place=order.place
-            )
-        if cursor.is_symbol(","):
-            raise cursor.fail("a window on a stream is ordered by its ROWTIME alone")
+        sort = cursor.comma_list(grammar.order_item)
+        if len(sort) == 1 and not sort[0].descending and sort[0].nulls_first is None:
+            order, sort = sort[0].expression, ()
     frame = _frame(grammar)
     cursor.expect_symbol(")")
-    return WindowSpec(base, partition, order, frame, cursor.span(first))
+    return WindowSpec(base, partition, order, frame, cursor.span(first), sort)
 
 
 def _frame(grammar: Grammar) -> Frame | None:

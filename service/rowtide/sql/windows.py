@@ -11,18 +11,27 @@ from dataclasses import dataclass, replace
 
 from rowtide.errors import StatementError
 from rowtide.expr.constant import fold
-from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
+from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Node, WindowAggregate
-from rowtide.rows.types import BIGINT, Field, RowType
+from rowtide.rows.types import BIGINT, BOOLEAN, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.aggregates import AGGREGATES, OF_GROUPS, SPREADS, result_type
 from rowtide.sql.expressions import UNTYPED_NULL, ExpressionPlanner, assign
 from rowtide.sql.group_windows import period_of
+from rowtide.sql.ranking import Ranked, Ranking, ranked
 from rowtide.sql.relations import can_be_null, project, unique_names
 from rowtide.sql.scope import Scope
 from rowtide.sql.suggestions import did_you_mean
-from rowtide.sql.syntax import Expression, FunctionCall, Name, NamedWindow, NumberLiteral, WindowSpec
+from rowtide.sql.syntax import (
+    Expression,
+    FunctionCall,
+    Name,
+    NamedWindow,
+    NumberLiteral,
+    OrderItem,
+    WindowSpec,
+)
 from rowtide.sql.window_grammar import MAX_FRAME_ROWS
 
 RANKS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
@@ -37,6 +46,14 @@ class _Window:
     partition: tuple[Expr, ...]
     order: Period
     frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class _ByValue:
+    """What a select list ranks by value, and the ranks that it takes, as they are noted."""
+
+    ranking: Ranking
+    functions: tuple[str, ...] = ()
 
 
 class Windows:
@@ -64,11 +81,18 @@ class Windows:
             self._named[each.name.text] = self._whole(each.window)
         self._calls: dict[_Window, list[WindowCall]] = {}
         self._first: int | None = None
+        self._by_value: _ByValue | None = None
+        self._ranked: Ranked | None = None
 
     @property
     def used(self) -> bool:
         """Tell whether there are any."""
-        return bool(self._calls)
+        return bool(self._calls) or self._by_value is not None
+
+    @property
+    def old_rowtime(self) -> FieldRef | None:
+        """Give the field that holds the ROWTIME of the rows as they were read, if ranking has changed it."""
+        return None if self._ranked is None else self._ranked.rowtime
 
     def check(self) -> None:
         """Plan the named windows, also those that nothing uses.
@@ -77,7 +101,8 @@ class Windows:
           StatementError: one cannot be planned.
         """
         for spec in self._named.values():
-            self._window(spec)
+            if self._ranking(spec) is None:
+                self._window(spec)
 
     def reference(self, syntax: FunctionCall) -> FieldRef:
         """Give the field that holds the result of a call, noting it if it is new.
@@ -88,7 +113,10 @@ class Windows:
         spec = syntax.over
         if spec is None:
             raise ValueError("this call has no window")
-        window = self._window(self._find(spec) if isinstance(spec, Name) else self._whole(spec))
+        whole = self._find(spec) if isinstance(spec, Name) else self._whole(spec)
+        if syntax.name in RANKS and (ranking := self._ranking(whole)) is not None:
+            return self._rank(syntax, ranking)
+        window = self._window(whole)
         call, frame = self._call(syntax, window.frame)
         window = replace(window, frame=frame)
         calls = self._calls.setdefault(window, [])
@@ -109,6 +137,13 @@ class Windows:
 
     def over(self, node: Node) -> Node:
         """Give the nodes of all windows noted, over ``node``."""
+        node = self._over(node)
+        if self._by_value is not None:
+            self._ranked = ranked(self._relation, node, self._by_value.ranking, self._by_value.functions)
+            node = self._ranked.node
+        return node
+
+    def _over(self, node: Node) -> Node:
         self._first = len(node.row_type)
         if not self._calls:
             return node
@@ -195,7 +230,7 @@ class Windows:
         base = self._find(spec.base)
         for own, inherited, what in (
             (spec.partition, base.partition, "PARTITION BY"),
-            (spec.order, base.order, "ORDER BY"),
+            (spec.order or spec.sort, base.order or base.sort, "ORDER BY"),
             (spec.frame, base.frame, "a frame"),
         ):
             if own and inherited:
@@ -206,18 +241,20 @@ class Windows:
             spec.order or base.order,
             spec.frame or base.frame,
             spec.place,
+            spec.sort or base.sort,
         )
 
     def _window(self, spec: WindowSpec) -> _Window:
         partition = tuple(dict.fromkeys(map(self._of_row, spec.partition)))
         order = Period(PeriodEdge.EXACT)
-        if spec.order is not None:
-            found = period_of(self._of_row(spec.order))
+        if spec.order is not None or spec.sort:
+            found = None if spec.order is None else period_of(self._of_row(spec.order))
             if found is None:
                 raise StatementError(
-                    "a window on a stream is ordered by its ROWTIME",
-                    place=spec.order.place,
-                    hint="It may be rounded, as in FLOOR(ROWTIME TO MINUTE) or STEP(ROWTIME BY INTERVAL ..).",
+                    "a window on a stream is ordered by its ROWTIME, as it grows",
+                    place=spec.sort[0].place if spec.order is None else spec.order.place,
+                    hint="It may be rounded, as in FLOOR(ROWTIME TO MINUTE). By values ROW_NUMBER, RANK and "
+                    "DENSE_RANK go, within a period that stands in PARTITION BY.",
                 )
             order = found
         return _Window(partition, order, spec.frame or Frame())
@@ -226,6 +263,56 @@ class Windows:
         """Give what PARTITION BY or ORDER BY names of a row; the period of a group is its ROWTIME."""
         typed = fold(self._planner.plan(syntax))
         return RowtimeRef() if self._named_by is not None and typed == self._named_by else typed
+
+    # ---------------------------------------------------------------- ranks
+
+    def _ranking(self, spec: WindowSpec) -> Ranking | None:
+        """Give what a window ranks by, if that is a value and not ROWTIME.
+
+        Raises:
+          StatementError: PARTITION BY names no period, or there is a frame.
+        """
+        items = spec.sort
+        if spec.order is not None:
+            if period_of(self._of_row(spec.order)) is not None:
+                return None
+            items = (OrderItem(spec.order, descending=False, within_ms=None, place=spec.order.place),)
+        if not items or period_of(self._of_row(items[0].expression)) is not None:
+            return None
+        terms = list(dict.fromkeys(map(self._of_row, spec.partition)))
+        period = next((each for each in terms if period_of(each) is not None), None)
+        found = None if period is None else period_of(period)
+        if found is None:
+            raise StatementError(
+                "a rank by value needs a period in PARTITION BY: only then is it known which rows there are",
+                place=items[0].place,
+                hint="PARTITION BY FLOOR(ROWTIME TO MINUTE), .. ranks the rows of each minute.",
+            )
+        if spec.frame is not None:
+            raise StatementError("a rank has no frame", place=spec.place)
+        keys: list[tuple[Expr, bool]] = []
+        for item in items:
+            key = self._of_row(item.expression)
+            if item.nulls_first not in (None, item.descending):
+                keys.append((Call("IS NULL", (key,), BOOLEAN), bool(item.nulls_first)))
+            keys.append((key, item.descending))
+        return Ranking(found, tuple(each for each in terms if each != period), tuple(keys))
+
+    def _rank(self, syntax: FunctionCall, ranking: Ranking) -> FieldRef:
+        """Give the field of a rank by value, noting it if it is new."""
+        self._check_rank(syntax)
+        if self._by_value is None:
+            self._by_value = _ByValue(ranking)
+        if self._by_value.ranking != ranking:
+            raise StatementError(
+                "a select list ranks by one order of values",
+                place=syntax.place,
+                hint="Rank by the other one in a query in FROM.",
+            )
+        if syntax.name not in self._by_value.functions:
+            functions = (*self._by_value.functions, syntax.name)
+            self._by_value = replace(self._by_value, functions=functions)
+        return FieldRef(0, BIGINT) if self._ranked is None else self._ranked.ranks[syntax.name]
 
     # ---------------------------------------------------------------- calls
 
@@ -238,12 +325,10 @@ class Windows:
             raise StatementError(f"{name} over a window is not supported yet", place=place)
         if name not in RANKS | PICKS:
             raise StatementError(f"{name} is no aggregate and no window function", place=place)
-        if syntax.star or syntax.distinct or syntax.condition is not None:
-            raise StatementError(f"{name} is no aggregate: it takes no *, DISTINCT or FILTER", place=place)
         if name in RANKS:
-            if syntax.args or syntax.ignore_nulls:
-                raise StatementError(f"{name} takes no arguments", place=place)
+            self._check_rank(syntax)
             return WindowCall(name, None, BIGINT), Frame(end=CURRENT_ROW)
+        _check_no_aggregate(syntax)
         least, most = {"NTH_VALUE": (2, 2), "LAG": (1, 3), "LEAD": (1, 3)}.get(name, (1, 1))
         if not least <= len(syntax.args) <= most:
             wanted = f"{least}" if least == most else f"{least} to {most}"
@@ -255,6 +340,11 @@ class Windows:
         if name == "NTH_VALUE":
             call = replace(call, number=_count(syntax.args[1], "NTH_VALUE", least=1))
         return call, frame
+
+    def _check_rank(self, syntax: FunctionCall) -> None:
+        _check_no_aggregate(syntax)
+        if syntax.args or syntax.ignore_nulls:
+            raise StatementError(f"{syntax.name} takes no arguments", place=syntax.place)
 
     def _aggregate(self, syntax: FunctionCall) -> WindowCall:
         name, place = SPREADS.get(syntax.name, syntax.name), syntax.place
@@ -298,6 +388,13 @@ class WindowedPlanner(ExpressionPlanner):
 
     def _over(self, syntax: FunctionCall) -> Expr:
         return self._windows.reference(syntax)
+
+
+def _check_no_aggregate(syntax: FunctionCall) -> None:
+    if syntax.star or syntax.distinct or syntax.condition is not None:
+        raise StatementError(
+            f"{syntax.name} is no aggregate: it takes no *, DISTINCT or FILTER", place=syntax.place
+        )
 
 
 def _snap(window: _Window) -> tuple[int, Period] | None:

@@ -130,6 +130,15 @@ QUERIES = {
         "SELECT k, n FROM s QUALIFY ROW_NUMBER() OVER (PARTITION BY rowtime - rowtime % 86400000"
         " ORDER BY n DESC NULLS FIRST, k NULLS FIRST, ord) BETWEEN 2 AND 3",
     ),
+    "ranks by value": (
+        "SELECT STREAM k, n, ROW_NUMBER() OVER w AS a, RANK() OVER v AS b, DENSE_RANK() OVER v AS c"
+        " FROM (SELECT STREAM *, ROWTIME AS t FROM s) AS q WINDOW w AS (PARTITION BY FLOOR(ROWTIME TO DAY), k"
+        " ORDER BY n DESC, p), v AS (w)",
+        "SELECT k, n, ROW_NUMBER() OVER (PARTITION BY rowtime - rowtime % 86400000, k"
+        " ORDER BY n DESC NULLS FIRST, p NULLS LAST, ord), RANK() OVER w, DENSE_RANK() OVER w FROM s"
+        " WINDOW w AS (PARTITION BY rowtime - rowtime % 86400000, k"
+        " ORDER BY n DESC NULLS FIRST, p NULLS LAST)",
+    ),
     "queries with names": (
         f"WITH a (x, y) AS (SELECT STREAM k, n FROM s WHERE n > 0), b AS (SELECT STREAM x, MAX(y) AS m FROM a"
         f" GROUP BY {HOUR}, x) SELECT STREAM x, m FROM b WHERE m < 6 UNION ALL SELECT STREAM x, y FROM a",

@@ -1,0 +1,89 @@
+"""Ranks by value within a period: RANK() OVER (PARTITION BY period, .. ORDER BY x DESC) and its like.
+
+The rows of a period are sorted when it closes, as by ORDER BY, and come in that order with the period's end
+as ROWTIME; what is ranked of them is then a matter of the rows before. The old ROWTIME is kept in a field for
+whatever else the query computes from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rowtide.expr.functions import resolve
+from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef
+from rowtide.plan.frames import CURRENT_ROW, Frame, WindowCall
+from rowtide.plan.nodes import Node, SortInPeriod, WindowAggregate
+from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, Field, RowType
+from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.sql.relations import can_be_null, project, unique_names
+
+EXACT = Period(PeriodEdge.EXACT)
+SO_FAR = Frame(end=CURRENT_ROW)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What rows are ranked by: in ``period`` and ``partition``, by ``keys``: True where one descends."""
+
+    period: Period
+    partition: tuple[Expr, ...]
+    keys: tuple[tuple[Expr, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The ranked rows, the field that holds their old ROWTIME, and that of each rank."""
+
+    node: Node
+    rowtime: FieldRef
+    ranks: dict[str, FieldRef]
+
+
+def ranked(relation: str, node: Node, ranking: Ranking, functions: Sequence[str]) -> Ranked:
+    """Give the rows of ``node`` with the ranks that ``functions`` name."""
+    old = len(node.row_type)
+    keys = [key for key, _ in ranking.keys]
+    node, where = _with(relation, node, [RowtimeRef(), *ranking.partition, *keys])
+    order = tuple((where[1 + len(ranking.partition) + at], down) for at, (_, down) in enumerate(ranking.keys))
+    node = SortInPeriod(relation, node, ranking.period, order)
+    node, (end,) = _with(relation, node, [RowtimeRef()], always=True)
+    partition = (end, *where[1 : 1 + len(ranking.partition)])
+    peers = (*partition, *where[1 + len(ranking.partition) :])
+
+    def numbered(below: Node, by: tuple[int, ...], call: WindowCall, name: str) -> tuple[Node, FieldRef]:
+        names = unique_names([*below.row_type.names, name])
+        row_type = RowType((*below.row_type, Field(names[-1], BIGINT, nullable=False)))
+        by = tuple(dict.fromkeys(by))
+        above = WindowAggregate(relation, below, by, EXACT, SO_FAR, (call,), row_type, (0, EXACT))
+        return above, FieldRef(len(below.row_type), BIGINT)
+
+    node, number = numbered(node, partition, WindowCall("ROW_NUMBER", None, BIGINT), "$ROW_NUMBER")
+    ranks = {"ROW_NUMBER": number}
+    if {"RANK", "DENSE_RANK"} & set(functions):
+        # The number of the first one of those that are equal is the rank of all of them.
+        node, ranks["RANK"] = numbered(node, peers, WindowCall("MIN", number, BIGINT), "$RANK")
+    if "DENSE_RANK" in functions:
+        is_first = Call("=", (number, ranks["RANK"]), resolve("=", (BIGINT, BIGINT)))
+        node, (first,) = _with(relation, node, [is_first], always=True)
+        counted = WindowCall("COUNT", None, BIGINT, condition=FieldRef(first, BOOLEAN))
+        node, ranks["DENSE_RANK"] = numbered(node, partition, counted, "$DENSE_RANK")
+    return Ranked(node, FieldRef(old, TIMESTAMP), ranks)
+
+
+def _with(
+    relation: str, node: Node, computed: Sequence[Expr], *, always: bool = False
+) -> tuple[Node, tuple[int, ...]]:
+    """Give ``node`` with fields for what is computed, and where they are; ``always`` new ones."""
+    row_type = node.row_type
+    exprs: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(row_type)]
+    fields = list(row_type)
+    places = []
+    for each in computed:
+        if each not in exprs or always:
+            fields.append(Field("$RANKED", each.type, can_be_null(each, row_type)))
+            exprs.append(each)
+        places.append(len(exprs) - 1 if always else exprs.index(each))
+    names = unique_names([field.name for field in fields])
+    named = tuple(Field(name, each.type, each.nullable) for name, each in zip(names, fields, strict=True))
+    return project(relation, node, tuple(exprs), RowType(named)), tuple(places)
