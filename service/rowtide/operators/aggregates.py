@@ -138,12 +138,13 @@ class _Arrays:
         return True
 
 
-def _largest(values: NDArray[np.int64]) -> int:
+def largest_of(values: NDArray[np.int64]) -> int:
     """Give the largest absolute value."""
     return max(-int(values.min()), int(values.max())) if len(values) else 0
 
 
-def _values(column: Column | None) -> NDArray[Any]:
+def values_of(column: Column | None) -> NDArray[Any]:
+    """Give the values of an argument as kernels take them: doubles or int64."""
     if column is None:
         raise ValueError("this aggregate has an argument")
     if column.type.is_float:
@@ -188,8 +189,8 @@ class CheckedSum(_Arrays):
         """See the protocol."""
         from rowtide.operators.kernels.groups import sums_fit
 
-        values = _values(column)
-        if self._reach + len(values) * _largest(values) <= LARGEST_INT64:
+        values = values_of(column)
+        if self._reach + len(values) * largest_of(values) <= LARGEST_INT64:
             return True
         return bool(sums_fit(groups, values, use, self.parts["total"]))
 
@@ -197,8 +198,8 @@ class CheckedSum(_Arrays):
         """See the protocol."""
         from rowtide.operators.kernels.groups import add_up, count_rows
 
-        values = _values(column)
-        self._reach += len(values) * _largest(values)
+        values = values_of(column)
+        self._reach += len(values) * largest_of(values)
         add_up(groups, values, use, self.parts["total"])
         count_rows(groups, use, self.parts["count"])
 
@@ -209,12 +210,12 @@ class CheckedSum(_Arrays):
     def drop(self, count: int, rest: int) -> None:
         """See the protocol."""
         super().drop(count, rest)
-        self._reach = _largest(self.parts["total"][:rest])
+        self._reach = largest_of(self.parts["total"][:rest])
 
     def load(self, table: pa.Table) -> None:
         """See the protocol."""
         super().load(table)
-        self._reach = _largest(self.parts["total"])
+        self._reach = largest_of(self.parts["total"])
 
 
 class FloatSum(_Arrays):
@@ -229,14 +230,14 @@ class FloatSum(_Arrays):
         """See the protocol."""
         from rowtide.operators.kernels.groups import float_sums_fit
 
-        values = _values(column)
+        values = values_of(column)
         return bool(float_sums_fit(groups, values, use, self.parts["total"], np.empty_like(values)))
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
         """See the protocol."""
         from rowtide.operators.kernels.groups import add_up, count_rows
 
-        add_up(groups, _values(column), use, self.parts["total"])
+        add_up(groups, values_of(column), use, self.parts["total"])
         count_rows(groups, use, self.parts["count"])
 
     def results(self, count: int) -> Column:
@@ -260,7 +261,7 @@ class WideSum(_Arrays):
         """See the protocol."""
         from rowtide.operators.kernels.groups import count_rows, sum_wide
 
-        sum_wide(groups, _values(column), use, self.parts["high"], self.parts["low"])
+        sum_wide(groups, values_of(column), use, self.parts["high"], self.parts["low"])
         count_rows(groups, use, self.parts["count"])
 
     def results(self, count: int) -> Column:
@@ -288,7 +289,7 @@ class Extreme(_Arrays):
         from rowtide.operators.kernels.groups import greatest, least
 
         keep = greatest if self._greatest else least
-        keep(groups, _values(column), use, self.parts["best"], self.parts["seen"])
+        keep(groups, values_of(column), use, self.parts["best"], self.parts["seen"])
 
     def results(self, count: int) -> Column:
         """See the protocol."""

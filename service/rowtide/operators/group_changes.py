@@ -251,6 +251,7 @@ class GroupChangesOperator:
                 timed.origin,
                 timed.counter,
                 timed.row,
+                names=self._node.input.row_type.names,
             )
         )
 

@@ -20,7 +20,9 @@ FORGET_INTERNED_OVER = 1 << 16
 class KeyGroups:
     """Gives equal keys equal numbers, from 0 on, until keys are forgotten.
 
-    A key may begin with a whole number that is no field, such as the start of its window.
+    A key may begin with a whole number that is no field, such as the start of its window. Keys are found by
+    hashing their codes; a text by itself was hashed when it was interned, so its code says where its number
+    stands in ``_number_of``, whose last place is that of NULL.
     """
 
     def __init__(self, types: Sequence[Type], *, windows: bool = False) -> None:
@@ -29,6 +31,8 @@ class KeyGroups:
         self._coder = KeyCoder(types)
         self._slots = np.full(power_of_two(0), -1, dtype=np.int32)
         self._keys = np.zeros((0, self._lead + self._coder.width), dtype=np.int64)
+        self._is_text = len(types) == 1 and types[0].is_variable_width and not windows
+        self._number_of = np.full(1, -1, dtype=np.int64)
 
     def number(self, columns: Sequence[Column], rows: int, windows: Groups | None = None) -> Groups:
         """Give the number of each row's key; new keys get new numbers."""
@@ -38,20 +42,29 @@ class KeyGroups:
         self, columns: Sequence[Column], rows: int, windows: Groups | None = None
     ) -> tuple[Groups, Groups]:
         """Give the number of each row's key, and the rows that brought new keys, in order."""
-        from rowtide.operators.kernels.groups import assign
+        from rowtide.operators.kernels.groups import assign, assign_codes
 
-        codes = self._encode(columns, rows, windows)
-        self._reserve(rows)
         groups = np.empty(rows, dtype=np.int64)
         firsts = np.empty(rows, dtype=np.int64)
         before = self.count
-        self.count = assign(codes, self._slots, self._keys, before, groups, firsts)
+        if self._is_text:
+            codes = self._coder.text_codes(columns[0])
+            self._reserve(rows)
+            self.count = assign_codes(codes, self._number_of, self._keys, before, groups, firsts)
+        else:
+            codes = self._encode(columns, rows, windows)
+            self._reserve(rows)
+            self.count = assign(codes, self._slots, self._keys, before, groups, firsts)
         return groups, firsts[: self.count - before]
 
     def find(self, columns: Sequence[Column], rows: int) -> Groups:
         """Give the number of each row's key, -1 for a key that has none."""
         from rowtide.operators.kernels.groups import find
 
+        if self._is_text:
+            codes = self._coder.text_codes(columns[0])
+            self._reserve(0)
+            return self._number_of[codes]
         groups = np.empty(rows, dtype=np.int64)
         find(self._encode(columns, rows, None), self._slots, self._keys, groups)
         return groups
@@ -78,6 +91,9 @@ class KeyGroups:
             self._coder = KeyCoder(self._coder.types)
             self._coder.encode(fields, rest[:, self._lead :])
         self._keys[: self.count] = rest
+        if self._is_text:
+            self._place_texts()
+            return
         if len(self._slots) > 4 * room:
             # One crowded period must not make every later closing clear as many slots.
             self._slots = np.full(room, -1, dtype=np.int32)
@@ -93,15 +109,24 @@ class KeyGroups:
         return codes
 
     def _reserve(self, rows: int) -> None:
-        """Make room for as many new keys as there are rows."""
+        """Make room for as many new keys as there are rows, and for what is interned by now."""
         needed = self.count + rows
         if needed > len(self._keys):
             larger = np.zeros((max(needed, 2 * len(self._keys)), self._keys.shape[1]), dtype=np.int64)
             larger[: self.count] = self._keys[: self.count]
             self._keys = larger
-        if power_of_two(2 * needed) > len(self._slots):
+        if self._is_text:
+            if self._coder.interned >= len(self._number_of):
+                self._place_texts()
+        elif power_of_two(2 * needed) > len(self._slots):
             self._slots = np.full(power_of_two(2 * needed), -1, dtype=np.int32)
             self._enter()
+
+    def _place_texts(self) -> None:
+        """Note anew where each text's number stands, with room for more."""
+        self._number_of = np.full(power_of_two(2 * self._coder.interned), -1, dtype=np.int64)
+        keys = self._keys[: self.count]
+        self._number_of[np.where(keys[:, 1] == 0, keys[:, 0], -1)] = np.arange(self.count, dtype=np.int64)
 
     def _enter(self) -> None:
         from rowtide.operators.kernels.groups import enter

@@ -96,6 +96,14 @@ class KeyCoder:
         """How many distinct values are held for interned fields, the most of any field."""
         return max((table.count for table in self._tables if table is not None), default=0)
 
+    def text_codes(self, column: Column) -> NDArray[np.int64]:
+        """Give the codes of keys that are one text each; -1 for NULL."""
+        (table,) = self._tables
+        if table is None:
+            raise TypeError("these keys are no single text")
+        codes = table.intern(column.values)
+        return codes if column.valid is None else np.where(column.valid, codes, -1)
+
     def encode(self, columns: Sequence[Column], out: NDArray[np.int64]) -> None:
         """Write the codes of the rows of ``columns`` into ``out`` (rows, width)."""
         nulls = out[:, len(self.types)]

@@ -38,7 +38,7 @@ OPERATORS: dict[type, str] = {
     nodes.GroupByPeriod: "group_by_period:GroupByPeriodOperator",
     nodes.GroupByHop: "group_by_hop:GroupByHopOperator",
     nodes.GroupBySession: "group_by_session:GroupBySessionOperator",
-    nodes.GroupChanges: "group_changes:GroupChangesOperator",
+    nodes.GroupChanges: "running_groups:RunningGroupsOperator",
     nodes.WindowAggregate: "over_in_kernels:OverInKernels",
     nodes.SortInPeriod: "sort_in_period:SortInPeriodOperator",
     nodes.KeyedTable: "keyed_table:KeyedTableOperator",
@@ -49,11 +49,12 @@ OPERATORS: dict[type, str] = {
 """Node type to ``module:class`` below this package."""
 
 BY_ROW: dict[type, str] = {
+    nodes.GroupChanges: "group_changes:GroupChangesOperator",
     nodes.KeyedTable: "keyed_table_by_row:KeyedTableByRow",
     nodes.WindowAggregate: "over:OverOperator",
     nodes.WindowJoin: "window_join_by_row:WindowJoinByRow",
 }
-"""The plain Python form of those that have one beside a compiled one; snapshots are the same."""
+"""The plain Python form of those that have one beside a compiled one."""
 
 
 @cache

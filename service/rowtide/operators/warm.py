@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import Place
+from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.keys import FIRST_SLOTS, TextTable
 from rowtide.operators.registry import make
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import (
     AsOfJoin,
     GroupByPeriod,
+    GroupChanges,
     JoinKind,
     JoinTime,
     KeyedTable,
@@ -62,6 +65,9 @@ def warm() -> None:
     join.step(0, trays[0], Bound(LATEST))
     join.step(1, trays[1], Bound(LATEST))
     join.snapshot()
+    numbers = KeyGroups([BIGINT])
+    numbers.number(trays[0].columns[1:2], ROWS)
+    numbers.find(trays[1].columns[1:2], ROWS)
     table = make(KeyedTable("WARM", source, (0,)), Place(6))
     table.step(0, trays[0], Bound(LATEST))
     windowed = WindowJoin(
@@ -78,6 +84,11 @@ def warm() -> None:
         for tray in trays[:1]:
             group.step(0, tray, Bound(int(tray.rowtime[-1])))
         group.step(0, None, Bound(LATEST // 2))
+        for period in (None, _group(source, key).period):
+            running = make(_changes(source, key, period), Place(6))
+            for tray in (trays[0], _with_nulls(trays[0])):
+                running.step(0, tray, Bound(int(tray.rowtime[0])))
+            running.step(0, None, Bound(LATEST // 2))
     for frame in FRAMES:
         window = make(_window(source, frame), Place(3))
         window.step(0, trays[0], Bound(int(trays[0].rowtime[-1])))
@@ -92,6 +103,12 @@ def _tray(origin: int) -> Tray:
         for at in range(ROWS)
     ]
     return Tray.from_rows(ROW_TYPE, rows)
+
+
+def _with_nulls(tray: Tray) -> Tray:
+    """Give a tray with a NULL in every other row of each column."""
+    odd = np.arange(len(tray)) % 2 == 1
+    return tray.with_columns(tray.row_type, [column.where_valid(odd) for column in tray.columns])
 
 
 def _group(source: Source, keys: tuple[int, ...]) -> GroupByPeriod:
@@ -125,6 +142,18 @@ def _window(source: Source, frame: Frame) -> WindowAggregate:
     fields = [Field(f"$call{number}", call.type) for number, call in enumerate(calls)]
     row_type = RowType((*ROW_TYPE, *fields))
     return WindowAggregate("WARM", source, (0,), Period(PeriodEdge.EXACT), frame, tuple(calls), row_type)
+
+
+def _changes(source: Source, keys: tuple[int, ...], window: Period | None) -> GroupChanges:
+    """Give groups whose changes are told, compiled; in a period there are rows that change nothing."""
+    calls = [AggregateCall("COUNT", None if window is None else FieldRef(1, BIGINT), BIGINT)]
+    calls.append(AggregateCall("AVG", FieldRef(2, DOUBLE), DOUBLE))
+    for index, kind in ((1, BIGINT), (2, DOUBLE)):
+        calls += [AggregateCall(name, FieldRef(index, kind), kind) for name in ("SUM", "MIN", "MAX")]
+    fields = [] if window is None else [Field("$period", TIMESTAMP)]
+    fields += [ROW_TYPE[index] for index in keys]
+    fields += [Field(f"$aggregate{number}", call.type) for number, call in enumerate(calls)]
+    return GroupChanges("WARM", source, window, keys, tuple(calls), RowType(tuple(fields)))
 
 
 if __name__ == "__main__":

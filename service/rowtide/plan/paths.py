@@ -10,9 +10,11 @@ from itertools import chain
 
 import numpy as np
 
+from rowtide.expr.tree import AggregateCall
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
-from rowtide.plan.nodes import KeyedTable, Node, WindowAggregate, WindowJoin
+from rowtide.plan.nodes import GroupChanges, KeyedTable, Node, WindowAggregate, WindowJoin
 from rowtide.rows.types import RowType
+from rowtide.rowtime.period import Period
 
 
 class Path(Enum):
@@ -36,6 +38,11 @@ def path_of(node: Node) -> Path | None:
             if _is_behind(frame) and all(_has_kernel(call, endless=endless) for call in calls):
                 return Path.COMPILED
             return Path.BY_ROW
+        case GroupChanges():
+            at_once = node.every_ms is None and node.retention_ms is None and not node.of_changes
+            plain = node.window is None or isinstance(node.window, Period)
+            compiled = at_once and plain and all(map(_runs_compiled, node.aggregates))
+            return Path.COMPILED if compiled else Path.BY_ROW
         case _:
             return None
 
@@ -62,6 +69,22 @@ def _has_kernel(call: WindowCall, *, endless: bool) -> bool:
             plain = False
     # Text and wide decimals are Python objects.
     return plain and call.argument is not None and call.argument.type.dtype != np.dtype(object)
+
+
+def _runs_compiled(call: AggregateCall) -> bool:
+    """Tell whether a compiled aggregate gives its result after every row: one that is no Python object."""
+    of = None if call.argument is None else call.argument.type
+    match call.function:
+        case "COUNT":
+            return not call.distinct
+        case "SUM" if of is not None:
+            return not call.distinct and (of.is_integer or of.is_float)
+        case "AVG" if of is not None:
+            return not call.distinct and of.is_float
+        case "MIN" | "MAX" if of is not None:
+            return of.dtype != np.dtype(object) and not of.is_variable_width
+        case _:
+            return False
 
 
 def _kept(row_type: RowType, key: tuple[int, ...]) -> list[bool]:

@@ -180,6 +180,14 @@ ARGUMENTS |= dict.fromkeys(SPREADS, (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE
 ARGUMENTS |= dict.fromkeys(PICKS, ARGUMENTS["MIN"])
 ARGUMENTS |= dict.fromkeys(TRUTHS, (BOOLEAN,))
 ARGUMENTS |= dict.fromkeys(("MEDIAN", "PERCENTILE_CONT"), ARGUMENTS["AVG"])
+COMPILED_ARGUMENTS: dict[str, tuple[Type, ...]] = {
+    "COUNT": ARGUMENTS["COUNT"],
+    "SUM": (TINYINT, BIGINT, REAL, DOUBLE),
+    "AVG": (REAL, DOUBLE),
+    "MIN": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, BOOLEAN, DATE, TIMESTAMP),
+}
+COMPILED_ARGUMENTS["MAX"] = COMPILED_ARGUMENTS["MIN"]
+"""What a kernel tells the changes of."""
 FRACTIONS = tuple(map(Fraction, ("0", "1/4", "1/2", "0.9", "1")))
 
 
@@ -223,18 +231,21 @@ def times_in(period: Period) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def group_fields(draw: st.DrawFn) -> tuple[list[Type], tuple[int, ...], tuple[AggregateCall, ...]]:
-    """Fields of an input, keys among them, and any aggregates."""
+def group_fields(
+    draw: st.DrawFn, *, compiled: bool = False
+) -> tuple[list[Type], tuple[int, ...], tuple[AggregateCall, ...]]:
+    """Fields of an input, keys among them, and any aggregates; ``compiled``: none that goes row by row."""
+    arguments = COMPILED_ARGUMENTS if compiled else ARGUMENTS
     fields: list[Type] = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(0, 2)))]
     keys = tuple(range(len(fields)))
     calls = []
     for _ in range(draw(st.integers(1, 3))):
-        function = draw(st.sampled_from(sorted(ARGUMENTS)))
+        function = draw(st.sampled_from(sorted(arguments)))
         if function == "COUNT" and draw(st.booleans()):
             argument = None
             kind = BIGINT
         else:
-            argument = FieldRef(len(fields), draw(st.sampled_from(ARGUMENTS[function])))
+            argument = FieldRef(len(fields), draw(st.sampled_from(arguments[function])))
             kind = result_type(function, argument.type)
             fields.append(argument.type)
         condition = None
@@ -242,7 +253,7 @@ def group_fields(draw: st.DrawFn) -> tuple[list[Type], tuple[int, ...], tuple[Ag
             condition = FieldRef(len(fields), BOOLEAN)
             fields.append(BOOLEAN)
         picks = function in ("FIRST_VALUE", "LAST_VALUE")
-        distinct = argument is not None and not picks and draw(st.booleans())
+        distinct = argument is not None and not picks and not compiled and draw(st.booleans())
         ignore_nulls = picks and draw(st.booleans())
         fraction = None
         if function == "MEDIAN":
@@ -298,23 +309,23 @@ def sessions(draw: st.DrawFn) -> Case:
 @st.composite
 def group_changes(draw: st.DrawFn) -> Case:
     """Changes after every row or every few milliseconds, of groups with any window, or of a table's rows."""
-    fields, keys, calls = draw(group_fields())
+    compiled = draw(st.booleans())
+    fields, keys, calls = draw(group_fields(compiled=compiled))
     row_type = row_type_of(fields)
     given = group_row(fields, keys, calls)
-    every = draw(st.none() | st.integers(1, 5))
+    every = None if compiled else draw(st.none() | st.integers(1, 5))
     source = Source("S", row_type)
     place = Place(OWN, True, (GROUP_ORIGINS,))
-    if draw(st.integers(0, 2)) == 0:
+    if not compiled and draw(st.integers(0, 2)) == 0:
         without_window = RowType(given.fields[1:])
         changes = GroupChanges("G", source, None, keys, calls, without_window, every, of_changes=True)
         return Case(changes, place, (draw(changelog_items(row_type, GROUP_ORIGINS, NEAR)),))
-    window: Period | Hop | Session | None = draw(
-        st.none()
-        | st.sampled_from(PERIODS)
-        | st.builds(Hop, st.integers(1, 4), st.integers(1, 9), st.integers(0, 3))
-        | st.builds(Session, st.integers(1, 4))
-    )
-    retention = draw(st.none() | st.integers(0, 4)) if window is None else None
+    windows: list[st.SearchStrategy[Period | Hop | Session]] = [st.sampled_from(PERIODS)]
+    if not compiled:
+        windows.append(st.builds(Hop, st.integers(1, 4), st.integers(1, 9), st.integers(0, 3)))
+        windows.append(st.builds(Session, st.integers(1, 4)))
+    window = draw(st.none() | st.one_of(windows))
+    retention = draw(st.none() | st.integers(0, 4)) if window is None and not compiled else None
     times = times_in(window) if isinstance(window, Period) else NEAR | st.integers(7, 14)
     kind = given if window is not None else RowType(given.fields[1:])
     node = GroupChanges("G", source, window, keys, calls, kind, every, retention_ms=retention)

@@ -146,6 +146,31 @@ def _assign_three(
 
 
 @njit(cache=True, nogil=True)
+def assign_codes(
+    codes: Int64s, group_of: Int64s, group_keys: Int64s, count: int, groups: Int64s, firsts: Int64s
+) -> int:
+    """Do what ``assign`` does for keys of one code each, which are dense: ``group_of`` has a place a code.
+
+    A NULL is the code -1, so its place is the last one. Places without a group are -1.
+    """
+    before = count
+    null = len(group_of) - 1
+    for row in range(len(codes)):
+        code = codes[row]
+        place = code if code >= 0 else null
+        group = group_of[place]
+        if group < 0:
+            group = count
+            group_of[place] = group
+            group_keys[group, 0] = max(code, 0)
+            group_keys[group, 1] = code < 0
+            firsts[count - before] = row
+            count += 1
+        groups[row] = group
+    return count
+
+
+@njit(cache=True, nogil=True)
 def find(keys: Int64s, slots: Int32s, group_keys: Int64s, groups: Int64s) -> None:
     """Write each row's group into ``groups``, -1 where there is none; makes no groups."""
     if keys.shape[1] == 2:

@@ -42,7 +42,7 @@ class Benchmark:
     warm: bool = True
 
 
-MODULES = ("stateless", "windows", "joins", "engine", "kafka", "nexmark.running")
+MODULES = ("stateless", "windows", "running", "joins", "engine", "kafka", "nexmark.running")
 """Modules of this package that have benchmarks, in ``BENCHMARKS``."""
 
 

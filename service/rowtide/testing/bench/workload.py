@@ -44,10 +44,12 @@ def run_query(
     clock: Clock,
     check: Callable[[int, Sequence[Tray]], str],
     bounded: Sequence[str] = (STREAM,),
+    take: Callable[[Tray], None] | None = None,
 ) -> Outcome:
     """Run a view over the event stream and check what it gives.
 
-    ``bounded`` are the relations that get the final bound: those whose clock is their own.
+    ``bounded`` are the relations that get the final bound: those whose clock is their own. ``take`` gets
+    what comes out while the clock stands still; it is not kept then, and ``check`` gets nothing.
     """
     given = events(count, cache)
     return run_script(
@@ -57,6 +59,7 @@ def run_query(
         lambda flow: ([], [(STREAM, tray) for tray in _trays(given, flow)]),
         bounded,
         lambda out: check(count, out),
+        take,
     )
 
 
@@ -67,27 +70,45 @@ def run_script(
     prepare: Callable[[Flow], tuple[Script, Script]],
     bounded: Sequence[str],
     check: Callable[[Sequence[Tray]], str],
+    take: Callable[[Tray], None] | None = None,
 ) -> Outcome:
     """Run a view over several inputs and check what it gives.
 
-    ``prepare`` gives what is there before the clock starts, and what comes then.
+    ``prepare`` gives what is there before the clock starts, and what comes then; for ``take`` see above.
     """
     plan = plan_pipeline(sql)
     flow = Flow({relation: dict(plan.relations)[relation]}, {})
     before, script = prepare(flow)
     for name, tray in before:
         flow.insert(name, 0, tray)
-    out = list(flow.drain().outputs[relation])
+    out: list[Tray] = []
+    rows = 0
+    seconds = 0.0
+
+    def drain() -> None:
+        nonlocal rows, seconds
+        given = flow.drain().outputs[relation]
+        seconds += clock.monotonic() - began
+        rows += sum(map(len, given))
+        if take is None:
+            out.extend(given)
+        else:
+            for each in given:
+                take(each)
+
     began = clock.monotonic()
+    drain()
+    seconds = 0.0
     for name, tray in script:
+        began = clock.monotonic()
         flow.insert(name, 0, tray)
-        out += flow.drain().outputs[relation]
+        drain()
+    began = clock.monotonic()
     for each in bounded:
         flow.bound(each, 0, FAR_FUTURE)
-    out += flow.drain().outputs[relation]
-    seconds = clock.monotonic() - began
+    drain()
     flow.check()
-    return Outcome(seconds, sum(map(len, out)), check(out))
+    return Outcome(seconds, rows, check(out))
 
 
 def key_name(index: int) -> str:
