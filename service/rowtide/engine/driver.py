@@ -63,6 +63,19 @@ class TextDriver:
         printed, self._printed = self._printed, []
         return printed
 
+    def replay(self, transcript: Iterable[str]) -> list[str]:
+        """Give a transcript anew: what the model prints now under each line ``> input`` of it.
+
+        Equal to ``transcript`` if the model still does what was written down; lines of ``#`` are kept.
+        """
+        given: list[str] = []
+        for line in transcript:
+            if line.startswith("#"):
+                given.append(line)
+            elif line.startswith("> "):
+                given += [line, *self.feed(line.removeprefix("> "))]
+        return given
+
     def run(self, lines: Iterable[str]) -> list[str]:
         """Work off lines and give everything that was printed."""
         return [printed for line in lines for printed in self.feed(line)]

@@ -6,7 +6,6 @@ A transcript names its model in the first line; a line that starts with ``> `` i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,21 +20,15 @@ TRANSCRIPTS = sorted(HERE.glob("*.txt"))
 MODELS = {**SCHEDULING_MODELS, **TABLE_MODELS, **AGGREGATION_MODELS, **JOIN_MODELS, **TIME_MODELS}
 
 
-def replay(written: list[str]) -> Iterator[str]:
+def replay(written: list[str]) -> list[str]:
     model = MODELS[written[0].removeprefix("model: ")]()
-    yield written[0]
-    for line in written[1:]:
-        if line.startswith("#"):
-            yield line
-        elif line.startswith("> "):
-            yield line
-            yield from model.feed(line.removeprefix("> "))
+    return [written[0], *model.replay(written[1:])]
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda path: path.stem)
 def test_the_model_prints_what_the_guide_prints(transcript: Path, request: pytest.FixtureRequest) -> None:
     written = transcript.read_text().splitlines()
-    replayed = list(replay(written))
+    replayed = replay(written)
     if request.config.getoption("--rewrite"):
         transcript.write_text("\n".join(replayed) + "\n")
     assert replayed == written
