@@ -18,7 +18,7 @@ from rowtide.flow.gates import Gates, Target
 from rowtide.flow.program import Program, Step
 from rowtide.flow.succession import Succession, contents_read_by_new, inputs_of_new
 from rowtide.flow.why_not import Enquiry, Silence
-from rowtide.operators.contract import PARTITION_BITS, Account, Fault, HoldsTable, Operator, State
+from rowtide.operators.contract import PARTITION_BITS, Account, Fault, HoldsTable, Meeting, Operator, State
 from rowtide.operators.merge import MergeOperator
 from rowtide.plan.nodes import Node, Sort, TableSource
 from rowtide.rows.rowop import Opcode, TimedRow
@@ -203,6 +203,15 @@ class Flow:
             self._entrances[at].pending = []
         if arrivals:
             self._turns.append(arrivals)
+
+    def ahead(self) -> dict[frozenset[str], int]:
+        """Count, by the source relations that meet there, the rows held because one of them is behind."""
+        found: dict[frozenset[str], int] = {}
+        for at, sources in self._program.meetings.items():
+            operator = self._circuit.operators[at]
+            if isinstance(operator, Meeting):
+                found[sources] = found.get(sources, 0) + operator.ahead()
+        return found
 
     def accounts(self) -> dict[str, AccountView]:
         """Give, for each relation, the account of its operators and what they hold."""

@@ -71,12 +71,15 @@ class Program:
     ``outputs`` maps a name to the position of the step that gives it (of the Source's partitions:
     of each). ``entrances`` maps a source relation and partition to its step. ``repeated`` are merged
     steps that do again what steps of the partitions do for another reader: what they find wrong has
-    been told (sql-decisions 22: one error row, however many read the relation).
+    been told (sql-decisions 22: one error row, however many read the relation). ``meetings`` are the
+    steps that read several, each with all source relations that its rows stem from.
     """
 
     def __init__(self, outputs: Mapping[str, Node], partitions: Mapping[str, Sequence[int]]) -> None:
         self.steps: list[Step] = []
         self.entrances: dict[tuple[str, int], int] = {}
+        self.meetings: dict[int, frozenset[str]] = {}
+        self._sources: list[frozenset[str]] = []
         self._partitions = partitions
         self._positions: dict[Node, list[int]] = {}
         self.outputs = {name: self._add(node)[0] for name, node in outputs.items()}
@@ -118,6 +121,7 @@ class Program:
         # An engine table has one entrance: nothing has to be merged behind it.
         where = partition if isinstance(node, Source) else None
         self.steps.append(Step(key, node, ordinal, where, Place(origin), (origin,)))
+        self._sources.append(frozenset({node.relation}))
         self.entrances[node.relation, partition] = len(self.steps) - 1
         return len(self.steps) - 1
 
@@ -142,7 +146,10 @@ class Program:
         if partition is not None:
             key += f"/{partition}"
         self.steps.append(Step(key, node, ordinal, partition, Place(own, merged, port_origins), origins))
+        self._sources.append(frozenset().union(*(self._sources[at] for at in inputs)))
         position = len(self.steps) - 1
+        if len(inputs) > 1:
+            self.meetings[position] = self._sources[position]
         for port, at in enumerate(inputs):
             self.steps[at].targets.append((position, port))
         return position

@@ -71,6 +71,10 @@ class AsOfJoinOperator:
         """Count the stream rows that wait for the table, and the changes that wait for the stream."""
         return len(self._waiting) + len(self._changes)
 
+    def ahead(self) -> int:
+        """See ``Meeting``."""
+        return self.held()
+
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """See ``Explaining``: stream rows wait for the table to pass them, changes for the stream."""
         rowtime = self._waiting.contents().rowtime

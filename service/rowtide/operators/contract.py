@@ -187,6 +187,14 @@ class HoldsTable(Protocol):
         """Give the rows that the table has now."""
 
 
+@runtime_checkable
+class Meeting(Protocol):
+    """An operator with inputs that wait for each other."""
+
+    def ahead(self) -> int:
+        """Count the rows held because another input has not got as far: reading less of theirs helps."""
+
+
 class Want(NamedTuple):
     """What a port must have promised: the bound ``bound`` (ms); None: no bound helps, more rows do."""
 

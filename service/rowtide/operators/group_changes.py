@@ -28,7 +28,7 @@ from rowtide.operators.change_functions import (
     takes_nulls,
     to_text,
 )
-from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.window_functions import WindowFunction, from_json, to_json
 from rowtide.plan.nodes import GroupChanges
@@ -38,6 +38,7 @@ from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session, period_end, period_value
+from rowtide.rowtime.reach import least_reaching
 
 START, END, ROWS, PENDING, LAST, SHOWN = "$start", "$end", "$rows", "$pending", "$last", "$shown"
 OVERFLOW = "an aggregate leaves the range of its type"
@@ -139,6 +140,19 @@ class GroupChangesOperator:
     def held(self) -> int:
         """Count the rows whose changes are not told yet."""
         return self._held
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``."""
+        if bound is not None:
+            if self._node.every_ms is None:
+                return [Want(0, bound)]
+            return [Want(0, least_reaching(lambda rowtime: max(rowtime, self._promises(rowtime)), bound))]
+        if not self._held:
+            return []
+        window = self._node.window
+        strict = isinstance(window, Period) and window.edge is not PeriodEdge.FLOOR
+        ends = [group.end + strict for group in self._dirty.values() if group.end != LATEST]
+        return [Want(0, min([*ends, LATEST if self._due is None else self._due]))]
 
     # ----------------------------------------------------------------- rows
 
@@ -360,9 +374,12 @@ class GroupChangesOperator:
 
     def _promised(self) -> Bound:
         """Give the least rowtime of a row that can still come out, where they are this operator's own."""
-        reached, every = self._reached, self._node.every_ms
+        return Bound(self._promises(self._reached))
+
+    def _promises(self, reached: int) -> int:
+        every = self._node.every_ms
         if every is None or reached in (EARLIEST, LATEST):
-            return Bound(reached)
+            return reached
         next_one = _multiple_after(reached, every)
         match self._node.window:
             case Period() as period:
@@ -375,7 +392,7 @@ class GroupChangesOperator:
             case Session(gap_ms=gap):
                 end_of_one = self._next_end()
                 next_one = min(next_one, reached + gap, LATEST if end_of_one is None else end_of_one)
-        return Bound(min(next_one, LATEST))
+        return min(next_one, LATEST)
 
     # ------------------------------------------------------------- snapshots
 

@@ -122,6 +122,10 @@ class MergeOperator:
         """Count the rows that wait for another port."""
         return self._held
 
+    def ahead(self) -> int:
+        """See ``Meeting``."""
+        return self._held
+
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """See ``Explaining``: of whole milliseconds; a row of a port promises more than its rowtime."""
         ports = range(len(self._bounds))

@@ -14,7 +14,7 @@ from rowtide.engine.model import ModelRun, Sent
 from rowtide.engine.recoverable import ModelFailure, RecoverableModel, Taken
 from rowtide.engine.values import column_check
 from rowtide.errors import FaultError, Reason, RowtideError
-from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.plan.models import Model, first_field
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
@@ -72,6 +72,10 @@ class ModelOperator:
     def held(self) -> int:
         """No row waits: what it becomes is the model's own."""
         return 0
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: bounds go through; when its events are due the model alone knows."""
+        return [] if bound is None else [Want(0, bound)]
 
     def snapshot(self) -> State:
         """See the contract; what the model remembers is one value."""

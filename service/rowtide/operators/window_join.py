@@ -69,6 +69,11 @@ class _Side:
     def open_rows(self) -> int:
         return self.store.end - self.opened
 
+    def rows_after(self, bound: int) -> int:
+        """Count the rows with a rowtime behind ``bound`` (ms)."""
+        rowtime = self.store.rowtime.view()
+        return len(rowtime) - int(np.searchsorted(rowtime, bound, side="right"))
+
     def add(self, tray: Tray, groups: NDArray[np.int64]) -> None:
         """Keep rows; they are in no chain yet."""
         self.store.append(tray)
@@ -140,6 +145,11 @@ class WindowJoinOperator:
     def held(self) -> int:
         """Count the rows whose window is open, and those of which a pair still waits."""
         return self._sides[LEFT].open_rows + self._sides[RIGHT].open_rows + self._closed_waiting
+
+    def ahead(self) -> int:
+        """See ``Meeting``: those that the other side has not reached; others are held for their window."""
+        left, right = self._sides
+        return left.rows_after(right.bound) + right.rows_after(left.bound)
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """See ``Explaining``."""

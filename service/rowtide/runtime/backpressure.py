@@ -3,7 +3,8 @@
 Rows of a partition that is ahead in rowtime are held until the others have
 caught up. When too many are held, the partitions ahead of the slowest are
 paused: their rows stay in the log instead of in memory. The slowest of each
-group of streams that meet in a pump is never paused, so the pipeline goes on.
+group of streams that meet in a pump is never paused, so the pipeline goes on,
+and a group is paused only for what it holds itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rowtide.runtime.inbox import Inbox
 from rowtide.runtime.work import Work
 
 MAX_HELD_ROWS = 2_000_000
-"""Rows held by the flow from which on the partitions ahead are paused: about half a gigabyte."""
+"""Rows that wait for other partitions from which on those ahead are paused: about half a gigabyte."""
 SAY_AGAIN_S = 60.0
 """How often the partition that holds the pipeline back is named."""
 
@@ -36,6 +37,7 @@ class Backpressure:
         self._clock = clock
         self._max_held_rows = max_held_rows
         self._paused: dict[str, frozenset[int]] = {}
+        self._pausing: set[int] = set()
         self._blocked_since: dict[Place, float] = {}
         self._said: dict[Place, float] = {}
 
@@ -49,19 +51,34 @@ class Backpressure:
 
         ``done`` are partitions from which nothing more is wanted: nobody waits for them.
         """
-        held = work.held()
         bounds = {place: bound for place, bound in work.flow.bounds().items() if not is_resubmission(place)}
-        paused: dict[str, frozenset[int]] = {}
-        if held > self._max_held_rows or (self._paused and held > self._max_held_rows // 2):
-            paused = self._ahead({place: bound for place, bound in bounds.items() if place not in done})
+        self._choose(work.flow.ahead())
+        wanted = {place: bound for place, bound in bounds.items() if place not in done}
+        paused = self._ahead(wanted) if self._pausing else {}
         if paused != self._paused:
             self._paused = paused
             inbox.pause(paused)
-        self._name_the_slowest(held, bounds)
+        self._name_the_slowest(work.held(), bounds)
+
+    def _choose(self, ahead: Mapping[frozenset[str], int]) -> None:
+        """Choose the groups whose partitions are paused: those that hold more than their share of the limit.
+
+        What counts are rows that wait because another input is behind. Rows of open windows are there
+        however evenly the partitions are read. A group goes on when it is down to half its share.
+        """
+        share = self._max_held_rows // max(1, len(self._groups))
+        held = [sum(rows for sources, rows in ahead.items() if sources & group) for group in self._groups]
+        too_many = sum(held) > self._max_held_rows
+        self._pausing = {
+            at
+            for at, rows in enumerate(held)
+            if (too_many and rows > share) or (at in self._pausing and rows > share // 2)
+        }
 
     def _ahead(self, bounds: Mapping[Place, int]) -> dict[str, frozenset[int]]:
         ahead: dict[str, set[int]] = {}
-        for group in self._groups:
+        for at in self._pausing:
+            group = self._groups[at]
             places = {place: bound for place, bound in bounds.items() if place[0] in group}
             least = min(places.values(), default=EARLIEST)
             for (relation, partition), bound in places.items():

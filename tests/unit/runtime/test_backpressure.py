@@ -1,12 +1,14 @@
 """Partitions that run ahead are paused, the slowest never, and what holds back is named."""
 
 import random
+from typing import Any
 
 from structlog.testing import capture_logs
 
 from rowtide.plan.nodes import Merge, Sort, Source
 from rowtide.plan.plan import Pump
 from rowtide.runtime.backpressure import Backpressure, meeting_streams
+from rowtide.runtime.inbox import Inbox
 from rowtide.runtime.service import Service
 from runtime_kit import Topic, VirtualClock, World, readings_plan
 
@@ -22,13 +24,22 @@ class PausableInbox:
 class Bounds:
     """As much of a Work as backpressure looks at."""
 
-    def __init__(self, held: int, bounds: dict[tuple[str, int], int]) -> None:
+    def __init__(
+        self,
+        held: int,
+        bounds: dict[tuple[str, int], int],
+        ahead: dict[frozenset[str], int] | None = None,
+    ) -> None:
         self.flow = self
         self._held = held
+        self._ahead = {frozenset({"READINGS"}): held} if ahead is None else ahead
         self._bounds = bounds
 
     def held(self) -> int:
         return self._held
+
+    def ahead(self) -> dict[frozenset[str], int]:
+        return self._ahead
 
     def bounds(self) -> dict[tuple[str, int], int]:
         return self._bounds
@@ -46,13 +57,53 @@ def test_partitions_ahead_of_the_slowest_are_paused_when_too_much_is_held_and_re
     assert inbox.paused == [{"READINGS": frozenset({1, 2})}, {}]
 
 
-def test_streams_that_never_meet_do_not_wait_for_each_other() -> None:
-    def pump(name: str, *relations: str) -> Pump:
-        sources = tuple(
-            Sort(each, Source(each, readings_plan().foreign_streams[0].row_type), 0) for each in relations
-        )
-        return Pump(name, "T", Merge(name, sources))
+def pump(name: str, *relations: str) -> Pump:
+    sources = tuple(
+        Sort(each, Source(each, readings_plan().foreign_streams[0].row_type), 0) for each in relations
+    )
+    return Pump(name, "T", Merge(name, sources))
 
+
+def test_only_the_streams_that_hold_too_much_are_paused() -> None:
+    inbox = PausableInbox()
+    pressure = Backpressure([pump("P", "A", "B"), pump("Q", "C")], VirtualClock(), max_held_rows=100)
+    bounds = {("A", 0): 5, ("B", 0): 9, ("C", 0): 5, ("C", 1): 9}
+    skewed, even = frozenset({"A", "B"}), frozenset({"C"})
+    for rows, others in ((100, 0), (70, 40), (60, 60), (30, 60), (25, 30), (0, 25)):
+        pressure.balance(Bounds(200, bounds, {skewed: rows, even: others}), inbox)  # type: ignore[arg-type]
+    assert inbox.paused == [
+        {"B": frozenset({0})},  # 110 in all, and C has less than its half
+        {"B": frozenset({0}), "C": frozenset({1})},
+        {"C": frozenset({1})},  # 25 is half of a share
+        {},
+    ]
+
+
+def test_rows_of_open_windows_pause_nobody() -> None:
+    def world() -> World:
+        topic = Topic("readings", 2, random.Random(1))
+        for number in range(3_000):
+            topic.add(number % 2, 60_000 + 10 * number, b'{"sensor":"a","amount":1}')
+        return World(topic)
+
+    paused: list[object] = []
+    busy = world()
+    service = Service(busy.equipment(max_held_rows=700))
+    inboxes = service.open_inbox
+
+    def watched(*arguments: Any) -> Inbox:
+        inbox = inboxes(*arguments)
+        given = inbox.pause
+        inbox.pause = lambda each: (paused.append(each), given(each))  # type: ignore[method-assign,func-returns-value,assignment]
+        return inbox
+
+    service.open_inbox = watched  # type: ignore[method-assign]
+    service.run(until_end=True)
+    # Three thousand rows are in the one open minute; the partitions are never far apart.
+    assert paused == []
+
+
+def test_streams_that_never_meet_do_not_wait_for_each_other() -> None:
     groups = meeting_streams([pump("P", "A", "B"), pump("Q", "C"), pump("R", "B", "D")])
     assert sorted(map(sorted, groups)) == [["A", "B", "D"], ["C"]]
 
