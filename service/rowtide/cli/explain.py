@@ -55,6 +55,8 @@ def explain(
             typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(_told(found)))
             return
         stages = [(stage.name, _wanted(session, stage, relation)) for stage in session.stages]
+        if relation is None and session.explained:
+            stages.append(("EXPLAIN statements", dict(session.explained)))
         if as_json:
             shown = {
                 name: {each: asdict(explained(node)) for each, node in nodes.items()}

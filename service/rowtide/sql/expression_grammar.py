@@ -6,6 +6,8 @@ Precedence from loose to tight: OR, AND, NOT, predicates and comparisons
 
 from __future__ import annotations
 
+from string import hexdigits
+
 from rowtide.errors import StatementError
 from rowtide.rows.types import (
     DATE,
@@ -25,6 +27,7 @@ from rowtide.sql.dialect import Token, TokenKind
 from rowtide.sql.syntax import (
     Between,
     Binary,
+    BinaryLiteral,
     BooleanLiteral,
     Case,
     Cast,
@@ -227,6 +230,8 @@ class ExpressionGrammar:
                 return BooleanLiteral(
                     None if token.text == "UNKNOWN" else token.text == "TRUE", cursor.place_of(token)
                 )
+            case "X" if following.kind is TokenKind.STRING and following.start == token.end:
+                return self._binary()
             case "CASE":
                 return self._case()
             case "CAST":
@@ -247,6 +252,14 @@ class ExpressionGrammar:
             cursor.advance()
             return FunctionCall(token.text, (), cursor.place_of(token))
         return None
+
+    def _binary(self) -> BinaryLiteral:
+        cursor = self.cursor
+        first = cursor.advance()
+        digits = cursor.advance().text
+        if len(digits) % 2 or not all(each in hexdigits for each in digits):
+            raise StatementError("X'..' has two hexadecimal digits a byte", place=cursor.span(first))
+        return BinaryLiteral(bytes.fromhex(digits), cursor.span(first))
 
     def column(self) -> ColumnRef:
         """Read the name of a column, with a dot for each qualifier."""

@@ -46,6 +46,7 @@ from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.syntax import (
     Between,
     Binary,
+    BinaryLiteral,
     BooleanLiteral,
     Case,
     Cast,
@@ -141,6 +142,8 @@ class ExpressionPlanner:
                 return _number(syntax)
             case StringLiteral(text=text):
                 return Literal(text, replace(VARCHAR, precision=max(1, len(text))))
+            case BinaryLiteral(value=held):
+                return Literal(held, Type(Kind.VARBINARY, max(1, len(held))))
             case BooleanLiteral(value=value):
                 return Literal(value, BOOLEAN)
             case NullLiteral():
@@ -536,7 +539,7 @@ def has_aggregate(syntax: Expression) -> bool:
 
 
 def _is_constant_or_aggregate(syntax: Expression) -> bool:
-    literal = NumberLiteral | StringLiteral | BooleanLiteral | NullLiteral | TypedLiteral
+    literal = NumberLiteral | StringLiteral | BinaryLiteral | BooleanLiteral | NullLiteral | TypedLiteral
     calls = list(calls_in(syntax))
     special = any(each.over is not None or each.name in OF_GROUPS | LATER | WINDOW_EDGES for each in calls)
     return special or isinstance(syntax, literal)

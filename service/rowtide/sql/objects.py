@@ -166,6 +166,8 @@ class Catalog:
     current: str = DEFAULT_SCHEMA
     servers: Mapping[str, Server] = field(default_factory=dict)
     wrappers: Mapping[str, Wrapper] = field(default_factory=dict)
+    pseudo: frozenset[str] = frozenset()
+    """Pseudo-columns that foreign streams carry besides those that queries name."""
     models: Mapping[str, ModelDefinition] = field(default_factory=dict)
     objects: Mapping[Key, Definition] = field(default_factory=dict)
 
@@ -235,11 +237,12 @@ class Catalog:
         if self.servers[stream.server].wrapper not in WITH_PSEUDO_COLUMNS:
             return ()
         named = further.union(
+            self.pseudo,
             *(
                 each.pseudo
                 for each in self.objects.values()
                 if isinstance(each, ViewDefinition | PumpDefinition)
-            )
+            ),
         )
         return tuple(name for name in PSEUDO_COLUMNS if name in named and name not in stream.row_type.names)
 

@@ -35,11 +35,13 @@ from rowtide.sql.statements import (
     CreatePump,
     CreateView,
     Drop,
+    Explain,
     InsertValues,
     ObjectKind,
     QueryStatement,
     Statement,
 )
+from rowtide.sql.syntax import Query
 from rowtide.sql.syntax_walk import pseudo_in
 from rowtide.sql.values import TimedValues, timed_rows
 
@@ -82,14 +84,22 @@ class Session:
     """What a sequence of texts has defined, and its plan; each text counts as a whole or not at all.
 
     With ``takes_rows`` INSERT statements may put rows into streams: the caller takes them from
-    ``arrived``, and they are one more producer of the stream.
+    ``arrived``, and they are one more producer of the stream. ``pseudo`` are pseudo-columns that later
+    texts will name: foreign streams carry them from the beginning, so that these texts change no source.
     """
 
-    def __init__(self, *, inserted: Collection[str] = (), takes_rows: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        inserted: Collection[str] = (),
+        takes_rows: bool = False,
+        pseudo: frozenset[str] = frozenset(),
+    ) -> None:
         self._inserted = frozenset(inserted)
         self._takes_rows = takes_rows
         self._arrived: tuple[StreamRows, ...] = ()
-        self._catalog = Catalog()
+        self._explained: tuple[Node, ...] = ()
+        self._catalog = Catalog(pseudo=pseudo)
         self._changing: frozenset[str] = frozenset()
         self._stages, self._plan = _plan(self._catalog, self._inserted, self._changing)
 
@@ -111,8 +121,10 @@ class Session:
         """
         arrived: list[StreamRows] = []
         with _located(text, file):
-            catalog = self._catalog
+            catalog, asked = self._catalog, list[tuple[Query, str]]()
             for statement in parse(text):
+                if isinstance(statement, Explain):
+                    asked.append((statement.query, catalog.current))
                 rows = _stream_rows(catalog, statement) if self._takes_rows else None
                 if rows is None:
                     catalog = _defined(catalog, statement, text, file)
@@ -122,9 +134,16 @@ class Session:
             changing = self._changing | _changed_streams(self._catalog, catalog)
             changing |= inserted - self._inserted if self._catalog.objects else frozenset()
             stages, plan = _plan(catalog, inserted, changing)
+            explained = [_query_node(catalog, *each, inserted, changing) for each in asked]
         self._catalog, self._stages, self._plan = catalog, stages, plan
         self._inserted, self._arrived, self._changing = inserted, tuple(arrived), changing
+        self._explained += tuple(explained)
         return plan
+
+    @property
+    def explained(self) -> tuple[tuple[str, Node], ...]:
+        """The plans of the EXPLAIN statements so far, numbered, with judges and merges."""
+        return tuple((f"EXPLAIN {number}", node) for number, node in enumerate(self._explained, 1))
 
     @property
     def arrived(self) -> tuple[StreamRows, ...]:
@@ -166,10 +185,16 @@ class Session:
                 place = statements[0].place if statements else Place(1, 1)
                 raise StatementError("one query is expected", place=place)
             query = statements[0].query
-            planned = Planner(self._catalog, pseudo_in(query)).query(query, self._catalog.current)
-            pumps = _pumps(self._catalog, Planner(self._catalog))
-            feeds = _feeds(self._catalog, pumps, self._inserted, self._changing)
-            return place_order(Connector(feeds).connect(planned.node))
+            return _query_node(self._catalog, query, self._catalog.current, self._inserted, self._changing)
+
+
+def _query_node(
+    catalog: Catalog, query: Query, schema: str, inserted: frozenset[str], changing: frozenset[str]
+) -> Node:
+    """Plan one query by itself, with judges and merges."""
+    planned = Planner(catalog, pseudo_in(query)).query(query, schema)
+    feeds = _feeds(catalog, _pumps(catalog, Planner(catalog)), inserted, changing)
+    return place_order(Connector(feeds).connect(planned.node))
 
 
 def _defined(catalog: Catalog, statement: Statement, text: str, file: str | None) -> Catalog:
@@ -180,6 +205,9 @@ def _defined(catalog: Catalog, statement: Statement, text: str, file: str | None
             place=statement.place,
             hint="CREATE VIEW name AS SELECT .. names it; CREATE PUMP writes its rows somewhere.",
         )
+    if isinstance(statement, Explain):
+        Planner(catalog, pseudo_in(statement.query)).query(statement.query, catalog.current)
+        return catalog
     if isinstance(statement, Drop):
         _check_drop(catalog, statement)
     after = define(catalog, statement, Origin(text, file, statement.place))

@@ -22,6 +22,7 @@ from rowtide.sql.statements import (
     CreateView,
     CreateWrapper,
     Drop,
+    Explain,
     IndexDefinition,
     InsertValues,
     ObjectKind,
@@ -35,7 +36,7 @@ from rowtide.sql.syntax import Name, QualifiedName, Query
 
 _CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW, PUMP or MODEL"
 _LATER = ("FUNCTION", "UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
-_NOT_OURS = ("UPDATE", "DELETE", "MERGE", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "EXPLAIN")
+_NOT_OURS = ("UPDATE", "DELETE", "MERGE", "GRANT", "REVOKE", "COMMIT", "ROLLBACK")
 
 
 _WITH_OPTIONS = (
@@ -113,6 +114,10 @@ class _Grammar(QueryGrammar):
         if cursor.is_word("SELECT") or cursor.is_word("WITH") or cursor.is_symbol("("):
             query = self.query()
             return QueryStatement(query, cursor.place_of(first))
+        if cursor.accept("EXPLAIN"):
+            if cursor.accept("PLAN"):
+                cursor.expect("FOR")
+            return Explain(self.query(), cursor.place_of(first))
         match cursor.one_of("CREATE", "SET", "ALTER", "DROP", "INSERT"):
             case "CREATE":
                 return self._create(first)

@@ -210,6 +210,14 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN [PLAN FOR] query: ``rowtide explain`` shows its plan."""
+
+    query: Query
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class QueryStatement:
     """A query by itself: for a prompt; a pipeline file has no use for it."""
 
@@ -231,5 +239,6 @@ Statement = (
     | AlterPump
     | Alter
     | Drop
+    | Explain
     | QueryStatement
 )

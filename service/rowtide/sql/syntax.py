@@ -60,6 +60,14 @@ class StringLiteral:
 
 
 @dataclass(frozen=True, slots=True)
+class BinaryLiteral:
+    """``X'0AFF'``."""
+
+    value: bytes
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class BooleanLiteral:
     """TRUE, FALSE; UNKNOWN is None."""
 
@@ -243,6 +251,7 @@ Expression = (
     ColumnRef
     | NumberLiteral
     | StringLiteral
+    | BinaryLiteral
     | BooleanLiteral
     | NullLiteral
     | TypedLiteral

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rowtide.errors import StatementError
 from rowtide.plan.nodes import Node
 from rowtide.plan.plan import Plan
+from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.rowtime.idle import IdlePartitions
 from rowtide.sql.literals import interval_text_ms
 from rowtide.sql.notices import IDLE_TIMEOUT
@@ -16,7 +17,7 @@ from rowtide.sql.pipeline import Session
 from rowtide.testing.error_rows import ERRORS
 from rowtide.testing.naming import relation_name
 from rowtide.testing.relations import Relations
-from rowtide.testing.scenario import Insert, InsertRaw, Scenario, SetBound, SqlText
+from rowtide.testing.scenario import Insert, InsertRaw, RunSql, Scenario, SetBound, SqlText
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,10 @@ def start_session(scenario: Scenario, pipeline: SqlText) -> Session:
     Raises:
       StatementError: if the pipeline is refused.
     """
-    relations = Relations(_session(pipeline, ()).plan)
     steps = scenario.steps
+    later = " ".join(step.text for step in steps if isinstance(step, RunSql)).upper()
+    pseudo = frozenset(name for name in PSEUDO_COLUMNS if name in later)
+    relations = Relations(_session(pipeline, (), pseudo).plan)
     inserted = set()
     for written in {step.relation for step in steps if isinstance(step, Insert | InsertRaw)}:
         # What is no name is refused by the step that has it; a later statement may make the relation.
@@ -78,11 +81,11 @@ def start_session(scenario: Scenario, pipeline: SqlText) -> Session:
     # A bound on what only pumps feed speaks of one more producer too.
     bounded = resolved(relations, (step.relation for step in steps if isinstance(step, SetBound)))
     inserted |= {name for name in bounded.values() if relations.has_no_clock(name)}
-    return _session(pipeline, inserted)
+    return _session(pipeline, inserted, pseudo)
 
 
-def _session(pipeline: SqlText, inserted: Iterable[str]) -> Session:
-    session = Session(inserted=set(inserted), takes_rows=True)
+def _session(pipeline: SqlText, inserted: Iterable[str], pseudo: frozenset[str]) -> Session:
+    session = Session(inserted=set(inserted), takes_rows=True, pseudo=pseudo)
     session.feed(pipeline.text, file=pipeline.file)
     return session
 
