@@ -36,6 +36,11 @@ def scaled(value: int, scale: int) -> Decimal:
     return Decimal(value).scaleb(-scale, EXACT)
 
 
+def owned(array: NDArray[Any]) -> NDArray[Any]:
+    """Give an array that may be written to: compiled kernels take no other, or are compiled again for it."""
+    return array if array.flags.writeable else array.copy()
+
+
 def arrow_type(kind: Type) -> pa.DataType:
     """Give the Arrow type that columns of a SQL type have on the wire and in snapshots."""
     if kind.is_text:
@@ -77,7 +82,7 @@ class Column:
             array = array.combine_chunks()
         valid = None
         if array.null_count:
-            valid = np.asarray(array.is_valid())
+            valid = owned(np.asarray(array.is_valid()))
         if kind.is_variable_width:
             return cls(kind, array, valid)
         if kind.kind is Kind.DECIMAL:
@@ -87,7 +92,7 @@ class Column:
             return cls(kind, stored, valid)
         if valid is not None:
             array = array.fill_null(False if kind.kind is Kind.BOOLEAN else 0)
-        return cls(kind, array.to_numpy(zero_copy_only=False), valid)
+        return cls(kind, owned(array.to_numpy(zero_copy_only=False)), valid)
 
     @classmethod
     def nulls(cls, kind: Type, length: int) -> Column:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.rows.column import Column, Indices, Mask, arrow_type
+from rowtide.rows.column import Column, Indices, Mask, arrow_type, owned
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.types import RowType
 
@@ -160,7 +160,7 @@ class Tray:
         """Make a tray from what ``to_arrow`` gave; further columns are left out."""
         columns = tuple(Column.from_arrow(field.type, table.column(field.name)) for field in row_type)
         rowtime, origin, counter, opcode = (
-            np.asarray(table.column(name)) for name in (ROWTIME, ORIGIN, COUNTER, OPCODE)
+            owned(np.asarray(table.column(name))) for name in (ROWTIME, ORIGIN, COUNTER, OPCODE)
         )
         return cls(row_type, columns, rowtime, origin, counter, opcode)
 

@@ -5,6 +5,9 @@ from pkgutil import iter_modules
 
 import rowtide.operators.kernels as kernels
 from rowtide.operators.warm import warm
+from rowtide.rows.rowop import Opcode, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import BIGINT, DOUBLE, TIMESTAMP, Field, RowType
 
 
 def test_every_kernel_is_compiled_ahead_of_time() -> None:
@@ -19,3 +22,11 @@ def test_every_kernel_is_compiled_ahead_of_time() -> None:
     ]
     assert modules
     assert not cold
+
+
+def test_rows_out_of_a_snapshot_are_as_kernels_were_compiled_for() -> None:
+    row_type = RowType((Field("N", BIGINT), Field("X", DOUBLE), Field("T", TIMESTAMP)))
+    rows = [TimedRow(at, 0, at, Opcode.INSERT, (at, float(at), at)) for at in range(3)]
+    tray = Tray.from_arrow(row_type, Tray.from_rows(row_type, rows).to_arrow())
+    arrays = [column.values for column in tray.columns]
+    assert all(array.flags.writeable for array in (*arrays, tray.rowtime, tray.opcode, tray.counter))
