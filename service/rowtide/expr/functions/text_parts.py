@@ -1,6 +1,6 @@
 """Text cut, filled up and turned round: LEFT RIGHT LPAD RPAD REPEAT REVERSE SPLIT_PART, and SIMILAR TO.
 
-Characters are Unicode code points. None of them has a kernel over columns: they
+Characters are Unicode code points. Only SPLIT_PART has a kernel over columns: the others
 are computed row by row.
 """
 
@@ -9,11 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rowtide.errors import RejectedRowError
-from rowtide.expr.evaluation import RowKernel
+from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions.function import Function, Signature, mismatch, strict
 from rowtide.expr.functions.rejections import undefined
+from rowtide.rows.column import Mask
 from rowtide.rows.types import BOOLEAN, Kind, Type
 
 MAX_CHARACTERS = 10_000_000
@@ -23,7 +28,11 @@ REMEMBERED_PATTERNS = 256
 
 
 def _declared(
-    name: str, shape: str, row: Callable[..., object], result: Callable[[Sequence[Type]], Type]
+    name: str,
+    shape: str,
+    row: Callable[..., object],
+    result: Callable[[Sequence[Type]], Type],
+    columns: Callable[[Signature], ColumnKernel | None] = lambda signature: None,
 ) -> Function:
     """Declare a function of texts (``t``) and integers (``i``); what follows ``?`` may be left out."""
     wanted, _, optional = shape.partition("?")
@@ -41,7 +50,7 @@ def _declared(
         del signature
         return row
 
-    return strict(name, resolve, kernel, lambda signature: None)
+    return strict(name, resolve, kernel, columns)
 
 
 def _as_long_as_first(args: Sequence[Type]) -> Type:
@@ -92,6 +101,26 @@ def _split_part(text: str, separator: str, number: int) -> str:
     parts = text.split(separator) if separator else [text]
     place = number - 1 if number > 0 else len(parts) + number
     return parts[place] if 0 <= place < len(parts) else ""
+
+
+def _split_part_columns(signature: Signature) -> ColumnKernel | None:
+    text, separator, number = signature.constants
+    if text is not None or not isinstance(separator, str) or not isinstance(number, int):
+        return None
+    if not separator or not number:
+        return None
+
+    def split(texts: Any, *rest: Any) -> tuple[Any, Mask | None]:
+        del rest
+        # What is behind the part that is wanted need not be split.
+        parts = pc.split_pattern(texts, separator, max_splits=number if number > 0 else None)
+        edges = parts.offsets.to_numpy()
+        place = edges[:-1] + number - 1 if number > 0 else edges[1:] + number
+        there = (place >= edges[:-1]) & (place < edges[1:])
+        found = parts.values.take(pa.array(place, mask=~there))
+        return pc.fill_null(found, ""), None
+
+    return split
 
 
 # ---------------------------------------------------------------- SIMILAR TO
@@ -182,6 +211,6 @@ TEXT_PARTS: Sequence[Function] = (
     _declared("RPAD", "ti?t", _pad("RPAD", before=False), _any_length),
     _declared("REPEAT", "ti", _repeat, _any_length),
     _declared("REVERSE", "t", lambda text: text[::-1], _as_long_as_first),
-    _declared("SPLIT_PART", "tti", _split_part, _as_long_as_first),
+    _declared("SPLIT_PART", "tti", _split_part, _as_long_as_first, _split_part_columns),
     _declared("SIMILAR TO", "tt?t", _similar, _boolean),
 )
