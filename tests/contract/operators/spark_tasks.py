@@ -238,8 +238,9 @@ def run(session: SparkSession, works: Sequence[CaseWork]) -> list[Given]:
         elif steps == [FAULTS_STEP]:
             given.faults += pickle.loads(batch.column(REPORT)[0].as_py())
         else:
-            at = definition.program().outputs[OUT]
-            given.rows += tray_of(batch, definition.outputs[OUT].row_type, at).rows()
+            program = definition.program()
+            ordinal = program.steps[program.outputs[OUT]].ordinal
+            given.rows += tray_of(batch, definition.outputs[OUT].row_type, ordinal).rows()
     return found
 
 

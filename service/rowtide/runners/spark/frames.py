@@ -12,6 +12,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -116,11 +117,12 @@ class SparkRun:
     def output(self, name: str) -> DataFrame:
         """Give the rows of an output: its fields by name, the time columns, ``$seq``."""
         at = self._program.outputs[name]
+        ordinal = self._program.steps[at].ordinal
         return self._rows_of(at).select(
             *(name for name, _ in TIMES),
             SEQ,
             *(
-                _column(field_name(at, index)).alias(field.name)
+                _column(field_name(ordinal, index)).alias(field.name)
                 for index, field in enumerate(self._program.steps[at].node.row_type)
             ),
         )
@@ -131,7 +133,7 @@ class SparkRun:
         step = self._program.steps[at]
         ranks = {origin: rank for rank, origin in enumerate(step.origins)}
         held = self._rows_of(at).toArrow()
-        return tray_of(held.take(_in_order(held, ranks)), step.node.row_type, at)
+        return tray_of(held.take(_in_order(held, ranks)), step.node.row_type, step.ordinal)
 
     def fold(
         self, name: str, row_type: RowType, key: Sequence[int], fold: Fold, folder: str
@@ -196,12 +198,23 @@ class SparkRun:
             merge.offer(port, None, self._reached[entry, port])
         limits = merge.limits()
         row_type = self._program.steps[entry].node.row_type
-        rows = {port: self._port_rows(at, 0, [row_type]) for port, at in feeders.items()}
-        leaves = {port: self._before(limits[port], merge.ranks, port) for port in feeders}
-        waits = {port: each.where(~leaves[port]) for port, each in rows.items() if limits[port] < END}
-        for port, tray in self._collected(waits, row_type, merge.ranks).items():
+        parts, waiting = [], []
+        for ports in self._of_one_node(feeders):
+            rows = self._rows_of(*ports)
+            if any(limits[port] < END for port in ports.values()):
+                leaves = reduce(
+                    or_,
+                    (
+                        (_column(STEP) == at) & self._before(limits[port], merge.ranks, port)
+                        for at, port in ports.items()
+                    ),
+                )
+                waiting.append(self._port_rows(rows.where(~leaves), ports, [row_type], 0))
+                rows = rows.where(leaves)
+            parts.append(self._port_rows(rows, dict.fromkeys(ports, 0), [row_type], 0))
+        for port, tray in self._collected(waiting, row_type, merge.ranks).items():
             merge.offer(port, tray, self._reached[entry, port])
-        frame = _union(each.where(leaves[port]) for port, each in rows.items())
+        frame = _union(parts)
         if len(segment.steps) > 1:
             stage = Stage(self._definition, number, {0: self._reached[entry, 0]})
             self._write(number, segment, frame, stage.run)
@@ -215,23 +228,29 @@ class SparkRun:
         merge.account.rows_out += released
         self._settle(number, {entry: [(port, None, self._reached[entry, port]) for port in feeders]})
 
+    def _of_one_node(self, feeders: Mapping[int, int]) -> list[dict[int, int]]:
+        """Give the steps that feed a merge with their ports, those together whose rows lie together."""
+        found: dict[tuple[int, int, int], dict[int, int]] = {}
+        for port, at in feeders.items():
+            place = (self._home[at], self._program.steps[at].ordinal)
+            # One step may feed several ports: its rows are read for each.
+            turn = 0
+            while at in found.get((*place, turn), {}):
+                turn += 1
+            found.setdefault((*place, turn), {})[at] = port
+        return list(found.values())
+
     def _collected(
-        self, rows: Mapping[int, DataFrame], row_type: RowType, ranks: Mapping[int, int]
+        self, rows: Sequence[DataFrame], row_type: RowType, ranks: Mapping[int, int]
     ) -> dict[int, Tray]:
         """Bring rows of several ports to the driver in one job, those of each port in its order."""
-        from pyspark.sql import functions
-
         if not rows:
             return {}
-        held = _union(
-            each.withColumn(PORT, functions.lit(port).cast("int")) for port, each in rows.items()
-        ).toArrow()
+        held = _union(rows).toArrow()
         held = held.take(_in_order(held, ranks))
         ports = np.asarray(held.column(PORT))
         return {
-            port: tray_of(held.filter(pa.array(ports == port)), row_type, 0)
-            for port in rows
-            if (ports == port).any()
+            int(port): tray_of(held.filter(pa.array(ports == port)), row_type, 0) for port in np.unique(ports)
         }
 
     def _account(self, at: int) -> Account:
@@ -244,12 +263,16 @@ class SparkRun:
         """Give rows of port 0 as those that step ``at`` gave."""
         from pyspark.sql import functions
 
-        count = len(self._program.steps[at].node.row_type)
+        step = self._program.steps[at]
+        fields = [
+            (field_name(0, index), field_name(step.ordinal, index))
+            for index in range(len(step.node.row_type))
+        ]
         return rows.select(
             functions.lit(at).cast("int").alias(STEP),
             *(_column(name) for name, _ in TIMES),
             _column(SEQ),
-            *(_column(field_name(0, index)).alias(field_name(at, index)) for index in range(count)),
+            *(_column(name).alias(given) for name, given in fields),
         )
 
     def _write(
@@ -296,34 +319,41 @@ class SparkRun:
     ) -> DataFrame:
         """Give an entry's rows of all ports, those of one key in one task, in order of time."""
         feeders = self._feeders(entry)
-        parts = []
-        for port, at in feeders.items():
-            parts.append(self._port_rows(at, port, row_types))
-        origins = dict.fromkeys(
-            origin for at in feeders.values() for origin in self._program.steps[at].origins
+        rows = _union(
+            self._port_rows(self._rows_of(at), {at: port}, row_types, port) for port, at in feeders.items()
         )
-        return brought_together(_union(parts), row_types, keys, tuple(origins))
+        leaving = (self._program.steps[at].origins for at in feeders.values())
+        origins = tuple(dict.fromkeys(origin for each in leaving for origin in each))
+        return brought_together(rows, row_types, keys, origins)
 
-    def _port_rows(self, at: int, port: int, row_types: Sequence[RowType]) -> DataFrame:
-        """Give the rows of step ``at`` as those of a port: fields of the other ports are NULL."""
+    def _port_rows(
+        self, rows: DataFrame, ports: Mapping[int, int], row_types: Sequence[RowType], into: int
+    ) -> DataFrame:
+        """Give rows of steps of one node as those of a port; fields of the other ports are NULL.
+
+        ``ports`` says what ``$port`` is by step; ``row_types`` and ``into`` which fields there are.
+        """
         from pyspark.sql import functions
         from pyspark.sql.pandas.types import from_arrow_type
 
-        columns = [functions.lit(port).cast("int").alias(PORT)]
+        (ordinal,) = {self._program.steps[at].ordinal for at in ports}
+        columns = [_chosen(STEP, ports).cast("int").alias(PORT)]
         columns += [_column(name) for name, _ in TIMES]
         columns.append(_column(SEQ))
         for number, row_type in enumerate(row_types):
             for index, field in enumerate(row_type):
                 name = field_name(number, index)
-                if number == port:
-                    columns.append(_column(field_name(at, index)).alias(name))
+                if number == into:
+                    columns.append(_column(field_name(ordinal, index)).alias(name))
                 else:
                     kind = from_arrow_type(arrow_type(field.type))
                     columns.append(functions.lit(None).cast(kind).alias(name))
-        return self._rows_of(at).select(*columns)
+        return rows.select(*columns)
 
-    def _rows_of(self, at: int) -> DataFrame:
-        return self._given[self._home[at]].where(_column(STEP) == at)
+    def _rows_of(self, *steps: int) -> DataFrame:
+        """Give the rows of steps that lie together."""
+        (home,) = {self._home[at] for at in steps}
+        return self._given[home].where(_column(STEP).isin(*steps))
 
     def _feeders(self, entry: int) -> dict[int, int]:
         """Give the step that feeds each port of an entry."""
@@ -385,12 +415,20 @@ def _key_column(row_types: Sequence[RowType], fields: Sequence[int]) -> SparkCol
 
 
 def _rank(ranks: Mapping[int, int]) -> SparkColumn:
+    return _chosen(ORIGIN, ranks)
+
+
+def _chosen(name: str, values: Mapping[int, int]) -> SparkColumn:
+    """Give the value that goes with what a column holds."""
     from pyspark.sql import functions
 
-    if len(ranks) == 1:
-        return functions.lit(0)
-    pairs = [functions.lit(each) for pair in ranks.items() for each in pair]
-    return functions.create_map(*pairs)[_column(ORIGIN)]
+    if len(set(values.values())) == 1:
+        return functions.lit(next(iter(values.values())))
+    # Not a map: that would be built and searched for every row.
+    chosen = functions.when(functions.lit(False), functions.lit(0))
+    for held, value in values.items():
+        chosen = chosen.when(_column(name) == held, functions.lit(value))
+    return chosen
 
 
 def _column(name: str) -> SparkColumn:

@@ -3,7 +3,7 @@
 A task gets its rows in order, runs the segment's operators over them, then lets
 the final bounds follow, and gives the rows that leave, the state that remains
 and the faults. Rows of all feeding steps share one schema: ``$step`` says which
-step gave a row, and its fields are named by step and number. A row with
+step gave a row, and its fields are named by its node and number. A row with
 ``$step`` -1 carries a report in ``$report`` instead, one with -2 some faults.
 
 Imported by workers; never imports pyspark.
@@ -153,7 +153,7 @@ class _Work:
         self.faults += passed.faults
         for at in self._segment.feeders:
             for tray in passed.given.get(at, ()):
-                yield _batch(self._schema, at, tray, self._given)
+                yield _batch(self._schema, at, self._program.steps[at].ordinal, tray, self._given)
                 self._given += len(tray)
         yield from self.full_faults()
 
@@ -187,18 +187,22 @@ def stage_schema(program: Program, segment: Segment) -> pa.Schema:
     fields = [pa.field(STEP, pa.int32())]
     fields += [pa.field(name, kind) for name, kind in TIMES]
     fields.append(pa.field(SEQ, pa.int64()))
-    for at in segment.feeders:
+    nodes = {program.steps[at].ordinal: program.steps[at].node for at in segment.feeders}
+    for ordinal, node in nodes.items():
         fields += [
-            pa.field(field_name(at, index), arrow_type(field.type))
-            for index, field in enumerate(program.steps[at].node.row_type)
+            pa.field(field_name(ordinal, index), arrow_type(field.type))
+            for index, field in enumerate(node.row_type)
         ]
     fields.append(pa.field(REPORT, pa.binary()))
     return pa.schema(fields)
 
 
-def field_name(step: int, index: int) -> str:
-    """Name field ``index`` of the rows that step ``step`` gives."""
-    return f"f{step}_{index}"
+def field_name(number: int, index: int) -> str:
+    """Name field ``index`` of the rows of a port, or of those that the node of that ordinal gives.
+
+    The steps of one node, one for each partition, share their fields.
+    """
+    return f"f{number}_{index}"
 
 
 def entry_row_types(program: Program, entry: int) -> list[RowType]:
@@ -210,7 +214,7 @@ def entry_row_types(program: Program, entry: int) -> list[RowType]:
 
 
 def tray_of(batch: pa.RecordBatch | pa.Table, row_type: RowType, prefix: int) -> Tray:
-    """Read the rows of one step, or port, out of a batch that has no others."""
+    """Read rows out of a batch that has no others; ``prefix`` is the number in the names of their fields."""
     columns = tuple(
         Column.from_arrow(field.type, batch.column(field_name(prefix, index)))
         for index, field in enumerate(row_type)
@@ -242,9 +246,9 @@ def _arrivals(
     return arrivals
 
 
-def _batch(schema: pa.Schema, at: int, tray: Tray, first: int) -> pa.RecordBatch:
+def _batch(schema: pa.Schema, at: int, ordinal: int, tray: Tray, first: int) -> pa.RecordBatch:
     count = len(tray)
-    mine = {field_name(at, index): column for index, column in enumerate(tray.columns)}
+    mine = {field_name(ordinal, index): column for index, column in enumerate(tray.columns)}
     times = dict(
         zip((name for name, _ in TIMES), (tray.rowtime, tray.origin, tray.counter, tray.opcode), strict=True)
     )

@@ -42,7 +42,7 @@ class Benchmark:
     warm: bool = True
 
 
-MODULES = ("stateless", "windows", "running", "joins", "engine", "kafka", "nexmark.running")
+MODULES = ("stateless", "windows", "running", "joins", "engine", "kafka", "nexmark.running", "backfill")
 """Modules of this package that have benchmarks, in ``BENCHMARKS``."""
 
 

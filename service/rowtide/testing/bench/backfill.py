@@ -1,0 +1,169 @@
+"""backfill: W2 over Parquet on Spark, as a backfill works it off, beside the same query written by hand.
+
+``backfill`` runs the plan's stages over files of eight partitions, each sorted
+by offset and closed by a bound, and gives what the view gives. ``backfill-by-hand``
+is Spark SQL's own answer: it knows neither lateness nor order, and may add up
+before it shuffles. Both write their rows as Parquet. The session stands ready
+and has run the query once over few rows before the clock starts.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+
+from rowtide.clock import Clock
+from rowtide.operators.contract import Fault
+from rowtide.rows.column import Column
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import RowType
+from rowtide.rowtime.bound import Bound
+from rowtide.testing.bench.events import BASE_MS, events
+from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
+from rowtide.testing.bench.windows import W2_CHECKSUM, W2_EVENTS, W2_ROWS, W2_SQL
+from rowtide.testing.bench.workload import key_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MASTER = "local[2]"
+PARTITIONS = 8
+ROW_GROUP = 100_000
+FAR_FUTURE = Bound(BASE_MS * 10)
+_SERVER_SQL = """
+CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'nowhere:1');
+CREATE FOREIGN STREAM events (ts TIMESTAMP, key VARCHAR(8), price DOUBLE, qty INTEGER)
+  SERVER k OPTIONS (topic 'events');
+"""
+_BY_HAND = """
+SELECT ts - ts % 60000 AS window_start, key, count(*) AS cnt, sum(qty) AS total, min(price) AS lo,
+  max(price) AS hi
+FROM parquet.`{path}` WHERE ts IS NOT NULL GROUP BY 1, 2"""
+_COLUMNS = ("window_start", "key", "cnt", "total", "lo", "hi")
+
+
+class ParquetIntake:
+    """Makes rows of the columns of a file; a row without time is its bound. Pickled to the workers."""
+
+    def __init__(self, row_type: RowType) -> None:
+        self._row_type = row_type
+
+    def __call__(
+        self, relation: str, batch: pa.RecordBatch, origins: Mapping[int, int]
+    ) -> Iterator[tuple[int, Tray | Bound | Fault]]:
+        """See ``stage.Intake``."""
+        partitions = np.asarray(batch.column("partition"))
+        edges = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
+        for start, stop in pairwise(edges):
+            part = batch.slice(start, stop - start)
+            partition = int(partitions[start])
+            is_closed = not part.column("ts")[len(part) - 1].is_valid
+            rows = part.slice(0, len(part) - 1) if is_closed else part
+            if len(rows):
+                yield partition, self._tray(rows, origins[partition])
+            if is_closed:
+                yield partition, FAR_FUTURE
+
+    def _tray(self, rows: pa.RecordBatch, origin: int) -> Tray:
+        columns = [Column.from_arrow(field.type, rows.column(field.name.lower())) for field in self._row_type]
+        offsets = np.asarray(rows.column("offset"))
+        return Tray.from_columns(
+            self._row_type, columns, np.asarray(rows.column("timestamp")), origin, offsets
+        )
+
+
+def backfill(count: int, cache: Path, clock: Clock) -> Outcome:
+    """Run W2 in the stages of a backfill."""
+    from rowtide.runners.spark.frames import SparkRun
+    from rowtide.runners.spark.session import open_session
+    from rowtide.runners.spark.stage import Definition
+    from rowtide.sql.pipeline import plan_pipeline
+
+    relations = dict(plan_pipeline(_SERVER_SQL + W2_SQL).relations)
+    definition = Definition({"W2": relations["W2"]}, {"EVENTS": range(PARTITIONS)})
+    intake = ParquetIntake(relations["EVENTS"].row_type)
+    session = open_session(MASTER)
+
+    def work(path: str, folder: str) -> DataFrame:
+        run = SparkRun(session, definition, folder, intake)
+        run.read({"EVENTS": session.read.parquet(path)})
+        return run.output("W2").select(*(name.upper() for name in _COLUMNS))
+
+    return _timed(count, cache, clock, work)
+
+
+def by_hand(count: int, cache: Path, clock: Clock) -> Outcome:
+    """Run W2 as Spark SQL."""
+    from rowtide.runners.spark.session import open_session
+
+    session = open_session(MASTER)
+    return _timed(count, cache, clock, lambda path, _: session.sql(_BY_HAND.format(path=path)))
+
+
+def _timed(count: int, cache: Path, clock: Clock, work: Callable[[str, str], DataFrame]) -> Outcome:
+    path = _files(count, cache)
+    with tempfile.TemporaryDirectory(prefix="rowtide-bench-") as folder:
+        began = clock.monotonic()
+        found = work(str(path), f"{folder}/stages")
+        found.write.parquet(f"{folder}/out")
+        seconds = clock.monotonic() - began
+        table = pyarrow.dataset.dataset(f"{folder}/out", format="parquet").to_table()
+    by_name = {name.lower(): table.column(name) for name in table.column_names}
+    given = pa.table({name: by_name[name] for name in _COLUMNS})
+    return Outcome(seconds, given.num_rows, _check(count, given))
+
+
+def _check(count: int, given: pa.Table) -> str:
+    if count != W2_EVENTS:
+        return "ok"
+    if given.num_rows != W2_ROWS:
+        return f"{given.num_rows} rows out, the reference has {W2_ROWS}"
+    start, rows, total, low, high = (np.asarray(given.column(name)) for name in _COLUMNS if name != "key")
+    found = (start % 10**6).sum() + rows.sum() + total.sum() / 1000 + low.sum() + high.sum()
+    return close_to(float(found), W2_CHECKSUM)
+
+
+def _files(count: int, cache: Path) -> Path:
+    """Give the folder with the events: made once; event i is of partition i modulo 8."""
+    folder = cache / f"backfill-{count}"
+    if folder.is_dir():
+        return folder
+    given = events(count, cache)
+    names = key_names()
+    draft = cache / f".backfill-{count}-{uuid.uuid4().hex}"
+    draft.mkdir(parents=True)
+    for partition in range(PARTITIONS):
+        mine = np.arange(partition, count, PARTITIONS, dtype=np.int64)
+        columns = {
+            "partition": pa.array(np.full(len(mine), partition, dtype=np.int32)),
+            "offset": pa.array(np.arange(len(mine), dtype=np.int64)),
+            "timestamp": pa.array(BASE_MS + mine),
+            "ts": pa.array(given.ts[mine]),
+            "key": names.take(pa.array(given.key[mine])),
+            "price": pa.array(given.price[mine]),
+            "qty": pa.array(given.qty[mine]),
+        }
+        rows = pa.table(columns)
+        end: dict[str, list[int | None]] = {name: [None] for name in rows.column_names}
+        end |= {"partition": [partition], "offset": [len(mine)], "timestamp": [BASE_MS + count]}
+        pq.write_table(
+            pa.concat_tables([rows, pa.table(end, schema=rows.schema)]),
+            draft / f"part-{partition}.parquet",
+            row_group_size=ROW_GROUP,
+        )
+    return draft.rename(folder)
+
+
+BENCHMARKS = (
+    Benchmark("backfill", "W2 over Parquet, in the stages of a backfill on Spark", W2_EVENTS, backfill),
+    Benchmark("backfill-by-hand", "the same query as Spark SQL", W2_EVENTS, by_hand),
+)
