@@ -20,23 +20,27 @@ from rowtide.errors import RowtideError
 _TRUTHS = {"true": True, "false": False}
 
 
-def open_model(name: str, path: str, options: Mapping[str, str]) -> ModelRun:
-    """Make a run of the model that ``path`` names, called with ``options``.
+def model_maker(name: str, path: str, options: Mapping[str, str]) -> Callable[[], ModelRun]:
+    """Give what makes runs of the model that ``path`` names, called with ``options``.
 
     An option is text, and becomes what the parameter's annotation says: ``int``, ``float``, ``bool``
     (true or false), ``Decimal`` or ``str``.
 
     Raises:
-      ModelError: if the model cannot be found, called or wired.
+      ModelError: if the model cannot be found or called; what it gives, if it cannot be wired.
     """
     model = load(path)
     values = _arguments(path, model, options)
-    try:
-        return ModelRun(name, model, values)
-    except RowtideError as error:
-        raise ModelError(f'model "{path}" cannot be wired: {error.message}', hint=error.hint) from error
-    except Exception as error:
-        raise ModelError(f'model "{path}" cannot be wired: {type(error).__name__}: {error}') from error
+
+    def make() -> ModelRun:
+        try:
+            return ModelRun(name, model, values)
+        except RowtideError as error:
+            raise ModelError(f'model "{path}" cannot be wired: {error.message}', hint=error.hint) from error
+        except Exception as error:
+            raise ModelError(f'model "{path}" cannot be wired: {type(error).__name__}: {error}') from error
+
+    return make
 
 
 def load(path: str) -> Callable[..., object]:

@@ -10,7 +10,7 @@ give the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
@@ -134,10 +134,19 @@ class ModelSetup:
         self.tables: dict[str, Table] = {}
         self.changes: dict[str, tuple[str, ...]] = {}
         """The outputs that are changes of a table, with the fields that tell its rows apart (or none)."""
+        self.keys: dict[str, tuple[str, ...]] = {}
+        """The fields of each input by whose values a pipeline may split the model."""
 
-    def input(self, name: str, label: Label) -> None:
-        """Offer a label as an input of the model."""
+    def input(self, name: str, label: Label, *, key: Sequence[str] = ()) -> None:
+        """Offer a label as an input of the model.
+
+        With ``key`` a pipeline makes a model of its own for each value of these fields, and rows of all
+        inputs go to the one of their value: such a model can be split, and knows nothing of the others.
+        """
+        for field in key:
+            label.row_type.index(field)
         self._offer(self.inputs, name, label)
+        self.keys[name] = tuple(key)
 
     def output(self, name: str, label: Label) -> None:
         """Offer what reaches a label as an output of the model; in SQL a stream, which takes no DELETE."""
@@ -210,6 +219,11 @@ class ModelRun:
     def output_types(self) -> dict[str, RowType]:
         """The row types of the outputs, by name."""
         return {name: label.row_type for name, label in self._setup.outputs.items()}
+
+    @property
+    def keys(self) -> Mapping[str, tuple[str, ...]]:
+        """The fields of each input by whose values the model may be split."""
+        return self._setup.keys
 
     @property
     def changes(self) -> Mapping[str, tuple[str, ...]]:

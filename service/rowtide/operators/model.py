@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import pyarrow as pa
 
 from rowtide.engine.generated import generated
-from rowtide.engine.loading import open_model
-from rowtide.engine.model import ModelRun, Sent
-from rowtide.engine.recoverable import ModelFailure, RecoverableModel, Taken
+from rowtide.engine.loading import model_maker
+from rowtide.engine.model import Sent
+from rowtide.engine.recoverable import KEEP_AFTER, ModelFailure, RecoverableModel, Taken
 from rowtide.engine.values import column_check
 from rowtide.errors import FaultError, Reason, RowtideError
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.ranks import RANK, Ranks
 from rowtide.plan.models import Model, first_field
 from rowtide.rows.rowop import Opcode, Row, TimedRow
-from rowtide.rows.tray import Tray
+from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import INTEGER_BYTES, Kind, RowType
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
+
+STATE = "state"
+KEEP_AFTER_SPLIT = 256
+"""Steps after which the model of one key keeps a state at the earliest: there are many of them."""
 
 
 class _Gives(NamedTuple):
@@ -33,8 +41,22 @@ class _Gives(NamedTuple):
     names: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class _Part:
+    """The model of one key. ``first`` is the place of its first row, ``due`` when its next event is."""
+
+    key: Row
+    number: int
+    model: RecoverableModel
+    first: tuple[int, int, int]
+    due: int | None = None
+
+
 class ModelOperator:
     """Runs the model's events and rows in the order of rowtime; nothing waits here.
+
+    Where the model is split there is one for each key, made when its first row comes; events of one
+    rowtime run in the order in which the models were made. One that is not split is there from the start.
 
     An event at t runs as soon as the bound or a row has reached t. At the end of time the events that
     are known then still run, and those that they ask for no later than the last of these.
@@ -51,7 +73,15 @@ class ModelOperator:
             for number, port in enumerate(node.accepts)
         ]
         self._gives = _outputs(node)
-        self._model = RecoverableModel(self._make, self._judge)
+        self._width = len(node.key)
+        self._ranks = Ranks(origin for origins in place.port_origins for origin in origins)
+        self._make = model_maker(node.relation, node.path, dict(node.options))
+        self._parts: dict[Row, _Part] = {}
+        self._made: list[_Part] = []
+        # What is due, and the number of the model; one whose time is no longer that of the model is stale.
+        self._due: list[tuple[int, int]] = []
+        if not self._width:
+            self._part((), (EARLIEST, 0, 0))
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0, tagged rows in rowtime order."""
@@ -78,12 +108,23 @@ class ModelOperator:
         return [] if bound is None else [Want(0, bound)]
 
     def snapshot(self) -> State:
-        """See the contract; what the model remembers is one value."""
-        content = pickle.dumps(self._model.snapshot(), protocol=5)
+        """See the contract; ``parts`` has a row a key, in order of the first rows."""
+        parts = self._made
+        origins = np.array([part.first[1] for part in parts], dtype=np.int64)
+        contents = [pickle.dumps((part.key, part.model.snapshot()), protocol=5) for part in parts]
         return {
             "account": self.account.to_arrow(),
             "clock": pa.table({"bound": [self._bound], "given": [self._given]}),
-            "model": pa.table({"state": pa.array([content], pa.large_binary())}),
+            "parts": pa.table(
+                {
+                    **{
+                        name: pa.array([part.first[place] for part in parts], pa.int64())
+                        for place, name in enumerate((ROWTIME, ORIGIN, COUNTER))
+                    },
+                    RANK: self._ranks.of(origins) if self._width else origins,
+                    STATE: pa.array(contents, pa.large_binary()),
+                }
+            ),
         }
 
     def restore(self, state: State) -> None:
@@ -95,47 +136,82 @@ class ModelOperator:
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._bound, self._given = clock["bound"], clock["given"]
-        (content,) = state["model"].column("state").to_pylist()
-        try:
-            self._model.restore(pickle.loads(content))
-        except Exception as error:
-            # Unpickling and a class that has changed fail in any way; nothing has been taken over.
-            text = error.message if isinstance(error, RowtideError) else f"{type(error).__name__}: {error}"
-            raise FaultError(
-                f'the state of model "{self._node.relation}" does not fit "{self._node.path}": {text}',
-                hint="Run the version of the module that wrote it.",
-            ) from error
+        self._parts, self._made, self._due = {}, [], []
+        for row in state["parts"].to_pylist():
+            try:
+                key, content = pickle.loads(row[STATE])
+                part = self._part(key, (row[ROWTIME], row[ORIGIN], row[COUNTER]))
+                part.model.restore(content)
+            except Exception as error:
+                # Unpickling and a class that has changed fail in any way.
+                text = (
+                    error.message if isinstance(error, RowtideError) else f"{type(error).__name__}: {error}"
+                )
+                raise FaultError(
+                    f'the state of model "{self._node.relation}" does not fit "{self._node.path}": {text}',
+                    hint="Run the version of the module that wrote it.",
+                ) from error
+            self._note_due(part)
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract: a model has no parts."""
-        (state,) = states
-        return state
+        """See the contract: the models of all keys, in the order of their first rows."""
+        parts = pa.concat_tables([state["parts"] for state in states])
+        clocks = [state["clock"].to_pylist()[0] for state in states]
+        return {
+            "account": pa.concat_tables([state["account"] for state in states]),
+            "clock": pa.table(
+                {
+                    "bound": [max(clock["bound"] for clock in clocks)],
+                    "given": [sum(clock["given"] for clock in clocks)],
+                }
+            ),
+            "parts": parts.sort_by([(name, "ascending") for name in (ROWTIME, RANK, COUNTER)]),
+        }
 
-    def _make(self) -> ModelRun:
-        return open_model(self._node.relation, self._node.path, dict(self._node.options))
+    def _part(self, key: Row, first: tuple[int, int, int]) -> _Part:
+        """Make the model of a key."""
+        keep_after = KEEP_AFTER_SPLIT if self._width else KEEP_AFTER
+        model = RecoverableModel(self._make, self._judge, keep_after)
+        part = self._parts[key] = _Part(key, len(self._made), model, first)
+        self._made.append(part)
+        return part
+
+    def _note_due(self, part: _Part) -> None:
+        """Take note of when the next event of a model is."""
+        due = part.model.next_event
+        if due != part.due:
+            part.due = due
+            if due is not None:
+                heappush(self._due, (due, part.number))
 
     def _run_events(self, until: int, out: list[TimedRow], faults: list[Fault]) -> None:
-        due = self._model.next_event
-        if due is None or due > until:
+        if not self._due or self._due[0][0] > until:
             return
         if until == LATEST:
-            until = self._model.last_event or due
-        while due is not None and due <= until:
+            until = max(part.model.last_event or EARLIEST for part in self._made)
+        while self._due and self._due[0][0] <= until:
+            due, number = heappop(self._due)
+            part = self._made[number]
+            if due != part.due:
+                continue
+            part.due = None
             try:
-                self._give(self._model.run_event(), out)
+                self._give(part.model.run_event(), out)
             except ModelFailure as failure:
                 message = f"an event: {failure}"
                 faults.append(
                     Fault(self._node.relation, Reason.FUNCTION, message, due, self._origin, self._given)
                 )
-            due = self._model.next_event
+            self._note_due(part)
 
     def _take(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
         name, first, count = self._accepts[cast("int", timed.row[0])]
         row = timed.row[first : first + count]
+        key = timed.row[1 : 1 + self._width]
+        part = self._parts.get(key) or self._part(key, (timed.rowtime, timed.origin, timed.counter))
         try:
-            sent = self._model.take(Taken(name, Opcode(timed.opcode), row, timed.rowtime))
+            sent = part.model.take(Taken(name, Opcode(timed.opcode), row, timed.rowtime))
         except ModelFailure as failure:
             self.account.rejected += 1
             faults.append(
@@ -152,6 +228,7 @@ class ModelOperator:
             return
         self.account.done += 1
         self._give(sent, out)
+        self._note_due(part)
 
     def _give(self, sent: Sequence[Sent], out: list[TimedRow]) -> None:
         for name, opcode, row, rowtime in sent:

@@ -120,7 +120,9 @@ def _detail(node: Node) -> str:
         case Model(path=path, options=options, accepts=accepts, gives=gives):
             texts = [f"{name} '{value}'" for name, value in options]
             ports = (", ".join(port.name for port in each) for each in (accepts, gives))
-            return f"{path}({', '.join(texts)}), {' to '.join(ports)}"
+            key = ", ".join(accepts[0].row_type[index].name for index in accepts[0].key)
+            by_key = f", one for each {key}" if key else ""
+            return f"{path}({', '.join(texts)}), {' to '.join(ports)}{by_key}"
         case KeyedTable(key=key, row_type=row_type):
             names = ", ".join(row_type[index].name for index in key)
             return f"primary key ({names})" if key else "no primary key"

@@ -26,12 +26,14 @@ PORT = "PORT"
 class ModelPort:
     """One input or output. ``name`` is as the model's class spells it.
 
-    ``changes``: an output whose rowops are the changes of a table.
+    ``changes``: an output whose rowops are the changes of a table. ``key``: the fields by whose values
+    the model is split; all inputs have as many, of the same types.
     """
 
     name: str
     row_type: RowType
     changes: bool = False
+    key: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,17 @@ class Model:
         """The one input."""
         return (self.input,)
 
+    @property
+    def key(self) -> tuple[int, ...]:
+        """The fields of the input by which the model is split: there is one of its own for each value."""
+        return tuple(range(1, 1 + len(self.accepts[0].key)))
+
 
 def tagged(ports: Sequence[ModelPort]) -> RowType:
-    """Give the row type that holds a row of any of ``ports``: its number, then the fields of all."""
+    """Give the row type that holds a row of any of ``ports``: its number, its key, the fields of all."""
     fields = [Field(PORT, INTEGER, nullable=False)]
+    first = ports[0]
+    fields += [Field(f"KEY {at}", first.row_type[index].type) for at, index in enumerate(first.key, start=1)]
     for port in ports:
         fields += [replace(field, name=f"{port.name}.{field.name}", nullable=True) for field in port.row_type]
     return RowType(tuple(fields))
@@ -68,12 +77,14 @@ def tagged(ports: Sequence[ModelPort]) -> RowType:
 
 def first_field(ports: Sequence[ModelPort], number: int) -> int:
     """Give where the fields of port ``number`` begin in a tagged row."""
-    return 1 + sum(len(port.row_type) for port in ports[:number])
+    return 1 + len(ports[0].key) + sum(len(port.row_type) for port in ports[:number])
 
 
 def tagging(ports: Sequence[ModelPort], number: int) -> tuple[Expr, ...]:
     """Give the expressions that make a row of port ``number`` a tagged one."""
     found: list[Expr] = [Literal(number, INTEGER)]
+    own = ports[number]
+    found += [FieldRef(index, own.row_type[index].type) for index in own.key]
     for other, port in enumerate(ports):
         for index, field in enumerate(port.row_type):
             found.append(FieldRef(index, field.type) if other == number else Literal(None, field.type))

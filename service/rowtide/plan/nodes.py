@@ -473,7 +473,7 @@ def partition_key(node: Node) -> PartitionKey | None:
             return (keys,)
         case WindowAggregate(partition=partition, frame=frame) if partition and not frame.waits_for_rows:
             return (partition,)
-        case KeyedTable(key=key) if key:
+        case KeyedTable(key=key) | Model(key=key) if key:
             return (key,)
         case AsOfJoin(table_key=table_key, stream_key=stream_key):
             return (table_key, stream_key)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from rowtide.engine.errors import ModelError
-from rowtide.engine.loading import look_in, open_model
+from rowtide.engine.loading import look_in, model_maker
 from rowtide.engine.model import ModelRun
 from rowtide.engine.row_type import RowType as EngineRowType
 from rowtide.errors import Place, StatementError
@@ -50,8 +50,8 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
     options = tuple((item.name, item.value) for item in statement.options)
     try:
         look_in(_folder(origin.file))
-        run = open_model(name, statement.path, dict(options))
-        accepts = _ports(run.input_types, ())
+        run = model_maker(name, statement.path, dict(options))()
+        accepts = _split(_ports(run.input_types, ()), run.keys)
         gives = _ports(run.output_types, tuple(run.changes))
         if not accepts:
             raise ModelError(f'model "{statement.path}" offers no input')
@@ -165,6 +165,27 @@ def _ports(types: Mapping[str, EngineRowType], changes: tuple[str, ...]) -> tupl
         if not len(sql):
             raise ModelError(f'"{name}" of the model has no fields')
         found.append(ModelPort(name, sql, name in changes))
+    return tuple(found)
+
+
+def _split(accepts: tuple[ModelPort, ...], keys: Mapping[str, tuple[str, ...]]) -> tuple[ModelPort, ...]:
+    """Give inputs with the keys by which the model is split.
+
+    Raises:
+      ModelError: the keys of two inputs do not go together.
+    """
+    found = [
+        replace(port, key=tuple(port.row_type.index(field) for field in keys[port.name])) for port in accepts
+    ]
+    types = [[port.row_type[index].type for index in port.key] for port in found]
+    for port, kinds in zip(found, types, strict=True):
+        if kinds != types[0]:
+            shown = [", ".join(map(str, each)) or "none" for each in (types[0], kinds)]
+            raise ModelError(
+                f'the keys of inputs "{found[0].name}" and "{port.name}" do not go together: '
+                f"{shown[0]}; {shown[1]}",
+                hint="A model is split by as many fields of the same types in all inputs, or not at all.",
+            )
     return tuple(found)
 
 

@@ -29,9 +29,12 @@ UNLUCKY = 7
 
 
 class Balances:
-    """Adds amounts up by key, and answers a question after some time."""
+    """Adds amounts up by key, and answers a question after some time.
 
-    def __init__(self, setup: ModelSetup, unlucky: int) -> None:
+    The answer is how much key 0 has; of a model that is split by key, how much the key itself has.
+    """
+
+    def __init__(self, setup: ModelSetup, unlucky: int, split: bool) -> None:
         unit, clock = setup.unit, setup.clock
         balances = Table(unit, "balances", TableType(BALANCE, by_key=Hashed("key")))
         answers = unit.label("answers", BALANCE)
@@ -49,36 +52,38 @@ class Balances:
 
         @unit.handler(QUESTION)
         def answer(rowop: Rowop) -> None:
+            held = balances.find(BALANCE.row(rowop.row.key if split else 0))
             balances.delete(BALANCE.row(rowop.row.key))
-            held = balances.find(BALANCE.row(0))
             if held is None:
                 raise LookupError("nobody has anything")
             answers.insert(BALANCE.row(rowop.row.key, held.row.total))
             if rowop.row.key == 1:
-                clock.at(clock.rowtime + 1, answer.rowop(Opcode.INSERT, QUESTION.row(0, 0)))
+                clock.at(clock.rowtime + 1, answer.rowop(Opcode.INSERT, QUESTION.row(int(split), 0)))
 
         @unit.handler(QUESTION)
         def ask(rowop: Rowop) -> None:
             clock.at(clock.rowtime + rowop.row.wait % 4, answer.adopt(rowop))
 
-        setup.input("add", add)
-        setup.input("ask", ask)
+        key = ("key",) if split else ()
+        setup.input("add", add, key=key)
+        setup.input("ask", ask, key=key)
         setup.table("balances", balances)
         setup.output("answers", answers)
 
 
 ADD, ASK = row_type_of((BIGINT, BIGINT, VARCHAR)), row_type_of((BIGINT, BIGINT))
-ACCEPTS = (ModelPort("add", ADD), ModelPort("ask", ASK))
 GIVES = (ModelPort("balances", row_type_of((BIGINT, BIGINT)), changes=True), ModelPort("answers", ASK))
-NODE = Model(
-    "M",
-    Source("S", tagged(ACCEPTS)),
-    "contract.operators.engine_models:Balances",
-    (("unlucky", str(UNLUCKY)),),
-    ACCEPTS,
-    GIVES,
-    tagged(GIVES),
-)
+
+
+def node_of(key: tuple[int, ...]) -> Model:
+    """Give the node of the model, split by its key or not."""
+    accepts = (ModelPort("add", ADD, key=key), ModelPort("ask", ASK, key=key))
+    options = (("unlucky", str(UNLUCKY)), ("split", "true" if key else "false"))
+    path = "contract.operators.engine_models:Balances"
+    return Model("M", Source("S", tagged(accepts)), path, options, accepts, GIVES, tagged(GIVES))
+
+
+NODES = (node_of(()), node_of((0,)))
 ORIGINS = (3 << 16, 1 << 16)
 
 
@@ -87,18 +92,23 @@ def engine_models(draw: st.DrawFn) -> Case:
     """Rows of both inputs, tagged, some of which the model fails at."""
     opcodes = st.sampled_from((Opcode.INSERT, Opcode.INSERT, Opcode.INSERT, Opcode.DELETE))
     values = row_type_of((BIGINT, BIGINT, BIGINT, VARCHAR, BIGINT, BIGINT))
-    items = draw(ordered_items(values, ORIGINS, st.integers(-3, 6), opcodes=opcodes, copies=True))
-    made = tuple(each if isinstance(each, Bound) else _tagged(each, draw(st.booleans())) for each in items)
-    return Case(NODE, Place(9 << 16, True, (ORIGINS,)), (made,))
+    node = draw(st.sampled_from(NODES))
+    # Models that are made at one place may come in any order when parts are merged.
+    items = draw(ordered_items(values, ORIGINS, st.integers(-3, 6), opcodes=opcodes, copies=not node.key))
+    made = tuple(
+        each if isinstance(each, Bound) else _tagged(each, node, draw(st.booleans())) for each in items
+    )
+    return Case(node, Place(9 << 16, True, (ORIGINS,)), (made,))
 
 
-def _tagged(timed: TimedRow, is_question: bool) -> TimedRow:
+def _tagged(timed: TimedRow, node: Model, is_question: bool) -> TimedRow:
     """Make a row of any values one of one input."""
-    _, *values = timed.row
+    number, amount, wait, note, *_ = timed.row
+    key = None if number is None else cast("int", number) % 3
+    keys = (key,) if node.key else ()
     if is_question:
-        row = (1, *[None] * 3, values[3] and values[3] % 3, values[4])
-        return timed._replace(row=row, opcode=Opcode.INSERT)
-    return timed._replace(row=(0, values[0] and values[0] % 3, *values[1:3], None, None))
+        return timed._replace(row=(1, *keys, None, None, None, key, wait), opcode=Opcode.INSERT)
+    return timed._replace(row=(0, *keys, key, amount, note, None, None))
 
 
 class EngineModel(RowModel):
@@ -110,14 +120,20 @@ class EngineModel(RowModel):
         self.passed = NO_BOUND
         self.reached = EARLIEST
         self.totals: dict[object, int] = {}
-        self.questions: list[tuple[int, int, object]] = []
+        self.questions: list[tuple[int, int, int, object]] = []
         self.asked = 0
+        self.is_split = bool(node.key)
+        self.known: list[object] = []
 
     def row(self, port: int, timed: TimedRow) -> None:
         self.account.rows_in += 1
         self.run_until(timed.rowtime)
         self.reached = timed.rowtime
-        number, key, amount, _, other, wait = timed.row
+        number, *rest = timed.row
+        key, amount, note, other, wait = rest[1:] if self.is_split else rest
+        asker = other if number else key
+        if asker not in self.known:
+            self.known.append(asker)
         if number == 0:
             done = self.add(key, cast("int | None", amount), timed)
         elif wait is not None:
@@ -128,7 +144,7 @@ class EngineModel(RowModel):
         if done:
             self.account.done += 1
         else:
-            row = timed.row[1:4] if number == 0 else timed.row[4:]
+            row = (key, amount, note) if number == 0 else (other, wait)
             self.tell("M", Reason.FUNCTION, timed._replace(row=row))
 
     def add(self, key: object, amount: int | None, timed: TimedRow) -> bool:
@@ -151,23 +167,27 @@ class EngineModel(RowModel):
 
     def ask(self, rowtime: int, key: object) -> None:
         self.asked += 1
-        self.questions.append((rowtime, self.asked, key))
-        self.questions.sort(key=lambda each: each[:2])
+        # Each key's model has its own events: those of the key that was known first come first.
+        place = self.known.index(key) if self.is_split else 0
+        self.questions.append((rowtime, place, self.asked, key))
+        self.questions.sort(key=lambda each: each[:3])
 
     def run_until(self, rowtime: int) -> None:
         if rowtime == LATEST and self.questions:
             rowtime = self.questions[-1][0]
         while self.questions and self.questions[0][0] <= rowtime:
-            at, _, key = self.questions.pop(0)
-            if 0 not in self.totals or key == 0:
+            at, _, _, key = self.questions.pop(0)
+            whose = key if self.is_split else 0
+            if whose not in self.totals:
                 self.faults.append(
                     ("M", Reason.FUNCTION, at, self.place.origin, self.given(), bits(None), None)
                 )
                 continue
+            total = self.totals[whose]
             self.take_away(key, at)
-            self.emit(Opcode.INSERT, at, (1, None, None, key, self.totals[0]))
+            self.emit(Opcode.INSERT, at, (1, None, None, key, total))
             if key == 1:
-                self.ask(at + 1, 0)
+                self.ask(at + 1, int(self.is_split))
 
     def emit(self, opcode: Opcode, rowtime: int, row: Row) -> None:
         self.give(TimedRow(rowtime, self.place.origin, self.given() + 1, opcode, row))

@@ -15,6 +15,7 @@ from contract.operators.meanings import as_key, bits
 from contract.operators.models import MODELS, model_of
 from rowtide.operators.contract import Explaining, Gathering
 from rowtide.operators.registry import OPERATORS, make, operator_type
+from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     ROW_WISE,
     AsOfJoin,
@@ -182,6 +183,7 @@ CAN_BE_SPLIT = (
     KeyedTable,
     AsOfJoin,
     WindowJoin,
+    Model,
 )
 LAWS: tuple[tuple[Law, tuple[type, ...]], ...] = (
     (it_does_what_its_model_does_however_its_input_is_cut, EVERY),

@@ -96,5 +96,13 @@ class WrongKey:
         setup.changelog("changes", label, "b")
 
 
+class OneKey:
+    """Is split in one input only."""
+
+    def __init__(self, setup: ModelSetup) -> None:
+        setup.input("rows", setup.unit.label("rows", PLAIN), key=("a",))
+        setup.input("others", setup.unit.label("others", PLAIN))
+
+
 class NoSetup:
     """Takes nothing."""
