@@ -19,6 +19,7 @@ from rowtide.cli import (
     replay,
     run,
     snapshot,
+    sql,
     state,
     test,
 )
@@ -45,6 +46,7 @@ app.command("positions", epilog=positions.EXAMPLE)(positions.positions)
 app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
 app.command("run", epilog=run.EXAMPLE)(run.run)
 app.command("snapshot", epilog=snapshot.EXAMPLE)(snapshot.snapshot)
+app.command("sql", epilog=sql.EXAMPLE)(sql.sql)
 app.command("test", epilog=test.EXAMPLE)(test.test)
 app.add_typer(connectors.app)
 app.add_typer(errors_cmd.app)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +12,10 @@ from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
 
 if TYPE_CHECKING:
     from rowtide.config import Settings
+    from rowtide.runtime.following import Follower
     from rowtide.runtime.live import Pace
+    from rowtide.runtime.service import Service
+    from rowtide.web.query import Query
 
 EXAMPLE = "Example: rowtide run pipeline.sql --config config.toml --from '2026-01-31 12:00:00'"
 
@@ -86,6 +90,7 @@ def run(
             why_not=service.why_not,
             snapshot=service.snapshot,
             contents=service.contents,
+            query=query_of(pipeline, service),
         )
         web = WebServer(pages, settings.service.listen)
         web.start()
@@ -95,6 +100,22 @@ def run(
                 service.run(where, until_end=until_end)
         finally:
             web.stop()
+
+
+def query_of(file: Path, service: Service) -> Query:
+    """Give what plans a query over the pipeline's relations and lets it look on."""
+    from rowtide.cli.errors import read_text
+    from rowtide.sql.pipeline import Session
+    from rowtide.testing.relations import gives_changes
+
+    session = Session()
+    session.feed(read_text(file), file=str(file))
+
+    def query(text: str) -> tuple[Follower, bool]:
+        node = session.query(text)
+        return service.follow(node), gives_changes(node)
+
+    return query
 
 
 def _version() -> str:

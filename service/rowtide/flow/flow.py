@@ -16,7 +16,7 @@ from rowtide.errors import BoundRegressionError
 from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.gates import Gates, Target
 from rowtide.flow.program import Program, Step
-from rowtide.flow.succession import Succession, contents_read_by_new, inputs_of_new
+from rowtide.flow.succession import Released, Succession, contents_read_by_new, inputs_of_new
 from rowtide.flow.why_not import Enquiry, Silence
 from rowtide.operators.contract import PARTITION_BITS, Account, Fault, HoldsTable, Meeting, Operator, State
 from rowtide.operators.merge import MergeOperator
@@ -316,7 +316,19 @@ class Flow:
           StatementError: the change would lose rows that wait in a merge; ``older`` is as it was.
         """
         succession = Succession(older._program, self._program)
-        released = succession.released(older._circuit.operators)
+        self._go_on(older, succession, succession.released(older._circuit.operators), now)
+        for former_node, new_node in (streams or {}).values():
+            self._remember(older, former_node, new_node)
+
+    def accompany(self, other: Flow) -> None:
+        """Begin where a flow of the same sources stands, which goes on itself; called before any row.
+
+        Raises:
+          StatementError: rows wait in a merge of the other for what this one does not read.
+        """
+        self._go_on(other, Succession(other._program, self._program), (), EARLIEST)
+
+    def _go_on(self, older: Flow, succession: Succession, released: Sequence[Released], now: int) -> None:
         for at, before in succession.matched.items():
             operator, former = self._circuit.operators[at], older._circuit.operators[before]
             if operator is not None and former is not None:
@@ -348,8 +360,6 @@ class Flow:
                 self._prime(at, (port, each.tray, self._circuit.bounds[each.position]))
             for name in each.outputs:
                 self._before.setdefault(name, []).append(each.tray)
-        for former_node, new_node in (streams or {}).values():
-            self._remember(older, former_node, new_node)
         self._promised = {
             place: bound for place, bound in older._promised.items() if self._takes_bounds(*place)
         }

@@ -81,13 +81,18 @@ def streams_read(plan: Plan) -> list[ForeignStream]:
 
 
 def _sources(plan: Plan) -> dict[str, Source]:
-    servers = {server.name: server for server in plan.servers}
-    found = {}
-    for stream in streams_read(plan):
-        server = servers[stream.server]
-        connector = find_connector(server.wrapper)
-        found[stream.name] = connector.source(dict(server.options), connector_options(stream))
-    return found
+    return {stream.name: open_source(plan, stream) for stream in streams_read(plan)}
+
+
+def open_source(plan: Plan, stream: ForeignStream) -> Source:
+    """Give the source of a foreign stream.
+
+    Raises:
+      OptionError: an option of its server or its own is wrong.
+    """
+    server = next(each for each in plan.servers if each.name == stream.server)
+    connector = find_connector(server.wrapper)
+    return connector.source(dict(server.options), connector_options(stream))
 
 
 def _database(plan: Plan, checkpoint_url: str | None) -> Database:

@@ -23,6 +23,7 @@ from rowtide.errors import StatementError, TransientError
 from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Target
 from rowtide.operators.contract import RESUBMITTED
+from rowtide.plan.nodes import Node
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.backpressure import MAX_HELD_ROWS, Backpressure
@@ -30,6 +31,7 @@ from rowtide.runtime.begin import At, Begin, Edge, first_offsets, refuse_another
 from rowtide.runtime.commit import Committer
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.digest import dumped, plan_digests
+from rowtide.runtime.following import Follower
 from rowtide.runtime.idle import LOOK_UPS_A_TIMEOUT, DecisionLog, IdleWatch, idle_timeouts
 from rowtide.runtime.inbox import QUEUE_BYTES, QUEUE_MESSAGES, DirectInbox, Inbox, ThreadedInbox
 from rowtide.runtime.intake import LOOK_UP_S, POLL_MESSAGES, Channel, Intake
@@ -154,6 +156,7 @@ class Service:
             live.run(_ends(ranges) if until_end else None)
             self.board.enter("stopping")
         finally:
+            work.followers.end("the service stops")
             equipment.crash_points.reach("stop.before_close")
             inbox.close()
         _log.info("stopped", pipeline=equipment.name, epoch=record.epoch, commits=committer.commits)
@@ -201,6 +204,15 @@ class Service:
         live.commit(with_snapshot=True)
         stored = committer.stored
         return SnapshotTaken(self._equipment.name, committer.commits, stored.size_bytes, stored.seconds)
+
+    def follow(self, node: Node) -> Follower:
+        """Let a query look on while the pipeline runs; called by any thread.
+
+        Raises:
+          StatementError: there are too many, or it cannot begin here.
+          TransientError: the pipeline does not run, or did not come round in time.
+        """
+        return self._questions.ask(lambda work: work.followers.add(node, work.flow, list(work.positions)))
 
     def contents(self, relation: str, limit: int) -> TableContents:
         """Give rows of an engine table as it is now; called by any thread.

@@ -19,6 +19,7 @@ from rowtide.operators.contract import Account, Fault
 from rowtide.plan.plan import ForeignTable
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.runtime.deadletters import RecentMessages
+from rowtide.runtime.following import Followers
 from rowtide.runtime.intake import Delivery, ExplicitBound
 from rowtide.runtime.output import TableOutput, Writes
 from rowtide_connectors.api import Transaction
@@ -88,6 +89,7 @@ class Work:
     ) -> None:
         self.flow = flow
         self.recent = RecentMessages()
+        self.followers = Followers()
         self.outputs = {table.name: TableOutput(table) for table in tables}
         self.accounts: dict[str, IntakeAccount] = {}
         self.messages = 0
@@ -150,6 +152,7 @@ class Work:
                     faults.append(fault)
             else:
                 self.flow.insert(delivery.relation, delivery.partition, part)
+                self.followers.insert(place, part)
                 account.rows += len(part)
         account.rejected += len(faults)
         account.messages += len(delivery)
@@ -162,6 +165,8 @@ class Work:
     def obey(self, decision: Decision) -> None:
         """Let a decision take effect, here and now in its partition; ``drain`` works it off."""
         place = (decision.relation, decision.partition)
+        if decision.bound is not None:
+            self.followers.bound(place, Bound(decision.bound), decision.reader)
         if decision.bound is not None:
             # Of a decision that the state knows already, nothing is left to do.
             with suppress(BoundRegressionError):
@@ -179,6 +184,7 @@ class Work:
         where its rows are to go, if they are resubmitted ones.
         """
         self.drain()
+        self.followers.end("the pipeline has got another partition: ask again")
         relation, partition = place
         partitions: dict[str, list[int]] = {}
         for name, number in sorted({*self._positions, place}):
@@ -198,6 +204,7 @@ class Work:
     def drain(self) -> None:
         """Work off what has entered; output rows and faults gather."""
         emitted = self.flow.drain()
+        self.followers.drain()
         self._faults += emitted.faults
         for table, trays in emitted.outputs.items():
             if trays:
@@ -303,6 +310,7 @@ class Work:
         relation, partition = place
         try:
             self.flow.bound(relation, partition, mark.bound)
+            self.followers.bound(place, mark.bound)
         except BoundRegressionError as error:
             origin = self.flow.origin(relation, partition)
             return Fault(

@@ -1,6 +1,7 @@
 """The service's pages: ``/`` status, ``/healthz`` alive, ``/readyz`` ready, ``/metrics``, ``/why-not``.
 
-``POST /snapshot`` commits with a snapshot; ``/table?relation=NAME&limit=N`` gives rows of an engine table.
+``POST /snapshot`` commits with a snapshot; ``/table?relation=NAME&limit=N`` gives rows of an engine table;
+``/query?sql=..`` gives rows of a query as they come (``web.query``).
 
 ``/why-not?relation=NAME`` (a catalog name) says as JSON why a relation is silent; 404 where there is no
 such relation, 503 while the main loop has no time to answer.
@@ -22,6 +23,7 @@ from starlette.routing import Route
 from rowtide.clock import Clock
 from rowtide.errors import RowtideError, StatementError, TransientError
 from rowtide.metrics import Metrics
+from rowtide.web.query import Query, query_handler
 from rowtide.web.status import Answer, PipelineStatus, Status, WhyNot
 
 TABLE_ROWS = 100
@@ -42,6 +44,7 @@ def build_app(
     why_not: WhyNot | None = None,
     snapshot: Callable[[], Answer] | None = None,
     contents: Callable[[str, int], Answer] | None = None,
+    query: Query | None = None,
 ) -> Starlette:
     """Give the ASGI application; ``clock`` must be the one that the pipeline beats by."""
     answers = _Answers(status, metrics, clock, version, beat_limit_s)
@@ -59,6 +62,8 @@ def build_app(
         routes.append(
             Route("/table", _answering(lambda request: contents(_relation(request), _limit(request))))
         )
+    if query is not None:
+        routes.append(Route("/query", query_handler(query)))
     return Starlette(routes=routes)
 
 

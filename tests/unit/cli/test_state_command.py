@@ -1,24 +1,15 @@
 """state and snapshot: what a pipeline keeps is shown, stored when asked for, and dropped."""
 
 import json
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from rowtide.cli.main import app
-from rowtide.clock import SystemClock
-from rowtide.metrics import Metrics
-from rowtide.runtime.live import Pace
-from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.service import Equipment, Service
-from rowtide.sql.pipeline import plan_pipeline
-from rowtide.web import WebServer, build_app
 from rowtide_connectors.memory import memory_broker
+from served_kit import served
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
@@ -58,44 +49,8 @@ class Files:
         assert result.exit_code == code, result.output
         return result.output
 
-    @contextmanager
-    def service(self) -> Iterator[str]:
-        """Run the pipeline with its pages, in threads; give where they are."""
-        stop = threading.Event()
-        clock = SystemClock()
-        with open_pipeline(plan_pipeline(self.sql.read_text()), "readings") as pipeline:
-            service = Service(
-                Equipment(
-                    name="readings",
-                    plan=pipeline.plan,
-                    sources=pipeline.sources,
-                    database=pipeline.database,
-                    ledger=pipeline.ledger,
-                    clock=clock,
-                    pace=Pace(50, 100, None, None),
-                    stopping=stop.is_set,
-                )
-            )
-            pages = build_app(
-                service.board,
-                Metrics(),
-                clock,
-                version="0",
-                snapshot=service.snapshot,
-                contents=service.contents,
-            )
-            web = WebServer(pages, "127.0.0.1:0")
-            web.start()
-            thread = threading.Thread(target=service.run)
-            thread.start()
-            try:
-                while service.board.status().last_commit_ms is None:
-                    time.sleep(0.01)
-                yield web.url
-            finally:
-                stop.set()
-                thread.join()
-                web.stop()
+    def service(self) -> AbstractContextManager[str]:
+        return served(self.sql)
 
 
 @pytest.fixture

@@ -1,0 +1,232 @@
+"""``rowtide sql``: a prompt on an engine of its own, or on a running service."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowtide.cli.pipeline_file import ConfigFile
+from rowtide.cli.service_url import ServiceUrl
+
+if TYPE_CHECKING:
+    from rowtide.cli.sql_engine import Answer, Columns, Engine
+
+EXAMPLE = "Example: rowtide sql pipeline.sql -e 'SELECT STREAM * FROM orders' --limit 10"
+PROMPT, CONTINUED = "rowtide> ", "    ...> "
+_WORDS = """
+SELECT STREAM FROM WHERE GROUP BY ORDER WITHIN INTERVAL FLOOR ROWTIME JOIN ON OVER PARTITION RANGE PRECEDING
+FOLLOWING CREATE VIEW TABLE FOREIGN SERVER PUMP INSERT INTO VALUES DROP AS UNION ALL
+"""
+HELP = "Statements end with a semicolon. \\d lists relations, \\q leaves, Ctrl-C stops a query."
+
+
+def sql(
+    pipeline: Annotated[
+        Path | None, typer.Argument(help="Statements to begin with.", metavar="[PIPELINE.sql]")
+    ] = None,
+    statements: Annotated[
+        list[str] | None,
+        typer.Option("--execute", "-e", help="Execute this and leave; may be given again.", metavar="SQL"),
+    ] = None,
+    config: ConfigFile = None,
+    service: ServiceUrl = None,
+    begin: Annotated[
+        str,
+        typer.Option("--from", help="Where topics are read from.", metavar="earliest|TIME"),
+    ] = "earliest",
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="End a query where its topics end when it begins.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(help="Rows of a query at most.", min=1)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object a row.")] = False,
+) -> None:
+    """Execute SQL: on an engine in this process, or with --service queries on a running pipeline.
+
+    On its own engine a query sees all rows that INSERT statements have given, and reads its foreign
+    streams; nothing is committed and no pump into a foreign table runs. On a service it begins where the
+    pipeline stands, with what that keeps. A query on streams goes on until Ctrl-C, --limit or --until-end.
+
+    Exit code 0: done. 2: a statement is refused. 3: a broker or the service is down.
+    """
+    from rowtide.cli.errors import shown_to_user
+
+    with shown_to_user():
+        engine = _engine(pipeline, config, service, begin, until_end=until_end)
+        show = _shower(as_json=as_json, limit=limit)
+        if statements:
+            for each in statements:
+                for text in split_statements(each):
+                    show(engine.execute(text))
+            return
+    if sys.stdin.isatty():
+        _prompt(engine, show)
+        return
+    with shown_to_user():
+        for text in split_statements(sys.stdin.read()):
+            show(engine.execute(text))
+
+
+def split_statements(text: str) -> list[str]:
+    """Give the statements of a text, without their semicolons; those in quotes and comments are none."""
+    found, start, at = [], 0, 0
+    while at < len(text):
+        if text.startswith("--", at):
+            at = text.find("\n", at) if "\n" in text[at:] else len(text)
+        elif text.startswith("/*", at):
+            end = text.find("*/", at)
+            at = len(text) if end < 0 else end + 2
+        elif text[at] in "'\"":
+            end = text.find(text[at], at + 1)
+            at = len(text) if end < 0 else end + 1
+        elif text[at] == ";":
+            found.append(text[start:at])
+            at = start = at + 1
+        else:
+            at += 1
+    found.append(text[start:])
+    return [each.strip() for each in found if each.strip()]
+
+
+def _engine(
+    pipeline: Path | None, config: Path | None, service: str | None, begin: str, *, until_end: bool
+) -> Engine:
+    from rowtide.cli.errors import read_text
+    from rowtide.cli.sql_engine import EmbeddedEngine, ServiceEngine
+    from rowtide.clock import SystemClock
+    from rowtide.config import load_settings
+    from rowtide.errors import StatementError
+    from rowtide.runtime.begin import parse_begin
+
+    if service is not None:
+        if pipeline is not None:
+            raise StatementError("a running service has its own pipeline", hint="Leave the file out.")
+        from rowtide.cli.service_url import service_url
+
+        return ServiceEngine(service_url(service, config))
+    engine = EmbeddedEngine(load_settings(config), parse_begin(begin), SystemClock(), until_end=until_end)
+    if pipeline is not None:
+        engine.load(read_text(pipeline), str(pipeline))
+    return engine
+
+
+def _shower(*, as_json: bool, limit: int | None) -> Callable[[Iterator[Answer]], None]:
+    """Give what writes an answer as it comes."""
+    from rowtide.cli.sql_engine import Columns, Note
+
+    def show(answers: Iterator[Answer]) -> None:
+        columns: Columns | None = None
+        rows = 0
+        for each in answers:
+            if isinstance(each, Columns):
+                columns = each
+                if not as_json:
+                    typer.echo(" | ".join((*_leading(each), *each.names)))
+            elif isinstance(each, Note):
+                typer.echo(each.text, err=True)
+            elif columns is not None:
+                typer.echo(_json(each, columns) if as_json else _line(each, columns))
+                rows += 1
+                if rows == limit:
+                    return
+        if columns is not None and not as_json:
+            typer.echo(f"({rows} row{'' if rows == 1 else 's'})")
+
+    return show
+
+
+def _leading(columns: Columns) -> tuple[str, ...]:
+    if not columns.timed:
+        return ()
+    return ("OP", "ROWTIME") if columns.changes else ("ROWTIME",)
+
+
+def _line(row: object, columns: Columns) -> str:
+    from rowtide.cli.sql_engine import ResultRow
+    from rowtide.rowtime.text import time_text
+
+    assert isinstance(row, ResultRow)
+    time = "" if row.rowtime is None else time_text(row.rowtime)
+    cells = [
+        "NULL" if value is None else time_text(int(str(value))) if kind == "TIMESTAMP" else str(value)
+        for value, kind in zip(row.row, columns.types, strict=True)
+    ]
+    leading = dict(zip(("ROWTIME", "OP"), (time, row.op), strict=True))
+    return " | ".join((*(leading[name] for name in _leading(columns)), *cells))
+
+
+def _json(row: object, columns: Columns) -> str:
+    from rowtide.cli.sql_engine import ResultRow
+
+    assert isinstance(row, ResultRow)
+    told: dict[str, object] = {"OP": row.op} if columns.changes else {}
+    if row.rowtime is not None:
+        told["ROWTIME"] = row.rowtime
+    return json.dumps(told | dict(zip(columns.names, row.row, strict=True)))
+
+
+def _prompt(engine: Engine, show: Callable[[Iterator[Answer]], None]) -> None:
+    """Read statements from the terminal, with history and completion, until told to leave."""
+    from rowtide.cli.errors import rendered
+    from rowtide.errors import RowtideError
+    from rowtide_connectors.errors import ConnectorError
+
+    typer.echo(HELP)
+    with _line_editing(engine):
+        text = ""
+        while True:
+            try:
+                text += input(CONTINUED if text else PROMPT) + "\n"
+            except EOFError:
+                typer.echo()
+                return
+            except KeyboardInterrupt:
+                text = ""
+                typer.echo()
+                continue
+            if (word := text.strip()) in ("\\q", "quit", "exit", "\\d", "help", "\\?"):
+                text = ""
+                if word in ("\\q", "quit", "exit"):
+                    return
+                typer.echo("\n".join(engine.names()) if word == "\\d" else HELP)
+            elif word.endswith(";") or not word:
+                statements, text = split_statements(text), ""
+                for each in statements:
+                    try:
+                        show(engine.execute(each))
+                    except KeyboardInterrupt:
+                        typer.echo()
+                    except (RowtideError, ConnectorError) as error:
+                        typer.echo(rendered(error), err=True)
+
+
+@contextmanager
+def _line_editing(engine: Engine) -> Iterator[None]:
+    """Let the terminal's lines have a history, kept in a file, and completion, where Python has them."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    from rowtide.cli.sql_engine import history_file
+
+    def complete(typed: str, state: int) -> str | None:
+        offered = [*_WORDS.split(), *engine.names()]
+        fitting = [each for each in dict.fromkeys(offered) if each.lower().startswith(typed.lower())]
+        return fitting[state] if state < len(fitting) else None
+
+    with suppress(OSError):
+        readline.read_history_file(history_file())
+    readline.set_completer(complete)
+    readline.parse_and_bind("tab: complete")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            readline.set_history_length(1_000)
+            readline.write_history_file(history_file())

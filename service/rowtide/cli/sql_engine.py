@@ -1,0 +1,291 @@
+"""What ``rowtide sql`` asks: an engine of its own in this process, or a running service."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from rowtide.clock import Clock
+from rowtide.config import Settings
+from rowtide.errors import BoundRegressionError, StatementError, TransientError
+from rowtide.flow.flow import Emitted, Flow
+from rowtide.plan.nodes import Node, Source, TableSource
+from rowtide.plan.walk import nodes_below
+from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.runtime.begin import Begin, first_offsets
+from rowtide.runtime.configured import configured
+from rowtide.runtime.intake import POLL_MESSAGES, ExplicitBound
+from rowtide.runtime.pipeline import open_source
+from rowtide.runtime.service import channel
+from rowtide.runtime.state import plain
+from rowtide.sql.pipeline import Session
+from rowtide.sql.statement_grammar import parse
+from rowtide.sql.statements import QueryStatement
+from rowtide.testing.relations import gives_changes
+from rowtide_connectors.api import OffsetRange, Reader
+
+RESULT = "RESULT"
+POLL_S = 0.2
+"""How long one topic is waited for, so that several take turns and Ctrl-C is heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the rows that follow look like.
+
+    ``changes``: they are changes of a table; ``timed`` False: they are a table's contents.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    changes: bool
+    timed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """One row; ``op`` is + or -, ``rowtime`` None where the row is one of a table's contents."""
+
+    op: str
+    rowtime: int | None
+    row: Sequence[object]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something to be told that is no row."""
+
+    text: str
+
+
+Answer = Columns | ResultRow | Note
+
+
+class Engine(Protocol):
+    """Something that takes statements."""
+
+    def execute(self, text: str) -> Iterator[Answer]:
+        """Take one statement; what it gives comes as it comes out.
+
+        Raises:
+          StatementError, TransientError, OptionError.
+        """
+
+    def names(self) -> list[str]:
+        """Give names that completion may offer."""
+
+
+def is_query(text: str) -> bool:
+    """Tell whether a statement asks for rows; everything else defines or inserts something.
+
+    Raises:
+      StatementError: it is no statement.
+    """
+    try:
+        statements = parse(text)
+    except StatementError as error:
+        error.text = text
+        raise
+    return bool(statements) and isinstance(statements[0], QueryStatement)
+
+
+class EmbeddedEngine:
+    """An engine in this process: definitions and inserted rows live as long as it; topics are read.
+
+    Args:
+      settings: options of servers, streams and tables.
+      begin: where topics are read from.
+      until_end: a query ends where the topics ended when it began; else it goes on.
+      stopping: tells whether to stop a query.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        begin: Begin,
+        clock: Clock,
+        *,
+        until_end: bool,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._settings = settings
+        self._begin = begin
+        self._clock = clock
+        self._until_end = until_end
+        self._stopping = stopping
+        self._session = Session(takes_rows=True)
+        self._inserted: list[tuple[str, list[tuple[int, Row]]]] = []
+
+    def load(self, text: str, file: str | None = None) -> None:
+        """Take statements that define and insert.
+
+        Raises:
+          StatementError: nothing has changed.
+        """
+        self._session.feed(text, file=file)
+        now = self._clock.now_ms()
+        for arrived in self._session.arrived:
+            rows = [(now if rowtime is None else rowtime, row) for rowtime, row in arrived.rows]
+            self._inserted.append((arrived.relation, rows))
+
+    def execute(self, text: str) -> Iterator[Answer]:
+        """See ``Engine``."""
+        if not is_query(text):
+            self.load(text)
+            yield Note("ok")
+            return
+        node = self._session.query(text)
+        is_contents = gives_changes(node) and self._is_finite(node)
+        changes = gives_changes(node) and not is_contents
+        types = tuple(str(field.type) for field in node.row_type)
+        yield Columns(node.row_type.names, types, changes, not is_contents)
+        held: Counter[Row] = Counter()
+        for emitted in self._run(node):
+            for timed in _rows(emitted):
+                if is_contents:
+                    held[timed.row] += -1 if timed.opcode == Opcode.DELETE else 1
+                else:
+                    op = "-" if timed.opcode == Opcode.DELETE else "+"
+                    yield ResultRow(op, timed.rowtime, [plain(value) for value in timed.row])
+            for fault in emitted.faults:
+                yield Note(f"{fault.relation}: {fault.reason}: {fault.message}")
+        for row in held.elements():
+            yield ResultRow("+", None, [plain(value) for value in row])
+
+    def names(self) -> list[str]:
+        """See ``Engine``."""
+        columns = (name for _, node in self._session.plan.relations for name in node.row_type.names)
+        return [*(name for name, _ in self._session.kinds), *dict.fromkeys(columns)]
+
+    def relations(self) -> list[tuple[str, str]]:
+        """Give all relations and pumps with what they are."""
+        return list(self._session.kinds)
+
+    def _is_finite(self, node: Node) -> bool:
+        foreign = any(isinstance(each, Source) and each.foreign for each in nodes_below(node))
+        return self._until_end or not foreign
+
+    def _run(self, node: Node) -> Iterator[Emitted]:
+        """Run a query over all that was inserted and all that its topics bring."""
+        plan = configured(self._session.plan, self._settings)
+        read = {each.relation for each in nodes_below(node) if isinstance(each, Source)}
+        streams = {stream.name: stream for stream in plan.foreign_streams if stream.name in read}
+        sources = {name: open_source(plan, stream) for name, stream in streams.items()}
+        readers: dict[str, Reader] = {}
+        try:
+            ranges = {name: source.ranges() for name, source in sources.items()}
+            flow = Flow({RESULT: node}, {name: sorted(held) for name, held in ranges.items()})
+            self._insert(flow, node)
+            yield flow.drain()
+            positions = {name: dict(first_offsets(source, self._begin)) for name, source in sources.items()}
+            channels = {name: channel(stream, sources[name], flow) for name, stream in streams.items()}
+            readers = {name: source.reader(positions[name]) for name, source in sources.items()}
+            while readers and not self._stopping():
+                if self._until_end and _has_reached(positions, ranges):
+                    return
+                for name, reader in readers.items():
+                    for messages in reader.poll(POLL_MESSAGES, POLL_S):
+                        delivery = channels[name].deliver(messages)
+                        positions[name][messages.partition] = messages.next_offset
+                        for part in delivery.parts:
+                            if isinstance(part, ExplicitBound):
+                                with suppress(BoundRegressionError):
+                                    flow.bound(name, messages.partition, part.bound)
+                            else:
+                                flow.insert(name, messages.partition, part)
+                        yield Emitted({}, list(delivery.faults))
+                yield flow.drain()
+        finally:
+            for reader in readers.values():
+                reader.close()
+            for source in sources.values():
+                source.close()
+
+    def _insert(self, flow: Flow, node: Node) -> None:
+        """Let the rows in that INSERT statements have given."""
+        counters: Counter[str] = Counter()
+        row_types = {
+            each.relation: each.row_type
+            for each in nodes_below(node)
+            if isinstance(each, Source | TableSource)
+        }
+        for relation, rows in self._inserted:
+            if relation not in row_types:
+                continue
+            timed = []
+            for rowtime, row in rows:
+                timed.append(
+                    TimedRow(rowtime, flow.origin(relation, 0), counters[relation], Opcode.INSERT, row)
+                )
+                counters[relation] += 1
+            flow.insert(relation, 0, Tray.from_rows(row_types[relation], timed))
+
+
+class ServiceEngine:
+    """A running service: it takes queries, each of which goes on until it is stopped."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def execute(self, text: str) -> Iterator[Answer]:
+        """See ``Engine``."""
+        from urllib.error import HTTPError, URLError
+        from urllib.parse import urlencode
+        from urllib.request import urlopen
+
+        if not is_query(text):
+            raise StatementError(
+                "a running service takes queries only",
+                hint="Its pipeline is what its file says; without --service statements may define things.",
+            )
+        try:
+            with urlopen(f"{self._url}/query?{urlencode({'sql': text})}", timeout=30) as response:
+                for line in response:
+                    if line.strip():
+                        yield _told(json.loads(line))
+        except HTTPError as error:
+            told = json.loads(error.read() or b"{}")
+            if error.code == 400:
+                raise StatementError(str(told["error"]).removeprefix("error: ")) from error
+            raise TransientError(str(told.get("error", error)), hint=told.get("hint")) from error
+        except (URLError, TimeoutError, ConnectionError) as error:
+            reason = getattr(error, "reason", error)
+            raise TransientError(f"no service answers at {self._url}: {reason}") from error
+
+    def names(self) -> list[str]:
+        """See ``Engine``: nothing is known here."""
+        return []
+
+
+def _told(line: Mapping[str, Any]) -> Answer:
+    if "columns" in line:
+        return Columns(tuple(line["columns"]), tuple(line["types"]), bool(line["changes"]))
+    if "row" in line:
+        return ResultRow(line["op"], line["rowtime"], line["row"])
+    return Note(str(line.get("ended") or line.get("error")))
+
+
+def _rows(emitted: Emitted) -> Iterator[TimedRow]:
+    for tray in emitted.outputs.get(RESULT, ()):
+        yield from tray.rows()
+
+
+def _has_reached(
+    positions: Mapping[str, Mapping[int, int]], ranges: Mapping[str, Mapping[int, OffsetRange]]
+) -> bool:
+    return all(
+        positions[name][partition] >= held.end
+        for name, partitions in ranges.items()
+        for partition, held in partitions.items()
+    )
+
+
+def history_file() -> Path:
+    """Give where the prompt keeps what was typed."""
+    return Path.home() / ".rowtide_history"

@@ -1,0 +1,149 @@
+"""Queries that look on while a pipeline runs.
+
+Each has a flow of its own, which goes on from where the pipeline's stands and
+takes in what the pipeline takes in: what a query finds wrong, or how much it
+keeps, is no matter of the pipeline's, and nothing of it is committed. A reader
+that does not keep up, or a change of the pipeline's partitions, ends it.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rowtide.checkpoint.ledger import Place
+from rowtide.errors import BoundRegressionError, StatementError
+from rowtide.flow.flow import Flow
+from rowtide.operators.contract import Fault
+from rowtide.plan.nodes import KeyedTable, Node
+from rowtide.rows.rowop import TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import Bound
+
+RESULT = "RESULT"
+"""The one output of a query's flow."""
+WAITING_TRAYS = 1_000
+"""Trays that may wait for the reader: it has seconds to take them."""
+QUERIES_AT_MOST = 8
+"""Each costs the pipeline about as much as a pump."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Why a query ended by itself."""
+
+    why: str
+
+
+Given = list[TimedRow] | Fault | Ended
+
+
+class Follower:
+    """One query; fed by the owner of the pipeline's flow, read by any one thread."""
+
+    def __init__(self, node: Node, flow: Flow, partitions: Mapping[str, Sequence[int]]) -> None:
+        self.row_type = node.row_type
+        self.is_open = True
+        self._given: queue.Queue[Given] = queue.Queue(WAITING_TRAYS)
+        self._flow = Flow({RESULT: node}, partitions)
+        self._flow.accompany(flow)
+        if isinstance(node, KeyedTable):
+            # Other readers of a table are given its contents by the flow.
+            self._give(list(flow.table(node.relation).rows()))
+
+    def insert(self, place: Place, tray: Tray) -> None:
+        """Take in rows of a partition."""
+        if self._flow.reads(place[0]):
+            self._flow.insert(*place, tray)
+
+    def bound(self, place: Place, bound: Bound, reader: str | None = None) -> None:
+        """Take in what a partition has promised; what is for one of the pipeline's readers is not for us."""
+        if reader is not None or not self._flow.reads(place[0]):
+            return
+        try:
+            self._flow.bound(*place, bound)
+        except BoundRegressionError as error:
+            self.end(error.message)
+
+    def drain(self) -> None:
+        """Work off what has been taken in; what comes out waits for the reader."""
+        emitted = self._flow.drain()
+        for tray in emitted.outputs[RESULT]:
+            self._give(list(tray.rows()))
+        for fault in emitted.faults:
+            self._give(fault)
+
+    def end(self, why: str) -> None:
+        """Take in nothing more, and tell the reader why."""
+        self.is_open = False
+        if self._given.full():
+            self._given.get_nowait()
+        self._given.put_nowait(Ended(why))
+
+    def take(self, patience_s: float) -> Iterator[Given]:
+        """Give what has come out, waiting up to ``patience_s`` for the first."""
+        try:
+            yield self._given.get(timeout=patience_s)
+            while True:
+                yield self._given.get_nowait()
+        except queue.Empty:
+            return
+
+    def _give(self, given: Given) -> None:
+        try:
+            self._given.put_nowait(given)
+        except queue.Full:
+            self.end("its rows were not taken in time")
+
+
+class Followers:
+    """The queries of one pipeline; owned by the thread that owns its flow."""
+
+    def __init__(self) -> None:
+        self._held: list[Follower] = []
+
+    def add(self, node: Node, flow: Flow, places: Sequence[Place]) -> Follower:
+        """Let a query look on from here; everything must have been drained.
+
+        Raises:
+          StatementError: there are too many, or it cannot begin here.
+        """
+        self._held = [each for each in self._held if each.is_open]
+        if len(self._held) >= QUERIES_AT_MOST:
+            raise StatementError(
+                f"{QUERIES_AT_MOST} queries look on already", hint="End one of them, or run a pump."
+            )
+        partitions: dict[str, list[int]] = {}
+        for relation, partition in sorted(places):
+            partitions.setdefault(relation, []).append(partition)
+        follower = Follower(node, flow, partitions)
+        follower.drain()
+        self._held.append(follower)
+        return follower
+
+    def insert(self, place: Place, tray: Tray) -> None:
+        """Let all queries take in rows."""
+        for each in self._open():
+            each.insert(place, tray)
+
+    def bound(self, place: Place, bound: Bound, reader: str | None = None) -> None:
+        """Let all queries take in a promise."""
+        for each in self._open():
+            each.bound(place, bound, reader)
+
+    def drain(self) -> None:
+        """Let all queries work off what they have taken in."""
+        for each in self._open():
+            try:
+                each.drain()
+            except Exception as error:  # noqa: BLE001 - what a query does must not stop the pipeline
+                each.end(f"the query failed: {error}")
+
+    def end(self, why: str) -> None:
+        """End all queries."""
+        for each in self._open():
+            each.end(why)
+
+    def _open(self) -> list[Follower]:
+        return [each for each in self._held if each.is_open] if self._held else []

@@ -1,0 +1,68 @@
+"""``/query?sql=...``: rows of a query on the running pipeline, a JSON object a line, as they come out.
+
+The first line is ``{"columns": [..], "types": [..], "changes": bool}``; then ``{"op": "+", "rowtime": ms,
+"row": [..]}``, ``{"error": ".."}`` for a row that the query rejects, and ``{"ended": ".."}`` when the
+service ends it. A blank line now and then says that nothing came.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from rowtide.errors import StatementError, TransientError
+from rowtide.rows.rowop import Opcode
+from rowtide.runtime.following import Ended, Follower
+from rowtide.runtime.state import plain
+
+HEARTBEAT_S = 1.0
+"""How long nothing may be said: so that a client that has gone is noticed."""
+
+Query = Callable[[str], tuple[Follower, bool]]
+"""Plans a query and lets it look on; with whether its rows are changes of a table."""
+
+
+def query_handler(query: Query) -> Callable[[Request], Response]:
+    """Give the handler. It waits for rows, so it runs in threads of its own."""
+
+    def handler(request: Request) -> Response:
+        try:
+            follower, changes = query(request.query_params.get("sql", ""))
+        except StatementError as error:
+            return JSONResponse({"error": error.render(), "hint": None}, status_code=400)
+        except TransientError as error:
+            return JSONResponse({"error": error.message, "hint": error.hint}, status_code=503)
+        return StreamingResponse(_lines(follower, changes), media_type="application/x-ndjson")
+
+    return handler
+
+
+def _lines(follower: Follower, changes: bool) -> Iterator[str]:
+    try:
+        types = [str(field.type) for field in follower.row_type]
+        yield _line({"columns": follower.row_type.names, "types": types, "changes": changes})
+        while True:
+            taken = False
+            for given in follower.take(HEARTBEAT_S):
+                taken = True
+                if isinstance(given, Ended):
+                    yield _line({"ended": given.why})
+                    return
+                if isinstance(given, list):
+                    for timed in given:
+                        op = "-" if timed.opcode == Opcode.DELETE else "+"
+                        row = [plain(value) for value in timed.row]
+                        yield _line({"op": op, "rowtime": timed.rowtime, "row": row})
+                else:
+                    yield _line({"error": f"{given.reason}: {given.message}"})
+            if not taken:
+                yield "\n"
+    finally:
+        follower.is_open = False
+
+
+def _line(told: object) -> str:
+    return json.dumps(told) + "\n"

@@ -1,0 +1,59 @@
+"""A pipeline that runs with its pages in threads of the test process, as ``rowtide run`` runs it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rowtide.cli.run import query_of
+from rowtide.clock import SystemClock
+from rowtide.metrics import Metrics
+from rowtide.runtime.live import Pace
+from rowtide.runtime.pipeline import open_pipeline
+from rowtide.runtime.service import Equipment, Service
+from rowtide.sql.pipeline import plan_pipeline
+from rowtide.web import WebServer, build_app
+
+
+@contextmanager
+def served(file: Path) -> Iterator[str]:
+    """Run a pipeline file, named after its stem; give where its pages are once it has committed rows."""
+    stop = threading.Event()
+    clock = SystemClock()
+    with open_pipeline(plan_pipeline(file.read_text()), file.stem) as pipeline:
+        service = Service(
+            Equipment(
+                name=pipeline.name,
+                plan=pipeline.plan,
+                sources=pipeline.sources,
+                database=pipeline.database,
+                ledger=pipeline.ledger,
+                clock=clock,
+                pace=Pace(50, 100, None, None),
+                stopping=stop.is_set,
+            )
+        )
+        pages = build_app(
+            service.board,
+            Metrics(),
+            clock,
+            version="0",
+            snapshot=service.snapshot,
+            contents=service.contents,
+            query=query_of(file, service),
+        )
+        web = WebServer(pages, "127.0.0.1:0")
+        web.start()
+        thread = threading.Thread(target=service.run)
+        thread.start()
+        try:
+            while service.board.status().last_commit_ms is None:
+                time.sleep(0.01)
+            yield web.url
+        finally:
+            stop.set()
+            thread.join()
+            web.stop()

@@ -1,0 +1,173 @@
+"""rowtide sql: statements on an engine of its own, and queries on a running service."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rowtide.cli.main import app
+from rowtide.cli.sql import split_statements
+from rowtide.cli.sql_engine import Answer, Note, ResultRow, ServiceEngine
+from rowtide_connectors.memory import MemoryBroker, memory_broker
+from served_kit import served
+
+LOCAL = """
+CREATE STREAM orders (id INTEGER, amount DECIMAL(6, 2));
+CREATE TABLE names (id INTEGER, name VARCHAR(8), PRIMARY KEY (id));
+INSERT INTO names VALUES (1, 'one'), (2, 'two');
+INSERT INTO orders (ROWTIME, id, amount) VALUES
+  (TIMESTAMP '2026-01-01 00:00:01', 1, 2.5), (TIMESTAMP '2026-01-01 00:00:02', 2, 3.5);
+"""
+FOREIGN = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{file}');
+CREATE FOREIGN STREAM readings (sensor VARCHAR(8), amount INTEGER)
+  SERVER k OPTIONS (topic 'readings', partitions '2', format 'JSON');
+CREATE TABLE latest_of (sensor VARCHAR(8), amount INTEGER, PRIMARY KEY (sensor));
+CREATE FOREIGN TABLE latest (sensor VARCHAR(8), amount INTEGER, PRIMARY KEY (sensor)) SERVER d;
+CREATE PUMP p1 STARTED AS INSERT INTO latest_of SELECT STREAM sensor, amount FROM readings;
+CREATE PUMP p2 STARTED AS INSERT INTO latest SELECT sensor, amount FROM latest_of;
+"""
+
+
+def call(*arguments: str, code: int = 0, typed: str | None = None) -> str:
+    result = CliRunner().invoke(app, ["sql", *arguments], input=typed)
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else result.output
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> str:
+    file = tmp_path / "orders.sql"
+    file.write_text(LOCAL)
+    return str(file)
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    file = tmp_path / "readings.sql"
+    file.write_text(FOREIGN.format(file=tmp_path / "out.db"))
+    produce(memory_broker(str(tmp_path / "out.db")), range(10))
+    return file
+
+
+def produce(broker: MemoryBroker, numbers: range) -> None:
+    broker.ensure_topic("readings", 2)
+    for number in numbers:
+        value = b'{"sensor":"s%d","amount":%d}' % (number % 3, number)
+        broker.produce("readings", [value], timestamps=[1_000 * number], partition=number % 2)
+
+
+def test_a_query_sees_what_the_statements_before_it_have_given(local: str) -> None:
+    assert call(local, "-e", "SELECT STREAM id, amount FROM orders").splitlines() == [
+        "ROWTIME | ID | AMOUNT",
+        "2026-01-01 00:00:01.000 | 1 | 2.50",
+        "2026-01-01 00:00:02.000 | 2 | 3.50",
+        "(2 rows)",
+    ]
+    told = call(local, "-e", "SELECT * FROM names", "--json")
+    assert [json.loads(line) for line in told.splitlines()] == [
+        {"ID": 1, "NAME": "one"},
+        {"ID": 2, "NAME": "two"},
+    ]
+    joined = "SELECT STREAM o.id, n.name FROM orders AS o JOIN names AS n ON o.id = n.id"
+    assert "| 2 | two" in call(local, "-e", joined)
+
+
+def test_statements_come_from_several_options_or_from_what_is_piped_in() -> None:
+    script = (
+        "CREATE STREAM s (a VARCHAR(9)); INSERT INTO s VALUES ('x;y'); -- a comment;\n SELECT STREAM a FROM s"
+    )
+    assert "| x;y" in call(typed=script)
+    options = [part for text in split_statements(script) for part in ("-e", text)]
+    assert "| x;y" in call(*options)
+
+
+def test_a_wrong_statement_is_shown_with_its_place(local: str) -> None:
+    refused = call(local, "-e", "SELECT STREAM nope FROM orders", code=2)
+    assert 'column "NOPE" does not exist' in refused
+    assert "^" in refused
+
+
+def test_a_topic_is_read_to_its_end_or_to_a_limit(foreign: Path) -> None:
+    query = "SELECT STREAM sensor, amount FROM readings WHERE amount < 6"
+    rows = call(str(foreign), "-e", query, "--until-end", "--json").splitlines()
+    assert [json.loads(row)["AMOUNT"] for row in rows] == [0, 1, 2, 3, 4, 5]
+    assert len(call(str(foreign), "-e", query, "--limit", "2", "--json").splitlines()) == 2
+    held = call(str(foreign), "-e", "SELECT * FROM latest_of", "--until-end", "--json").splitlines()
+    assert {json.loads(row)["SENSOR"]: json.loads(row)["AMOUNT"] for row in held} == {
+        "s0": 6,
+        "s1": 7,
+        "s2": 8,
+    }
+    later = call(str(foreign), "-e", query, "--until-end", "--json", "--from", "1970-01-01 00:00:04")
+    assert [json.loads(row)["AMOUNT"] for row in later.splitlines()] == [4, 5]
+
+
+def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(foreign: Path) -> None:
+    with served(foreign) as url:
+        refused = call("--service", url, "-e", "CREATE STREAM s (a INTEGER)", code=2)
+        assert "takes queries only" in refused
+        assert 'column "NOPE"' in call("--service", url, "-e", "SELECT nope FROM latest_of", code=2)
+        assert "has its own pipeline" in call(str(foreign), "--service", url, code=2)
+        table = call("--service", url, "-e", "SELECT * FROM latest_of", "--limit", "3", "--json")
+        assert {json.loads(row)["SENSOR"] for row in table.splitlines()} == {"s0", "s1", "s2"}
+
+        seen: list[Answer] = []
+        query = "SELECT STREAM sensor, amount FROM readings"
+
+        def look_on() -> None:
+            for each in ServiceEngine(url).execute(query):
+                seen.append(each)
+
+        watcher = threading.Thread(target=look_on)
+        watcher.start()
+        deadline = time.monotonic() + 20
+        while not rows_of(seen) and time.monotonic() < deadline:
+            if seen:
+                produce(memory_broker(str(foreign.parent / "out.db")), range(100, 104))
+            time.sleep(0.2)
+    watcher.join(10)
+    amounts = [each.row[1] for each in rows_of(seen)]
+    assert 100 in amounts
+    assert not set(amounts) & set(range(9)), "it begins where the pipeline stands"
+    assert seen[-1] == Note("the service stops")
+
+
+def rows_of(answers: list[Answer]) -> list[ResultRow]:
+    return [each for each in answers if isinstance(each, ResultRow)]
+
+
+def test_the_prompt_is_left_with_its_word(tmp_path: Path) -> None:
+    script = f"""
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.environ["HOME"] = {str(tmp_path)!r}
+    os.execv(sys.executable, [sys.executable, "-m", "rowtide", "sql"])
+os.write(terminal, b"CREATE STREAM s (a INTEGER);\\n\\\\d\\nSELECT nope\\nFROM s;\\n\\\\q\\n")
+told = b""
+try:
+    while chunk := os.read(terminal, 4096):
+        told += chunk
+except OSError:
+    pass
+sys.stdout.write(told.decode())
+"""
+    environment = {"PYTHONPATH": ":".join(sys.path), "TERM": "dumb", "PATH": "/usr/bin:/bin"}
+    told = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    assert "rowtide>" in told
+    assert 'column "NOPE" does not exist' in told
+    assert (tmp_path / ".rowtide_history").exists()
