@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from rowtide.engine.errors import ModelError
-from rowtide.engine.graph import At, Graph, GraphRun, Timer, Use
+from rowtide.engine.graph import At, Graph, GraphRun, Timer, Use, run_in_model
+from rowtide.engine.model import ModelSetup
+from rowtide.engine.row_type import RowType
 from rowtide.errors import BoundRegressionError, RejectedRowError
 from rowtide.rowtime.bound import LATEST
 
@@ -220,6 +222,15 @@ def test_a_scheduler_that_a_loop_drives_wakes_the_node_above() -> None:
     run.bound("in", 10_000_000)
     run.drain()
     assert told == [(1_050, ("x", "soon")), (3_601_000, ("x", "late"))]
+
+
+@pytest.mark.parametrize("use", [Use.LIMITED, Use.RECORDED])
+def test_in_a_model_only_loops_that_decide_nothing_are_taken(use: Use) -> None:
+    reading = RowType(n="int64")
+    with pytest.raises(ModelError, match="depends on the order of work"):
+        run_in_model(ModelSetup("m"), looping(use, 5), {"in": reading}, {"D": reading})
+    with pytest.raises(ModelError, match="needs a row type"):
+        run_in_model(ModelSetup("m"), looping(Use.CONSISTENT, 5), {"other": reading}, {"D": reading})
 
 
 def test_what_cannot_be_a_graph_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from rowtide.engine.graph.decisions import Decisions, Divergence, Restamped, WasReset
 from rowtide.engine.graph.graph import Graph, Use
+from rowtide.engine.graph.in_model import run_in_model
 from rowtide.engine.graph.node import At, Processor, Timer
 from rowtide.engine.graph.run import GraphRun
 from rowtide.engine.graph.stamp import Given, Stamp
@@ -19,4 +20,5 @@ __all__ = [
     "Timer",
     "Use",
     "WasReset",
+    "run_in_model",
 ]

@@ -30,26 +30,28 @@ Gap = tuple[int, int]
 class _Source:
     """Stamps what comes from outside."""
 
-    def __init__(self, name: str, origin: int, links: list[Link]) -> None:
+    def __init__(self, name: str, origin: int, links: list[Link], counters: list[int], mine: int) -> None:
         self.name = name
+        self._counters = counters
+        self._mine = mine
         self.links = links
         self.bound = START
         self.explicit = EARLIEST
         self._origin = origin
-        self._counter = 0
 
     def insert(self, rowtime: int, row: object) -> None:
         if rowtime < self.bound.rowtime:
             late = self.bound.rowtime - rowtime
             raise RejectedRowError(Reason.LATE, f'a row of "{self.name}" is {late} ms behind its bound')
-        self._counter += 1
-        stamp = Stamp(rowtime, self._origin, self._counter)
+        self._counters[self._mine] += 1
+        stamp = Stamp(rowtime, self._origin, self._counters[self._mine])
         for link in self.links:
             link.put(Given(stamp, row))
-        self._promise(stamp._replace(counter=self._counter + 1))
+        self.reach(rowtime)
 
     def reach(self, rowtime: int) -> None:
-        self._promise(Stamp(rowtime, self._origin, self._counter + 1) if rowtime < LATEST else END)
+        counter = self._counters[self._mine] + 1
+        self._promise(Stamp(rowtime, self._origin, counter) if rowtime < LATEST else END)
 
     def _promise(self, bound: Stamp) -> None:
         self.bound = max(self.bound, bound)
@@ -57,10 +59,11 @@ class _Source:
             link.promise(self.bound)
 
     def snapshot(self) -> Any:
-        return tuple(self.bound), self.explicit, self._counter, [link.snapshot() for link in self.links]
+        counter = self._counters[self._mine]
+        return tuple(self.bound), self.explicit, counter, [link.snapshot() for link in self.links]
 
     def restore(self, state: Any) -> None:
-        bound, self.explicit, self._counter, links = state
+        bound, self.explicit, self._counters[self._mine], links = state
         self.bound = Stamp(*bound)
         for link, each in zip(self.links, links, strict=True):
             link.restore(each)
@@ -256,6 +259,8 @@ class GraphRun:
       outputs: the nodes whose rows are kept for ``taken``.
       log: the decisions of an earlier run, to be obeyed.
       diverging: what happens when the run does not bring what the log says.
+      in_one_order: the rows of all sources come in one order, that of the calls of ``insert``: one of them
+        is a promise of all.
     """
 
     def __init__(
@@ -264,6 +269,8 @@ class GraphRun:
         outputs: Iterable[str],
         log: Decisions | None = None,
         diverging: Divergence = Divergence.STOP,
+        *,
+        in_one_order: bool = False,
     ) -> None:
         log = Decisions() if log is None else log
         self._gaps: list[Gap] = [(each.before, each.after) for each in log.resets]
@@ -279,9 +286,12 @@ class GraphRun:
                 link = Link(name)
                 self._nodes[shape.name].inputs.append(link)
                 (links[name] if name in links else self._nodes[name].readers).append(link)
-        self._sources = {
-            name: _Source(name, first_source + at, links[name]) for at, name in enumerate(graph.sources)
-        }
+        self._in_one_order = in_one_order
+        counters = [0] * len(graph.sources)
+        self._sources = {}
+        for at, name in enumerate(graph.sources):
+            stamper = 0 if in_one_order else at
+            self._sources[name] = _Source(name, first_source + stamper, links[name], counters, stamper)
         for at, loop in enumerate(graph.loops):
             ports = self._nodes[loop.to].loops
             looping = LoopLink(loop, at, len(ports), log.of(loop.name), diverging)
@@ -303,6 +313,9 @@ class GraphRun:
           KeyError: no such source.
         """
         self._sources[source].insert(rowtime, row)
+        if self._in_one_order:
+            for each in self._sources.values():
+                each.reach(rowtime)
 
     def bound(self, source: str, rowtime: int) -> None:
         """Promise that no row of a source before ``rowtime`` follows.
@@ -351,10 +364,7 @@ class GraphRun:
         Raises:
           ReplayDivergedError: the log has a row that can come no more.
         """
-        for node in self._nodes.values():
-            node.settle()
-        waiting = [node.least_waiting() for node in self._nodes.values()]
-        least = min([*waiting, *(source.bound for source in self._sources.values())], default=END)
+        least = min([self._least_waiting(), *(source.bound for source in self._sources.values())])
         return any([link.jump(least) for node in self._nodes.values() for link in node.loops])
 
     def drain(self) -> None:
@@ -370,6 +380,16 @@ class GraphRun:
             jumped = not worked and self.jump()
             if not worked and not jumped and not any(promised for _, promised in steps):
                 return
+
+    def next_rowtime(self) -> int | None:
+        """Give the least rowtime (ms) of the rows and events that wait; None where none does."""
+        least = self._least_waiting()
+        return None if least == END else least.rowtime
+
+    def _least_waiting(self) -> Stamp:
+        for node in self._nodes.values():
+            node.settle()
+        return min((node.least_waiting() for node in self._nodes.values()), default=END)
 
     def taken(self, node: str) -> list[Given]:
         """Take the rows that a node has sent since the last call, in order."""

@@ -1,0 +1,107 @@
+"""A graph as a model of a pipeline: rows come in the pipeline's order, time comes from its bounds.
+
+What a pipeline runs must give the same whatever the order of work, so the
+graph's looping links are CONSISTENT ones; there is nothing to be logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rowtide.engine.errors import ModelError
+from rowtide.engine.graph.graph import Graph, Use
+from rowtide.engine.graph.run import GraphRun
+from rowtide.engine.model import ModelSetup
+from rowtide.engine.row_type import RowType
+from rowtide.engine.unit.label import Label
+from rowtide.engine.unit.rowop import Rowop
+from rowtide.rows.rowop import Opcode
+
+_NOTHING = RowType()
+
+
+def run_in_model(
+    setup: ModelSetup, graph: Graph, inputs: Mapping[str, RowType], outputs: Mapping[str, RowType]
+) -> None:
+    """Make a graph what a model does: its sources are the model's inputs, its nodes the outputs.
+
+    Nodes get rows as tuples and send tuples. The rows of all inputs come in one order: at one rowtime that
+    in which the pipeline merges them.
+
+    Args:
+      setup: of the model.
+      graph: with CONSISTENT looping links only.
+      inputs: the row type of each source.
+      outputs: the row type of what each of these nodes sends.
+
+    Raises:
+      ModelError: the graph has other sources, or looping links whose stamps would have to be logged.
+    """
+    if set(inputs) != set(graph.sources):
+        raise ModelError(f"the graph's sources are {', '.join(graph.sources)}: each needs a row type")
+    for loop in graph.loops:
+        if loop.use not in (Use.CONSISTENT, None):
+            raise ModelError(
+                f'looping link "{loop.name}" is {loop.use.value}: what it gives depends on the order of work',
+                hint="In a pipeline looping links are CONSISTENT; others run under GraphRun, with its log.",
+            )
+    _Embedded(setup, graph, inputs, outputs)
+
+
+class _Embedded:
+    """The graph's run as a part of the model: it works when a row comes, and when it is time."""
+
+    def __init__(
+        self,
+        setup: ModelSetup,
+        graph: Graph,
+        inputs: Mapping[str, RowType],
+        outputs: Mapping[str, RowType],
+    ) -> None:
+        self._clock = setup.clock
+        self._run = GraphRun(graph, outputs, in_one_order=True)
+        self._sources = list(inputs)
+        self._outputs: dict[str, Label] = {}
+        self._awake_at: int | None = None
+        self._tick = setup.unit.label("tick of the graph", _NOTHING, self._time)
+        for name, row_type in inputs.items():
+            setup.input(name, setup.unit.label(f"{name} of the graph", row_type, self._taking(name)))
+        for name, row_type in outputs.items():
+            self._outputs[name] = setup.unit.label(f"{name} from the graph", row_type)
+            setup.output(name, self._outputs[name])
+        setup.unit.keep("graph", self)
+
+    def snapshot(self) -> Any:
+        """Give what the graph remembers, as plain values."""
+        return self._awake_at, self._run.snapshot()
+
+    def restore(self, state: Any) -> None:
+        """Take over what ``snapshot`` gave."""
+        self._awake_at, run = state
+        self._run.restore(run)
+
+    def _taking(self, source: str) -> Callable[[Rowop], None]:
+        def take(rowop: Rowop) -> None:
+            if rowop.opcode is Opcode.INSERT:
+                self._run.insert(source, self._clock.rowtime, tuple(rowop.row))
+                self._work()
+
+        return take
+
+    def _time(self, _rowop: Rowop) -> None:
+        for source in self._sources:
+            self._run.bound(source, self._clock.rowtime)
+        self._work()
+
+    def _work(self) -> None:
+        """Let the graph go on, give what came out, and ask to be called when more can come."""
+        self._run.drain()
+        for name, label in self._outputs.items():
+            for given in self._run.taken(name):
+                label.send(Opcode.INSERT, label.row_type.adopt(given.row))
+        now, due = self._clock.rowtime, self._run.next_rowtime()
+        asleep = self._awake_at is None or self._awake_at <= now
+        if due is not None and (asleep or due < (self._awake_at or 0)):
+            self._awake_at = max(due, now)
+            self._clock.at(self._awake_at, self._tick.rowop(Opcode.INSERT, _NOTHING.row()))
