@@ -34,6 +34,7 @@ from rowtide.sql.objects import (
     ViewDefinition,
     relation_name,
 )
+from rowtide.sql.promotion import check_rowtime_type, promoted
 from rowtide.sql.relations import (
     Output,
     Planned,
@@ -253,7 +254,7 @@ class Planner:
                 f'writing to foreign stream "{shown}" is not supported yet', place=pump.target.place
             )
         shape = self._query(pump.query, _Reading(name, pump.schema, key))
-        node = _stored(shape, name, pump.columns, target, shown)
+        node = _stored(shape, name, pump.columns, target, shown, self._max_ahead_ms)
         if shape.changelog:
             _check_changelog(node, target, shown, pump.target.place)
         return PlannedPump(target_key, node, shape.changelog, pump.target.place)
@@ -265,8 +266,11 @@ def _stored(
     columns: Sequence[Name],
     definition: StreamDefinition | TableDefinition,
     target: str,
+    max_ahead_ms: Mapping[str, int],
 ) -> Node:
     """Give ``shape`` as rows of its target: by position, cast to the columns' types.
+
+    What stands for ROWTIME in ``columns``, if it is not the query's own, is promoted.
 
     Raises:
       StatementError: there are more or fewer values than columns, or one does not fit.
@@ -285,6 +289,15 @@ def _stored(
         ]
         if len(outputs) > len(positions) and len(shape.fields) == len(positions):
             outputs = shape.fields
+    node = shape.node
+    named = next((each for each, at in zip(outputs, positions, strict=False) if at is None), None)
+    if named is not None and not is_plain_rowtime(named.expr) and len(outputs) == len(positions):
+        if shape.changelog:
+            raise StatementError(
+                "changes have the ROWTIME of what caused them: none can be promoted", place=named.place
+            )
+        check_rowtime_type(named.expr, named.place)
+        node, outputs = promoted(relation, node, outputs, named.expr, max_ahead_ms)
     if len(outputs) != len(positions):
         raise StatementError(
             f'the query gives {len(outputs)} columns, "{target}" takes {len(positions)}',
@@ -297,12 +310,6 @@ def _stored(
             values[position] = assign(
                 output.expr, column.type, f'column "{column.name}" of "{target}"', output.place
             )
-        elif not is_plain_rowtime(output.expr):
-            raise StatementError(
-                "a pump names ROWTIME only for the ROWTIME of its query",
-                place=output.place,
-                hint="AS ROWTIME in the select list promotes a column.",
-            )
     for position, column in enumerate(row_type):
         if position not in values:
             if not column.nullable:
@@ -312,7 +319,7 @@ def _stored(
                 )
             values[position] = assign(UNTYPED_NULL, column.type, "", shape.place)
     expressions = tuple(values[position] for position in range(len(row_type)))
-    return project(relation, shape.node, expressions, _judged_by_pump(definition))
+    return project(relation, node, expressions, _judged_by_pump(definition))
 
 
 def _judged_by_pump(definition: StreamDefinition | TableDefinition) -> RowType:

@@ -14,15 +14,11 @@ from rowtide.errors import StatementError
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
 from rowtide.plan.limits import reads_streams
 from rowtide.plan.nodes import (
-    BoundPolicy,
     Filter,
     Node,
-    Project,
-    Promote,
     Sort,
-    Source,
 )
-from rowtide.rows.types import BOOLEAN, TIMESTAMP, Kind, RowType
+from rowtide.rows.types import BOOLEAN, TIMESTAMP, RowType
 from rowtide.rowtime.period import Period, PeriodEdge, Session
 from rowtide.sql.aggregates import AggregateList
 from rowtide.sql.changes import check_emit, check_rowtime, distinct_changes, limited
@@ -45,7 +41,8 @@ from rowtide.sql.group_windows import (
 )
 from rowtide.sql.joins import Read
 from rowtide.sql.objects import Retention
-from rowtide.sql.period_order import PeriodOrder, sorted_in_period, with_old_rowtime
+from rowtide.sql.period_order import PeriodOrder, sorted_in_period
+from rowtide.sql.promotion import check_rowtime_type, promoted
 from rowtide.sql.relations import (
     Closed,
     Output,
@@ -184,7 +181,8 @@ class SelectPlanner:
             if item.alias is not None and item.alias.text == ROWTIME and not is_rowtime:
                 if promotion is not None:
                     raise StatementError("two columns are promoted to ROWTIME", place=item.place)
-                promotion = _Promotion(_timestamp(expr, item), item.expression)
+                check_rowtime_type(expr, item.expression.place)
+                promotion = _Promotion(expr, item.expression)
                 continue
             nullable = can_be_null(expr, row_type)
             outputs.append(Output(_name(item, len(outputs)), expr, nullable, item.place, is_rowtime))
@@ -344,20 +342,10 @@ class SelectPlanner:
             if within is not None:
                 node = Sort(self._relation, node, within)
             return Shape(node, outputs, changelog, place, selected.closed)
-        # Behind the promotion ROWTIME is the new one.
-        node, outputs = with_old_rowtime(self._relation, node, outputs)
-        node = Promote(self._relation, node, promotion.expr, BoundPolicy.DROP, self._max_ahead(node))
+        node, outputs = promoted(self._relation, node, outputs, promotion.expr, self._max_ahead_ms)
         if within is not None:
             node = Sort(self._relation, node, within)
         return Shape(node, outputs, changelog, place)
-
-    def _max_ahead(self, node: Node) -> int | None:
-        """Give ``max_ahead`` of the foreign stream that a promotion reads through row-wise nodes."""
-        while isinstance(node, Filter | Project):
-            node = node.input
-        if isinstance(node, Source) and node.foreign:
-            return self._max_ahead_ms[node.relation]
-        return None
 
     def _limited(self, order: PeriodOrder | None) -> PeriodOrder | None:
         """Give ``order`` with the query's LIMIT.
@@ -508,22 +496,6 @@ def _promotes(item: SelectItem) -> bool:
     syntax = item.expression
     own = isinstance(syntax, ColumnRef) and syntax.parts[-1].text == ROWTIME
     return item.alias is not None and item.alias.text == ROWTIME and not own
-
-
-def _timestamp(expr: Expr, item: SelectItem) -> Expr:
-    """Check that what is promoted is a TIMESTAMP.
-
-    Raises:
-      StatementError: it is not.
-    """
-    if expr.type.kind is not Kind.TIMESTAMP or expr == UNTYPED_NULL:
-        shown = "NULL" if expr == UNTYPED_NULL else str(expr.type)
-        raise StatementError(
-            f"ROWTIME is a TIMESTAMP, what is promoted is {shown}",
-            place=item.expression.place,
-            hint="CAST(.. AS TIMESTAMP) converts text of the form YYYY-MM-DD HH:MM:SS.",
-        )
-    return expr
 
 
 def _name(item: SelectItem, position: int) -> str:
