@@ -1,6 +1,6 @@
 """What a window's calls keep for ``operators.over_frames``, as arrays: one class for each way of computing.
 
-A call has its values by entry and what it computes by partition; ``follow``
+A call has its values by slot and what it computes by partition; ``follow``
 takes the steps that the frames made. A call that finds beforehand that its
 kernel could not take some rows says so in ``fits``, and changes nothing.
 """
@@ -37,8 +37,8 @@ SAFE_TOTAL = 1 << 61
 class Moved:
     """Frames that moved: those of the rows from ``start`` to ``stop`` of a tray, by partition.
 
-    ``until`` says how many ``steps`` there are after each row; ``first`` and ``last`` are the entries at the
-    ends of its frame, -1 where that is empty.
+    ``until`` says how many ``steps`` there are after each row; ``first`` and ``last`` are the slots at the
+    ends of its frame, -1 where that is empty. ``held``: rows are held in slots, not only added.
     """
 
     groups: Int64s
@@ -48,19 +48,12 @@ class Moved:
     until: Int64s
     first: Int64s
     last: Int64s
+    held: bool = True
 
     @property
     def count(self) -> int:
         """How many steps there are."""
         return int(self.until[self.stop - 1]) if self.stop > self.start else 0
-
-    def of_steps(self, values: Values) -> Values:
-        """Give the value of the entry of each step."""
-        from rowtide.operators.kernels.over import of_steps
-
-        found = np.empty(self.count, dtype=values.dtype)
-        of_steps(self.steps, len(found), values, found)
-        return found
 
 
 class Call(Protocol):
@@ -72,14 +65,11 @@ class Call(Protocol):
     def reserve(self, groups: int) -> None:
         """Make room for partitions; new places are those of an empty one."""
 
-    def put(self, start: int, values: Values, use: Mask) -> None:
-        """Write the values of new entries."""
-
-    def begin(self, rows: int) -> None:
-        """Make room for the results of a tray."""
+    def begin(self, values: Values, use: Mask) -> None:
+        """Take the values of a tray, and make room for its results."""
 
     def follow(self, moved: Moved) -> None:
-        """Let entries in and out, and note the results."""
+        """Let rows in and out, and note the results."""
 
     def result(self) -> tuple[Values, Mask | None]:
         """Give the results of the tray and where they are known, None: everywhere."""
@@ -87,11 +77,14 @@ class Call(Protocol):
     def keep(self, kept: Int64s) -> None:
         """Forget all partitions but these."""
 
-    def move(self, places: Int64s, room: int) -> None:
-        """Let the entries at ``places`` be the first ones, with room for ``room`` in all."""
+    def hold(self, slots: int) -> None:
+        """Make room for rows in slots."""
 
-    def stored(self, entries: Int64s) -> tuple[Values, Mask]:
-        """Give the values of entries, and which are used."""
+    def put(self, values: Values, use: Mask) -> None:
+        """Write the values of the first slots."""
+
+    def stored(self, slots: Int64s) -> tuple[Values, Mask]:
+        """Give the values in slots, and which are used."""
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
         """Give what a frame without a start keeps, as ``window_functions`` save it."""
@@ -109,16 +102,16 @@ def grown(array: Values, rows: int) -> Values:
     return larger
 
 
-class Entries:
-    """Values by entry, and arrays by partition: what calls have in common; see ``Call``."""
+class Held:
+    """Values by slot, and arrays by partition: what calls have in common; see ``Call``."""
 
     def __init__(self, dtype: Any, **states: tuple[Any, int]) -> None:
         self._values: Values = np.zeros(0, dtype=dtype)
         self._use: Mask = np.zeros(0, dtype=np.bool_)
+        self._given: tuple[Values, Mask] = self._values, self._use
         self._states = states
         for name, (kind, width) in states.items():
             setattr(self, name, np.zeros((0, width) if width else 0, dtype=kind))
-        self._rows = 0
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
         """See the protocol."""
@@ -129,28 +122,26 @@ class Entries:
         for name in self._states:
             setattr(self, name, grown(getattr(self, name), groups))
 
-    def put(self, start: int, values: Values, use: Mask) -> None:
+    def begin(self, values: Values, use: Mask) -> None:
         """See the protocol."""
-        self._values[start : start + len(values)] = values
-        self._use[start : start + len(use)] = use
-
-    def begin(self, rows: int) -> None:
-        """See the protocol."""
-        self._rows = rows
+        self._given = values, use
 
     def keep(self, kept: Int64s) -> None:
         """See the protocol."""
         for name in self._states:
             setattr(self, name, getattr(self, name)[kept])
 
-    def move(self, places: Int64s, room: int) -> None:
+    def hold(self, slots: int) -> None:
         """See the protocol."""
-        self._values = grown(self._values[places], room)
-        self._use = grown(self._use[places], room)
+        self._values, self._use = grown(self._values, slots), grown(self._use, slots)
 
-    def stored(self, entries: Int64s) -> tuple[Values, Mask]:
+    def put(self, values: Values, use: Mask) -> None:
         """See the protocol."""
-        return self._values[entries], self._use[entries]
+        self._values[: len(values)], self._use[: len(use)] = values, use
+
+    def stored(self, slots: Int64s) -> tuple[Values, Mask]:
+        """See the protocol."""
+        return self._values[slots], self._use[slots]
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
         """See the protocol."""
@@ -160,8 +151,26 @@ class Entries:
         """See the protocol."""
         raise NotImplementedError
 
+    def _values_of(self, moved: Moved) -> Values:
+        """Give the value of each step."""
+        return _of_steps(moved, self._given[0], self._values)
 
-class Count(Entries):
+    def _use_of(self, moved: Moved) -> Mask:
+        """Tell of each step whether its value is used."""
+        return _of_steps(moved, self._given[1], self._use)
+
+
+def _of_steps(moved: Moved, given: Values, held: Values) -> Values:
+    from rowtide.operators.kernels.over import exchange
+
+    if not moved.held:
+        return given
+    found = np.empty(moved.count, dtype=held.dtype)
+    exchange(moved.steps, len(found), moved.start, given, held, found)
+    return found
+
+
+class Count(Held):
     """COUNT, ROW_NUMBER."""
 
     counts: Int64s
@@ -169,37 +178,37 @@ class Count(Entries):
     def __init__(self) -> None:
         super().__init__(np.int64, counts=(np.int64, 0))
 
-    def put(self, start: int, values: Values, use: Mask) -> None:
+    def hold(self, slots: int) -> None:
         """See the protocol."""
-        self._use[start : start + len(use)] = use
+        self._use = grown(self._use, slots)
 
-    def move(self, places: Int64s, room: int) -> None:
+    def put(self, values: Values, use: Mask) -> None:
         """See the protocol."""
-        self._use = grown(self._use[places], room)
+        self._use[: len(use)] = use
 
-    def stored(self, entries: Int64s) -> tuple[Values, Mask]:
+    def stored(self, slots: Int64s) -> tuple[Values, Mask]:
         """See the protocol; a value that is counted is any value."""
-        return np.ones(len(entries), dtype=np.int64), self._use[entries]
+        return np.ones(len(slots), dtype=np.int64), self._use[slots]
+
+    def begin(self, values: Values, use: Mask) -> None:
+        """See the protocol."""
+        super().begin(values, use)
+        self._found = np.empty(len(use), dtype=np.int64)
 
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
         from rowtide.operators.kernels.over import counts
 
-        used = moved.of_steps(self._use)
         counts(
             moved.groups,
             moved.start,
             moved.stop,
             moved.steps,
             moved.until,
-            used,
+            self._use_of(moved),
             self.counts,
             self._found,
         )
-
-    def begin(self, rows: int) -> None:
-        """See the protocol."""
-        self._found = np.empty(rows, dtype=np.int64)
 
     def result(self) -> tuple[Values, Mask | None]:
         """See the protocol."""
@@ -215,18 +224,17 @@ class Count(Entries):
         return True
 
 
-class Sum(Entries):
+class Sum(Held):
     """SUM and AVG of integers and narrow decimals, exact.
 
-    A BIGINT may be too small for a sum; ``_largest`` is at least the absolute value of every entry, and
+    A BIGINT may be too small for a sum; ``_largest`` is at least the absolute value of every value, and
     ``_reach``, for a frame without a start, of every sum.
     """
 
-    counts: Int64s
-    halves: Int64s
+    sums: Int64s
 
     def __init__(self, call: WindowCall, scale: int, *, endless: bool) -> None:
-        super().__init__(np.int64, counts=(np.int64, 0), halves=(np.int64, 2))
+        super().__init__(np.int64, sums=(np.int64, 3))
         self._type = call.type
         self._average = call.function == "AVG"
         self._factor = 10 ** (call.type.scale - scale) if self._average else 1
@@ -244,22 +252,22 @@ class Sum(Entries):
         largest = max(-int(mine.min()), int(mine.max()))
         if self._endless:
             if self._reach + len(values) * largest > LARGEST_INT64:
-                totals = self.halves[:, 1] + (self.halves[:, 0] >> 32)
+                totals = self.sums[:, 2] + (self.sums[:, 1] >> 32)
                 self._reach = max(-int(totals.min()), int(totals.max()) + 1) << 32 if len(totals) else 0
             self._reach += len(values) * largest
             return self._reach <= LARGEST_INT64
         self._largest = max(self._largest, largest)
         return self._largest * most <= LARGEST_INT64
 
-    def begin(self, rows: int) -> None:
+    def begin(self, values: Values, use: Mask) -> None:
         """See the protocol."""
-        from rowtide.operators.kernels.over import carry_over
-
-        if self._added > CARRY_AFTER - rows:
-            carry_over(self.halves, len(self.halves))
+        super().begin(values, use)
+        if self._added > CARRY_AFTER - len(use):
+            self.sums[:, 2] += self.sums[:, 1] >> 32
+            self.sums[:, 1] &= 0xFFFFFFFF
             self._added = 0
-        self._added += rows
-        self._found, self._above, self._counted = (np.empty(rows, dtype=np.int64) for _ in range(3))
+        self._added += len(use)
+        self._found, self._above, self._counted = (np.empty(len(use), dtype=np.int64) for _ in range(3))
 
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
@@ -271,10 +279,9 @@ class Sum(Entries):
             moved.stop,
             moved.steps,
             moved.until,
-            moved.of_steps(self._values),
-            moved.of_steps(self._use),
-            self.counts,
-            self.halves,
+            self._values_of(moved),
+            self._use_of(moved),
+            self.sums,
             self._found,
             self._above,
             self._counted,
@@ -303,16 +310,14 @@ class Sum(Entries):
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
         """See the protocol."""
-        parts = zip(self.counts[groups].tolist(), self.halves[groups].tolist(), strict=True)
-        return [[count, low + (high << 32)] for count, (low, high) in parts]
+        return [[count, low + (high << 32)] for count, low, high in self.sums[groups].tolist()]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
         """See the protocol."""
         for group, (count, total) in enumerate(saved):
             if abs(total) >> 94:
                 return False
-            self.counts[group] = count
-            self.halves[group] = (total & 0xFFFFFFFF, total >> 32)
+            self.sums[group] = (count, total & 0xFFFFFFFF, total >> 32)
             self._reach = max(self._reach, abs(total))
         return True
 
@@ -321,14 +326,13 @@ def _below(values: Int64s, limit: int) -> bool:
     return bool((values < limit).all() and (values > -limit).all())
 
 
-class DoubleSum(Entries):
+class DoubleSum(Held):
     """SUM and AVG of REAL and DOUBLE: the double nearest to the exact result."""
 
-    counts: Int64s
-    words: NDArray[np.uint64]
+    sums: NDArray[np.uint64]
 
     def __init__(self, *, average: bool) -> None:
-        super().__init__(np.float64, counts=(np.int64, 0), words=(np.uint64, WORDS))
+        super().__init__(np.float64, sums=(np.uint64, 1 + WORDS))
         self._average = average
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
@@ -337,10 +341,11 @@ class DoubleSum(Entries):
 
         return bool(doubles_fit(values.view(np.int64), use))
 
-    def begin(self, rows: int) -> None:
+    def begin(self, values: Values, use: Mask) -> None:
         """See the protocol."""
-        self._found = np.empty(rows, dtype=np.int64)
-        self._known = np.empty(rows, dtype=np.bool_)
+        super().begin(values, use)
+        self._found = np.empty(len(use), dtype=np.int64)
+        self._known = np.empty(len(use), dtype=np.bool_)
 
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
@@ -352,10 +357,9 @@ class DoubleSum(Entries):
             moved.stop,
             moved.steps,
             moved.until,
-            moved.of_steps(self._values.view(np.int64)),
-            moved.of_steps(self._use),
-            self.counts,
-            self.words,
+            self._values_of(moved).view(np.int64),
+            self._use_of(moved),
+            self.sums,
             self._average,
             self._found,
             self._known,
@@ -367,15 +371,12 @@ class DoubleSum(Entries):
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
         """See the protocol."""
-        up = FLOAT_BITS + LOWEST
-        limit = 1 << 64 * WORDS
-        totals = [
-            sum(word << 64 * at for at, word in enumerate(words)) for words in self.words[groups].tolist()
-        ]
-        signed = [total - limit if 2 * total >= limit else total for total in totals]
-        return [
-            [count, total << up] for count, total in zip(self.counts[groups].tolist(), signed, strict=True)
-        ]
+        up, limit = FLOAT_BITS + LOWEST, 1 << 64 * WORDS
+        saved = []
+        for count, *words in self.sums[groups].tolist():
+            total = sum(word << 64 * at for at, word in enumerate(words))
+            saved.append([count, (total - limit if 2 * total >= limit else total) << up])
+        return saved
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
         """See the protocol."""
@@ -384,36 +385,32 @@ class DoubleSum(Entries):
             whole = total >> down
             if whole << down != total or abs(whole) >> (64 * WORDS - 2):
                 return False
-            self.counts[group] = count
-            self.words[group] = [(whole >> 64 * at) & (2**64 - 1) for at in range(WORDS)]
+            self.sums[group] = [count, *((whole >> 64 * at) & (2**64 - 1) for at in range(WORDS))]
         return True
 
 
-class Extreme(Entries):
+class Extreme(Held):
     """MIN and MAX of a frame that moves."""
 
     best: Int64s
 
     def __init__(self, dtype: Any, *, greatest: bool) -> None:
         super().__init__(dtype, best=(np.int64, 3))
+        self._best_values: Values = np.zeros(0, dtype=dtype)
         self._greatest = greatest
-        self._before: Int64s = np.zeros(0, dtype=np.int64)
-        self._behind: Int64s = np.zeros(0, dtype=np.int64)
+        self._before, self._behind = (np.zeros(0, dtype=np.int32) for _ in range(2))
 
-    def move(self, places: Int64s, room: int) -> None:
+    def hold(self, slots: int) -> None:
         """See the protocol."""
-        moved = np.zeros(len(self._before), dtype=np.int64)
-        moved[places] = np.arange(len(places))
-        super().move(places, room)
-        self._before = grown(moved[self._before[places]], room)
-        self._behind = grown(moved[self._behind[places]], room)
-        if len(moved):
-            self.best[:, 1:] = moved[self.best[:, 1:]]
+        super().hold(slots)
+        self._best_values = grown(self._best_values, slots)
+        self._before, self._behind = grown(self._before, slots), grown(self._behind, slots)
 
-    def begin(self, rows: int) -> None:
+    def begin(self, values: Values, use: Mask) -> None:
         """See the protocol."""
-        self._found = np.zeros(rows, dtype=self._values.dtype)
-        self._known = np.empty(rows, dtype=np.bool_)
+        super().begin(values, use)
+        self._found = np.zeros(len(use), dtype=self._values.dtype)
+        self._known = np.empty(len(use), dtype=np.bool_)
 
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
@@ -425,8 +422,9 @@ class Extreme(Entries):
             moved.stop,
             moved.steps,
             moved.until,
-            self._values,
-            self._use,
+            self._values_of(moved),
+            self._use_of(moved),
+            self._best_values,
             self.best,
             self._before,
             self._behind,
@@ -440,28 +438,39 @@ class Extreme(Entries):
         return self._found, self._known
 
 
-class Pick(Entries):
+class Pick(Held):
     """FIRST_VALUE, LAST_VALUE, LAG and LEAD: the value at an end of the frame."""
 
     def __init__(self, dtype: Any, *, last: bool) -> None:
         super().__init__(dtype)
         self._last = last
 
-    def begin(self, rows: int) -> None:
+    def begin(self, values: Values, use: Mask) -> None:
         """See the protocol."""
-        self._found = np.zeros(rows, dtype=self._values.dtype)
-        self._known = np.zeros(rows, dtype=np.bool_)
-        self.there = np.zeros(rows, dtype=np.bool_)
+        super().begin(values, use)
+        self._found = np.zeros(len(use), dtype=self._values.dtype)
+        self._known = np.zeros(len(use), dtype=np.bool_)
+        self.there = np.zeros(len(use), dtype=np.bool_)
 
     def follow(self, moved: Moved) -> None:
         """See the protocol; ``there`` tells a frame without rows from a row without a value."""
+        from rowtide.operators.kernels.over import picks
+
+        ends = moved.last if self._last else moved.first
         rows = slice(moved.start, moved.stop)
-        entries = (moved.last if self._last else moved.first)[rows]
-        there = entries >= 0
-        self.there[rows] = there
-        entries = np.where(there, entries, 0)
-        self._found[rows] = self._values[entries]
-        self._known[rows] = there & self._use[entries]
+        self.there[rows] = ends[rows] >= 0
+        picks(
+            moved.start,
+            moved.stop,
+            moved.steps,
+            moved.until,
+            ends,
+            *self._given,
+            self._values,
+            self._use,
+            self._found,
+            self._known,
+        )
 
     def result(self) -> tuple[Values, Mask | None]:
         """See the protocol."""
@@ -485,8 +494,9 @@ def values_of(column: Column) -> tuple[Values, Mask]:
     use = column.valid_mask()
     if column.type.dtype == object:
         return np.zeros(len(column), dtype=np.int64), use
-    values = np.asarray(column.values)
-    return values.astype(np.float64 if column.type.is_float else np.int64, copy=False), use
+    # Kernels are compiled for arrays that can be written.
+    dtype = np.float64 if column.type.is_float else np.int64
+    return np.require(column.values, dtype, ["C", "W"]), np.require(use, requirements=["C", "W"])
 
 
 def column_of(of: Type, values: Values, valid: Mask | None) -> Column:

@@ -55,9 +55,10 @@ class Frames:
         self._frame = _frame(node.frame)
         self._calls = [make_call(call, endless=self._endless) for call in node.calls]
         self._keys = KeyGroups([node.input.row_type[index].type for index in node.partition])
-        self._partitions = np.zeros((0, over.WIDTH), dtype=np.int64)
-        self._following, self._orders = (np.zeros(0, dtype=np.int64) for _ in range(2))
-        self._stored = 0
+        self._partitions = np.zeros((0, over.WIDTH), dtype=np.int32)
+        self._following, self._free = (np.zeros(0, dtype=np.int32) for _ in range(2))
+        self._orders = np.zeros(0, dtype=np.int64)
+        self._slots = np.zeros(2, dtype=np.int64)
         self._steps = np.zeros(0, dtype=np.int64)
 
     # ----------------------------------------------------------------- rows
@@ -67,36 +68,30 @@ class Frames:
 
         ``order`` is what the window is ordered by; nothing ordered before ``least`` is in a frame any more.
         """
-        rows = len(tray)
+        rows, order = len(tray), np.require(order, requirements=["C", "W"])
         inputs = [input_of(call, tray, order) for call in self._node.calls]
         most = self._most(rows)
         if not all(
             call.fits(values, use, most) for call, (values, use) in zip(self._calls, inputs, strict=True)
         ):
             return None
-        start = 0 if self._endless else self._stored
-        if start + rows > len(self._orders):
+        if not self._endless:
             self._make_room(rows, least)
-            start = self._stored
         groups = self._keys.number([tray.columns[index] for index in self._node.partition], rows)
         self._reserve()
-        for call, (values, use) in zip(self._calls, inputs, strict=True):
-            call.put(start, values, use)
-            call.begin(rows)
+        for call, given in zip(self._calls, inputs, strict=True):
+            call.begin(*given)
         if self._endless:
-            self._run(groups)
+            self._follow(self._added(groups))
         else:
-            self._orders[start : start + rows] = order
             self._advance(groups, order)
-            self._stored += rows
         return [self._column(index, tray) for index in range(len(self._calls))]
 
-    def _run(self, groups: Int64s) -> None:
-        """Add rows to frames without a start: every row only enters."""
-        rows = len(groups)
-        if len(self._steps) < rows:
-            self._steps = np.arange(2 * rows, dtype=np.int64)
-        self._follow(Moved(groups, 0, rows, self._steps, self._steps[1:], groups, groups))
+    def _added(self, groups: Int64s) -> Moved:
+        """Give the steps by which rows enter frames without a start, which hold none."""
+        rows, step = len(groups), self._kernels.WRITE + self._kernels.ENTER
+        steps, until = np.full(rows, step, dtype=np.int64), np.arange(1, rows + 1)
+        return Moved(groups, 0, rows, steps, until, groups, groups, held=False)
 
     def _advance(self, groups: Int64s, order: Int64s) -> None:
         """Move the frame of each row, as many rows at a time as there is room for steps."""
@@ -114,7 +109,8 @@ class Frames:
                 self._partitions,
                 self._following,
                 self._orders,
-                self._stored,
+                self._free,
+                self._slots,
                 self._steps,
                 until,
                 first,
@@ -124,7 +120,7 @@ class Frames:
                 self._follow(Moved(groups, row, stop, self._steps, until, first, last))
             else:
                 # One row lets more go than there is room for.
-                self._steps = np.empty(2 * (len(self._steps) + self._stored), dtype=np.int64)
+                self._steps = np.empty(2 * (len(self._steps) + len(self._orders)), dtype=np.int64)
             row = stop
 
     def _follow(self, moved: Moved) -> None:
@@ -161,34 +157,34 @@ class Frames:
         return mine[:, self._kernels.INSIDE] + mine[:, self._kernels.AHEAD]
 
     def _make_room(self, rows: int, least: int) -> None:
-        """Drop the entries that are in no frame any more, and make room for as many new ones as rows."""
+        """Make room for rows; first let go, where frames are in time, what is in none any more."""
+        over = self._kernels
+        held = int(self._slots[over.STORED] - self._slots[over.FREE])
+        if held + rows <= len(self._orders):
+            return
         if self._in_time:
             self.expire(least)
             lengths = self._lengths()
             kept = np.flatnonzero(lengths)
             if len(lengths) - len(kept) > max(FORGET_OVER, len(kept)):
                 self._keep(kept)
-        _, places = self._listed(np.arange(self._keys.count))
-        self._move(places, self._lengths(), power_of_two(2 * (len(places) + rows)))
+            held = int(lengths.sum())
+        if 2 * held + rows > len(self._orders):
+            self._hold(power_of_two(2 * (held + rows)))
 
-    def _move(self, places: Int64s, lengths: Int64s, room: int) -> None:
-        """Let the entries at ``places``, by partition and in order, be the first and only ones."""
-        over, mine = self._kernels, self._partitions[: len(lengths)]
-        starts = np.cumsum(lengths) - lengths
-        mine[:, over.HEAD], mine[:, over.PENDING] = starts, starts + mine[:, over.INSIDE]
-        mine[:, over.TAIL], mine[:, over.LAST] = starts + lengths - 1, mine[:, over.PENDING] - 1
+    def _hold(self, slots: int) -> None:
+        """Make room for so many rows."""
+        self._orders = grown(self._orders, slots)
+        self._following, self._free = grown(self._following, slots), grown(self._free, slots)
         for call in self._calls:
-            call.move(places, room)
-        self._orders = grown(self._orders[places], room)
-        self._following = np.arange(1, room + 1)
-        self._stored = len(places)
+            call.hold(len(self._orders))
 
     def _listed(self, kept: Int64s) -> tuple[Int64s, Int64s]:
-        """List the entries of the partitions ``kept``: the place of each in ``kept``, and its number."""
+        """List the rows of the partitions ``kept``: the place of each in ``kept``, and its slot."""
         count = int(self._lengths()[kept].sum())
-        numbers, entries = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-        self._kernels.list_entries(self._partitions, kept, self._following, numbers, entries)
-        return numbers, entries
+        numbers, slots = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+        self._kernels.list_rows(self._partitions, kept, self._following, numbers, slots)
+        return numbers, slots
 
     def _keep(self, kept: Int64s) -> None:
         """Forget all partitions but these."""
@@ -204,20 +200,31 @@ class Frames:
             self._keep(kept)
 
     def expire(self, least: int) -> None:
-        """Let the entries go that are ordered before ``least``."""
+        """Let the rows go that are ordered before ``least``."""
         count = self._keys.count
         steps = np.empty(int(self._lengths().sum()), dtype=np.int64)
         until = np.empty(count, dtype=np.int64)
-        self._kernels.expire(self._partitions, count, self._following, self._orders, least, steps, until)
-        self._enter(steps, until)
+        self._kernels.expire(
+            self._partitions,
+            count,
+            self._following,
+            self._orders,
+            self._free,
+            self._slots,
+            least,
+            steps,
+            until,
+        )
+        self._follow_partitions(steps, until)
 
-    def _enter(self, steps: Int64s, until: Int64s) -> None:
+    def _follow_partitions(self, steps: Int64s, until: Int64s) -> None:
         """Follow steps that are not of rows but of partitions, whose results nobody wants."""
-        groups = np.arange(len(until))
-        none = np.full(len(until), -1)
+        groups, none = np.arange(len(until)), np.full(len(until), -1)
         for call in self._calls:
-            call.begin(len(until))
-        self._follow(Moved(groups, 0, len(until), steps, until, none, none))
+            values, use = call.stored(none[:0])
+            call.begin(np.zeros(len(until), dtype=values.dtype), np.zeros(len(until), dtype=use.dtype))
+            if not isinstance(call, Pick):
+                call.follow(Moved(groups, 0, len(until), steps, until, none, none))
 
     # -------------------------------------------------------------- snapshot
 
@@ -230,23 +237,24 @@ class Frames:
         if self._endless:
             each = [call.save(kept) for call in self._calls]
             saved = [json.dumps(held) for held in zip(*each, strict=True)]
-        low, inside = mine[:, over.LOW], mine[:, over.INSIDE]
+        # Places count from the first row inside: what was before it is in no frame any more.
+        inside = mine[:, over.INSIDE].astype(np.int64)
         columns = {
-            "low": pa.array(low.copy()),
-            "high": pa.array(low + inside),
-            "inside": pa.array(inside.copy()),
+            "low": pa.array(np.zeros_like(inside)),
+            "high": pa.array(inside),
+            "inside": pa.array(inside),
             "saved": pa.array(saved, type=pa.string()),
         }
         return self._keys.columns(kept), columns, kept
 
     def entries(self, kept: Int64s) -> tuple[Int64s, Int64s, list[Column]]:
-        """Give the entries of the partitions ``kept``: their places in it, orders, and values by call."""
-        numbers, entries = self._listed(kept)
+        """Give the rows that the partitions ``kept`` hold: their places in it, orders, and values by call."""
+        numbers, slots = self._listed(kept)
         columns = []
         for call, node_call in zip(self._calls, self._node.calls, strict=True):
-            values, use = call.stored(entries)
+            values, use = call.stored(slots)
             columns.append(column_of(stored_type(node_call), values, use))
-        return numbers, self._orders[entries], columns
+        return numbers, self._orders[slots], columns
 
     def load(
         self, keys: Sequence[Column], table: pa.Table, order: Int64s, values: Sequence[Column], of: Int64s
@@ -267,17 +275,18 @@ class Frames:
         most = max(self._most(0), int(lengths.max()) if count else 0)
         if not all(call.fits(*given, most) for call, given in zip(self._calls, inputs, strict=True)):
             return False
-        mine = self._partitions[:count]
-        mine[:, over.LOW] = table.column("low").to_numpy()
-        mine[:, over.INSIDE], mine[:, over.AHEAD] = inside, lengths - inside
-        self._move(np.zeros(0, dtype=np.int64), lengths, power_of_two(2 * len(order)))
-        self._stored = len(order)
+        self._hold(power_of_two(2 * len(order)))
         self._orders[: len(order)] = order
+        self._following[:] = np.arange(1, len(self._following) + 1)
+        self._slots[over.STORED] = len(order)
+        mine, starts = self._partitions[:count], np.cumsum(lengths) - lengths
+        mine[:, over.INSIDE], mine[:, over.AHEAD] = inside, lengths - inside
+        mine[:, over.HEAD], mine[:, over.PENDING] = starts, starts + inside
+        mine[:, over.TAIL], mine[:, over.LAST] = starts + lengths - 1, starts + inside - 1
         for call, given in zip(self._calls, inputs, strict=True):
-            call.put(0, *given)
-        starts = np.cumsum(lengths) - lengths
-        within = np.arange(len(order)) - starts[of]
-        self._enter(np.flatnonzero(within < inside[of]), np.cumsum(inside))
+            call.put(*given)
+        slots = np.flatnonzero(np.arange(len(order)) - starts[of] < inside[of])
+        self._follow_partitions(4 * slots + over.ENTER, np.cumsum(inside))
         return True
 
 

@@ -7,22 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from rowtide.operators.over_calls import Entries, Int64s, Moved, Values, grown
+from rowtide.operators.over_calls import Held, Int64s, Moved, Values
 from rowtide.operators.window_functions import from_json, to_json
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.types import Type
 
 
-class Running(Entries):
-    """A call over all rows so far that looks at the rows of the tray themselves, not at entries."""
-
-    def move(self, places: Int64s, room: int) -> None:
-        """See the protocol."""
-        self._values = grown(self._values[:0], room)
-        self._use = grown(self._use[:0], room)
-
-
-class RunningExtreme(Running):
+class RunningExtreme(Held):
     """MIN and MAX of all rows so far."""
 
     seen: Mask
@@ -40,7 +31,7 @@ class RunningExtreme(Running):
 
         rows = moved.stop
         self._found = np.empty(rows, dtype=self._dtype)
-        values, use = self._values[:rows], self._use[:rows]
+        values, use = self._given
         self._known = np.empty(rows, dtype=np.bool_)
         running_extremes(
             moved.groups, values, use, self.seen, self.best, self._greatest, self._found, self._known
@@ -65,7 +56,7 @@ class RunningExtreme(Running):
         return True
 
 
-class RunningPick(Running):
+class RunningPick(Held):
     """FIRST_VALUE and LAST_VALUE of all rows so far."""
 
     began: Mask
@@ -80,8 +71,8 @@ class RunningPick(Running):
 
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
-        rows, groups = moved.stop, moved.groups
-        values, use = self._values[:rows], self._use[:rows]
+        groups = moved.groups
+        values, use = self._given
         if self._last:
             self.held[groups], self.known[groups] = values, use
             self._result = values.copy(), use.copy()
@@ -108,7 +99,7 @@ class RunningPick(Running):
         return True
 
 
-class Rank(Running):
+class Rank(Held):
     """RANK and DENSE_RANK by what the window is ordered by, which is the value."""
 
     rows: Int64s
@@ -124,7 +115,7 @@ class Rank(Running):
         from rowtide.operators.kernels.over import ranks
 
         self._found = np.empty(moved.stop, dtype=np.int64)
-        order = self._values[: moved.stop]
+        order = self._given[0]
         ranks(moved.groups, order, self.rows, self.rank, self.last, self._dense, self._found)
 
     def result(self) -> tuple[Values, Mask | None]:

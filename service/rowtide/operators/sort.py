@@ -111,8 +111,18 @@ class SortOperator:
 
     def _judge(self, tray: Tray, faults: list[Fault]) -> Tray:
         """Give the rows that are not late, and move the clock; late ones become faults."""
-        rowtime = tray.rowtime
+        from rowtide.operators.kernels.sorting import judge
+
         self.account.rows_in += len(tray)
+        rowtime = np.require(tray.rowtime, requirements=["C", "W"])
+        highest = judge(rowtime, self._highest, EARLIEST, self._within, self._explicit)
+        kept = tray if highest > EARLIEST else self._without_late(tray, faults)
+        # A late row lies below the highest time, so it never is the maximum.
+        self._highest = max(self._highest, highest)
+        return self._signed(kept)
+
+    def _without_late(self, tray: Tray, faults: list[Fault]) -> Tray:
+        rowtime = tray.rowtime
         seen = np.maximum.accumulate(rowtime)
         before = np.empty_like(seen)
         before[0] = self._highest
@@ -127,8 +137,11 @@ class SortOperator:
         if late.any():
             self._tell(tray, late, accepted, faults)
             kept = tray.where(~late)
-        # A late row lies below the highest time, so it never is the maximum.
         self._highest = max(self._highest, int(seen[-1]) if len(kept) else EARLIEST)
+        return kept
+
+    def _signed(self, kept: Tray) -> Tray:
+        """Give accepted rows with the tie-break that they have from here on."""
         if self._signs != UNMARKED:
             first = self._last[1] + 1
             counter = np.arange(first, first + len(kept), dtype=np.int64)
@@ -183,7 +196,14 @@ def _resubmitted(tray: Tray) -> NDArray[np.bool_]:
 
 def _in_order(runs: Sequence[Tray]) -> Tray:
     """Put runs, the oldest first, into one sorted one; equal rowtimes keep their order."""
+    from rowtide.operators.kernels.sorting import split, zip_together
+
     together = Tray.concat(runs)
     if (together.rowtime[1:] >= together.rowtime[:-1]).all():
         return together
-    return together.take(np.argsort(together.rowtime, kind="stable"))
+    rowtime = np.require(together.rowtime, requirements=["C", "W"])
+    ascending, others, order = (np.empty(len(rowtime), dtype=np.int64) for _ in range(3))
+    count = split(rowtime, ascending, others)
+    others = others[: len(rowtime) - count]
+    zip_together(rowtime, ascending[:count], others[np.argsort(rowtime[others], kind="stable")], order)
+    return together.take(order)

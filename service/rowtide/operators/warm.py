@@ -34,7 +34,7 @@ from rowtide.plan.nodes import (
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, Field, RowType, decimal
-from rowtide.rowtime.bound import LATEST, Bound
+from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
 
 ROW_TYPE = RowType(
@@ -52,16 +52,15 @@ ROWS = 64
 
 def warm() -> None:
     """Run every kernel once with every combination of types that operators give it."""
-    from rowtide.operators.kernels.over import carry_over
-
-    # Operators need this one only after very many rows.
-    carry_over(np.zeros((1, 2), dtype=np.int64), 1)
     TextTable().intern(pa.array([f"n{at}" for at in range(FIRST_SLOTS)]))
     source = Source("WARM", ROW_TYPE)
     trays = [_tray(origin) for origin in (0, 1)]
     merge = make(Merge("WARM", (Sort("WARM", source, 0),)), Place(2, True, ((0,), (1,))))
     for port, tray in enumerate(trays):
         merge.step(port, tray, Bound(LATEST if port else ROWS // 2))
+    late = make(Sort("WARM", source, ROWS), Place(2))
+    for tray in (trays[0], trays[0]):
+        late.step(0, tray, Bound(EARLIEST))
     joined = RowType(tuple(Field(f"{side}{field.name}", field.type) for side in "LR" for field in ROW_TYPE))
     join = make(
         AsOfJoin("WARM", source, source, (0,), (0,), JoinKind.LEFT, joined), Place(4, True, ((0,), (1,)))
@@ -141,6 +140,7 @@ def _window(source: Source, frame: Frame) -> WindowAggregate:
         ("MIN", 1, BIGINT),
         ("MAX", 2, DOUBLE),
         ("LAST_VALUE", 1, BIGINT),
+        ("FIRST_VALUE", 2, DOUBLE),
     ):
         calls.append(WindowCall(name, FieldRef(index, ROW_TYPE[index].type), of))
     fields = [Field(f"$call{number}", call.type) for number, call in enumerate(calls)]

@@ -46,7 +46,7 @@ def runs(draw: st.DrawFn) -> tuple[Case, list[tuple[Step, bool]]]:
     return case, [(step, draw(st.integers(0, 4)) == 0) for step in steps]
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(runs())
 def test_kernels_give_what_plain_python_gives(drawn: tuple[Case, list[tuple[Step, bool]]]) -> None:
     case, steps = drawn

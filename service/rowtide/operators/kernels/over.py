@@ -1,13 +1,14 @@
 """Windows of an OVER, row by row: frames that end with the current row or before it.
 
-``advance`` moves each row's frame and writes down what enters and what leaves,
-in order, as ``steps``: the number of an entry that enters, or its complement
-where it leaves. The other kernels follow these steps, one for what a call
-computes, and give a result a row. Entries are a log of the rows of all
-partitions; each names the next of its partition.
+``advance`` moves each row's frame and writes down what happens, in order, as
+``steps``: a slot, and whether a row is written to it, enters the frame from it,
+or leaves the frame and the slot. The other kernels follow these steps, one for
+what a call computes, and give a result a row. Slots hold the rows of all
+partitions, each names the next of its partition; one that is left is the first
+to be taken again, so they are as many as there ever were rows at a time.
 
-Sums are exact (``operators.exact_sums``). What has left a frame leaves no trace, as in
-``operators.window_functions``.
+Sums are exact (``operators.exact_sums``). What has left a frame leaves no
+trace, as in ``operators.window_functions``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from rowtide.operators.exact_sums import HIGHEST, LOWEST
 
 Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
 Words = NDArray[np.uint64]
 Values = NDArray[Any]
 Sum = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
@@ -30,11 +32,15 @@ Sum = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 each was stored waits for them all."""
 Mask = NDArray[np.bool_]
 
-HEAD, TAIL, PENDING, LAST, INSIDE, AHEAD, LOW, SEEN = range(8)
-"""Of a partition: its first row inside the frame, its last row, its first row ahead of the frame, its last
-row inside; how many are inside and how many ahead; the number of the first row inside; for a frame without a
-start, how many rows there were."""
+HEAD, TAIL, PENDING, LAST, INSIDE, AHEAD = range(6)
+"""Of a partition: the slots of its first row inside the frame, its last row, its first row ahead of it, its
+last row inside; how many are inside and how many ahead."""
 WIDTH = 8
+
+LEAVE, WRITE, ENTER = range(3)
+"""What a step does; 3 is WRITE and ENTER. A step is a slot * 4 + this."""
+STORED, FREE = range(2)
+"""How many slots were ever taken, and how many of them are free."""
 
 BY_ROWS, START, TO_CURRENT, END_BY_ROWS, END = range(5)
 """Of a frame: whether its edges count rows, their offsets, whether it ends with the current row."""
@@ -63,10 +69,11 @@ def advance(
     order: Int64s,
     first_row: int,
     frame: Int64s,
-    partitions: Int64s,
-    following: Int64s,
+    partitions: Int32s,
+    following: Int32s,
     orders: Int64s,
-    stored: int,
+    free: Int32s,
+    slots: Int64s,
     steps: Int64s,
     until: Int64s,
     first: Int64s,
@@ -74,107 +81,138 @@ def advance(
 ) -> int:
     """Move the frames of the rows from ``first_row`` on; give the row before which ``steps`` is full.
 
-    Row r becomes entry ``stored`` + r; ``orders`` has what it is ordered by already. ``until`` becomes how
-    many steps there are after each row, ``first`` and ``last`` the ends of its frame, -1 if that is empty.
+    ``orders`` has what a slot's row is ordered by, where an edge is in time. ``until`` becomes how many steps
+    there are after each row, ``first`` and ``last`` the slots at the ends of its frame, -1 if that is empty.
     """
     by_rows, start, to_current = frame[BY_ROWS] != 0, frame[START], frame[TO_CURRENT] != 0
     end_by_rows, end = frame[END_BY_ROWS] != 0, frame[END]
+    only_rows = by_rows and end_by_rows
+    stored, free_slots = slots[STORED], slots[FREE]
     used = 0
+    stop = len(groups)
     for row in range(first_row, len(groups)):
-        group, now = groups[row], order[row]
-        inside, ahead, low = partitions[group, INSIDE], partitions[group, AHEAD], partitions[group, LOW]
+        group = groups[row]
+        inside, ahead = np.int64(partitions[group, INSIDE]), np.int64(partitions[group, AHEAD])
         # Counted by rows, an edge moves by one at most.
-        if used + (3 if by_rows and end_by_rows else inside + ahead + 1) > len(steps):
-            return row
-        head, final = partitions[group, HEAD], partitions[group, LAST]
-        number = low + inside + ahead
-        entry = stored + row
-        if inside + ahead:
-            following[partitions[group, TAIL]] = entry
-        partitions[group, TAIL] = entry
+        if used + (3 if only_rows else inside + ahead + 1) > len(steps):
+            stop = row
+            break
+        head, final = np.int64(partitions[group, HEAD]), np.int64(partitions[group, LAST])
+        before = inside + ahead
         if not to_current:
-            pending = partitions[group, PENDING]
-            while ahead and (low + inside <= number + end if end_by_rows else orders[pending] <= now + end):
+            pending = np.int64(partitions[group, PENDING])
+            while ahead and (ahead + end >= 0 if end_by_rows else orders[pending] <= order[row] + end):
                 if not inside:
                     head = pending
                 inside += 1
                 ahead -= 1
                 final = pending
-                steps[used] = pending
+                steps[used] = 4 * pending + ENTER
                 used += 1
-                pending = following[pending]
-            partitions[group, PENDING] = pending if ahead else entry
-            ahead += 1
-        while inside and (low < number + start if by_rows else orders[head] < now + start):
-            steps[used] = ~head
+                pending = np.int64(following[pending])
+            partitions[group, PENDING] = pending
+        while inside and (inside + ahead + start > 0 if by_rows else orders[head] < order[row] + start):
+            steps[used] = 4 * head + LEAVE
             used += 1
-            head = following[head]
+            free[free_slots] = head
+            free_slots += 1
+            head = np.int64(following[head])
             inside -= 1
-            low += 1
+        if free_slots:
+            free_slots -= 1
+            slot = np.int64(free[free_slots])
+        else:
+            slot = stored
+            stored += 1
+        if not only_rows:
+            orders[slot] = order[row]
+        if before and inside + ahead:
+            following[partitions[group, TAIL]] = slot
+        partitions[group, TAIL] = slot
         if to_current:
             if not inside:
-                head = entry
+                head = slot
             inside += 1
-            final = entry
-            steps[used] = entry
-            used += 1
+            final = slot
+            steps[used] = 4 * slot + WRITE + ENTER
+        else:
+            if not ahead:
+                partitions[group, PENDING] = slot
+            ahead += 1
+            steps[used] = 4 * slot + WRITE
+        used += 1
         partitions[group, HEAD], partitions[group, LAST] = head, final
-        partitions[group, INSIDE], partitions[group, AHEAD], partitions[group, LOW] = inside, ahead, low
+        partitions[group, INSIDE], partitions[group, AHEAD] = inside, ahead
         until[row] = used
         first[row] = head if inside else -1
         last[row] = final if inside else -1
-    return len(groups)
+    slots[STORED], slots[FREE] = stored, free_slots
+    return stop
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def expire(
-    partitions: Int64s,
+    partitions: Int32s,
     count: int,
-    following: Int64s,
+    following: Int32s,
     orders: Int64s,
+    free: Int32s,
+    slots: Int64s,
     least: int,
     steps: Int64s,
     until: Int64s,
 ) -> None:
-    """Let the entries go that are ordered before ``least``: ``until`` has a place a partition."""
+    """Let the rows go that are ordered before ``least``: ``until`` has a place a partition."""
     used = 0
+    free_slots = slots[FREE]
     for group in range(count):
-        while partitions[group, INSIDE] and orders[partitions[group, HEAD]] < least:
-            steps[used] = ~partitions[group, HEAD]
+        head, inside = np.int64(partitions[group, HEAD]), np.int64(partitions[group, INSIDE])
+        while inside and orders[head] < least:
+            steps[used] = 4 * head + LEAVE
             used += 1
-            partitions[group, HEAD] = following[partitions[group, HEAD]]
-            partitions[group, INSIDE] -= 1
-            partitions[group, LOW] += 1
+            free[free_slots] = head
+            free_slots += 1
+            head = np.int64(following[head])
+            inside -= 1
+        partitions[group, HEAD], partitions[group, INSIDE] = head, inside
         until[group] = used
-        if partitions[group, INSIDE]:
+        if inside:
             continue
-        while partitions[group, AHEAD] and orders[partitions[group, PENDING]] < least:
-            partitions[group, PENDING] = following[partitions[group, PENDING]]
-            partitions[group, AHEAD] -= 1
-            partitions[group, LOW] += 1
+        pending, ahead = np.int64(partitions[group, PENDING]), np.int64(partitions[group, AHEAD])
+        while ahead and orders[pending] < least:
+            free[free_slots] = pending
+            free_slots += 1
+            pending = np.int64(following[pending])
+            ahead -= 1
+        partitions[group, PENDING], partitions[group, AHEAD] = pending, ahead
+    slots[FREE] = free_slots
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_entries(
-    partitions: Int64s, kept: Int64s, following: Int64s, numbers: Int64s, entries: Int64s
-) -> None:
-    """List the entries of the partitions ``kept``, in order: the place of each in ``kept`` and its number."""
+def list_rows(partitions: Int32s, kept: Int64s, following: Int32s, numbers: Int64s, slots: Int64s) -> None:
+    """List the rows of the partitions ``kept``, in order: the place of each in ``kept`` and its slot."""
     count = 0
     for place in range(len(kept)):
         group = kept[place]
         inside = partitions[group, INSIDE]
-        entry = partitions[group, HEAD] if inside else partitions[group, PENDING]
+        slot = np.int64(partitions[group, HEAD] if inside else partitions[group, PENDING])
         for _ in range(inside + partitions[group, AHEAD]):
-            numbers[count], entries[count] = place, entry
-            entry = following[entry]
+            numbers[count], slots[count] = place, slot
+            slot = np.int64(following[slot])
             count += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def of_steps(steps: Int64s, count: int, values: Values, found: Values) -> None:
-    """Give the value of the entry of each step."""
+def exchange(steps: Int64s, count: int, row: int, given: Values, held: Values, found: Values) -> None:
+    """Give the value of each step's slot; rows from ``row`` on are written where a step says so."""
     for at in range(count):
-        found[at] = values[steps[at] ^ (steps[at] >> 63)]
+        slot = steps[at] >> 2
+        if steps[at] & WRITE:
+            held[slot] = given[row]
+            found[at] = given[row]
+            row += 1
+        else:
+            found[at] = held[slot]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -188,14 +226,17 @@ def counts(
     count: Int64s,
     found: Int64s,
 ) -> None:
-    """Count the entries in use."""
+    """Count the values inside."""
     at = 0
     for row in range(first_row, end_row):
         group = groups[row]
         now = count[group]
         while at < until[row]:
             if used[at]:
-                now += 1 if steps[at] >= 0 else -1
+                if steps[at] & ENTER:
+                    now += 1
+                elif not steps[at] & WRITE:
+                    now -= 1
             at += 1
         count[group] = now
         found[row] = now
@@ -210,25 +251,27 @@ def sums(
     until: Int64s,
     values: Int64s,
     used: Mask,
-    count: Int64s,
-    halves: Int64s,
+    state: Int64s,
     found: Int64s,
     above: Int64s,
     counted: Int64s,
 ) -> None:
-    """Add up integers: ``found`` is the sum modulo 2**64, ``above`` what it has from bit 63 on."""
+    """Add up integers: ``found`` is the sum modulo 2**64, ``above`` what it has from bit 63 on.
+
+    A partition's ``state`` is how many values there are, then the halves of their sum.
+    """
     at = 0
     for row in range(first_row, end_row):
         group = groups[row]
-        now, low, high = count[group], halves[group, 0], halves[group, 1]
+        now, low, high = state[group, 0], state[group, 1], state[group, 2]
         while at < until[row]:
-            if used[at]:
-                sign = 1 if steps[at] >= 0 else -1
+            if used[at] and steps[at] & 3 != WRITE:
+                sign = 1 if steps[at] & ENTER else -1
                 now += sign
                 low += sign * (values[at] & HALF)
                 high += sign * (values[at] >> 32)
             at += 1
-        count[group], halves[group, 0], halves[group, 1] = now, low, high
+        state[group, 0], state[group, 1], state[group, 2] = now, low, high
         high += low >> 32
         found[row] = (high << 32) | (low & HALF)
         above[row] = high >> 31
@@ -351,35 +394,30 @@ def double_sums(
     until: Int64s,
     bits: Int64s,
     used: Mask,
-    count: Int64s,
-    words: Words,
+    state: Words,
     mean: bool,
     found: Int64s,
     known: Mask,
 ) -> None:
-    """Add up doubles; ``found`` becomes the bits of the sums, or of the means."""
+    """Add up doubles; ``found`` becomes the bits of the sums, or of the means.
+
+    A partition's ``state`` is how many values there are, then the words of their sum.
+    """
     at = 0
     for row in range(first_row, end_row):
         group = groups[row]
-        now = count[group]
-        sum_ = (words[group, 0], words[group, 1], words[group, 2], words[group, 3])
+        now = np.int64(state[group, 0])
+        sum_ = (state[group, 1], state[group, 2], state[group, 3], state[group, 4])
         while at < until[row]:
-            if used[at]:
-                now += 1 if steps[at] >= 0 else -1
-                sum_ = _added(sum_, bits[at], steps[at] < 0)
+            if used[at] and steps[at] & 3 != WRITE:
+                enters = steps[at] & ENTER != 0
+                now += 1 if enters else -1
+                sum_ = _added(sum_, bits[at], not enters)
             at += 1
-        count[group] = now
-        words[group, 0], words[group, 1], words[group, 2], words[group, 3] = sum_
+        state[group, 0] = np.uint64(now)
+        state[group, 1], state[group, 2], state[group, 3], state[group, 4] = sum_
         known[row] = now > 0
-        found[row] = _nearest(sum_, now if mean else 1) if now else 0
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def carry_over(halves: Int64s, count: int) -> None:
-    """Let the low halves of sums carry over, so that as many rows again can be added."""
-    for group in range(count):
-        halves[group, 1] += halves[group, 0] >> 32
-        halves[group, 0] &= HALF
+        found[row] = _nearest(sum_, int(now) if mean else 1) if now else 0
 
 
 LENGTH, FRONT, BACK = range(3)
@@ -395,44 +433,78 @@ def extremes(
     until: Int64s,
     values: Values,
     use: Mask,
+    held: Values,
     best: Int64s,
-    before: Int64s,
-    behind: Int64s,
+    before: Int32s,
+    behind: Int32s,
     greatest: bool,
     found: Values,
     known: Mask,
 ) -> None:
     """Find the least or greatest value; ``before`` and ``behind`` link those that may still become the best.
 
-    Of equal ones (zeros have signs) the first is the result.
+    ``values`` and ``use`` are by step; ``held`` are the values of slots. Of equal ones (zeros have signs) the
+    first is the result.
     """
     at = 0
     for row in range(first_row, end_row):
         group = groups[row]
         length, front, back = best[group, LENGTH], best[group, FRONT], best[group, BACK]
         while at < until[row]:
-            step = steps[at]
-            at += 1
-            if step < 0:
-                if length and front == ~step:
+            slot, kind = steps[at] >> 2, steps[at] & 3
+            if kind == LEAVE:
+                if length and front == slot:
                     length -= 1
-                    front = behind[front]
-            elif use[step]:
-                value = values[step]
-                while length and (values[back] < value if greatest else values[back] > value):
+                    front = np.int64(behind[front])
+            elif kind & ENTER and use[at]:
+                value = values[at]
+                held[slot] = value
+                while length and (held[back] < value if greatest else held[back] > value):
                     length -= 1
-                    back = before[back]
+                    back = np.int64(before[back])
                 if length:
-                    behind[back] = step
-                    before[step] = back
+                    behind[back] = slot
+                    before[slot] = back
                 else:
-                    front = step
-                back = step
+                    front = slot
+                back = slot
                 length += 1
+            at += 1
         best[group, LENGTH], best[group, FRONT], best[group, BACK] = length, front, back
         known[row] = length > 0
         if length:
-            found[row] = values[front]
+            found[row] = held[front]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def picks(
+    first_row: int,
+    end_row: int,
+    steps: Int64s,
+    until: Int64s,
+    ends: Int64s,
+    given: Values,
+    use: Mask,
+    held: Values,
+    held_use: Mask,
+    found: Values,
+    known: Mask,
+) -> None:
+    """Give the value at one end of each row's frame, 0 where that is empty."""
+    at = 0
+    for row in range(first_row, end_row):
+        slot = -1
+        while at < until[row]:
+            if steps[at] & WRITE:
+                slot = steps[at] >> 2
+                if steps[at] & ENTER:
+                    held[slot], held_use[slot] = given[row], use[row]
+            at += 1
+        end = ends[row]
+        found[row] = held[end] if end >= 0 else 0
+        known[row] = end >= 0 and held_use[end]
+        # A row ahead of its own frame may have the slot of one that has just left it.
+        held[slot], held_use[slot] = given[row], use[row]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
