@@ -33,6 +33,7 @@ from rowtide.plan.nodes import (
     WindowAggregate,
     WindowJoin,
 )
+from rowtide.plan.table_join import TableJoin
 
 Port = tuple[int, int]
 """A step by its position in the program, and the number of one of its ports."""
@@ -110,7 +111,7 @@ class Program:
                 found = [self._put(node, ordinal, self.steps[at].partition, [at]) for at in inputs[0]]
             case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowAggregate():
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
-            case KeyedTable() | GroupChanges() | AsOfJoin() | WindowJoin() | Model():
+            case KeyedTable() | GroupChanges() | AsOfJoin() | WindowJoin() | TableJoin() | Model():
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
         self._positions[node] = found
         return found

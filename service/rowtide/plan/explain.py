@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rowtide.expr.tree import Literal
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit
 from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
@@ -29,7 +30,8 @@ from rowtide.plan.nodes import (
 )
 from rowtide.plan.paths import path_of
 from rowtide.plan.show import show, show_aggregate, show_interval, show_window_call
-from rowtide.rows.types import RowType
+from rowtide.plan.table_join import TableJoin
+from rowtide.rows.types import INTEGER, RowType
 from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session
 
 _BOUNDS = {
@@ -132,6 +134,8 @@ def _detail(node: Node) -> str:
                 for left, right in zip(node.stream_key, node.table_key, strict=True)
             )
             return f"{kind.value}, table as of the stream's ROWTIME, on {on}"
+        case TableJoin():
+            return _table_join(node)
         case WindowJoin(left=left_side, right=right_side):
             on = " AND ".join(
                 f"{left_side.row_type[one].name} = {right_side.row_type[other].name}"
@@ -142,6 +146,26 @@ def _detail(node: Node) -> str:
             if node.condition is not None:
                 further = f"; and {show(node.condition, node.row_type)}"
             return f"{node.kind.value}, {window}, on {on or 'every pair'}{further}"
+
+
+def _table_join(node: TableJoin) -> str:
+    """Tell what two tables are joined on, as the projections below compute it."""
+    split = 1 + node.keys + node.left
+    left, right = (
+        next(
+            each
+            for each in node.input.inputs
+            if isinstance(each, Project) and each.expressions[0] == Literal(side, INTEGER)
+        )
+        for side in (0, 1)
+    )
+    keys = zip(left.expressions[1 : 1 + node.keys], right.expressions[1 : 1 + node.keys], strict=True)
+    pairs = [f"{show(one, left.input.row_type)} = {show(other, right.input.row_type)}" for one, other in keys]
+    further = ""
+    if node.condition is not None:
+        fields = node.input.row_type.fields
+        further = f"; and {show(node.condition, RowType((*fields[1 + node.keys : split], *fields[split:])))}"
+    return f"{node.kind.value}, on {' AND '.join(pairs) or 'every pair'}{further}"
 
 
 def _group(node: GroupNode, window: str | None) -> str:

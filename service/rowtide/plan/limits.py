@@ -13,6 +13,7 @@ from rowtide.plan.nodes import (
     Source,
     TableSource,
 )
+from rowtide.plan.table_join import TableJoin
 from rowtide.plan.walk import nodes_below
 
 
@@ -28,14 +29,18 @@ def is_limited(node: Node) -> bool:
             return True
         case GroupChanges(window=window, retention_ms=retention_ms):
             return window is None and retention_ms is None
+        case TableJoin(limited=limited):
+            return limited
         case Filter() | Project() | Sort() | Merge():
             return all(is_limited(each) for each in node.inputs)
         case _:
             return False
 
 
-def keeps_for_ever(node: GroupChanges) -> bool:
-    """Tell whether groups have no limit of their own: no window, and rows that come without end."""
+def keeps_for_ever(node: GroupChanges | TableJoin) -> bool:
+    """Tell whether state has no limit of its own: groups without a window, rows that come without end."""
+    if isinstance(node, TableJoin):
+        return not node.limited
     return node.window is None and not (node.of_changes and is_limited(node.input))
 
 

@@ -18,6 +18,7 @@ from enum import Enum
 from rowtide.expr.tree import AggregateCall, Expr
 from rowtide.plan.frames import Frame, WindowCall
 from rowtide.plan.models import Model
+from rowtide.plan.table_join import TableJoin
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
 from rowtide.rowtime.period import Hop, Period, Session
@@ -457,6 +458,7 @@ Node = (
     | KeyedTable
     | AsOfJoin
     | WindowJoin
+    | TableJoin
     | Model
 )
 
@@ -477,6 +479,8 @@ def partition_key(node: Node) -> PartitionKey | None:
             return (key,)
         case AsOfJoin(table_key=table_key, stream_key=stream_key):
             return (table_key, stream_key)
+        case TableJoin(keys=count) if count:
+            return (tuple(range(1, 1 + count)),)
         case WindowJoin(left_key=left_key, right_key=right_key) if left_key:
             return (left_key, right_key)
         case _:

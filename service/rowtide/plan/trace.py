@@ -19,6 +19,7 @@ from rowtide.plan.nodes import (
     SortInPeriod,
     WindowAggregate,
 )
+from rowtide.plan.table_join import TableJoin
 
 
 def rowtime_field(node: Node) -> int | None:
@@ -34,6 +35,8 @@ def key_fields(node: Node) -> tuple[int, ...] | None:
     match node:
         case KeyedTable(key=key):
             return key or None
+        case TableJoin(identity=identity):
+            return identity
         case GroupChanges(window=window, keys=keys):
             return tuple(range(len(keys) + (window is not None)))
         case Filter(input=below) | Sort(input=below):

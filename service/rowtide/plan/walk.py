@@ -25,6 +25,7 @@ from rowtide.plan.nodes import (
     WindowAggregate,
     WindowJoin,
 )
+from rowtide.plan.table_join import TableJoin
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
@@ -37,6 +38,8 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
         case Filter() | Project() | Promote() | Sort() | SortInPeriod() | KeyedTable():
             return replace(node, input=inputs[0])
         case GroupByPeriod() | GroupByHop() | GroupBySession() | GroupChanges() | WindowAggregate() | Model():
+            return replace(node, input=inputs[0])
+        case TableJoin():
             return replace(node, input=inputs[0])
         case Merge():
             return replace(node, sources=tuple(inputs))

@@ -13,10 +13,12 @@ from rowtide.plan.nodes import AsOfJoin, Filter, JoinKind, Node
 from rowtide.rows.types import BOOLEAN, INTEGER, Field, RowType
 from rowtide.sql.expressions import ExpressionPlanner, cast
 from rowtide.sql.group_windows import period_of
+from rowtide.sql.objects import Retention
 from rowtide.sql.relations import Planned, project, shifted, unique_names
 from rowtide.sql.scope import Binding, Scope
-from rowtide.sql.stream_joins import Side, window_join
+from rowtide.sql.stream_joins import Side, moved, window_join
 from rowtide.sql.syntax import DerivedTable, FromItem, Join, Name, Query, RangeWindow, RelationRef
+from rowtide.sql.table_joins import check_limit, table_join
 
 _ONE_KEY = Literal(0, INTEGER)
 ReadRelation = Callable[[RelationRef], tuple[Planned, tuple[str, ...]]]
@@ -37,8 +39,15 @@ class Read:
 class FromPlanner:
     """Plans FROM for the relation named ``relation``, in whose text it stands."""
 
-    def __init__(self, relation: str, read_relation: ReadRelation, read_query: ReadQuery) -> None:
+    def __init__(
+        self,
+        relation: str,
+        read_relation: ReadRelation,
+        read_query: ReadQuery,
+        retention: Retention | None = None,
+    ) -> None:
         self._relation = relation
+        self._retention = retention
         self._read_relation = read_relation
         self._read_query = read_query
 
@@ -113,7 +122,7 @@ class FromPlanner:
                 hint="AS gives one of them another name.",
             )
         if left.changelog and right.changelog:
-            raise StatementError("joins of two tables are not supported yet", place=join.place)
+            return self._table_join(join, left, right)
         if not left.changelog and not right.changelog:
             node, scope = window_join(
                 self._relation,
@@ -147,6 +156,34 @@ class FromPlanner:
         stream, table = (right, left) if table_on_left else (left, right)
         self._check_as_of(join, stream.scope)
         return self._as_of_join(join, stream, table, kind, table_on_left)
+
+    def _table_join(self, join: Join, left: Read, right: Read) -> Read:
+        for item in (join.left, join.right):
+            window, as_of = _window(item), item.as_of if isinstance(item, RelationRef) else None
+            if window is not None or as_of is not None:
+                raise StatementError(
+                    "a join of two tables is one of all their rows, as they are now",
+                    place=join.place if window is None else window.place,
+                    hint="Windows and FOR SYSTEM_TIME are for streams: take it away.",
+                )
+        kind = JoinKind(join.kind)
+        width = len(left.node.row_type)
+        on_left = tuple(moved(left.scope.bindings, 0, outer=kind.keeps_right))
+        on_right = tuple(moved(right.scope.bindings, width, outer=kind.keeps_left))
+        condition = ExpressionPlanner(Scope((*on_left, *on_right)), "ON").condition(join.condition)
+        pairs: list[tuple[Expr, Expr]] = []
+        others: list[Expr] = []
+        for conjunct in _conjuncts(condition):
+            pair = _key_pair(conjunct, width, join.condition.place)
+            if pair is None:
+                others.append(conjunct)
+            else:
+                pairs.append((pair[0], shifted(pair[1], width, -width)))
+        sides = (left.node, right.node)
+        node, added = table_join(self._relation, kind, sides, pairs, others, self._with_keys)
+        check_limit(node, self._retention, join.place)
+        rest = tuple(replace(binding, start=binding.start + added) for binding in on_right)
+        return Read(node, Scope((*on_left, *rest)), changelog=True)
 
     def _check_as_of(self, join: Join, scope: Scope) -> None:
         """See that FOR SYSTEM_TIME AS OF, where it stands, says what the join does anyway."""

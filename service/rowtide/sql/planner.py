@@ -195,9 +195,9 @@ class Planner:
             at.relation,
             lambda ref: self._read(ref, at),
             lambda inner: self._derived(inner, at),
+            retention := self._retention(at.reader),
         )
         read = from_planner.plan(query.source)
-        retention = self._retention(at.reader)
         return SelectPlanner(at.relation, query, read, self._max_ahead_ms, retention).plan()
 
     def _retention(self, reader: Key | None) -> Retention | None:

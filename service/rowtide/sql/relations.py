@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rowtide.errors import Place, StatementError
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import Node, Project
-from rowtide.rows.types import Field, RowType
+from rowtide.rows.types import BOOLEAN, Field, RowType
 from rowtide.rowtime.period import Period
 from rowtide.sql.expressions import UNTYPED_NULL
 from rowtide.sql.suggestions import did_you_mean
@@ -126,6 +126,14 @@ def substitute(expr: Expr, replaced: dict[Expr, Expr]) -> Expr:
     if isinstance(expr, Call):
         return replace(expr, args=tuple(substitute(arg, replaced) for arg in expr.args))
     return expr
+
+
+def conjunction(conditions: Sequence[Expr]) -> Expr | None:
+    """Connect conditions with AND; None where there are none."""
+    found = None
+    for each in conditions:
+        found = each if found is None else Call("AND", (found, each), BOOLEAN)
+    return found
 
 
 def shifted(expr: Expr, start: int, by: int) -> Expr:

@@ -11,7 +11,7 @@ from rowtide.plan.nodes import JoinKind, JoinTime, Node, WindowJoin
 from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge, longest_ms
 from rowtide.sql.group_windows import period_call
-from rowtide.sql.relations import project, shifted, unique_names
+from rowtide.sql.relations import conjunction, project, shifted, unique_names
 from rowtide.sql.scope import ROWTIME, Binding, Scope
 from rowtide.sql.syntax import Join, RangeWindow
 
@@ -139,7 +139,7 @@ def window_join(
     ]
     names = unique_names([field.name for field in fields])
     row_type = RowType(tuple(replace(field, name=name) for field, name in zip(fields, names, strict=True)))
-    condition = _all([shifted(each, width, added) for each in others])
+    condition = conjunction([shifted(each, width, added) for each in others])
     node = WindowJoin(
         relation,
         left_node,
@@ -185,13 +185,3 @@ def _moves(order: Period) -> tuple[int, int]:
     """Give how far a rowtime can be before, and after, its rounded one; in ms."""
     most = longest_ms(order) - 1
     return (most, 0) if order.edge is PeriodEdge.CEIL else (0, most)
-
-
-def _all(conditions: list[Expr]) -> Expr | None:
-    """Connect conditions with AND."""
-    if not conditions:
-        return None
-    found = conditions[0]
-    for each in conditions[1:]:
-        found = Call("AND", (found, each), BOOLEAN)
-    return found

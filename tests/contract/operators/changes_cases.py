@@ -17,17 +17,21 @@ def changelog_items(
     origins: tuple[int, ...],
     times: st.SearchStrategy[int],
     rows: int = 14,
+    row: st.SearchStrategy[Row] | None = None,
 ) -> tuple[TimedRow | Bound, ...]:
-    """Give the changes of a table: what is deleted was there."""
+    """Give the changes of a table: what is deleted was there. ``row`` gives its rows, if not any will do."""
     live: list[Row] = []
     found: list[TimedRow | Bound] = []
-    for item in draw(ordered_items(row_type, origins, times, copies=True, rows=rows)):
+    for item in draw(
+        ordered_items(row_type if row is None else RowType(()), origins, times, copies=True, rows=rows)
+    ):
         if isinstance(item, Bound):
             found.append(item)
         elif live and draw(st.integers(0, 2)) == 0:
             gone = live.pop(draw(st.integers(0, len(live) - 1)))
             found.append(item._replace(opcode=Opcode.DELETE, row=gone))
         else:
-            live.append(item.row)
-            found.append(item)
+            given = item if row is None else item._replace(row=draw(row))
+            live.append(given.row)
+            found.append(given)
     return tuple(found)

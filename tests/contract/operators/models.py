@@ -19,6 +19,7 @@ from contract.operators.stream_models import (
     SortModel,
     TableModel,
 )
+from contract.operators.table_join_model import TableJoinModel
 from rowtide.operators.contract import Place
 from rowtide.plan.models import Model as EngineNode
 from rowtide.plan.nodes import (
@@ -38,6 +39,7 @@ from rowtide.plan.nodes import (
     WindowAggregate,
     WindowJoin,
 )
+from rowtide.plan.table_join import TableJoin
 
 MODELS: dict[type, Callable[[Any, Place], Model]] = {
     Filter: FilterModel,
@@ -53,6 +55,7 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
     GroupByHop: HopModel,
     GroupBySession: SessionModel,
     GroupChanges: ChangesModel,
+    TableJoin: TableJoinModel,
     SortInPeriod: SortInPeriodModel,
     EngineNode: EngineModel,
 }

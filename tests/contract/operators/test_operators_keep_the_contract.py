@@ -30,6 +30,7 @@ from rowtide.plan.nodes import (
     WindowJoin,
     partition_key,
 )
+from rowtide.plan.table_join import TableJoin
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -183,6 +184,7 @@ CAN_BE_SPLIT = (
     KeyedTable,
     AsOfJoin,
     WindowJoin,
+    TableJoin,
     Model,
 )
 LAWS: tuple[tuple[Law, tuple[type, ...]], ...] = (
