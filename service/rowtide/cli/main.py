@@ -15,6 +15,7 @@ from rowtide.cli import (
     doctor,
     errors_cmd,
     explain,
+    plan,
     positions,
     replay,
     run,
@@ -42,6 +43,7 @@ app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
+app.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 app.command("positions", epilog=positions.EXAMPLE)(positions.positions)
 app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
 app.command("run", epilog=run.EXAMPLE)(run.run)

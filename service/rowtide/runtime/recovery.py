@@ -57,20 +57,21 @@ def flow_at(
     Partitions that have joined since the snapshot are there with nothing promised: the replay obeys the
     decisions by which they joined before anything else.
     """
-    committed = _partitions(record.positions())
+    committed = partitions_of(record.positions())
     targets = {
         place: target for place, target in targets_of(resubmissions).items() if place in record.positions()
     }
     if snapshot is None:
         return Flow(nodes, committed, targets)
-    known = _partitions(snapshot.positions)
+    known = partitions_of(snapshot.positions)
     before = {place: target for place, target in targets.items() if place in snapshot.positions}
     flow = Flow(nodes, known, before)
     flow.restore(snapshot.state)
     return flow if known == committed else flow.widened(committed, targets)
 
 
-def _partitions(places: Iterable[Place]) -> dict[str, list[int]]:
+def partitions_of(places: Iterable[Place]) -> dict[str, list[int]]:
+    """Give the partitions of each relation, in order."""
     found: dict[str, list[int]] = {}
     for relation, partition in sorted(places):
         found.setdefault(relation, []).append(partition)

@@ -66,7 +66,10 @@ def state_entries(snapshot: KeptSnapshot) -> list[StateEntry]:
         if not partition:
             name = key.split(" ", 1)[1]
         relation, _, operator = name.rpartition(" ")
-        rows = sum(table.num_rows for part, table in tables.items() if part not in _NO_ROWS)
+        counts = {part: table.num_rows for part, table in tables.items() if part not in _NO_ROWS}
+        # A merge has a queue an input; other operators have several tables of the same rows.
+        queued = sum(count for part, count in counts.items() if part.startswith("queue "))
+        rows = max([queued, *(count for part, count in counts.items() if not part.startswith("queue "))])
         size = sum(table.nbytes for table in tables.values())
         found.append(StateEntry(relation, operator, int(partition) if partition else None, rows, size))
     return sorted(found, key=lambda each: (each.relation, each.operator, each.partition or 0))

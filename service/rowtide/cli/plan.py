@@ -1,0 +1,105 @@
+"""``rowtide plan``: what a changed pipeline would keep, begin anew and lose."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+
+if TYPE_CHECKING:
+    from rowtide.runtime.planned_change import OperatorFate, PlannedChange
+
+EXAMPLE = "Example: rowtide plan pipeline.sql --was pipeline-as-it-runs.sql"
+
+
+def plan(
+    pipeline: PipelineFile,
+    config: ConfigFile = None,
+    was: Annotated[
+        Path | None,
+        typer.Option(
+            "--was",
+            help="The file as it ran, which tells what becomes of the state.",
+            metavar="OLD.sql",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write it as JSON.")] = False,
+) -> None:
+    """Compare a pipeline file with what is committed under its name; touches nothing.
+
+    Says which pumps, streams and tables differ and, with --was, which operators keep their state, which
+    begin empty and which state is lost. A changed plan is not run over an existing checkpoint.
+
+    Exit code 0: nothing differs, or nothing is committed. 1: the plan has changed. 2: a file is refused,
+    --was is not what ran, or a table does not fit. 3: the database is down.
+    """
+    from rowtide.cli.errors import FAILED, read_text, shown_to_user
+    from rowtide.cli.pipeline_file import opened
+    from rowtide.errors import StatementError
+    from rowtide.runtime.configured import configured
+    from rowtide.runtime.digest import differences, plan_digests
+    from rowtide.runtime.output import target_table
+    from rowtide.runtime.planned_change import planned_change
+    from rowtide.sql.pipeline import plan_pipeline
+
+    with shown_to_user(), opened(pipeline, config) as (found, settings):
+        record = found.ledger.read()
+        if record is None or not record.standings:
+            typer.echo(f'Pipeline "{found.name}" has committed nothing: everything begins anew.')
+            return
+        older = None
+        if was is not None:
+            older = configured(plan_pipeline(read_text(was), file=str(was)), settings)
+            if wrong := differences(record.digest, plan_digests(older)):
+                raise StatementError(
+                    f'{was} is not what pipeline "{found.name}" has run: {"; ".join(wrong)}',
+                    hint="Name the file as it was at the last start.",
+                )
+        change = planned_change(
+            record,
+            found.plan,
+            older=older,
+            snapshot=found.ledger.newest_snapshot(),
+            missing=found.database.missing([target_table(table) for table in found.plan.foreign_tables]),
+        )
+        if as_json:
+            typer.echo(json.dumps(change.to_json(), indent=2))
+        else:
+            _show(found.name, change)
+    if change.changes:
+        raise typer.Exit(FAILED)
+
+
+def _show(name: str, change: PlannedChange) -> None:
+    if not change.changes:
+        typer.echo(f'Nothing has changed: `rowtide run` goes on with pipeline "{name}".')
+        return
+    typer.echo(f'The plan of pipeline "{name}" has changed:')
+    for each in change.changes:
+        typer.echo(f"  {each}")
+    _list("goes on with its state:", change.kept)
+    _list("begins empty:", change.begins_empty)
+    _list("state that is lost:", change.lost)
+    for title, names in (
+        ("tables that would be created:", change.tables_created),
+        ("tables that would stay as they are:", change.tables_left),
+        ("streams that would be read from their beginning:", change.streams_begun),
+        ("streams that would not be read any more:", change.streams_left),
+    ):
+        if names:
+            typer.echo(f"{title} {', '.join(names)}")
+    if change.kept is None:
+        typer.echo("What becomes of the state: say with --was which file has run.")
+    typer.echo("To run it: under another name (pipeline.name), into tables of its own.")
+
+
+def _list(title: str, fates: tuple[OperatorFate, ...] | None) -> None:
+    if fates:
+        typer.echo(title)
+    for each in fates or ():
+        rows = "" if each.rows is None else f"{each.rows:,} rows in the newest snapshot"
+        typer.echo(f"  {each.relation:<24} {each.operator:<16} {rows if title[0] != 'b' else ''}".rstrip())
