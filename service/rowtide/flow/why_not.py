@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from rowtide.flow.program import Program
 from rowtide.operators.contract import Account, Explaining, Operator, Want
 from rowtide.plan.nodes import AsOfJoin, Node, Sort, WindowJoin
-from rowtide.rowtime.bound import EARLIEST, Bound
+from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """What there is to know, in the order of the data; ``sources`` are all that the relation is made of.
+    """What there is to know, in the order of the data; ``sources`` are all that can bring rows for it.
 
     ``rows_out`` counts what the relation has given so far; None: it is a source, which does not count.
     """
@@ -151,14 +151,17 @@ class Enquiry:
             tuple(holders),
             _least(keepers),
             tuple(self._fates(above)),
-            tuple(self._source(at) for at in above if self._operators[at] is None),
+            tuple(self._sources(above)),
         )
 
-    def _source(self, at: int) -> Keeper:
-        step = self._steps[at]
-        place = (step.node.relation, step.partition or 0)
-        has = self._entered.get(place, EARLIEST)
-        return Keeper(*place, step.node.relation, None if has == EARLIEST else has, None, None)
+    def _sources(self, above: Sequence[int]) -> Iterable[Keeper]:
+        """Give the partitions of sources, but for those from which nothing can come any more."""
+        for at in above:
+            step = self._steps[at]
+            place = (step.node.relation, step.partition or 0)
+            has = self._entered.get(place, EARLIEST)
+            if self._operators[at] is None and has != LATEST:
+                yield Keeper(*place, step.node.relation, None if has == EARLIEST else has, None, None)
 
     def _above(self, roots: Sequence[int]) -> list[int]:
         """Give the roots and every step that they are made of, in the order of the program."""

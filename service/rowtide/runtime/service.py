@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import structlog
 
-from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing, StoredError
+from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing, StoredError, is_resubmission
 from rowtide.clock import Clock
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import StatementError, TransientError
@@ -229,6 +229,8 @@ class Service:
         partitions = {}
         for place, position in work.positions.items():
             relation, partition = place
+            if is_resubmission(place):
+                continue
             account = work.accounts.get(relation, IntakeAccount())
             partitions[place] = PartitionFacts(
                 topic=self._equipment.sources[relation].topic,

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from rowtide.errors import StatementError
+from rowtide.flow.why_not import Holder, Keeper, Silence, Wait
 from rowtide.plan.plan import Plan
 from rowtide.runtime.live import Pace
 from rowtide.runtime.service import Service
-from rowtide.runtime.why_not import Answer, Cause
+from rowtide.runtime.why_not import Answer, Cause, Facts, PartitionFacts
+from rowtide.runtime.why_not import answer as put_together
 from rowtide.sql.pipeline import plan_pipeline
 from runtime_kit import Topic, World, down
 
@@ -280,6 +282,43 @@ def test_b24_b25_rows_behind_a_closed_window_are_late_and_give_nothing_again() -
     assert answer.rows_out == 2
     (judge,) = [each for each in answer.fates if each.operator == "Sort"]
     assert judge.account.late == 1
+
+
+HELD = Holder("OUT", "Merge", None, 5, 90, (Wait("CLICKS", 1, 90, 100),))
+KEEPER = Keeper("CLICKS", 1, "CLICKS", 90, 100, 100)
+OTHER = Keeper("CLICKS", 0, "CLICKS", 500, None, None)
+
+
+@pytest.mark.parametrize(
+    ("known", "cause", "words"),
+    [
+        (PartitionFacts("clicks", 7, 9), "LAGGING", "at offset 7 of 9: 2 messages are not read yet"),
+        (PartitionFacts("clicks", 7, 9, paused=True), "PAUSED", "limits.held_rows"),
+        (PartitionFacts("clicks", 7, 9, down=True), "BROKER_DOWN", "the broker does not answer"),
+        (PartitionFacts("clicks", 9, 9), "IDLE", "read to its end and has brought nothing newer"),
+        (
+            PartitionFacts("clicks", 9, 9, idle_timeout_ms=30_000, silent_ms=12_000),
+            "IDLE",
+            "silent for idle_timeout (30 s) in 18 s: it then follows the others, which stand at "
+            "1970-01-01 00:00:00.5",
+        ),
+    ],
+)
+def test_b23_why_a_partition_is_behind_is_told_from_its_offsets_and_the_policy(
+    known: PartitionFacts, cause: str, words: str
+) -> None:
+    silence = Silence("OUT", 3, (HELD,), (KEEPER,), (), (OTHER, KEEPER))
+    found = only(put_together("p", "OUT", silence, Facts({("CLICKS", 1): known})))
+    assert found.cause == cause
+    assert (found.topic, found.partition, found.has, found.needs) == ("clicks", 1, 90, 100)
+    assert words in f"{found.why} {found.released}"
+
+
+def test_a_database_that_is_down_and_rows_that_are_not_committed_are_told_first() -> None:
+    silence = Silence("OUT", 3, (HELD,), (KEEPER,), (), (KEEPER,))
+    facts = Facts({("CLICKS", 1): PartitionFacts("clicks", 9, 9)}, uncommitted={"OUT": 4}, database_down=True)
+    found = put_together("p", "OUT", silence, facts)
+    assert [each.cause for each in found.causes] == ["DATABASE_DOWN", "NOT_COMMITTED", "IDLE"]
 
 
 # ----------------------------------------------------- what else keeps a relation silent
