@@ -67,8 +67,10 @@ ANSWERS = {
     "q3": Answer(305, "b55caae9a002b792", (0, 1, 2, 3)),
     "q4": Answer(5, "09aedddebb71b65e", (0, 2, 3)),
     "q5": Answer(331, "de695fbc075640e1", (0, 1, 2)),
+    "q6": Answer(2_195, "6abfe80171688a95", (0, 1, 2, 3)),
     "q7": Answer(50, "62d9923fa7b8e303", (0, 1, 2, 3, 4)),
     "q8": Answer(64, "70a91fe7f2fe6b7d", (0, 1, 2)),
+    "q9": Answer(2_195, "d0956c446beeb285", (), lambda row: (row[0], row[7], row[8], *row[9:12], 1)),
     "q11": Answer(6_369, "2ba64079040c8f0e", (0, 1, 2, 3)),
     "q12": Answer(8_403, "3ce7a55d32fdb686", (0, 1, 2)),
     # The reference has none for q13: this is of (auction, bidder, price, time, auction modulo 10,000).
@@ -78,6 +80,7 @@ ANSWERS = {
     "q16": Answer(9_182, "64d933ccabbac182", (0, 2, 3, 7, 11)),
     "q17": Answer(2_517, "fa70158125dba8fa", (0, 2, 6, 7, 9)),
     "q18": Answer(12_540, "3bb8bda659ab5471", (), lambda row: (row[1], row[0], row[2], row[5], 1)),
+    "q19": Answer(19_332, "162138c7ee01d43e", (0, 1, 2, 3, 4)),
     "q20": Answer(6_704, "1257ba82016db0c6", (0, 1, 2, 5, 13)),
     "q21": Answer(43_800, "3760c0e4fabb19b1", (0, 1, 2, 3, 4)),
     "q22": Answer(46_000, "719c4428f183390a", (0, 1, 2, 3, 4, 5, 6)),
