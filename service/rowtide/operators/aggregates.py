@@ -22,9 +22,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.expr.tree import AggregateCall
+from rowtide.operators.distinct import Distinct
 from rowtide.operators.group_functions import PICKS, SORTED, SPREADS, Kept, Spreads
 from rowtide.operators.rounding import round_half_away
-from rowtide.rows.column import Column, Mask, arrow_type
+from rowtide.rows.column import Column, Mask
 from rowtide.rows.types import FAST_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION, Kind, Type
 
 Groups = NDArray[np.int64]
@@ -399,67 +400,3 @@ class Objects:
         taken = column.take(where).values
         values = taken.to_pylist() if self._argument.is_variable_width else taken.tolist()
         return list(zip(groups[where].tolist(), values, strict=True))
-
-
-class Distinct:
-    """Feeds another accumulator with the first row of each distinct value, row by row."""
-
-    def __init__(self, inner: Accumulator, argument: Type) -> None:
-        self._inner = inner
-        self._kind = pa.list_(arrow_type(argument))
-        self._values: list[set[object]] = []
-
-    def reserve(self, groups: int) -> None:
-        """See the protocol."""
-        self._values.extend(set() for _ in range(groups - len(self._values)))
-        self._inner.reserve(groups)
-
-    def refused(self, column: Column | None, use: Mask) -> Mask | None:
-        """See the protocol."""
-        return self._inner.refused(column, use)
-
-    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
-        """See the protocol."""
-        return self._inner.fits(groups, column, self._fresh(groups, column, use)[0])
-
-    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        """See the protocol."""
-        fresh, found = self._fresh(groups, column, use)
-        for group, value in found:
-            self._values[group].add(value)
-        self._inner.add(groups, column, fresh)
-
-    def results(self, count: int) -> Column:
-        """See the protocol."""
-        return self._inner.results(count)
-
-    def drop(self, count: int, rest: int) -> None:
-        """See the protocol."""
-        del self._values[:count]
-        self._inner.drop(count, rest)
-
-    def state(self, count: int) -> pa.Table:
-        """See the protocol; the values go in a list a group, sorted so that equal states are equal."""
-        values = pa.array([sorted(held) for held in self._values[:count]], self._kind)  # type: ignore[type-var]
-        return self._inner.state(count).append_column("$distinct", values)
-
-    def load(self, table: pa.Table) -> None:
-        """See the protocol."""
-        self._values = [set(held) for held in table.column("$distinct").to_pylist()]
-        self._inner.load(table.drop_columns(["$distinct"]))
-
-    def _fresh(
-        self, groups: Groups, column: Column | None, use: Mask
-    ) -> tuple[Mask, set[tuple[int, object]]]:
-        """Give the rows that bring a value for the first time, and those values with their groups."""
-        if column is None:
-            raise ValueError("DISTINCT has an argument")
-        where = np.flatnonzero(use)
-        fresh = np.zeros(len(use), dtype=np.bool_)
-        found: set[tuple[int, object]] = set()
-        rows = zip(where.tolist(), groups[where].tolist(), column.take(where).to_list(), strict=True)
-        for row, group, value in rows:
-            if value not in self._values[group] and (group, value) not in found:
-                found.add((group, value))
-                fresh[row] = True
-        return fresh, found
