@@ -7,6 +7,7 @@ from rowtide.engine import (
     AFTER_INSERT,
     BEFORE_MOD,
     COLLAPSE,
+    INSERT,
     NOP,
     AdditiveAggregator,
     Aggregator,
@@ -330,3 +331,34 @@ def test_an_aggregator_may_look_at_any_index_below_its_group() -> None:
     with pytest.raises(TableError, match=r'has no index "by_price\.elsewhere"'):
         table.insert(TRADE.row(9, "A", 1.0))
     assert seen == [[4, 3, 2, 9], [9, 2, 3, 4], [2, 3, 9, 4]]
+
+
+def test_aggregators_are_equal_by_name_result_and_functions() -> None:
+    row, renamed = RowType(total="int64"), RowType(sum="int64")
+
+    def one(context: AggregatorContext) -> None: ...
+
+    def other(context: AggregatorContext) -> None: ...
+
+    first = Aggregator("a", row, one)
+    assert first.equals(Aggregator("a", RowType(total="int64"), one))
+    assert not first.equals(Aggregator("b", row, one))
+    assert not first.equals(Aggregator("a", row, other))
+    assert not first.equals(Aggregator("a", row, one, dict))
+    assert first.matches(Aggregator("b", renamed, one))
+    assert not first.matches(Aggregator("b", RowType(sum="float64"), one))
+    assert Fifo().aggregate(first).equals(Fifo().aggregate(Aggregator("a", row, one)))
+    assert not Fifo().aggregate(first).equals(Fifo())
+    assert not Fifo().aggregate(first).equals(Fifo().aggregate(Aggregator("a", row, other)))
+
+
+@pytest.mark.parametrize("kind", [SimpleAggregator, AdditiveAggregator])
+def test_an_average_may_count_null_as_zero(kind: type[SimpleAggregator | AdditiveAggregator]) -> None:
+    row = RowType(key="string", value="int64")
+    both = kind("both", row, sql=Avg("value"), perl=Avg("value", null_is_zero=True))
+    table = Table(Unit("u"), "t", TableType(row, by_key=Hashed("key", all=Fifo().aggregate(both))))
+    sent: list[tuple[object, ...]] = []
+    table.results("both").then(lambda rowop: sent.append((rowop.opcode, *rowop.row)), name="sent")
+    for value in (None, 6, None):
+        table.insert(row.row("k", value))
+    assert [each[1:] for each in sent if each[0] is INSERT] == [(None, 0.0), (6.0, 3.0), (6.0, 2.0)]

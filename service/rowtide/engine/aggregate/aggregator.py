@@ -206,6 +206,20 @@ class Aggregator:
         self.save_state: Callable[[Any], Any] = save_state or _itself
         self.load_state: Callable[[Any], Any] = load_state or _itself
 
+    def equals(self, other: Aggregator) -> bool:
+        """Tell whether the other has the same name, an equal result type and the very same functions."""
+        return self.name == other.name and self.result_type == other.result_type and self._alike(other)
+
+    def matches(self, other: Aggregator) -> bool:
+        """Tell whether the other has a matching result type and the very same functions."""
+        return self.result_type.matches(other.result_type) and self._alike(other)
+
+    def _alike(self, other: Aggregator) -> bool:
+        mine, theirs = (
+            (each.handler, each.initial_state, each.save_state, each.load_state) for each in (self, other)
+        )
+        return mine == theirs
+
     def __repr__(self) -> str:
         return f'<Aggregator "{self.name}">'
 

@@ -125,7 +125,13 @@ class Sum(Function):
 
 
 class Avg(Sum):
-    """The average: float64 of integers and floats."""
+    """The average: float64 of integers and floats. With ``null_is_zero`` a NULL counts as a row of 0."""
+
+    def __init__(
+        self, argument: Argument, kind: str | FieldType | None = None, *, null_is_zero: bool = False
+    ) -> None:
+        super().__init__(argument, kind)
+        self.null_is_zero = null_is_zero
 
     def type_in(self, row_type: RowType) -> FieldType:
         """Give the type of the average."""
@@ -133,6 +139,8 @@ class Avg(Sum):
 
     def compute(self, values: Sequence[Value]) -> Value:
         """Divide the sum by the number of values."""
+        if self.null_is_zero:
+            return sum(value or 0 for value in values) / len(values)
         counted = [value for value in values if value is not None]
         return sum(counted) / len(counted) if counted else None
 
@@ -290,6 +298,8 @@ class _AdditiveText:
             elif isinstance(function, Count | Sum):
                 self._outputs.append(_additive(function, len(self._added)))
                 value = self._value(function, row_type, "row")
+                if isinstance(function, Avg) and function.null_is_zero:
+                    value = f"{value} or 0"
                 self._added.append(
                     f"1 if {value} is not None else None" if isinstance(function, Count) else value
                 )

@@ -86,7 +86,7 @@ class IndexType:
         return (
             self._like(other)
             and self.parameters == other.parameters
-            and self.aggregator is other.aggregator
+            and _same_aggregator(self.aggregator, other.aggregator)
             and list(self.nested) == list(other.nested)
             and all(mine.equals(other.nested[name]) for name, mine in self.nested.items())
         )
@@ -115,6 +115,10 @@ class IndexType:
             return f"{head},"
         inner = [index.render(under, indent + "  ") for under, index in self.nested.items()]
         return "\n".join([f"{head} {{", *inner, f"{indent}}},"])
+
+
+def _same_aggregator(mine: Aggregator | None, theirs: Aggregator | None) -> bool:
+    return mine is theirs if mine is None or theirs is None else mine.equals(theirs)
 
 
 class Hashed(IndexType):
