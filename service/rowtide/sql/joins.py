@@ -19,6 +19,7 @@ from rowtide.sql.scope import Binding, Scope
 from rowtide.sql.stream_joins import Side, moved, window_join
 from rowtide.sql.syntax import DerivedTable, FromItem, Join, Name, Query, RangeWindow, RelationRef
 from rowtide.sql.table_joins import check_limit, table_join
+from rowtide.sql.using import joined_on, merged_scope
 
 _ONE_KEY = Literal(0, INTEGER)
 ReadRelation = Callable[[RelationRef], tuple[Planned, tuple[str, ...]]]
@@ -50,6 +51,7 @@ class FromPlanner:
         self._retention = retention
         self._read_relation = read_relation
         self._read_query = read_query
+        self._sides: dict[int, Read] = {}
 
     def plan(self, item: FromItem) -> Read:
         """Give the node of ``item`` and its scope.
@@ -84,7 +86,10 @@ class FromPlanner:
         return Read(planned.node, Scope((binding,)), planned.changelog)
 
     def _side(self, item: FromItem) -> Read:
-        return self._join(item) if isinstance(item, Join) else self._leaf(item)
+        """Plan one side of a join, once."""
+        if id(item) not in self._sides:
+            self._sides[id(item)] = self._join(item) if isinstance(item, Join) else self._leaf(item)
+        return self._sides[id(item)]
 
     # ----------------------------------------------------------------- joins
 
@@ -114,6 +119,9 @@ class FromPlanner:
 
     def _join(self, join: Join) -> Read:
         left, right = self._side(join.left), self._side(join.right)
+        if join.using is not None:
+            read = self._join(joined_on(join, left.scope, right.scope))
+            return replace(read, scope=merged_scope(join, left.scope, right.scope, read.scope))
         names = [binding.alias for read in (left, right) for binding in read.scope.bindings]
         if len(set(names)) < len(names):
             raise StatementError(

@@ -239,22 +239,28 @@ class QueryGrammar(ExpressionGrammar):
                 place = cursor.place_of(token)
                 left = Join(left, self._from_primary(), "INNER", BooleanLiteral(True, place), place)
                 continue
-            for word in ("NATURAL", "LATERAL"):
-                if cursor.is_word(word):
-                    raise cursor.unsupported(f"{word} JOIN is", hint="Write JOIN .. ON.")
+            if cursor.is_word("LATERAL"):
+                raise cursor.unsupported("LATERAL JOIN is", hint="Write JOIN .. ON.")
+            natural = cursor.accept("NATURAL")
             kind = cursor.one_of("LEFT", "RIGHT", "FULL", "INNER", "OUTER")
             if kind == "OUTER":
                 kind = "FULL"
             elif kind not in (None, "INNER"):
                 cursor.accept("OUTER")
-            if kind is None and not cursor.is_word("JOIN"):
+            if kind is None and not natural and not cursor.is_word("JOIN"):
                 return left
             cursor.expect("JOIN")
             right = self._from_primary()
-            if cursor.is_word("USING"):
-                raise cursor.unsupported("USING is", hint="Write ON a.x = b.x.")
-            cursor.expect("ON")
-            left = Join(left, right, kind or "INNER", self.expression(), cursor.place_of(token))
+            place = cursor.place_of(token)
+            using: tuple[Name, ...] | None = None
+            if natural:
+                using = ()
+            elif cursor.accept("USING"):
+                using = cursor.wrapped(lambda: cursor.name("the name of a column"))
+            else:
+                cursor.expect("ON")
+            condition = self.expression() if using is None else BooleanLiteral(True, place)
+            left = Join(left, right, kind or "INNER", condition, place, using)
 
     def _from_primary(self) -> FromItem:
         cursor = self.cursor

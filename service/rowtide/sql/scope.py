@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from rowtide.errors import Place, StatementError
-from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
+from rowtide.expr.functions import common_type
+from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef
 from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.rows.types import TIMESTAMP, RowType
 from rowtide.sql.suggestions import did_you_mean
@@ -49,10 +50,44 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class Merged:
+    """A column that USING has made one of several: the first value of ``sources``, relations by alias.
+
+    ``owners`` are all relations that have it.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    owners: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
-    """The relations of one FROM, in the order in which they stand there."""
+    """The relations of one FROM, in the order in which they stand there, and the columns of USING."""
 
     bindings: tuple[Binding, ...]
+    merged: tuple[Merged, ...] = ()
+
+    def columns(self) -> Iterator[tuple[str, Expr, bool]]:
+        """Give what ``*`` means: merged columns first, then those of each relation."""
+        hidden = set()
+        for each in self.merged:
+            hidden |= {(owner, each.name) for owner in each.owners}
+            found = [self._field(alias, each.name) for alias in each.sources]
+            yield each.name, _first_of([field for field, _ in found]), all(null for _, null in found)
+        for binding in self.bindings:
+            for name, field, nullable in binding.columns():
+                if (binding.alias, name) not in hidden:
+                    yield name, field, nullable
+
+    def _field(self, alias: str, column: str) -> tuple[FieldRef, bool]:
+        return next(
+            (field, nullable)
+            for binding in self.bindings
+            if binding.alias == alias
+            for name, field, nullable in binding.fields()
+            if name == column
+        )
 
     def resolve(self, column: ColumnRef) -> Expr:
         """Give the field, or ROWTIME, that ``column`` means.
@@ -101,6 +136,9 @@ class Scope:
             if not any(binding.has_rowtime for binding in self.bindings):
                 raise StatementError("a table has no ROWTIME to select", place=place)
             return RowtimeRef()
+        for each in self.merged:
+            if each.name == name.text:
+                return _first_of([self._field(alias, each.name)[0] for alias in each.sources])
         found = [
             (binding, field)
             for binding in self.bindings
@@ -127,6 +165,15 @@ class Scope:
             for _, field, nullable in binding.fields()
             if field.index == index
         )
+
+
+def _first_of(fields: Sequence[FieldRef]) -> Expr:
+    """Give the first of several fields that is not NULL."""
+    if len(fields) == 1:
+        return fields[0]
+    of = common_type([field.type for field in fields])
+    cast = [field if field.type == of else Call("CAST", (field,), of) for field in fields]
+    return Call("COALESCE", tuple(cast), of)
 
 
 def _no_column(name: Name, names: Sequence[str], where: str = "") -> StatementError:

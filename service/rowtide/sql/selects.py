@@ -209,14 +209,8 @@ class SelectPlanner:
 
     def _star(self, item: StarItem) -> list[Output]:
         scope = self._read.scope
-        bindings = scope.bindings
-        if item.qualifier:
-            bindings = (scope.binding(item.qualifier, item.place),)
-        return [
-            Output(name, field, nullable, item.place)
-            for binding in bindings
-            for name, field, nullable in binding.columns()
-        ]
+        columns = scope.binding(item.qualifier, item.place).columns() if item.qualifier else scope.columns()
+        return [Output(name, expr, nullable, item.place) for name, expr, nullable in columns]
 
     # ------------------------------------------------------- ROWTIME and order
 

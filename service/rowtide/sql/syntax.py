@@ -332,13 +332,17 @@ class DerivedTable:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """``left kind JOIN right ON condition``; kind is INNER, LEFT, RIGHT or FULL."""
+    """``left kind JOIN right ON condition``; kind is INNER, LEFT, RIGHT or FULL.
+
+    ``using`` has the columns of USING, none for NATURAL; it is None where ON stands.
+    """
 
     left: FromItem
     right: FromItem
     kind: str
     condition: Expression
     place: Place = field(default=NOWHERE, compare=False)
+    using: tuple[Name, ...] | None = None
 
 
 FromItem = RelationRef | DerivedTable | Join

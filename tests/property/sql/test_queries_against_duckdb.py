@@ -93,6 +93,12 @@ QUERIES = {
         "SELECT a.k, b.k, a.n, b.p FROM s a FULL JOIN s b ON a.n = b.n AND b.p > 0"
         " AND b.rowtime BETWEEN a.rowtime - 36000000 AND a.rowtime + 18000000",
     ),
+    "joins by columns": (
+        "SELECT STREAM k, a.n, b.n AS m, b.p FROM s AS a FULL JOIN"
+        " s OVER (RANGE INTERVAL '12' HOUR PRECEDING) AS b USING (k, n)",
+        "SELECT COALESCE(a.k, b.k), a.n, b.n, b.p FROM s a FULL JOIN s b ON a.k = b.k AND a.n = b.n"
+        " AND b.rowtime BETWEEN a.rowtime - 43200000 AND a.rowtime",
+    ),
     "joins by rounded time": (
         "SELECT STREAM a.n, b.n AS m FROM s OVER (ORDER BY FLOOR(s.ROWTIME TO DAY) RANGE INTERVAL"
         " '0' DAY PRECEDING)"
