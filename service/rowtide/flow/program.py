@@ -34,6 +34,7 @@ from rowtide.plan.nodes import (
     WindowJoin,
 )
 from rowtide.plan.table_join import TableJoin
+from rowtide.plan.top_changes import TopChanges
 
 Port = tuple[int, int]
 """A step by its position in the program, and the number of one of its ports."""
@@ -111,7 +112,15 @@ class Program:
                 found = [self._put(node, ordinal, self.steps[at].partition, [at]) for at in inputs[0]]
             case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowAggregate():
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
-            case KeyedTable() | GroupChanges() | AsOfJoin() | WindowJoin() | TableJoin() | Model():
+            case (
+                KeyedTable()
+                | GroupChanges()
+                | AsOfJoin()
+                | WindowJoin()
+                | TableJoin()
+                | TopChanges()
+                | Model()
+            ):
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
         self._positions[node] = found
         return found

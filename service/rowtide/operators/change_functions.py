@@ -19,6 +19,7 @@ from typing import Any
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.group_functions import CONTINUOUS, SORTED, between
+from rowtide.operators.row_keys import Descending
 from rowtide.operators.window_functions import (
     Distinct,
     WindowFunction,
@@ -135,18 +136,6 @@ class PlainSum:
         self._total = float.fromhex(total)
 
 
-class _Descending:
-    """A value that sorts the other way round."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __lt__(self, other: _Descending) -> bool:
-        return bool(other.value < self.value)
-
-
 class Best:
     """MIN and MAX of values that come and go: a heap that forgets lazily."""
 
@@ -162,7 +151,7 @@ class Best:
             return
         self._counts[value] += 1
         if self._counts[value] == 1:
-            heapq.heappush(self._heap, _Descending(value) if self._greatest else value)
+            heapq.heappush(self._heap, Descending(value) if self._greatest else value)
 
     def drop(self, value: Any) -> None:
         """See the protocol."""
@@ -194,7 +183,7 @@ class Best:
         self._fill()
 
     def _fill(self) -> None:
-        self._heap = [_Descending(value) if self._greatest else value for value in self._counts]
+        self._heap = [Descending(value) if self._greatest else value for value in self._counts]
         heapq.heapify(self._heap)
 
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from rowtide.operators.contract import Operator, Place, State
-from rowtide.plan import models, nodes, table_join
+from rowtide.plan import models, nodes, table_join, top_changes
 from rowtide.plan.nodes import Node
 from rowtide.plan.paths import Path, path_of
 
@@ -44,6 +44,7 @@ OPERATORS: dict[type, str] = {
     nodes.KeyedTable: "keyed_table:KeyedTableOperator",
     nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",
     table_join.TableJoin: "table_join:TableJoinOperator",
+    top_changes.TopChanges: "top_changes:TopChangesOperator",
     nodes.WindowJoin: "window_join:WindowJoinOperator",
     models.Model: "model:ModelOperator",
 }

@@ -4,8 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
+from typing import Any
 
 from rowtide.rows.rowop import Row
+
+
+class Descending:
+    """A value that sorts the other way round."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Descending) and bool(self.value == other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __lt__(self, other: Descending) -> bool:
+        return bool(other.value < self.value)
 
 
 def key_getter(fields: Sequence[int]) -> Callable[[Row], Row]:

@@ -31,6 +31,7 @@ from rowtide.plan.nodes import (
 from rowtide.plan.paths import path_of
 from rowtide.plan.show import show, show_aggregate, show_interval, show_window_call
 from rowtide.plan.table_join import TableJoin
+from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.types import INTEGER, RowType
 from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session
 
@@ -136,6 +137,8 @@ def _detail(node: Node) -> str:
             return f"{kind.value}, table as of the stream's ROWTIME, on {on}"
         case TableJoin():
             return _table_join(node)
+        case TopChanges():
+            return _top(node)
         case WindowJoin(left=left_side, right=right_side):
             on = " AND ".join(
                 f"{left_side.row_type[one].name} = {right_side.row_type[other].name}"
@@ -146,6 +149,17 @@ def _detail(node: Node) -> str:
             if node.condition is not None:
                 further = f"; and {show(node.condition, node.row_type)}"
             return f"{node.kind.value}, {window}, on {on or 'every pair'}{further}"
+
+
+def _top(node: TopChanges) -> str:
+    row_type = node.row_type
+    terms = [row_type[index].name + (" DESC" if descending else "") for index, descending in node.keys]
+    first = "all" if node.limit is None else f"the first {node.limit}"
+    behind = f" behind {node.offset}" if node.offset else ""
+    each = (
+        f" for each {', '.join(row_type[index].name for index in node.partition)}" if node.partition else ""
+    )
+    return f"{first}{behind} by {', '.join(terms) or 'arrival'}{each}"
 
 
 def _table_join(node: TableJoin) -> str:

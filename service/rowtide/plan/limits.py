@@ -14,6 +14,7 @@ from rowtide.plan.nodes import (
     TableSource,
 )
 from rowtide.plan.table_join import TableJoin
+from rowtide.plan.top_changes import TopChanges
 from rowtide.plan.walk import nodes_below
 
 
@@ -31,14 +32,16 @@ def is_limited(node: Node) -> bool:
             return window is None and retention_ms is None
         case TableJoin(limited=limited):
             return limited
-        case Filter() | Project() | Sort() | Merge():
+        case Filter() | Project() | Sort() | Merge() | TopChanges():
             return all(is_limited(each) for each in node.inputs)
         case _:
             return False
 
 
-def keeps_for_ever(node: GroupChanges | TableJoin) -> bool:
+def keeps_for_ever(node: GroupChanges | TableJoin | TopChanges) -> bool:
     """Tell whether state has no limit of its own: groups without a window, rows that come without end."""
+    if isinstance(node, TopChanges):
+        return not is_limited(node.input)
     if isinstance(node, TableJoin):
         return not node.limited
     return node.window is None and not (node.of_changes and is_limited(node.input))
@@ -47,3 +50,10 @@ def keeps_for_ever(node: GroupChanges | TableJoin) -> bool:
 def reads_streams(node: Node) -> bool:
     """Tell whether any stream is read below: a changelog may be of a stream's groups, or of tables only."""
     return any(isinstance(each, Source) for each in nodes_below(node))
+
+
+def begins_with_window(node: Node) -> bool:
+    """Tell whether the first field of changes is the window of their groups."""
+    while isinstance(node, Filter):
+        node = node.input
+    return isinstance(node, GroupChanges) and node.window is not None

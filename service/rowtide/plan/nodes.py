@@ -19,6 +19,7 @@ from rowtide.expr.tree import AggregateCall, Expr
 from rowtide.plan.frames import Frame, WindowCall
 from rowtide.plan.models import Model
 from rowtide.plan.table_join import TableJoin
+from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
 from rowtide.rowtime.period import Hop, Period, Session
@@ -459,6 +460,7 @@ Node = (
     | AsOfJoin
     | WindowJoin
     | TableJoin
+    | TopChanges
     | Model
 )
 
@@ -479,6 +481,8 @@ def partition_key(node: Node) -> PartitionKey | None:
             return (key,)
         case AsOfJoin(table_key=table_key, stream_key=stream_key):
             return (table_key, stream_key)
+        case TopChanges(partition=partition) if partition:
+            return (partition,)
         case TableJoin(keys=count) if count:
             return (tuple(range(1, 1 + count)),)
         case WindowJoin(left_key=left_key, right_key=right_key) if left_key:

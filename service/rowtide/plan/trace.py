@@ -20,6 +20,7 @@ from rowtide.plan.nodes import (
     WindowAggregate,
 )
 from rowtide.plan.table_join import TableJoin
+from rowtide.plan.top_changes import TopChanges
 
 
 def rowtime_field(node: Node) -> int | None:
@@ -39,7 +40,7 @@ def key_fields(node: Node) -> tuple[int, ...] | None:
             return identity
         case GroupChanges(window=window, keys=keys):
             return tuple(range(len(keys) + (window is not None)))
-        case Filter(input=below) | Sort(input=below):
+        case Filter(input=below) | Sort(input=below) | TopChanges(input=below):
             return key_fields(below)
         case Project(input=below, expressions=expressions):
             known = key_fields(below)

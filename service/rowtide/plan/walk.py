@@ -26,6 +26,7 @@ from rowtide.plan.nodes import (
     WindowJoin,
 )
 from rowtide.plan.table_join import TableJoin
+from rowtide.plan.top_changes import TopChanges
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
@@ -39,7 +40,7 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
             return replace(node, input=inputs[0])
         case GroupByPeriod() | GroupByHop() | GroupBySession() | GroupChanges() | WindowAggregate() | Model():
             return replace(node, input=inputs[0])
-        case TableJoin():
+        case TableJoin() | TopChanges():
             return replace(node, input=inputs[0])
         case Merge():
             return replace(node, sources=tuple(inputs))

@@ -9,6 +9,7 @@ from rowtide.plan.nodes import AsOfJoin, GroupChanges, KeyedTable, Node, Source,
 from rowtide.plan.plan import ForeignStream, Notice
 from rowtide.plan.show import show_interval
 from rowtide.plan.table_join import TableJoin
+from rowtide.plan.top_changes import TopChanges
 from rowtide.plan.walk import nodes_below
 
 IDLE_TIMEOUT = "idle_timeout"
@@ -26,12 +27,18 @@ def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator
             for table in nodes_below(each.table):
                 if isinstance(table, KeyedTable):
                     yield from _silent(name, table, streams)
-        if isinstance(each, GroupChanges | TableJoin) and each.relation == name and keeps_for_ever(each):
+        if (
+            isinstance(each, GroupChanges | TableJoin | TopChanges)
+            and each.relation == name
+            and keeps_for_ever(each)
+        ):
             yield Notice(name, _kept(each))
 
 
-def _kept(node: GroupChanges | TableJoin) -> str:
+def _kept(node: GroupChanges | TableJoin | TopChanges) -> str:
     """Tell of state that has no limit but a declared one (sql-decisions 18)."""
+    if isinstance(node, TopChanges):
+        return "keeps all rows for ever, to know the first ones: RETENTION is UNBOUNDED"
     if isinstance(node, TableJoin):
         return "keeps the rows of both sides of a join for ever: RETENTION is UNBOUNDED"
     names = [node.input.row_type[key].name for key in node.keys]

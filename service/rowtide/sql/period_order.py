@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rowtide.errors import StatementError
 from rowtide.expr.tree import Expr, FieldRef, RowtimeRef, uses_rowtime
+from rowtide.plan.limits import keeps_for_ever
 from rowtide.plan.nodes import Node, SortInPeriod
+from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.types import TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Period
+from rowtide.sql.objects import Retention
 from rowtide.sql.relations import Output, Shape, can_be_null, project, substitute, unique_names
 
 OLD_ROWTIME = "$ROWTIME"
@@ -28,6 +32,32 @@ class PeriodOrder:
 def sorted_in_period(relation: str, shape: Shape, order: PeriodOrder) -> Shape:
     """Give ``shape`` with its rows sorted in each period; ROWTIME becomes the period's end."""
     node, outputs = with_old_rowtime(relation, shape.node, shape.outputs)
+    node, keys = _with_keys(relation, node, order)
+    sorted_rows = SortInPeriod(relation, node, order.period, keys, order.limit, order.offset)
+    return replace(shape, node=sorted_rows, outputs=outputs)
+
+
+def first_of_changes(
+    relation: str, shape: Shape, order: PeriodOrder, partition: tuple[int, ...], retention: Retention | None
+) -> Shape:
+    """Give the first rows of a table: those that ``order`` lets through, for each of its ``partition``.
+
+    Raises:
+      StatementError: all rows would have to be kept for ever, and nobody has said so.
+    """
+    node, keys = _with_keys(relation, shape.node, order)
+    top = TopChanges(relation, node, partition, keys, order.limit, order.offset)
+    if keeps_for_ever(top) and (retention is None or retention.length_ms is not None):
+        raise StatementError(
+            "the rows that are sorted here never end: all of them would have to be kept for ever",
+            place=shape.place,
+            hint="CREATE VIEW name OPTIONS (RETENTION 'UNBOUNDED') AS .. keeps them, if that is meant.",
+        )
+    return replace(shape, node=top)
+
+
+def _with_keys(relation: str, node: Node, order: PeriodOrder) -> tuple[Node, tuple[tuple[int, bool], ...]]:
+    """Give ``node`` with a field for each term that is computed, and the fields to sort by."""
     fields = list(node.row_type)
     exprs: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(fields)]
     keys = []
@@ -40,8 +70,7 @@ def sorted_in_period(relation: str, shape: Shape, order: PeriodOrder) -> Shape:
     row_type = RowType(tuple(replace(field, name=name) for field, name in zip(fields, names, strict=True)))
     if len(exprs) > len(node.row_type):
         node = project(relation, node, tuple(exprs), row_type)
-    sorted_rows = SortInPeriod(relation, node, order.period, tuple(keys), order.limit, order.offset)
-    return replace(shape, node=sorted_rows, outputs=outputs)
+    return node, tuple(keys)
 
 
 def with_old_rowtime(

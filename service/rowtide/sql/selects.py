@@ -7,12 +7,13 @@ aggregates), GroupByPeriod, Filter (HAVING), then Promote.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from rowtide.errors import StatementError
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
-from rowtide.plan.limits import reads_streams
+from rowtide.plan.limits import begins_with_window, reads_streams
 from rowtide.plan.nodes import (
     Filter,
     Node,
@@ -41,7 +42,7 @@ from rowtide.sql.group_windows import (
 )
 from rowtide.sql.joins import Read
 from rowtide.sql.objects import Retention
-from rowtide.sql.period_order import PeriodOrder, sorted_in_period
+from rowtide.sql.period_order import PeriodOrder, first_of_changes, sorted_in_period
 from rowtide.sql.promotion import check_rowtime_type, promoted
 from rowtide.sql.relations import (
     Closed,
@@ -135,13 +136,38 @@ class SelectPlanner:
         order = self._limited(selected.order)
         within = None if order is not None else self._within(selected.promotion, grouped)
         shape = self._timed(selected, within)
-        if select.distinct and shape.changelog:
-            return distinct_changes(shape, self._relation, self._retention)
+        if shape.changelog:
+            return self._of_changes(shape, order)
         if select.distinct:
             distinct = closed_by_period(shape, self._relation, "DISTINCT")
             order = None if order is None else self._order_of_distinct(order, shape, distinct)
             shape = distinct
         return shape if order is None else sorted_in_period(self._relation, shape, order)
+
+    def _of_changes(self, shape: Shape, order: PeriodOrder | None) -> Shape:
+        """Give DISTINCT, or the first rows, of changes."""
+        select = self._select
+        if select.distinct and order is not None:
+            raise StatementError(
+                "ORDER BY of DISTINCT over changes is not supported yet",
+                place=select.place,
+                hint="Say DISTINCT in one view, and which rows come first in another.",
+            )
+        if select.distinct:
+            return distinct_changes(shape, self._relation, self._retention)
+        if order is None:
+            return shape
+        if select.limit is None:
+            raise StatementError(
+                "changes have no order: what is first is said with LIMIT",
+                place=select.order_by[0].place,
+                hint="ORDER BY x DESC LIMIT 3 gives the changes of the three greatest.",
+            )
+        # Sorted by its period first, a group's row competes with those of its period.
+        period = FieldRef(0, TIMESTAMP)
+        by_period = begins_with_window(shape.node) and order.keys[:1] == ((period, False),)
+        partition = (0,) if by_period else ()
+        return first_of_changes(self._relation, shape, order, partition, self._retention)
 
     # ------------------------------------------------------------ select list
 
@@ -224,8 +250,6 @@ class SelectPlanner:
         if not items:
             return None
         first = items[0]
-        if self._tells_changes:
-            raise StatementError("ORDER BY over changes is not supported yet", place=first.place)
         if len(items) > 1 or first.descending or not self._is_order_of(first, promotion, grouped):
             raise StatementError(
                 "ORDER BY on a stream takes only its ROWTIME, with or without WITHIN, for now"
@@ -257,7 +281,9 @@ class SelectPlanner:
           StatementError: the rows of no period could be sorted so.
         """
         items = self._select.order_by
-        if not items or self._tells_changes or any(item.within_ms is not None for item in items):
+        if self._tells_changes and (items or self._select.limit):
+            return PeriodOrder(Period(PeriodEdge.EXACT), self._sort_keys(planner, items, None))
+        if not items or any(item.within_ms is not None for item in items):
             return None
         first, *rest = items
         plain = isinstance(first.expression, ColumnRef)
@@ -281,14 +307,22 @@ class SelectPlanner:
                 place=first.place,
                 hint="ORDER BY FLOOR(ROWTIME TO MINUTE), x sorts the rows of each minute by x.",
             )
+        return PeriodOrder(period, self._sort_keys(planner, rest, promotion))
+
+    def _sort_keys(
+        self, planner: ExpressionPlanner, items: Sequence[OrderItem], promotion: _Promotion | None
+    ) -> tuple[tuple[Expr, bool], ...]:
+        """Give what terms of ORDER BY sort by, each with True where it descends."""
         keys: list[tuple[Expr, bool]] = []
-        for item in rest:
+        for item in items:
+            if item.within_ms is not None and self._tells_changes:
+                raise StatementError("WITHIN sorts a stream by ROWTIME, no changes", place=item.place)
             key = self._order_key(planner, item, promotion)
             # NULL is the greatest value: only the other way round has to be said.
             if item.nulls_first not in (None, item.descending):
                 keys.append((Call("IS NULL", (key,), BOOLEAN), bool(item.nulls_first)))
             keys.append((key, item.descending))
-        return PeriodOrder(period, tuple(keys))
+        return tuple(keys)
 
     def _order_key(self, planner: ExpressionPlanner, item: OrderItem, promotion: _Promotion | None) -> Expr:
         """Give what a further term sorts by: a column of the select list, by its name, or anything else."""
@@ -307,6 +341,10 @@ class SelectPlanner:
             )
         if promotion is not None and uses_rowtime(key):
             raise StatementError("ROWTIME is promoted here: it can only be the first term", place=item.place)
+        if self._tells_changes and uses_rowtime(key):
+            raise StatementError(
+                "changes are not sorted by ROWTIME: it is that of each change", place=item.place
+            )
         return key
 
     def _order_of_distinct(self, order: PeriodOrder, shape: Shape, distinct: Shape) -> PeriodOrder:
@@ -424,7 +462,7 @@ class SelectPlanner:
                     "changes have the ROWTIME of what caused them: none can be promoted",
                     place=promotion.syntax.place,
                 )
-            return _Selected(grouped, outputs, None, None)
+            return _Selected(grouped, outputs, None, ordered())
         order = ordered()
         if promotion is not None and window is not None:
             promotion = replace(promotion, expr=of_group_end(promotion.expr, window))

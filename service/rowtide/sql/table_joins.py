@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.tree import Expr, Literal, fields_used
-from rowtide.plan.limits import is_limited
+from rowtide.plan.limits import is_limited, keeps_for_ever
 from rowtide.plan.nodes import Filter, JoinKind, Merge, Node
 from rowtide.plan.table_join import LEFT, RIGHT, TableJoin, tagged, tagged_type
 from rowtide.plan.trace import key_fields
@@ -81,7 +81,7 @@ def check_limit(node: TableJoin, retention: Retention | None, place: Place) -> N
     Raises:
       StatementError: neither is so.
     """
-    if node.limited or (retention is not None and retention.length_ms is None):
+    if not keeps_for_ever(node) or (retention is not None and retention.length_ms is None):
         return
     raise StatementError(
         "a side of this join never loses its rows: all of them would have to be kept for ever",

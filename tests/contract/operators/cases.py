@@ -31,6 +31,7 @@ from contract.operators.inputs import (
 from contract.operators.meanings import FIRST_TIMESTAMP, LAST_TIMESTAMP
 from contract.operators.over_cases import overs
 from contract.operators.table_join_model import table_joins
+from contract.operators.top_changes_model import top_changes
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.operators.contract import Place
 from rowtide.plan import nodes
@@ -427,6 +428,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.GroupBySession: sessions(),
     nodes.GroupChanges: group_changes(),
     nodes.TableJoin: table_joins(),
+    nodes.TopChanges: top_changes(),
     nodes.WindowAggregate: overs(),
     nodes.KeyedTable: tables(),
     nodes.AsOfJoin: joins(),

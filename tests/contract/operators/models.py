@@ -20,6 +20,7 @@ from contract.operators.stream_models import (
     TableModel,
 )
 from contract.operators.table_join_model import TableJoinModel
+from contract.operators.top_changes_model import TopChangesModel
 from rowtide.operators.contract import Place
 from rowtide.plan.models import Model as EngineNode
 from rowtide.plan.nodes import (
@@ -40,6 +41,7 @@ from rowtide.plan.nodes import (
     WindowJoin,
 )
 from rowtide.plan.table_join import TableJoin
+from rowtide.plan.top_changes import TopChanges
 
 MODELS: dict[type, Callable[[Any, Place], Model]] = {
     Filter: FilterModel,
@@ -56,6 +58,7 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
     GroupBySession: SessionModel,
     GroupChanges: ChangesModel,
     TableJoin: TableJoinModel,
+    TopChanges: TopChangesModel,
     SortInPeriod: SortInPeriodModel,
     EngineNode: EngineModel,
 }

@@ -31,6 +31,7 @@ from rowtide.plan.nodes import (
     partition_key,
 )
 from rowtide.plan.table_join import TableJoin
+from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -185,6 +186,7 @@ CAN_BE_SPLIT = (
     AsOfJoin,
     WindowJoin,
     TableJoin,
+    TopChanges,
     Model,
 )
 LAWS: tuple[tuple[Law, tuple[type, ...]], ...] = (

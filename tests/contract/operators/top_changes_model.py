@@ -1,0 +1,90 @@
+"""What the first rows of a table are: all rows are sorted anew for each change."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from contract.operators.changes_cases import changelog_items
+from contract.operators.inputs import KEY_TYPES, Case, row_type_of
+from contract.operators.model import Model, later
+from rowtide.operators.contract import Place
+from rowtide.plan.nodes import Source
+from rowtide.plan.top_changes import TopChanges
+from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rowtime.bound import NO_BOUND, Bound
+
+OWN = 9 << 16
+ORIGINS = (6 << 16, 2 << 16)
+
+
+class TopChangesModel(Model):
+    """What goes out of the first rows, and what comes in."""
+
+    def __init__(self, node: TopChanges, _place: Place) -> None:
+        super().__init__()
+        self.node = node
+        self.passed = NO_BOUND
+        self.rows: list[Row] = []
+
+    def row(self, port: int, timed: TimedRow) -> None:
+        self.account.rows_in += 1
+        self.account.done += 1
+        before = self.first(timed.row)
+        if timed.opcode == Opcode.INSERT:
+            self.rows.append(timed.row)
+        elif timed.opcode == Opcode.DELETE:
+            self.rows.remove(timed.row)
+        after = self.first(timed.row)
+        for opcode, these, others in ((Opcode.DELETE, before, after), (Opcode.INSERT, after, before)):
+            rest = list(others)
+            for row in these:
+                if row in rest:
+                    rest.remove(row)
+                else:
+                    self.give(timed._replace(opcode=opcode, row=row))
+
+    def bound(self, port: int, bound: Bound) -> None:
+        self.passed = later(self.passed, bound)
+
+    def first(self, like: Row) -> list[Row]:
+        """Give the first rows of those with the partition of ``like``."""
+        found: list[Row] = []
+        for row in self.rows:
+            if all(row[at] == like[at] for at in self.node.partition):
+                place = len(found)
+                while place and self.is_before(row, found[place - 1]):
+                    place -= 1
+                found.insert(place, row)
+        end = None if self.node.limit is None else self.node.offset + self.node.limit
+        return found[self.node.offset : end]
+
+    def is_before(self, one: Row, other: Row) -> bool:
+        for index, descending in self.node.keys:
+            left, right = one[index], other[index]
+            if left == right:
+                continue
+            if left is None or right is None:
+                return (right is None) is not descending
+            return (left < right) is not descending  # type: ignore[operator]
+        return False
+
+    def promised(self) -> int:
+        return self.passed.rowtime
+
+    def promise(self) -> Bound:
+        return self.passed
+
+
+@st.composite
+def top_changes(draw: st.DrawFn) -> Case:
+    """The first few of a few rows, sorted up and down, with ties and NULLs, of all or of each partition."""
+    fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(1, 3)))]
+    indices = list(draw(st.permutations(range(len(fields)))))
+    partition = tuple(indices[: draw(st.integers(0, 1))])
+    keys = tuple((index, draw(st.booleans())) for index in indices[len(partition) :])
+    limit = draw(st.none() | st.integers(0, 3))
+    row_type = row_type_of(fields)
+    node = TopChanges("T", Source("S", row_type), partition, keys, limit, draw(st.integers(0, 2)))
+    return Case(
+        node, Place(OWN, True, (ORIGINS,)), (draw(changelog_items(row_type, ORIGINS, st.integers(-3, 6))),)
+    )
