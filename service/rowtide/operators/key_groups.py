@@ -58,15 +58,17 @@ class KeyGroups:
         return groups, firsts[: self.count - before]
 
     def find(self, columns: Sequence[Column], rows: int) -> Groups:
-        """Give the number of each row's key, -1 for a key that has none."""
+        """Give the number of each row's key, -1 for a key that has none; remembers nothing of the rows."""
         from rowtide.operators.kernels.groups import find
 
         if self._is_text:
-            codes = self._coder.text_codes(columns[0])
+            codes = self._coder.known_text_codes(columns[0])
             self._reserve(0)
-            return self._number_of[codes]
+            return np.where(codes < -1, -1, self._number_of[np.maximum(codes, -1)])
+        codes = np.empty((rows, self._keys.shape[1]), dtype=np.int64)
+        self._coder.look_up(columns, codes)
         groups = np.empty(rows, dtype=np.int64)
-        find(self._encode(columns, rows, None), self._slots, self._keys, groups)
+        find(codes, self._slots, self._keys, groups)
         return groups
 
     def windows(self) -> Groups:

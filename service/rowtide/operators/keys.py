@@ -8,7 +8,7 @@ value of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,15 @@ class TextTable:
         self.count = strings.intern(
             offsets, data, self._slots, self._hashes, self._starts, self._pool, self.count, codes
         )
+        return codes
+
+    def find(self, array: pa.Array) -> NDArray[np.int64]:
+        """Give the code of each value, -1 for one that was never interned; those of NULLs mean nothing."""
+        from rowtide.operators.kernels import strings
+
+        offsets, data = text_buffers(array)
+        codes = np.empty(len(array), dtype=np.int64)
+        strings.find(offsets, data, self._slots, self._hashes, self._starts, self._pool, codes)
         return codes
 
     def values(self, codes: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
@@ -104,17 +113,39 @@ class KeyCoder:
         codes = table.intern(column.values)
         return codes if column.valid is None else np.where(column.valid, codes, -1)
 
+    def known_text_codes(self, column: Column) -> NDArray[np.int64]:
+        """Give the codes of keys that are one text each, -1 for NULL, -2 for a text that is new."""
+        (table,) = self._tables
+        if table is None:
+            raise TypeError("these keys are no single text")
+        codes = table.find(column.values)
+        codes[codes < 0] = -2
+        return codes if column.valid is None else np.where(column.valid, codes, -1)
+
     def encode(self, columns: Sequence[Column], out: NDArray[np.int64]) -> None:
         """Write the codes of the rows of ``columns`` into ``out`` (rows, width)."""
+        self._write(columns, out, TextTable.intern, _ObjectTable.intern)
+
+    def look_up(self, columns: Sequence[Column], out: NDArray[np.int64]) -> None:
+        """Write codes as ``encode`` does, remembering nothing: a value that is new has the code -1."""
+        self._write(columns, out, TextTable.find, _ObjectTable.find)
+
+    def _write(
+        self,
+        columns: Sequence[Column],
+        out: NDArray[np.int64],
+        of_text: Callable[[TextTable, pa.Array], NDArray[np.int64]],
+        of_object: Callable[[_ObjectTable, NDArray[np.object_]], NDArray[np.int64]],
+    ) -> None:
         nulls = out[:, len(self.types)]
         nulls[:] = 0
         for index, (column, table, objects) in enumerate(
             zip(columns, self._tables, self._objects, strict=True)
         ):
             if table is not None:
-                codes = table.intern(column.values)
+                codes = of_text(table, column.values)
             elif objects is not None:
-                codes = objects.intern(column.values)
+                codes = of_object(objects, column.values)
             elif column.type.is_float:
                 codes = (column.values.astype(np.float64) + 0.0).view(np.int64)
             else:
@@ -167,6 +198,9 @@ class _ObjectTable:
                 self._values.append(value)
             codes[row] = code
         return codes
+
+    def find(self, values: NDArray[np.object_]) -> NDArray[np.int64]:
+        return np.array([self._codes.get(value, -1) for value in values], dtype=np.int64)
 
     def values(self, codes: NDArray[np.int64]) -> NDArray[np.object_]:
         found = np.empty(len(codes), dtype=object)

@@ -89,6 +89,34 @@ def intern(
 
 
 @njit(cache=True, nogil=True)
+def find(
+    offsets: Int32s, data: Bytes, slots: Int32s, hashes: Hashes, starts: Int64s, pool: Bytes, codes: Int64s
+) -> None:
+    """Write the code of each value into ``codes``, -1 for one that the table does not have."""
+    mask = len(slots) - 1
+    for row in range(len(offsets) - 1):
+        begin = offsets[row]
+        length = offsets[row + 1] - begin
+        value = _hash(data, begin, length)
+        place = np.int64(value & LOW) & mask
+        codes[row] = -1
+        while slots[place] >= 0:
+            code = slots[place]
+            start = starts[code]
+            if hashes[code] == value and starts[code + 1] - start == length:
+                same = True
+                if length > WORD:
+                    for index in range(length):
+                        if pool[start + index] != data[begin + index]:
+                            same = False
+                            break
+                if same:
+                    codes[row] = code
+                    break
+            place = (place + 1) & mask
+
+
+@njit(cache=True, nogil=True)
 def rehash(slots: Int32s, hashes: Hashes, count: int) -> None:
     """Enter the first ``count`` values into ``slots``, which are all empty."""
     mask = len(slots) - 1
