@@ -47,7 +47,7 @@ from rowtide.sql.relations import (
 )
 from rowtide.sql.scope import ROWTIME
 from rowtide.sql.selects import SelectPlanner
-from rowtide.sql.set_operations import combined
+from rowtide.sql.set_operations import combined, combined_changes
 from rowtide.sql.statements import ObjectKind
 from rowtide.sql.syntax import ColumnRef, Name, OrderItem, Query, RelationRef, SetOperation, UnionAll, With
 
@@ -190,7 +190,11 @@ class Planner:
             return self._union(query, at)
         if isinstance(query, SetOperation):
             sides = [self._query(each, at) for each in (query.left, query.right)]
-            return combined(query.operation, _aligned(sides, query.operation)[0], at.relation, query.place)
+            aligned = _aligned(sides, query.operation)[0]
+            if aligned[0].changelog:
+                kept = self._retention(at.reader)
+                return combined_changes(query.operation, aligned, at.relation, query.place, kept)
+            return combined(query.operation, aligned, at.relation, query.place)
         from_planner = FromPlanner(
             at.relation,
             lambda ref: self._read(ref, at),
@@ -227,6 +231,11 @@ class Planner:
         aligned, columns = _aligned(shapes, "UNION ALL")
         sources = [projected(shape, relation) for shape in aligned]
         node: Node = Merge(relation, tuple(sources))
+        changelog = aligned[0].changelog
+        if changelog and union.order_by:
+            raise StatementError(
+                "ORDER BY of a UNION ALL of tables is not supported yet", place=union.order_by[0].place
+            )
         for item in union.order_by:
             node = _ordered_union(node, relation, item)
         fields = [
@@ -237,7 +246,7 @@ class Planner:
         for position, output in enumerate(shapes[0].outputs):
             if output.is_rowtime:
                 outputs.insert(position, replace(output, expr=RowtimeRef()))
-        return Shape(node, tuple(outputs), changelog=False, place=union.place)
+        return Shape(node, tuple(outputs), changelog, place=union.place)
 
     # ------------------------------------------------------------------ pumps
 
@@ -395,8 +404,11 @@ def _aligned(shapes: Sequence[Shape], operation: str) -> tuple[list[Shape], list
       StatementError: they have more or fewer columns, or of types that do not go together.
     """
     for shape in shapes:
-        if shape.changelog:
-            raise StatementError(f"{operation} of tables is not supported yet", place=shape.place)
+        if shape.changelog is not shapes[0].changelog:
+            raise StatementError(
+                f"{operation} is of streams or of tables: one of these queries gives rows, the other changes",
+                place=shape.place,
+            )
         if len(shape.fields) != len(shapes[0].fields):
             raise StatementError(
                 f"the queries of a {operation.split(maxsplit=1)[0]} give {len(shapes[0].fields)} and "

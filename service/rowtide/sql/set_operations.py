@@ -1,4 +1,4 @@
-"""DISTINCT, UNION, EXCEPT and INTERSECT of streams: each within a period (sql-decisions 7, 19).
+"""DISTINCT, UNION, EXCEPT and INTERSECT: of streams each within a period, or of tables (sql-decisions 7, 19).
 
 One column, the same one in every query, is a period of ROWTIME. Each query is closed by its period first:
 its rows, each once, come when the period is over and have its end as ROWTIME. What is combined are then rows
@@ -13,10 +13,12 @@ from dataclasses import replace
 from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import resolve
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
-from rowtide.plan.nodes import Filter, GroupByPeriod, Merge, Node
+from rowtide.plan.nodes import Filter, GroupByPeriod, GroupChanges, Merge, Node
 from rowtide.rows.types import INTEGER, TIMESTAMP, Field, RowType, Type
 from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.sql.changes import limited
 from rowtide.sql.group_windows import period_of
+from rowtide.sql.objects import Retention
 from rowtide.sql.relations import Closed, Output, Shape, project, projected, unique_names
 
 SIDE = "$SIDE"
@@ -79,6 +81,37 @@ def combined(operation: str, sides: Sequence[Shape], relation: str, place: Place
     nullable = {key: any(each.row_type[key].nullable for each in inputs) for key in fields}
     outputs = _outputs(first.outputs, exprs, nullable)
     return Shape(node, outputs, changelog=False, place=place, closed=first.closed)
+
+
+def combined_changes(
+    operation: str, sides: Sequence[Shape], relation: str, place: Place, retention: Retention | None
+) -> Shape:
+    """Give UNION, EXCEPT or INTERSECT of tables that have the same columns, as changes: without a period.
+
+    Raises:
+      StatementError: a side has no limit, and nobody has said that all of it is to be kept.
+    """
+    inputs = [_with_side(projected(each, relation), relation, side) for side, each in enumerate(sides)]
+    fields = range(len(inputs[0].row_type) - 1)
+    side = FieldRef(len(fields), INTEGER)
+    merged = Merge(relation, tuple(inputs))
+    calls: tuple[AggregateCall, ...] = ()
+    if operation != "UNION":
+        calls = (AggregateCall("MIN", side, INTEGER), AggregateCall("MAX", side, INTEGER))
+    given = [inputs[0].row_type[key] for key in fields]
+    given += [Field(call.function, call.type, nullable=False) for call in calls]
+    names = unique_names([field.name for field in given])
+    row_type = RowType(tuple(replace(field, name=name) for field, name in zip(given, names, strict=True)))
+    groups = GroupChanges(relation, merged, None, tuple(fields), calls, row_type, of_changes=True)
+    node: Node = limited(groups, retention, place)
+    least, greatest = (FieldRef(len(fields) + at, INTEGER) for at in range(2))
+    if operation == "INTERSECT":
+        node = Filter(relation, node, _call("<", least, greatest))
+    elif operation == "EXCEPT":
+        node = Filter(relation, node, _call("=", greatest, Literal(0, INTEGER)))
+    exprs: dict[int, Expr] = {key: FieldRef(key, _type(inputs[0], key)) for key in fields}
+    nullable = {key: any(each.row_type[key].nullable for each in inputs) for key in fields}
+    return Shape(node, _outputs(sides[0].outputs, exprs, nullable), changelog=True, place=place)
 
 
 def _period_column(outputs: Sequence[Output]) -> Closed | None:
