@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numpy as np
 
 from rowtide.operators.contract import Place
-from rowtide.operators.open_groups import Assigned, GroupsWithEnds, KeyCodes, OpenGroup
+from rowtide.operators.open_groups import AT_KEY, AT_START, Assigned, Int64s, OpenGroupsOperator, row_places
 from rowtide.plan.nodes import GroupByHop
 from rowtide.rows.tray import Tray
 
 
-class GroupByHopOperator(GroupsWithEnds):
+class GroupByHopOperator(OpenGroupsOperator):
     """A row a window and key when the window has ended.
 
     A row is held until the last of its windows has; a row between two windows is done at once.
@@ -18,30 +18,41 @@ class GroupByHopOperator(GroupsWithEnds):
 
     def __init__(self, node: GroupByHop, place: Place) -> None:
         self._hop = node.hop
+        # So many windows of a key can be open at a time, a rowtime having come.
+        self._windows = -(-node.hop.size_ms // node.hop.slide_ms)
         super().__init__(node, place)
 
-    def _index(self) -> None:
-        self._by_window = {(group.start, group.key): at for at, group in enumerate(self._groups)}
+    def _assign(self, tray: Tray, rows: Int64s, keys: Int64s) -> Assigned:
+        from rowtide.operators.kernels.open_groups import into_hops
 
-    def _assign(self, tray: Tray, rows: Sequence[int], keys: Sequence[KeyCodes]) -> Assigned:
-        assigned = Assigned()
-        for row in rows:
-            rowtime = int(tray.rowtime[row])
-            starts = self._hop.starts(rowtime)
-            for begin in starts:
-                group = self._by_window.get((begin, keys[row]))
-                if group is None:
-                    first = (rowtime, int(tray.origin[row]), int(tray.counter[row]))
-                    group = self._by_window[begin, keys[row]] = len(self._groups)
-                    self._groups.append(OpenGroup(begin, begin + self._hop.size_ms, keys[row], first, 0))
-                if begin == starts[-1]:
-                    old = self._groups[group]
-                    assigned.changed.append((group, old))
-                    self._groups[group] = old._replace(rows=old.rows + 1)
-                assigned.rows.append(row)
-                assigned.groups.append(group)
-            assigned.without += not starts
-        return assigned
+        room = len(rows) * self._windows
+        self._reserve(room)
+        of, groups, last = (np.empty(room, dtype=np.int64) for _ in range(3))
+        progress = np.zeros(2, dtype=np.int64)
+        self._count = into_hops(
+            rows,
+            keys,
+            self._hop.slide_ms,
+            self._hop.size_ms,
+            self._hop.offset_ms,
+            *row_places(tray),
+            self._latest,
+            self._groups,
+            self._count,
+            of,
+            groups,
+            last,
+            progress,
+        )
+        used, without = progress.tolist()
+        return Assigned(groups[:used], of[:used], last[:used], without=without)
+
+    def _latest_shape(self, keys: int) -> tuple[int, ...]:
+        return (keys, self._windows)
+
+    def _places(self, groups: Int64s) -> tuple[Int64s, ...]:
+        numbers = (groups[:, AT_START] - self._hop.offset_ms) // self._hop.slide_ms
+        return groups[:, AT_KEY], numbers % self._windows
 
     def _promised(self, bound: int) -> int:
         return self._hop.next_end(bound)

@@ -1,15 +1,14 @@
-"""Groups that end at times of their own: what GROUP BY HOP and GROUP BY SESSION have in common.
+"""Groups by a window of the rowtime and further keys: what GROUP BY a period, HOP and SESSION have in common.
 
-Groups are numbered in the order of their first rows. They close by their ends, not by their numbers, so a
-closing first moves what closes to the front; groups of one end keep their order (sql-decisions 2).
-
-Rows are looked up one by one, in plain Python; the aggregates are those of ``operators.aggregates``.
+Groups are numbered in the order of their first rows. They close by their ends, so a closing first moves
+what closes to the front, unless it stands there, as periods do; groups of one end keep their order
+(sql-decisions 2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,55 +16,50 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from rowtide.errors import Reason
-from rowtide.expr.tree import AggregateCall
+from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.aggregates import make_accumulator
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
-from rowtide.operators.group_by_period import aggregate_input
-from rowtide.operators.keys import KeyCoder
+from rowtide.operators.group_functions import counts_nulls
+from rowtide.operators.key_groups import FORGET_INTERNED_OVER, KeyGroups
 from rowtide.operators.ranks import RANK, Ranks
-from rowtide.plan.nodes import GroupByHop, GroupBySession
+from rowtide.plan.nodes import GroupNode
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import TIMESTAMP
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.rowtime.reach import least_reaching
 
+Int64s = NDArray[np.int64]
+Inputs = Sequence[tuple[Column | None, Mask]]
+
 START, END, ROWS = "$start", "$end", "$rows"
-FORGET_INTERNED_OVER = 1 << 16
-"""Interned key values are forgotten at a closing once there are more of them than this."""
-
-KeyCodes = tuple[int, ...]
-
-
-class OpenGroup(NamedTuple):
-    """One group: its window, its key as codes, its first row, and how many rows are done with it."""
-
-    start: int
-    end: int
-    key: KeyCodes
-    first: tuple[int, int, int]
-    rows: int
+KEEP_KEYS = FORGET_INTERNED_OVER
+"""Keys of groups that are gone are forgotten once there are more of them than this."""
+AT_START, AT_END, AT_KEY, AT_ROWS, AT_FIRST = range(5)
+"""Where a group's window, key, rows and first row stand; as in ``kernels.open_groups``."""
+WIDTH = 7
 
 
+@dataclass(frozen=True, slots=True)
 class Assigned:
     """Which rows went into which groups, and how to take it back.
 
-    ``changed`` are groups as they were before. ``without`` counts the rows that are in no group.
+    ``rows`` None: one group for each row that there was. ``counts`` says which rows are counted in their
+    group, None: all; ``ends`` the ends that the groups had before, None: they do not change. ``without``
+    counts the rows that are in no group.
     """
 
-    def __init__(self) -> None:
-        self.rows: list[int] = []
-        self.groups: list[int] = []
-        self.changed: list[tuple[int, OpenGroup]] = []
-        self.without = 0
+    groups: Int64s
+    rows: Int64s | None = None
+    counts: Int64s | None = None
+    ends: Int64s | None = None
+    without: int = 0
 
 
-class GroupsWithEnds:
-    """The operator's common part: a subclass says which groups a row belongs to, and what it promises."""
+class OpenGroupsOperator:
+    """Streaming aggregation with final emission: a subclass says which groups a row belongs to."""
 
-    _groups: list[OpenGroup]
-
-    def __init__(self, node: GroupByHop | GroupBySession, place: Place) -> None:
+    def __init__(self, node: GroupNode, place: Place) -> None:
         self.account = Account()
         self._node = node
         self._origin = place.origin
@@ -86,38 +80,36 @@ class GroupsWithEnds:
 
     def held(self) -> int:
         """Count the rows that a group which is open will still come of."""
-        return sum(group.rows for group in self._groups)
+        return self._held
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """See ``Explaining``."""
         if bound is not None:
             return [Want(0, least_reaching(self._promised, bound))]
-        return [Want(0, min(group.end for group in self._groups))] if self._groups else []
+        return [Want(0, self._closed_by(int(self._ends().min())))] if self._count else []
 
     def snapshot(self) -> State:
         """See the contract; ``groups`` has a row a group, in order of the first rows."""
-        groups = self._groups
-        keys = self._coder.decode(self._codes(len(groups)))
-        origins = np.array([group.first[1] for group in groups], dtype=np.int64)
+        groups = self._groups[: self._count]
+        first = (groups[:, AT_FIRST + at].copy() for at in range(3))
+        keys = self._keys.columns(groups[:, AT_KEY])
         state = {
             "account": self.account.to_arrow(),
             "clock": pa.table({"bound": [self._bound], "given": [self._given]}),
             "groups": pa.table(
                 {
-                    START: pa.array([group.start for group in groups], pa.int64()),
-                    END: pa.array([group.end for group in groups], pa.int64()),
-                    ROWS: pa.array([group.rows for group in groups], pa.int64()),
-                    **{
-                        name: pa.array([group.first[place] for group in groups], pa.int64())
-                        for place, name in enumerate((ROWTIME, ORIGIN, COUNTER))
-                    },
-                    RANK: self._ranks.of(origins),
+                    # Copies: Arrow would share the memory, and the operator goes on writing to it.
+                    START: groups[:, AT_START].copy(),
+                    END: groups[:, AT_END].copy(),
+                    ROWS: groups[:, AT_ROWS].copy(),
+                    **dict(zip((ROWTIME, ORIGIN, COUNTER), first, strict=True)),
+                    RANK: self._ranks.of(groups[:, AT_FIRST + 1]),
                     **{f"key {index}": column.to_arrow() for index, column in enumerate(keys)},
                 }
             ),
         }
         for index, accumulator in enumerate(self._accumulators):
-            state[f"aggregate {index}"] = accumulator.state(len(groups))
+            state[f"aggregate {index}"] = accumulator.state(self._count)
         return state
 
     def restore(self, state: State) -> None:
@@ -127,17 +119,19 @@ class GroupsWithEnds:
         self._bound, self._given = clock["bound"], clock["given"]
         self._reset()
         table = state["groups"]
-        codes = self._encoded(
-            [Column.from_arrow(kind, table.column(f"key {at}")) for at, kind in enumerate(self._key_types)],
-            len(table),
-        )
-        parts = table.select([START, END, ROWTIME, ORIGIN, COUNTER, ROWS]).to_pylist()
-        self._groups = [
-            OpenGroup(part[START], part[END], key, (part[ROWTIME], part[ORIGIN], part[COUNTER]), part[ROWS])
-            for part, key in zip(parts, codes, strict=True)
-        ]
+        self._reserve(len(table))
+        self._count = len(table)
+        groups = self._groups[: self._count]
+        keys = [Column.from_arrow(kind, table.column(f"key {at}")) for at, kind in enumerate(self._key_types)]
+        groups[:, AT_KEY] = self._keys.number(keys, len(table))
+        for at, name in enumerate((ROWTIME, ORIGIN, COUNTER), start=AT_FIRST):
+            groups[:, at] = table.column(name).to_numpy()
+        for at, name in ((AT_START, START), (AT_END, END), (AT_ROWS, ROWS)):
+            groups[:, at] = table.column(name).to_numpy()
         for index, accumulator in enumerate(self._accumulators):
             accumulator.load(state[f"aggregate {index}"])
+        self._held = int(groups[:, AT_ROWS].sum())
+        self._least_end = int(self._ends().min()) if self._count else LATEST
         self._index()
 
     @staticmethod
@@ -165,88 +159,119 @@ class GroupsWithEnds:
 
     # ------------------------------------------------- what a subclass says
 
-    def _assign(self, tray: Tray, rows: Sequence[int], keys: Sequence[KeyCodes]) -> Assigned:
-        """Put rows into groups, beginning groups where there are none."""
-        raise NotImplementedError
-
-    def _index(self) -> None:
-        """Make anew what finds a row's groups, from ``_groups``."""
+    def _assign(self, tray: Tray, rows: Int64s, keys: Int64s) -> Assigned:
+        """Put some rows into groups, beginning those that are missing; ``keys`` are of the whole tray."""
         raise NotImplementedError
 
     def _promised(self, bound: int) -> int:
         """Give the least rowtime of a row that can still come out, for a bound that is one."""
         raise NotImplementedError
 
+    def _closed_by(self, end: int) -> int:
+        """Give the least bound at which a group with this end closes."""
+        return end
+
+    def _places(self, groups: Int64s) -> tuple[Int64s, ...]:
+        """Give where groups stand in ``_latest``."""
+        return (groups[:, AT_KEY],)
+
+    def _latest_shape(self, keys: int) -> tuple[int, ...]:
+        """Give the shape of ``_latest`` for so many keys."""
+        return (keys,)
+
     # --------------------------------------------------------------- inside
 
     def _reset(self) -> None:
-        self._coder = KeyCoder(self._key_types)
+        self._keys = KeyGroups(self._key_types)
         self._accumulators = [make_accumulator(call) for call in self._calls]
-        self._groups = []
-        self._index()
+        self._groups: Int64s = np.zeros((0, WIDTH), dtype=np.int64)
+        self._count = 0
+        self._held = 0
+        self._least_end = LATEST
+        self._latest: Int64s = np.zeros(self._latest_shape(0), dtype=np.int64)
 
-    def _codes(self, count: int) -> NDArray[np.int64]:
-        keys = [group.key for group in self._groups[:count]]
-        return np.array(keys, dtype=np.int64).reshape(count, self._coder.width)
+    def _ends(self) -> Int64s:
+        return self._groups[: self._count, AT_END]
 
-    def _encoded(self, columns: Sequence[Column], rows: int) -> list[KeyCodes]:
-        codes = np.empty((rows, self._coder.width), dtype=np.int64)
-        self._coder.encode(columns, codes)
-        return [tuple(each) for each in codes.tolist()]
+    def _reserve(self, groups: int) -> None:
+        """Make room for so many new groups, and for every key."""
+        needed = self._count + groups
+        if needed > len(self._groups):
+            larger = np.zeros((max(needed, 2 * len(self._groups)), WIDTH), dtype=np.int64)
+            larger[: self._count] = self._groups[: self._count]
+            self._groups = larger
+        if self._keys.count > len(self._latest):
+            room = max(self._keys.count, 2 * len(self._latest))
+            latest = np.zeros(self._latest_shape(room), dtype=np.int64)
+            latest[: len(self._latest)] = self._latest
+            self._latest = latest
+
+    def _index(self) -> None:
+        """Note anew where each key's groups are; a later one takes the place of the one before it."""
+        self._reserve(0)
+        self._latest[self._places(self._groups[: self._count])] = np.arange(self._count)
 
     def _take(self, tray: Tray, faults: list[Fault]) -> None:
         """Add the rows of a tray to their groups; a row that overflows an aggregate becomes a fault."""
         self.account.rows_in += len(tray)
-        keys = self._encoded([tray.columns[index] for index in self._node.keys], len(tray))
+        keys = self._keys.number([tray.columns[index] for index in self._node.keys], len(tray))
         inputs = [aggregate_input(call, tray) for call in self._calls]
-        refused = np.zeros(len(tray), dtype=np.bool_)
+        refused: Mask | None = None
         for accumulator, (column, use) in zip(self._accumulators, inputs, strict=True):
             never = accumulator.refused(column, use)
-            if never is not None:
-                refused |= never
-        rows = np.flatnonzero(~refused).tolist()
-        failed = sorted([*np.flatnonzero(refused).tolist(), *self._add(tray, keys, inputs, rows)])
-        faults += [self._overflow(tray, row) for row in failed]
+            if never is not None and never.any():
+                refused = never if refused is None else refused | never
+        rows = np.arange(len(tray)) if refused is None else np.flatnonzero(~refused)
+        failed = [] if refused is None else np.flatnonzero(refused).tolist()
+        if len(rows):
+            failed += self._add(tray, keys, inputs, rows)
+        faults += [self._overflow(tray, row) for row in sorted(failed)]
         self.account.rejected += len(failed)
 
-    def _add(
-        self,
-        tray: Tray,
-        keys: Sequence[KeyCodes],
-        inputs: Sequence[tuple[Column | None, Mask]],
-        wanted: Sequence[int],
-    ) -> list[int]:
+    def _add(self, tray: Tray, keys: Int64s, inputs: Inputs, rows: Int64s) -> list[int]:
         """Add some rows, in order; give those that an aggregate cannot take.
 
         Such a row was never there: it begins no group and keeps no session open. What does not fit is
         halved, so a tray with few such rows costs little more than one without.
         """
-        before = len(self._groups)
-        assigned = self._assign(tray, wanted, keys)
-        rows = np.array(assigned.rows, dtype=np.int64)
-        groups = np.array(assigned.groups, dtype=np.int64)
-        part = [(None if column is None else column.take(rows), use[rows]) for column, use in inputs]
+        before = self._count
+        assigned = self._assign(tray, rows, keys)
+        taken = rows if assigned.rows is None else assigned.rows
+        part = inputs
+        if assigned.rows is not None or len(rows) < len(tray):
+            part = [(None if column is None else column.take(taken), use[taken]) for column, use in inputs]
         for accumulator in self._accumulators:
-            accumulator.reserve(len(self._groups))
+            accumulator.reserve(self._count)
         if all(
-            accumulator.fits(groups, column, use)
+            accumulator.fits(assigned.groups, column, use)
             for accumulator, (column, use) in zip(self._accumulators, part, strict=True)
         ):
             for accumulator, (column, use) in zip(self._accumulators, part, strict=True):
-                accumulator.add(groups, column, use)
+                accumulator.add(assigned.groups, column, use)
             self.account.done += assigned.without
+            self._held += len(rows) - assigned.without
+            if self._count > before:
+                self._least_end = min(self._least_end, int(self._groups[before : self._count, AT_END].min()))
             return []
-        for group, old in reversed(assigned.changed):
-            self._groups[group] = old
-        del self._groups[before:]
-        self._index()
-        if len(wanted) == 1:
-            return list(wanted)
-        middle = len(wanted) // 2
+        self._take_back(assigned, before)
+        if len(rows) == 1:
+            return [int(rows[0])]
+        middle = len(rows) // 2
         return [
-            *self._add(tray, keys, inputs, wanted[:middle]),
-            *self._add(tray, keys, inputs, wanted[middle:]),
+            *self._add(tray, keys, inputs, rows[:middle]),
+            *self._add(tray, keys, inputs, rows[middle:]),
         ]
+
+    def _take_back(self, assigned: Assigned, before: int) -> None:
+        """Let the groups be as they were before an assignment."""
+        groups = assigned.groups
+        counts = 1 if assigned.counts is None else assigned.counts
+        np.subtract.at(self._groups[:, AT_ROWS], groups, counts)
+        if assigned.ends is not None:
+            # The end before the first row of a group is written last.
+            self._groups[groups[::-1], AT_END] = assigned.ends[::-1]
+        self._count = before
+        self._index()
 
     def _overflow(self, tray: Tray, row: int) -> Fault:
         (timed,) = tray.slice(row, row + 1).rows()
@@ -263,59 +288,93 @@ class GroupsWithEnds:
 
     def _close(self) -> Tray | None:
         """Give the rows of the groups that the bound has closed, by end and first row, and forget them."""
-        groups = self._groups
-        closing = [at for at, group in enumerate(groups) if group.end <= self._bound]
-        if not closing:
+        if not self._count or self._closed_by(self._least_end) > self._bound:
             return None
-        closing.sort(key=lambda at: groups[at].end)
+        ends = self._ends()
+        # The bound at which a group closes is so much behind its end.
+        behind = self._closed_by(0)
+        closing = np.flatnonzero(ends <= self._bound - behind)
         count = len(closing)
-        gone = set(closing)
-        self._reorder([*closing, *(at for at in range(len(groups)) if at not in gone)])
+        if count:
+            closing = closing[np.argsort(ends[closing], kind="stable")]
+            if (closing != np.arange(count)).any():
+                stays = np.ones(self._count, dtype=np.bool_)
+                stays[closing] = False
+                self._reorder(np.concatenate([closing, np.flatnonzero(stays)]))
+        out = self._given_out(count) if count else None
+        self._least_end = int(self._ends().min()) if self._count else LATEST
+        return out
+
+    def _given_out(self, count: int) -> Tray:
+        """Give the rows of the first groups, and forget them."""
         closed = self._groups[:count]
         columns = [
-            Column(TIMESTAMP, np.array([group.start for group in closed], dtype=np.int64)),
-            *self._coder.decode(self._codes(count)),
+            Column(TIMESTAMP, closed[:, AT_START].copy()),
+            *self._keys.columns(closed[:, AT_KEY]),
             *(accumulator.results(count) for accumulator in self._accumulators),
         ]
         out = Tray.from_columns(
             self._node.row_type,
             columns,
-            np.array([group.end for group in closed], dtype=np.int64),
+            closed[:, AT_END].copy(),
             self._origin,
             np.arange(self._given, self._given + count, dtype=np.int64),
         )
+        done = int(closed[:, AT_ROWS].sum())
         self._given += count
+        self._held -= done
         self.account.rows_out += count
-        self.account.done += sum(group.rows for group in closed)
+        self.account.done += done
         self._forget(count)
         return out
 
-    def _reorder(self, order: Sequence[int]) -> None:
+    def _reorder(self, order: Int64s) -> None:
         """Give the groups other numbers: ``order`` lists the old ones."""
-        if all(at == place for place, at in enumerate(order)):
-            return
-        count = len(self._groups)
-        self._groups = [self._groups[at] for at in order]
+        self._groups[: self._count] = self._groups[order]
         taken = pa.array(order, pa.int64())
-        states = [accumulator.state(count).take(taken) for accumulator in self._accumulators]
+        states = [accumulator.state(self._count).take(taken) for accumulator in self._accumulators]
         self._accumulators = [make_accumulator(call) for call in self._calls]
         for accumulator, state in zip(self._accumulators, states, strict=True):
             accumulator.load(state)
 
     def _forget(self, count: int) -> None:
         """Drop the first ``count`` groups; keys that only they had are let go in time."""
-        del self._groups[:count]
-        rest = len(self._groups)
+        rest = self._count - count
+        self._groups[:rest] = self._groups[count : self._count].copy()
+        self._count = rest
         for accumulator in self._accumulators:
             accumulator.drop(count, rest)
-        if self._coder.interned > max(FORGET_INTERNED_OVER, 4 * rest):
-            columns = self._coder.decode(self._codes(rest))
-            self._coder = KeyCoder(self._key_types)
-            codes = self._encoded(columns, rest)
-            self._groups = [group._replace(key=key) for group, key in zip(self._groups, codes, strict=True)]
+        if self._keys.count > max(KEEP_KEYS, 4 * rest):
+            kept, numbers = np.unique(self._groups[:rest, AT_KEY], return_inverse=True)
+            self._keys.keep(kept)
+            self._groups[:rest, AT_KEY] = numbers
+            self._latest = np.zeros(self._latest_shape(0), dtype=np.int64)
         self._index()
 
     def _bound_out(self) -> Bound:
         if self._bound in (EARLIEST, LATEST):
             return Bound(self._bound)
         return Bound(min(LATEST, self._promised(self._bound)))
+
+
+def aggregate_input(call: AggregateCall, tray: Tray) -> tuple[Column | None, Mask]:
+    """Give an aggregate's argument column and the rows that it uses."""
+    column = None
+    use = np.ones(len(tray), dtype=np.bool_)
+    if isinstance(call.argument, FieldRef):
+        column = tray.columns[call.argument.index]
+        if column.valid is not None and not counts_nulls(call):
+            use = column.valid
+    if isinstance(call.condition, FieldRef):
+        flags = tray.columns[call.condition.index]
+        use = use & np.asarray(flags.values, dtype=np.bool_) & flags.valid_mask()
+    return column, use
+
+
+def row_places(tray: Tray) -> tuple[Int64s, NDArray[np.int32], Int64s]:
+    """Give rowtime, origin and counter of rows as kernels take them, which are compiled for one form."""
+    return (
+        np.require(tray.rowtime, np.int64, ["C", "W"]),
+        np.require(tray.origin, np.int32, ["C", "W"]),
+        np.require(tray.counter, np.int64, ["C", "W"]),
+    )

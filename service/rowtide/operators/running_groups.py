@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from rowtide.errors import Reason
 from rowtide.operators.contract import Account, Fault, Output, Place, State
-from rowtide.operators.group_by_period import aggregate_input
 from rowtide.operators.group_changes import OVERFLOW, START, GroupChangesOperator
 from rowtide.operators.key_groups import KeyGroups
+from rowtide.operators.open_groups import aggregate_input
 from rowtide.operators.running_aggregates import make_running
 from rowtide.plan.nodes import GroupChanges
 from rowtide.rows.column import Column, Mask

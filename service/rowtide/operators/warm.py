@@ -20,7 +20,9 @@ from rowtide.operators.registry import make
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import (
     AsOfJoin,
+    GroupByHop,
     GroupByPeriod,
+    GroupBySession,
     GroupChanges,
     JoinKind,
     JoinTime,
@@ -35,7 +37,7 @@ from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, Field, RowType, decimal
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
-from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
+from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
 
 ROW_TYPE = RowType(
     (
@@ -92,6 +94,9 @@ def warm() -> None:
             for tray in (trays[0], _with_nulls(trays[0])):
                 running.step(0, tray, Bound(int(tray.rowtime[0])))
             running.step(0, None, Bound(LATEST // 2))
+    for group_node in _windowed_groups(source):
+        group = make(group_node, Place(3))
+        group.step(0, trays[0], Bound(LATEST // 2))
     for frame in FRAMES:
         window = make(_window(source, frame), Place(3))
         window.step(0, trays[0], Bound(int(trays[0].rowtime[-1])))
@@ -128,6 +133,15 @@ def _group(source: Source, keys: tuple[int, ...]) -> GroupByPeriod:
     fields += [Field(f"$aggregate{number}", call.type) for number, call in enumerate(calls)]
     period = Period(PeriodEdge.FLOOR, CalendarUnit.SECOND)
     return GroupByPeriod("WARM", source, period, keys, tuple(calls), RowType(tuple(fields)))
+
+
+def _windowed_groups(source: Source) -> tuple[GroupByHop, GroupBySession]:
+    count = AggregateCall("COUNT", None, BIGINT)
+    row_type = RowType((Field("$start", TIMESTAMP), Field("$count", BIGINT)))
+    return (
+        GroupByHop("WARM", source, Hop(1, 2), (), (count,), row_type),
+        GroupBySession("WARM", source, Session(1), (), (count,), row_type),
+    )
 
 
 def _window(source: Source, frame: Frame) -> WindowAggregate:

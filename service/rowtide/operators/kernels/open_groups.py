@@ -1,0 +1,143 @@
+"""Putting rows into the groups of their windows and keys, and beginning groups where there are none.
+
+A group is a row of ``groups``. ``latest`` has, by key, the number of a group that may be the one that is
+looked for: it is if it has that key and that window.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+
+START, END, KEY, ROWS, ROWTIME, ORIGIN, COUNTER = range(7)
+"""Of a group: its window, the number of its key, how many rows are done with it, and its first row."""
+WIDTH = 7
+
+
+@njit(cache=True, nogil=True)
+def _begin(
+    groups: Int64s,
+    count: int,
+    start: int,
+    end: int,
+    key: int,
+    row: int,
+    rowtime: Int64s,
+    origin: Int32s,
+    counter: Int64s,
+) -> None:
+    groups[count, START], groups[count, END], groups[count, KEY], groups[count, ROWS] = start, end, key, 0
+    groups[count, ROWTIME], groups[count, ORIGIN] = rowtime[row], origin[row]
+    groups[count, COUNTER] = counter[row]
+
+
+@njit(cache=True, nogil=True)
+def into_periods(
+    rows: Int64s,
+    keys: Int64s,
+    starts: Int64s,
+    ends: Int64s,
+    rowtime: Int64s,
+    origin: Int32s,
+    counter: Int64s,
+    latest: Int64s,
+    groups: Int64s,
+    count: int,
+    found: Int64s,
+) -> int:
+    """Write the group of each of ``rows`` into ``found`` and give the new number of groups."""
+    for place in range(len(rows)):
+        row = rows[place]
+        key = keys[row]
+        group = latest[key]
+        if group >= count or groups[group, KEY] != key or groups[group, START] != starts[row]:
+            group = count
+            _begin(groups, count, starts[row], ends[row], key, row, rowtime, origin, counter)
+            latest[key] = group
+            count += 1
+        groups[group, ROWS] += 1
+        found[place] = group
+    return count
+
+
+@njit(cache=True, nogil=True)
+def into_sessions(
+    rows: Int64s,
+    keys: Int64s,
+    gap: int,
+    rowtime: Int64s,
+    origin: Int32s,
+    counter: Int64s,
+    latest: Int64s,
+    groups: Int64s,
+    count: int,
+    found: Int64s,
+    ends: Int64s,
+) -> int:
+    """Write the session of each of ``rows`` into ``found``, and its end before the row into ``ends``."""
+    for place in range(len(rows)):
+        row = rows[place]
+        key, now = keys[row], rowtime[row]
+        group = latest[key]
+        if group >= count or groups[group, KEY] != key or groups[group, END] <= now:
+            group = count
+            _begin(groups, count, now, now + gap, key, row, rowtime, origin, counter)
+            latest[key] = group
+            count += 1
+        ends[place] = groups[group, END]
+        groups[group, END] = now + gap
+        groups[group, ROWS] += 1
+        found[place] = group
+    return count
+
+
+@njit(cache=True, nogil=True)
+def into_hops(
+    rows: Int64s,
+    keys: Int64s,
+    slide: int,
+    size: int,
+    offset: int,
+    rowtime: Int64s,
+    origin: Int32s,
+    counter: Int64s,
+    latest: Int64s,
+    groups: Int64s,
+    count: int,
+    of: Int64s,
+    found: Int64s,
+    last: Int64s,
+    progress: Int64s,
+) -> int:
+    """Write the windows of each of ``rows``, the earliest first, and give the new number of groups.
+
+    ``of`` becomes the row and ``found`` the group, ``last`` 1 for a row's last window; ``progress`` has how
+    many there are, then how many rows are in no window. ``latest`` has a line a key: a window stands at its
+    number modulo the length of the line.
+    """
+    used = 0
+    for place in range(len(rows)):
+        row = rows[place]
+        key, now = keys[row], rowtime[row]
+        newest = now - (now - offset) % slide
+        windows = max(0, -((now - newest - size) // slide))
+        if windows == 0:
+            progress[1] += 1
+        for back in range(windows - 1, -1, -1):
+            start = newest - back * slide
+            at = ((start - offset) // slide) % latest.shape[1]
+            group = latest[key, at]
+            if group >= count or groups[group, KEY] != key or groups[group, START] != start:
+                group = count
+                _begin(groups, count, start, start + size, key, row, rowtime, origin, counter)
+                latest[key, at] = group
+                count += 1
+            of[used], found[used], last[used] = row, group, back == 0
+            groups[group, ROWS] += back == 0
+            used += 1
+    progress[0] = used
+    return count
