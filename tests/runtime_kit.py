@@ -285,6 +285,9 @@ class MemoryLedger:
     def decisions(self) -> Sequence[Decision]:
         return list(self._database.contents.decisions)
 
+    def replace_plan(self, transaction: Any, digest: str, gone: Sequence[str]) -> None:
+        raise AssertionError("no plan is changed here")
+
     def write_accounts(self, transaction: Any, accounts: Sequence[KeptAccount]) -> None:
         transaction.connection.accounts.update({(each.part, each.relation): each for each in accounts})
 

@@ -144,7 +144,7 @@ class DatabaseLedger:
             for each in positions
         )
         committed_at = None if row.committed_at is None else to_ms(row.committed_at)
-        return Record(row.epoch, row.holder, row.commits, row.digest, standings, committed_at)
+        return Record(row.epoch, row.holder, row.commits, row.digest, standings, committed_at, row.changed_at)
 
     # ------------------------------------------------------- what a commit adds
 
@@ -229,6 +229,21 @@ class DatabaseLedger:
             ),
             [{name: getattr(decision, name) for name in _DECISION} for decision in decisions],
         )
+
+    def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
+        """Record that the commit under way is the first of another plan; see ``ledger.Ledger``."""
+        connection: sa.Connection = transaction.connection
+        tables = self._of(connection)
+        pipelines, positions = tables.pipelines, tables.positions
+        connection.execute(
+            sa.update(pipelines)
+            .where(pipelines.c.pipeline == self._pipeline)
+            .values(digest=digest, changed_at=pipelines.c.commits)
+        )
+        connection.execute(
+            sa.delete(positions).where(positions.c.pipeline == self._pipeline, positions.c.relation.in_(gone))
+        )
+        self._drop_snapshots(connection)
 
     def write_accounts(self, transaction: Transaction, accounts: Sequence[KeptAccount]) -> None:
         """Record accounts; see ``ledger.Ledger``."""

@@ -52,6 +52,8 @@ class Record:
     digest: str
     standings: tuple[Standing, ...]
     committed_at_ms: int | None
+    changed_at: int | None = None
+    """The commit with which another plan took over: what was read before it cannot be replayed."""
 
     def positions(self) -> dict[Place, int]:
         """Give the next offset of each partition."""
@@ -238,6 +240,12 @@ class Ledger(Protocol):
 
     def decisions(self) -> Sequence[Decision]:
         """Give all decisions, in the order in which they were committed."""
+
+    def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
+        """Record that the commit under way is the first of another plan.
+
+        Snapshots of the plan before it are dropped, and the positions of the streams that are ``gone``.
+        """
 
     def write_accounts(self, transaction: Transaction, accounts: Sequence[KeptAccount]) -> None:
         """Record accounts; those not given stay."""

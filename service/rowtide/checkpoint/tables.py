@@ -57,6 +57,7 @@ def tables_of(dialect: str) -> Tables:
             sa.Column("commits", sa.BigInteger),
             sa.Column("committed_at", sa.DateTime),
             sa.Column("digest", sa.Text),
+            sa.Column("changed_at", sa.BigInteger),
         ),
         positions=table(
             "positions",

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rowtide.cli import (
+    apply,
     backfill,
     bench,
     check,
@@ -37,6 +38,7 @@ def root(
     set_debug(debug)
 
 
+app.command("apply", epilog=apply.EXAMPLE)(apply.apply)
 app.command("backfill", epilog=backfill.EXAMPLE)(backfill.backfill)
 app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
 app.command("check", epilog=check.EXAMPLE)(check.check)

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 if TYPE_CHECKING:
     from rowtide.config import Settings
     from rowtide.runtime.pipeline import Pipeline
+    from rowtide.runtime.service import Equipment
 
 PipelineFile = Annotated[Path, typer.Argument(help="The pipeline's statements.", metavar="PIPELINE.sql")]
 ConfigFile = Annotated[
@@ -53,6 +54,28 @@ def pipeline_name(file: Path, config: Path | None) -> str:
 
     read_text(file)
     return load_settings(config).pipeline.name or file.stem
+
+
+def equipment_of(pipeline: Pipeline, settings: Settings) -> Equipment:
+    """Give what a command needs that works on a pipeline once and does not go on."""
+    from rowtide.clock import SystemClock
+    from rowtide.runtime.crashpoints import crash_points_from_environment
+    from rowtide.runtime.live import Pace
+    from rowtide.runtime.service import Equipment
+
+    return Equipment(
+        name=pipeline.name,
+        plan=pipeline.plan,
+        sources=pipeline.sources,
+        database=pipeline.database,
+        ledger=pipeline.ledger,
+        clock=SystemClock(),
+        pace=Pace(0, 0, None, None),
+        stopping=lambda: False,
+        wait=False,
+        crash_points=crash_points_from_environment(),
+        max_held_rows=settings.limits.held_rows,
+    )
 
 
 class PipelineFirst(TyperGroup):

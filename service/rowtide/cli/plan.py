@@ -32,18 +32,15 @@ def plan(
     """Compare a pipeline file with what is committed under its name; touches nothing.
 
     Says which pumps, streams and tables differ and, with --was, which operators keep their state, which
-    begin empty and which state is lost. A changed plan is not run over an existing checkpoint.
+    begin empty and which state is lost. `rowtide apply` does it.
 
     Exit code 0: nothing differs, or nothing is committed. 1: the plan has changed. 2: a file is refused,
     --was is not what ran, or a table does not fit. 3: the database is down.
     """
     from rowtide.cli.errors import FAILED, read_text, shown_to_user
     from rowtide.cli.pipeline_file import opened
-    from rowtide.errors import StatementError
     from rowtide.runtime.configured import configured
-    from rowtide.runtime.digest import differences, plan_digests
-    from rowtide.runtime.output import target_table
-    from rowtide.runtime.planned_change import planned_change
+    from rowtide.runtime.planned_change import change_from
     from rowtide.sql.pipeline import plan_pipeline
 
     with shown_to_user(), opened(pipeline, config) as (found, settings):
@@ -54,27 +51,17 @@ def plan(
         older = None
         if was is not None:
             older = configured(plan_pipeline(read_text(was), file=str(was)), settings)
-            if wrong := differences(record.digest, plan_digests(older)):
-                raise StatementError(
-                    f'{was} is not what pipeline "{found.name}" has run: {"; ".join(wrong)}',
-                    hint="Name the file as it was at the last start.",
-                )
-        change = planned_change(
-            record,
-            found.plan,
-            older=older,
-            snapshot=found.ledger.newest_snapshot(),
-            missing=found.database.missing([target_table(table) for table in found.plan.foreign_tables]),
-        )
+        change = change_from(found, older, str(was))
         if as_json:
             typer.echo(json.dumps(change.to_json(), indent=2))
         else:
-            _show(found.name, change)
+            show_change(found.name, change)
     if change.changes:
         raise typer.Exit(FAILED)
 
 
-def _show(name: str, change: PlannedChange) -> None:
+def show_change(name: str, change: PlannedChange) -> None:
+    """Write what a change means."""
     if not change.changes:
         typer.echo(f'Nothing has changed: `rowtide run` goes on with pipeline "{name}".')
         return
@@ -94,7 +81,7 @@ def _show(name: str, change: PlannedChange) -> None:
             typer.echo(f"{title} {', '.join(names)}")
     if change.kept is None:
         typer.echo("What becomes of the state: say with --was which file has run.")
-    typer.echo("To run it: under another name (pipeline.name), into tables of its own.")
+    typer.echo("`rowtide apply` lets it go on; or run it under another name, into tables of its own.")
 
 
 def _list(title: str, fates: tuple[OperatorFate, ...] | None) -> None:

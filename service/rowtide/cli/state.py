@@ -126,6 +126,13 @@ def drop(
     with shown_to_user(), opened(pipeline, config) as (found, _):
         if snapshots == everything:
             raise StatementError("it is not said what to drop", hint="Say --snapshots, or --all.")
+        record = found.ledger.read()
+        if snapshots and record is not None and record.changed_at is not None:
+            raise StatementError(
+                f'the plan of pipeline "{found.name}" was changed at commit {record.changed_at}: without '
+                "snapshots it could not go on",
+                hint="Say --all to forget the pipeline.",
+            )
         if not yes:
             if not sys.stdin.isatty():
                 raise StatementError("nobody can be asked whether to drop it", hint="Say --yes.")

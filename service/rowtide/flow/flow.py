@@ -146,9 +146,11 @@ class Flow:
         """Set the least rowtime that one judge of lateness accepts: ``judge`` as ``judges`` names it.
 
         Unlike ``bound`` it is no promise of the partition's, so it does not hinder a lesser one of its own.
+        A judge of another plan, before this one took over, is not there any more.
         """
-        at = next(position for position, step in self._program.sorts() if step.key == judge)
-        self._prime(at, (0, None, bound))
+        for at, step in self._program.sorts():
+            if step.key == judge:
+                self._prime(at, (0, None, bound))
 
     def judges(self, relation: str, partition: int) -> dict[str, int]:
         """Give the judges of a source partition's lateness, with the bound of the other partitions there.

@@ -12,12 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from rowtide.checkpoint.ledger import KeptSnapshot, Record
+from rowtide.errors import StatementError
 from rowtide.flow.program import Program, Step
 from rowtide.flow.succession import Succession
 from rowtide.plan.nodes import ROW_WISE
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
 from rowtide.runtime.digest import differences, plan_digests
+from rowtide.runtime.output import target_table
+from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.recovery import partitions_of
 from rowtide.runtime.state import state_entries
 
@@ -51,6 +54,32 @@ class PlannedChange:
     def to_json(self) -> Mapping[str, object]:
         """Give it as plain values."""
         return asdict(self)
+
+
+def change_from(pipeline: Pipeline, older: Plan | None, file: str) -> PlannedChange:
+    """Say what running a pipeline in place of what is committed under its name would mean.
+
+    ``older`` is what ``file`` says has run.
+
+    Raises:
+      StatementError: nothing is committed, or it is something else that ran.
+      MismatchError: a table in the database does not fit.
+    """
+    record = pipeline.ledger.read()
+    if record is None or not record.standings:
+        raise StatementError(f'pipeline "{pipeline.name}" has committed nothing')
+    if older is not None and (wrong := differences(record.digest, plan_digests(older))):
+        raise StatementError(
+            f'{file} is not what pipeline "{pipeline.name}" has run: {"; ".join(wrong)}',
+            hint="Name the file as it was at the last start.",
+        )
+    return planned_change(
+        record,
+        pipeline.plan,
+        older=older,
+        snapshot=pipeline.ledger.newest_snapshot(),
+        missing=pipeline.database.missing([target_table(table) for table in pipeline.plan.foreign_tables]),
+    )
 
 
 def planned_change(

@@ -22,6 +22,8 @@ from rowtide.checkpoint.ledger import (
 )
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
+from rowtide.flow.gates import Gates, Target
+from rowtide.flow.program import Program
 from rowtide.plan.nodes import Node
 from rowtide.runtime.crashpoints import CrashPoints
 from rowtide.runtime.idle import DecisionLog
@@ -41,7 +43,17 @@ AGED_OUT_HINT = (
 
 
 def begin_of_replay(record: Record, snapshot: KeptSnapshot | None) -> dict[Place, int]:
-    """Give where the replay begins: at the snapshot, or where the pipeline began with each partition."""
+    """Give where the replay begins: at the snapshot, or where the pipeline began with a partition.
+
+    Raises:
+      StatementError: there is no snapshot, and what was read before the plan changed cannot be replayed.
+    """
+    if snapshot is None and record.changed_at is not None:
+        raise StatementError(
+            f"the plan was changed at commit {record.changed_at}: what came before cannot be replayed, and "
+            "no usable snapshot is there",
+            hint="Drop the pipeline's checkpoint and its tables and start it anew.",
+        )
     reached = {} if snapshot is None else snapshot.positions
     return {each.place: reached.get(each.place, each.start_offset) for each in record.standings}
 
@@ -61,6 +73,10 @@ def flow_at(
     targets = {
         place: target for place, target in targets_of(resubmissions).items() if place in record.positions()
     }
+    if record.changed_at is not None:
+        # Of those that were read under another plan no row is on its way, and the relation may be gone.
+        program = Program(nodes, committed)
+        targets = {place: target for place, target in targets.items() if _is_open(program, place, target)}
     if snapshot is None:
         return Flow(nodes, committed, targets)
     known = partitions_of(snapshot.positions)
@@ -68,6 +84,14 @@ def flow_at(
     flow = Flow(nodes, known, before)
     flow.restore(snapshot.state)
     return flow if known == committed else flow.widened(committed, targets)
+
+
+def _is_open(program: Program, place: Place, target: Target) -> bool:
+    try:
+        Gates(program, {place: target})
+    except StatementError:
+        return False
+    return True
 
 
 def partitions_of(places: Iterable[Place]) -> dict[str, list[int]]:

@@ -161,6 +161,20 @@ class Service:
             inbox.close()
         _log.info("stopped", pipeline=equipment.name, epoch=record.epoch, commits=committer.commits)
 
+    def stand(self) -> tuple[Record, Work]:
+        """Take the pipeline and bring it to its committed positions, without going on.
+
+        Raises:
+          As ``run``.
+        """
+        record, ranges = self._start(Edge.WATERMARK)
+        work, _ = self._recover(record, ranges)
+        return record, work
+
+    def committer(self, record: Record, work: Work) -> Committer:
+        """Give what commits cuts of ``work`` under the epoch of ``record``."""
+        return self._committer(record, work.source_of)
+
     def why_not(self, relation: str) -> Answer:
         """Say why ``relation`` (its catalog name) is silent; called by any thread.
 

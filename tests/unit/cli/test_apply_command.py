@@ -1,0 +1,189 @@
+"""rowtide apply: what is kept goes on as if nothing had been, what is new begins there, in one commit."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rowtide.cli.main import app
+from rowtide.runtime.applying import apply
+from rowtide.runtime.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
+from rowtide.runtime.live import Pace
+from rowtide.runtime.pipeline import Pipeline, open_pipeline
+from rowtide.runtime.service import Equipment
+from rowtide.sql.pipeline import plan_pipeline
+from rowtide_connectors.memory import memory_broker
+from runtime_kit import VirtualClock
+
+SQL = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{file}');
+CREATE FOREIGN STREAM readings (sensor VARCHAR(8), amount INTEGER)
+  SERVER k OPTIONS (topic 'readings', partitions '2', format 'JSON');
+CREATE VIEW sorted AS SELECT STREAM sensor, amount FROM readings ORDER BY ROWTIME WITHIN INTERVAL '5' SECOND;
+CREATE VIEW per_minute AS
+  SELECT STREAM FLOOR(ROWTIME TO MINUTE) AS period, sensor, SUM(amount) AS total
+  FROM sorted GROUP BY FLOOR(ROWTIME TO MINUTE), sensor;
+CREATE FOREIGN TABLE minutes (period TIMESTAMP, sensor VARCHAR(8), total INTEGER) SERVER d;
+CREATE PUMP p1 STARTED AS INSERT INTO minutes SELECT STREAM period, sensor, total FROM per_minute;
+"""
+MORE = """
+CREATE TABLE latest_of (sensor VARCHAR(8), amount INTEGER, PRIMARY KEY (sensor));
+CREATE FOREIGN TABLE latest (sensor VARCHAR(8), amount INTEGER, PRIMARY KEY (sensor)) SERVER d;
+CREATE FOREIGN STREAM others (sensor VARCHAR(8)) SERVER k OPTIONS (topic 'others', format 'JSON');
+CREATE FOREIGN TABLE seen (sensor VARCHAR(8)) SERVER d;
+CREATE PUMP p2 STARTED AS INSERT INTO latest_of SELECT STREAM sensor, amount FROM sorted;
+CREATE PUMP p3 STARTED AS INSERT INTO latest SELECT sensor, amount FROM latest_of;
+CREATE PUMP p4 STARTED AS INSERT INTO seen SELECT STREAM sensor FROM others;
+"""
+CONFIG = """
+[service]
+listen = "127.0.0.1:0"
+[checkpoint]
+snapshot_rows = 0
+snapshot_interval_s = 0
+"""
+
+
+class Files:
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.database = folder / "out.db"
+        self.sql, self.was, self.config = folder / "r.sql", folder / "was.sql", folder / "c.toml"
+        self.text = SQL.format(file=self.database)
+        self.sql.write_text(self.text)
+        self.was.write_text(self.text)
+        self.config.write_text(CONFIG)
+        self.broker = memory_broker(str(self.database))
+        self.broker.ensure_topic("readings", 2)
+        self.broker.ensure_topic("others", 1)
+        self.number = 0
+
+    def produce(self, count: int) -> None:
+        for _ in range(count):
+            number = self.number = self.number + 1
+            value = b'{"sensor":"s%d","amount":%d}' % (number % 3, number)
+            at = 1_000 * number - (3_000 if number % 7 == 0 else 0)
+            self.broker.produce("readings", [value], timestamps=[at], partition=number % 2)
+            self.broker.produce("others", [b'{"sensor":"o"}'], timestamps=[at])
+
+    def change(self, text: str) -> None:
+        self.sql.write_text(text)
+
+    def call(self, name: str, *arguments: str, code: int = 0) -> str:
+        command = [*name.split(), str(self.sql), *arguments, "--config", str(self.config)]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == code, result.output
+        return result.output
+
+    def run(self) -> None:
+        self.call("run", "--until-end")
+
+    def rows(self, table: str) -> list[tuple[object, ...]]:
+        connection = sqlite3.connect(self.database)
+        try:
+            return connection.execute(f"select * from {table}").fetchall()
+        finally:
+            connection.close()
+
+
+def straight(folder: Path) -> list[tuple[object, ...]]:
+    files = Files(folder / "straight")
+    files.produce(400)
+    files.run()
+    return files.rows("minutes")
+
+
+def test_what_is_kept_goes_on_and_what_is_new_begins_there(tmp_path: Path) -> None:
+    files = Files(tmp_path / "changed")
+    files.produce(200)
+    files.run()
+    files.change(files.text + MORE)
+    assert "under another plan" in files.call("run", "--until-end", code=2)
+    assert "Say --yes" in files.call("apply", "--was", str(files.was), code=2)
+    assert "Applied with commit" in files.call("apply", "--was", str(files.was), "--yes")
+    assert files.call("apply", "--was", str(files.sql), "--yes") == "Nothing has changed.\n"
+    files.run()
+    # A new stream is read from its beginning, a new reader of an old one from here.
+    assert len(files.rows("seen")) == 200 - 200 // 7, "every seventh is late"
+    assert {row[0] for row in files.rows("latest")} <= {"s0", "s1", "s2"}
+    files.produce(200)
+    for _ in range(2):
+        files.run()
+    assert files.rows("minutes") == straight(tmp_path)
+    assert len(files.rows("latest")) == 3
+    # What was before cannot be replayed, and the state that stands for it is not dropped by mistake.
+    assert "the plan was changed at commit" in files.call("replay", "--compare", code=2)
+    assert "could not go on" in files.call("state drop", "--snapshots", "--yes", code=2)
+
+
+def test_a_change_that_loses_state_must_be_meant_and_one_of_a_stream_is_refused(tmp_path: Path) -> None:
+    files = Files(tmp_path / "changed")
+    files.produce(200)
+    files.run()
+    files.change(files.text.replace("TO MINUTE", "TO HOUR"))
+    assert "the state of PER_MINUTE would be lost" in files.call(
+        "apply", "--was", str(files.was), "--yes", code=2
+    )
+    files.call("apply", "--was", str(files.was), "--yes", "--lose")
+    files.run()
+    files.was.write_text(files.sql.read_text())
+    files.change(files.sql.read_text().replace("amount INTEGER)", "amount INTEGER, more INTEGER)"))
+    assert 'stream "READINGS" has changed' in files.call(
+        "apply", "--was", str(files.was), "--yes", "--lose", code=2
+    )
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "start.after_epoch",
+        "recovery.after_replay",
+        "commit.after_fence",
+        "commit.after_tables",
+        "commit.after_snapshot",
+        "commit.after_commit",
+    ],
+)
+def test_dying_while_it_is_applied_leaves_the_old_plan_or_the_new_one(tmp_path: Path, point: str) -> None:
+    files = Files(tmp_path / "changed")
+    files.produce(200)
+    files.run()
+
+    def equipment(pipeline: Pipeline, crash_points: CrashPoints) -> Equipment:
+        return Equipment(
+            name=pipeline.name,
+            plan=pipeline.plan,
+            sources=pipeline.sources,
+            database=pipeline.database,
+            ledger=pipeline.ledger,
+            clock=VirtualClock(),
+            pace=Pace(0, 0, None, None),
+            stopping=lambda: False,
+            threads=False,
+            crash_points=crash_points,
+        )
+
+    def attempt(crash_points: CrashPoints) -> None:
+        newer = plan_pipeline(files.text + MORE)
+        with (
+            open_pipeline(plan_pipeline(files.text), "r") as before,
+            open_pipeline(newer, "r") as after,
+        ):
+            apply(equipment(before, crash_points), equipment(after, crash_points))
+
+    with pytest.raises(SimulatedCrash):
+        attempt(CrashAt(point, 1, raise_crash))
+    files.produce(100)
+    if point == "commit.after_commit":
+        files.change(files.text + MORE)
+    else:
+        # Nothing has changed: the old file goes on, and the change can be applied later.
+        files.run()
+        attempt(NoCrash())
+        files.change(files.text + MORE)
+    files.produce(100)
+    files.run()
+    assert files.rows("minutes") == straight(tmp_path)
+    assert len(files.rows("seen")) == 400 - 400 // 7
