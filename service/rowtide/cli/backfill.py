@@ -66,7 +66,9 @@ def backfill(
         session = open_session(master)
         frames = kafka_frames(found.plan, lambda *args: read_range(session, *args))
         with tempfile.TemporaryDirectory(prefix="rowtide-backfill-", dir=staging) as folder:
-            report = fill(found, session, frames, folder, until_ms, clock=SystemClock(), wait=not no_wait)
+            report = fill(
+                found, session, frames, folder, until_ms, clock=SystemClock(), wait=not no_wait, in_order=True
+            )
         session.stop()
     typer.echo(json.dumps(_as_json(report)) if as_json else _shown(report))
 

@@ -97,6 +97,7 @@ def backfill(
     clock: Clock,
     wait: bool = True,
     crash_points: CrashPoints | None = None,
+    in_order: bool = False,
 ) -> BackfillReport:
     """Fill history with Spark and hand over to the live service.
 
@@ -109,6 +110,7 @@ def backfill(
       clock: gives time, for waiting.
       wait: False ends the backfill when the database or a broker is down.
       crash_points: what a test arms to make the process die.
+      in_order: ``frames`` gives each partition in one task, in the order of its offsets.
 
     Raises:
       StatementError: the pipeline has committed positions; nothing has changed.
@@ -144,7 +146,7 @@ def backfill(
     partitions = {name: sorted(held) for name, held in begin.items()}
     run = SparkRun(session, Definition(outputs, partitions), staging, MessageIntake(streams))
     messages = {name: frames(streams[name], begin[name], end[name]) for name in pipeline.sources}
-    run.read(messages)
+    run.read(messages, in_order=in_order)
     flow = run.flow()
     flow.check()
     standings = [

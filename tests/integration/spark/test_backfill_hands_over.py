@@ -139,7 +139,7 @@ def run_spark(spark: SparkSession, sql: Path, config: Path, until_ms: int, stagi
     staging.mkdir()
     with open_pipeline(plan, sql.stem) as pipeline:
         frames = kafka_frames(plan, lambda *args: read_range(spark, *args))
-        backfill(pipeline, spark, frames, str(staging), until_ms, clock=SystemClock())
+        backfill(pipeline, spark, frames, str(staging), until_ms, clock=SystemClock(), in_order=True)
 
 
 def contents(database: str) -> dict[str, list[str]]:

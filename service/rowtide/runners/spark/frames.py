@@ -98,8 +98,11 @@ class SparkRun:
         self.messages = 0
         """How many messages of sources have been read."""
 
-    def read(self, messages: Mapping[str, DataFrame]) -> None:
+    def read(self, messages: Mapping[str, DataFrame], *, in_order: bool = False) -> None:
         """Run every segment; ``messages`` gives each source relation's chosen messages.
+
+        ``in_order``: each partition's messages lie in one task already, in the order of their offsets, as
+        Spark reads them from Kafka; else they are brought there, which costs more than all else.
 
         An engine table that is named there is filled by its messages, else by its INSERT statements.
         A frame of messages has the columns topic, partition, offset, timestamp (ms), key, value and
@@ -108,7 +111,7 @@ class SparkRun:
         for number, segment in enumerate(self._segments):
             source = self._program.steps[segment.entries[0]].node
             if isinstance(source, Source | TableSource) and source.relation in messages:
-                self._run_source(number, segment, messages)
+                self._run_source(number, segment, messages, in_order)
             elif segment.is_merge(self._program):
                 self._run_merge(number, segment)
             else:
@@ -165,10 +168,14 @@ class SparkRun:
         flow.take_over(self._circuits.values(), self._promised)
         return flow
 
-    def _run_source(self, number: int, segment: Segment, messages: Mapping[str, DataFrame]) -> None:
+    def _run_source(
+        self, number: int, segment: Segment, messages: Mapping[str, DataFrame], in_order: bool
+    ) -> None:
         relation = self._program.steps[segment.entries[0]].node.relation
         stage, intake = Stage(self._definition, number, {}), self._intake
-        frame = messages[relation].repartition("partition").sortWithinPartitions("partition", "offset")
+        frame = messages[relation]
+        if not in_order:
+            frame = frame.repartition("partition").sortWithinPartitions("partition", "offset")
         self._write(number, segment, frame, lambda batches: stage.run_source(intake, batches))
         arrivals = {at: [(0, None, self._entrance_bound(at))] for at in segment.entries}
         self._settle(number, arrivals)

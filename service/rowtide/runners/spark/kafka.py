@@ -35,6 +35,9 @@ def read_range(
 ) -> DataFrame:
     """Give the messages of a topic from ``begin`` (inclusive) to ``end`` (exclusive), by partition.
 
+    A partition is read by one task, in the order of its offsets: Spark splits none unless it is told to
+    (``minPartitions``, ``maxRecordsPerPartition``), and it is not.
+
     Raises:
       StatementError: a client setting has no counterpart in Spark's Kafka client.
     """

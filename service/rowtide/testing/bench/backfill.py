@@ -1,10 +1,11 @@
 """backfill: W2 over Parquet on Spark, as a backfill works it off, beside the same query written by hand.
 
-``backfill`` runs the plan's stages over files of eight partitions, each sorted
-by offset and closed by a bound, and gives what the view gives. ``backfill-by-hand``
-is Spark SQL's own answer: it knows neither lateness nor order, and may add up
-before it shuffles. Both write their rows as Parquet. The session stands ready
-and has run the query once over few rows before the clock starts.
+``backfill`` runs the plan's stages over eight files, a partition each, read by
+the tasks in the order of their offsets and closed by a bound, and gives what the
+view gives. ``backfill-by-hand`` is Spark SQL's own answer: it knows neither
+lateness nor order, and may add up before it shuffles. Both write their rows as
+Parquet. The session stands ready and has run the query once over few rows
+before the clock starts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,10 +30,10 @@ from rowtide.rowtime.bound import Bound
 from rowtide.testing.bench.events import BASE_MS, events
 from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
 from rowtide.testing.bench.windows import W2_CHECKSUM, W2_EVENTS, W2_ROWS, W2_SQL
-from rowtide.testing.bench.workload import key_names
+from rowtide.testing.bench.workload import TRAY_ROWS, key_names
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 MASTER = "local[2]"
 PARTITIONS = 8
@@ -47,12 +47,12 @@ CREATE FOREIGN STREAM events (ts TIMESTAMP, key VARCHAR(8), price DOUBLE, qty IN
 _BY_HAND = """
 SELECT ts - ts % 60000 AS window_start, key, count(*) AS cnt, sum(qty) AS total, min(price) AS lo,
   max(price) AS hi
-FROM parquet.`{path}` WHERE ts IS NOT NULL GROUP BY 1, 2"""
+FROM parquet.`{path}` GROUP BY 1, 2"""
 _COLUMNS = ("window_start", "key", "cnt", "total", "lo", "hi")
 
 
 class ParquetIntake:
-    """Makes rows of the columns of a file; a row without time is its bound. Pickled to the workers."""
+    """Reads the files that a task is given, in its batches, each one partition. Pickled to the workers."""
 
     def __init__(self, row_type: RowType) -> None:
         self._row_type = row_type
@@ -61,24 +61,25 @@ class ParquetIntake:
         self, relation: str, batch: pa.RecordBatch, origins: Mapping[int, int]
     ) -> Iterator[tuple[int, Tray | Bound | Fault]]:
         """See ``stage.Intake``."""
-        partitions = np.asarray(batch.column("partition"))
-        edges = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
-        for start, stop in pairwise(edges):
-            part = batch.slice(start, stop - start)
-            partition = int(partitions[start])
-            is_closed = not part.column("ts")[len(part) - 1].is_valid
-            rows = part.slice(0, len(part) - 1) if is_closed else part
-            if len(rows):
+        paths = zip(batch.column("partition").to_pylist(), batch.column("value").to_pylist(), strict=True)
+        for partition, path in paths:
+            for rows in pq.ParquetFile(path.decode()).iter_batches(TRAY_ROWS):
                 yield partition, self._tray(rows, origins[partition])
-            if is_closed:
-                yield partition, FAR_FUTURE
+            yield partition, FAR_FUTURE
 
     def _tray(self, rows: pa.RecordBatch, origin: int) -> Tray:
         columns = [Column.from_arrow(field.type, rows.column(field.name.lower())) for field in self._row_type]
-        offsets = np.asarray(rows.column("offset"))
-        return Tray.from_columns(
-            self._row_type, columns, np.asarray(rows.column("timestamp")), origin, offsets
-        )
+        stamps, offsets = np.asarray(rows.column("timestamp")), np.asarray(rows.column("offset"))
+        return Tray.from_columns(self._row_type, columns, stamps, origin, offsets)
+
+
+def _lake(session: SparkSession, path: Path) -> DataFrame:
+    """Give the files of a folder as messages, one a task."""
+    files = sorted(path.glob("*.parquet"))
+    rows = [(partition, 0, str(file).encode()) for partition, file in enumerate(files)]
+    return session.createDataFrame(rows, "partition int, offset long, value binary").repartition(
+        len(rows), "partition"
+    )
 
 
 def backfill(count: int, cache: Path, clock: Clock) -> Outcome:
@@ -93,9 +94,9 @@ def backfill(count: int, cache: Path, clock: Clock) -> Outcome:
     intake = ParquetIntake(relations["EVENTS"].row_type)
     session = open_session(MASTER)
 
-    def work(path: str, folder: str) -> DataFrame:
+    def work(path: Path, folder: str) -> DataFrame:
         run = SparkRun(session, definition, folder, intake)
-        run.read({"EVENTS": session.read.parquet(path)})
+        run.read({"EVENTS": _lake(session, path)}, in_order=True)
         return run.output("W2").select(*(name.upper() for name in _COLUMNS))
 
     return _timed(count, cache, clock, work)
@@ -109,11 +110,11 @@ def by_hand(count: int, cache: Path, clock: Clock) -> Outcome:
     return _timed(count, cache, clock, lambda path, _: session.sql(_BY_HAND.format(path=path)))
 
 
-def _timed(count: int, cache: Path, clock: Clock, work: Callable[[str, str], DataFrame]) -> Outcome:
+def _timed(count: int, cache: Path, clock: Clock, work: Callable[[Path, str], DataFrame]) -> Outcome:
     path = _files(count, cache)
     with tempfile.TemporaryDirectory(prefix="rowtide-bench-") as folder:
         began = clock.monotonic()
-        found = work(str(path), f"{folder}/stages")
+        found = work(path, f"{folder}/stages")
         found.write.parquet(f"{folder}/out")
         seconds = clock.monotonic() - began
         table = pyarrow.dataset.dataset(f"{folder}/out", format="parquet").to_table()
@@ -134,12 +135,12 @@ def _check(count: int, given: pa.Table) -> str:
 
 def _files(count: int, cache: Path) -> Path:
     """Give the folder with the events: made once; event i is of partition i modulo 8."""
-    folder = cache / f"backfill-{count}"
+    folder = cache / f"lake-{count}"
     if folder.is_dir():
         return folder
     given = events(count, cache)
     names = key_names()
-    draft = cache / f".backfill-{count}-{uuid.uuid4().hex}"
+    draft = cache / f".lake-{count}-{uuid.uuid4().hex}"
     draft.mkdir(parents=True)
     for partition in range(PARTITIONS):
         mine = np.arange(partition, count, PARTITIONS, dtype=np.int64)
@@ -152,14 +153,7 @@ def _files(count: int, cache: Path) -> Path:
             "price": pa.array(given.price[mine]),
             "qty": pa.array(given.qty[mine]),
         }
-        rows = pa.table(columns)
-        end: dict[str, list[int | None]] = {name: [None] for name in rows.column_names}
-        end |= {"partition": [partition], "offset": [len(mine)], "timestamp": [BASE_MS + count]}
-        pq.write_table(
-            pa.concat_tables([rows, pa.table(end, schema=rows.schema)]),
-            draft / f"part-{partition}.parquet",
-            row_group_size=ROW_GROUP,
-        )
+        pq.write_table(pa.table(columns), draft / f"part-{partition}.parquet", row_group_size=ROW_GROUP)
     return draft.rename(folder)
 
 
