@@ -409,6 +409,7 @@ class ExpressionGrammar:
         args = () if star or cursor.is_symbol(")") else cursor.comma_list(self.expression)
         if cursor.is_word("ORDER"):
             raise cursor.unsupported("ORDER BY inside of an aggregate is")
+        inside = cursor.accept("IGNORE", "NULLS")
         cursor.expect_symbol(")")
         if cursor.is_word("WITHIN", "GROUP") and not name.text.startswith("PERCENTILE_"):
             raise cursor.unsupported(f"WITHIN GROUP of {name.text} is")
@@ -428,7 +429,7 @@ class ExpressionGrammar:
             cursor.expect("WHERE")
             condition = self.expression()
             cursor.expect_symbol(")")
-        ignore_nulls = cursor.accept("IGNORE", "NULLS")
+        ignore_nulls = cursor.accept("IGNORE", "NULLS") or inside
         if not ignore_nulls:
             cursor.accept("RESPECT", "NULLS")
         window = over(self) if cursor.accept("OVER") else None

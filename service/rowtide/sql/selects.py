@@ -477,6 +477,17 @@ class SelectPlanner:
                 closed = Closed(window, None)
         return _Selected(grouped, outputs, promotion, order, closed)
 
+    def _meant(self, term: Expression, scope: Scope) -> Expression:
+        """Give what a term of GROUP BY means: an alias of the select list, if no column is called so."""
+        if not isinstance(term, ColumnRef) or len(term.parts) > 1 or term.parts[0].text == ROWTIME:
+            return term
+        if any(name == term.parts[0].text for name, _, _ in scope.columns()):
+            return term
+        for item in self._select.items:
+            if isinstance(item, SelectItem) and item.alias == term.parts[0]:
+                return item.expression
+        return term
+
     def _group_terms(self, scope: Scope) -> tuple[Window | None, Expr | None, list[Expr]]:
         """Give the window of GROUP BY, the expression that names it if one does, and the other terms.
 
@@ -486,7 +497,8 @@ class SelectPlanner:
         window: Window | None = None
         window_expr: Expr | None = None
         keys: list[Expr] = []
-        for term in self._select.group_by:
+        for written in self._select.group_by:
+            term = self._meant(written, scope)
             if isinstance(term, FunctionCall) and term.name in GROUP_WINDOWS:
                 if window is not None:
                     raise StatementError("GROUP BY has a period already", place=term.place)
