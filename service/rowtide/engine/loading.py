@@ -20,6 +20,14 @@ from rowtide.errors import RowtideError
 _TRUTHS = {"true": True, "false": False}
 
 
+class ModelOptionError(ModelError):
+    """An option is not one that the model takes, or not of its type; ``option`` says which."""
+
+    def __init__(self, option: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.option = option
+
+
 def model_maker(name: str, path: str, options: Mapping[str, str]) -> Callable[[], ModelRun]:
     """Give what makes runs of the model that ``path`` names, called with ``options``.
 
@@ -118,7 +126,7 @@ def _arguments(path: str, model: Callable[..., object], options: Mapping[str, st
     for name, text in options.items():
         if name not in known and not takes_any:
             hint = f"It has {', '.join(known)}." if known else "It has none."
-            raise ModelError(f'model "{path}" has no option "{name}"', hint=hint)
+            raise ModelOptionError(name, f'model "{path}" has no option "{name}"', hint=hint)
         annotation = known[name].annotation if name in known else str
         values[name] = _value(path, name, text, annotation)
     for name, each in known.items():
@@ -138,6 +146,6 @@ def _value(path: str, name: str, text: str, annotation: Any) -> Any:
     try:
         return reader(text)
     except (ValueError, KeyError, InvalidOperation) as error:
-        raise ModelError(
-            f'option "{name}" of model "{path}" is {annotation.__name__}, not \'{text}\''
+        raise ModelOptionError(
+            name, f'option "{name}" of model "{path}" is {annotation.__name__}, not \'{text}\''
         ) from error

@@ -26,6 +26,8 @@ from rowtide.rows.types import INTEGER_BYTES, Kind, RowType
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
 STATE = "state"
+MOST_EVENTS = 1_000_000
+"""Events of one model at one rowtime: more than any has rows to tell of, few enough to see that it hangs."""
 KEEP_AFTER_SPLIT = 256
 """Steps after which the model of one key keeps a state at the earliest: there are many of them."""
 
@@ -190,12 +192,20 @@ class ModelOperator:
             return
         if until == LATEST:
             until = max(part.model.last_event or EARLIEST for part in self._made)
+        reached, count = EARLIEST, 0
         while self._due and self._due[0][0] <= until:
             due, number = heappop(self._due)
             part = self._made[number]
             if due != part.due:
                 continue
             part.due = None
+            count = count + 1 if due == reached else 0
+            reached = due
+            if count > MOST_EVENTS * len(self._made):
+                raise FaultError(
+                    f'model "{self._node.relation}" asks for events at rowtime {due} without end',
+                    hint="An event that asks for another one should ask for a later rowtime.",
+                )
             try:
                 self._give(part.model.run_event(), out)
             except ModelFailure as failure:

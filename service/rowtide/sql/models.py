@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from rowtide.engine.errors import ModelError
-from rowtide.engine.loading import look_in, model_maker
+from rowtide.engine.loading import ModelOptionError, look_in, model_maker
 from rowtide.engine.model import ModelRun
 from rowtide.engine.row_type import RowType as EngineRowType
 from rowtide.errors import Place, StatementError
@@ -62,7 +62,10 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
         inputs = [StreamDefinition(_folded(port), origin, model=name) for port in accepts]
     except ModelError as error:
         # It was raised where the engine knows no text: here it has one.
-        raise StatementError(error.message, place=statement.path_place, hint=error.hint) from error
+        place = statement.path_place
+        if isinstance(error, ModelOptionError):
+            place = next(item.place for item in statement.options if item.name == error.option)
+        raise StatementError(error.message, place=place, hint=error.hint) from error
     kept = _without_ports(catalog, name)
     found: dict[Key, Definition] = {}
     definitions: list[Definition] = [*inputs, *outputs]

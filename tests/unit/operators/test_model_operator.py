@@ -1,0 +1,86 @@
+"""What a model in a pipeline must not do, and what happens when its class has changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowtide.engine import Fifo, Hashed, ModelSetup, Rowop, RowType, Table, TableType
+from rowtide.errors import FaultError
+from rowtide.operators import model as operator
+from rowtide.operators.contract import Place
+from rowtide.operators.registry import make
+from rowtide.plan.models import Model, ModelPort, tagged
+from rowtide.plan.nodes import Source
+from rowtide.rows import types
+from rowtide.rows.rowop import Opcode, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import LATEST, Bound
+
+ROW = RowType(n="int64")
+COLUMNS = types.RowType((types.Field("n", types.BIGINT),))
+PORTS = (ModelPort("rows", COLUMNS),)
+OWN = 5 << 16
+
+
+class Ticking:
+    """Asks for an event after each event; ``every`` milliseconds later."""
+
+    def __init__(self, setup: ModelSetup, every: int = 0) -> None:
+        ticks = setup.unit.label("ticks", ROW)
+
+        @setup.unit.handler(ROW)
+        def tick(rowop: Rowop) -> None:
+            ticks.insert(rowop.row)
+            setup.clock.at(setup.clock.rowtime + every, tick.adopt(rowop))
+
+        setup.input("rows", tick)
+        setup.output("ticks", ticks)
+
+
+class Keeping:
+    """Keeps rows; in another version under another index."""
+
+    def __init__(self, setup: ModelSetup, version: int = 1) -> None:
+        index = Hashed("n") if version == 1 else Hashed("n", all=Fifo())
+        table = Table(setup.unit, f"rows{version}", TableType(ROW, by_n=index))
+        setup.input("rows", table.input)
+        setup.output("ticks", table.out)
+
+
+def node(name: str, **options: str) -> Model:
+    path = f"unit.operators.test_model_operator:{name}"
+    given = (ModelPort("ticks", COLUMNS),)
+    return Model("M", Source("S", tagged(PORTS)), path, tuple(options.items()), PORTS, given, tagged(given))
+
+
+def rows(*times: int) -> Tray:
+    timed = [TimedRow(at, 1 << 16, at, Opcode.INSERT, (0, at)) for at in times]
+    return Tray.from_rows(tagged(PORTS), timed)
+
+
+def test_events_without_end_stop_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operator, "MOST_EVENTS", 50)
+    run = make(node("Ticking"), Place(OWN))
+    with pytest.raises(FaultError, match='model "M" asks for events at rowtime 7 without end'):
+        run.step(0, rows(7), Bound(7))
+
+
+def test_a_model_that_ticks_for_ever_ends_at_the_end_of_time() -> None:
+    run = make(node("Ticking", every="10"), Place(OWN))
+    output = run.step(0, rows(0), Bound(25))
+    assert output.tray is not None
+    assert output.tray.rowtime.tolist() == [0, 10, 20]
+    last = run.step(0, None, Bound(LATEST))
+    assert last.tray is not None
+    assert last.tray.rowtime.tolist() == [30]
+    assert last.bound == Bound(LATEST)
+
+
+def test_a_state_that_does_not_fit_the_class_any_more_is_refused_by_name() -> None:
+    run = make(node("Keeping"), Place(OWN))
+    run.step(0, rows(1, 2), Bound(2))
+    newer = make(node("Keeping", version="2"), Place(OWN))
+    with pytest.raises(FaultError, match='the state of model "M" does not fit') as caught:
+        newer.restore(run.snapshot())
+    assert "rows1" in caught.value.message
+    assert caught.value.hint == "Run the version of the module that wrote it."
