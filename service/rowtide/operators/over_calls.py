@@ -80,8 +80,8 @@ class Call(Protocol):
     def hold(self, slots: int) -> None:
         """Make room for rows in slots."""
 
-    def put(self, values: Values, use: Mask) -> None:
-        """Write the values of the first slots."""
+    def put(self, values: Values, use: Mask, slots: Int64s) -> None:
+        """Write values to slots."""
 
     def stored(self, slots: Int64s) -> tuple[Values, Mask]:
         """Give the values in slots, and which are used."""
@@ -108,6 +108,8 @@ class Held:
     def __init__(self, dtype: Any, **states: tuple[Any, int]) -> None:
         self._values: Values = np.zeros(0, dtype=dtype)
         self._use: Mask = np.zeros(0, dtype=np.bool_)
+        # Until a row comes without a value, every slot is used, and nobody need look.
+        self._looks = False
         self._given: tuple[Values, Mask] = self._values, self._use
         self._states = states
         for name, (kind, width) in states.items():
@@ -125,6 +127,7 @@ class Held:
     def begin(self, values: Values, use: Mask) -> None:
         """See the protocol."""
         self._given = values, use
+        self._looks = self._looks or not use.all()
 
     def keep(self, kept: Int64s) -> None:
         """See the protocol."""
@@ -133,11 +136,18 @@ class Held:
 
     def hold(self, slots: int) -> None:
         """See the protocol."""
-        self._values, self._use = grown(self._values, slots), grown(self._use, slots)
+        self._values = grown(self._values, slots)
+        self._hold_use(slots)
 
-    def put(self, values: Values, use: Mask) -> None:
+    def _hold_use(self, slots: int) -> None:
+        before = len(self._use)
+        self._use = grown(self._use, slots)
+        self._use[before:] = True
+
+    def put(self, values: Values, use: Mask, slots: Int64s) -> None:
         """See the protocol."""
-        self._values[: len(values)], self._use[: len(use)] = values, use
+        self._values[slots], self._use[slots] = values, use
+        self._looks = self._looks or not use.all()
 
     def stored(self, slots: Int64s) -> tuple[Values, Mask]:
         """See the protocol."""
@@ -157,6 +167,8 @@ class Held:
 
     def _use_of(self, moved: Moved) -> Mask:
         """Tell of each step whether its value is used."""
+        if not self._looks:
+            return np.ones(moved.count, dtype=np.bool_)
         return _of_steps(moved, self._given[1], self._use)
 
 
@@ -180,11 +192,12 @@ class Count(Held):
 
     def hold(self, slots: int) -> None:
         """See the protocol."""
-        self._use = grown(self._use, slots)
+        self._hold_use(slots)
 
-    def put(self, values: Values, use: Mask) -> None:
+    def put(self, values: Values, use: Mask, slots: Int64s) -> None:
         """See the protocol."""
-        self._use[: len(use)] = use
+        self._use[slots] = use
+        self._looks = self._looks or not use.all()
 
     def stored(self, slots: Int64s) -> tuple[Values, Mask]:
         """See the protocol; a value that is counted is any value."""

@@ -38,6 +38,8 @@ from rowtide.rows.tray import Tray
 
 Int64s = NDArray[np.int64]
 
+RING_MOST = 16
+"""Frames of up to this many last rows have their rows side by side, in as many slots for each partition."""
 FORGET_OVER = 1 << 10
 """Empty partitions are forgotten once there are more of them than this."""
 
@@ -55,6 +57,8 @@ class Frames:
         self._frame = _frame(node.frame)
         self._calls = [make_call(call, endless=self._endless) for call in node.calls]
         self._keys = KeyGroups([node.input.row_type[index].type for index in node.partition])
+        self._ring = _ring(node)
+        self._rings = np.zeros((0, 2), dtype=np.int32)
         self._partitions = np.zeros((0, over.WIDTH), dtype=np.int32)
         self._following, self._free = (np.zeros(0, dtype=np.int32) for _ in range(2))
         self._orders = np.zeros(0, dtype=np.int64)
@@ -75,7 +79,7 @@ class Frames:
             call.fits(values, use, most) for call, (values, use) in zip(self._calls, inputs, strict=True)
         ):
             return None
-        if not self._endless:
+        if not self._endless and not self._ring:
             self._make_room(rows, least)
         groups = self._keys.number([tray.columns[index] for index in self._node.partition], rows)
         self._reserve()
@@ -83,6 +87,8 @@ class Frames:
             call.begin(*given)
         if self._endless:
             self._follow(self._added(groups))
+        elif self._ring:
+            self._follow(self._turned(groups))
         else:
             self._advance(groups, order)
         return [self._column(index, tray) for index in range(len(self._calls))]
@@ -92,6 +98,16 @@ class Frames:
         rows, step = len(groups), self._kernels.WRITE + self._kernels.ENTER
         steps, until = np.full(rows, step, dtype=np.int64), np.arange(1, rows + 1)
         return Moved(groups, 0, rows, steps, until, groups, groups, held=False)
+
+    def _turned(self, groups: Int64s) -> Moved:
+        """Move frames of the last rows, whose rows are side by side."""
+        rows = len(groups)
+        if len(self._steps) < 2 * rows:
+            self._steps = np.empty(2 * rows, dtype=np.int64)
+        picks = rows if any(isinstance(call, Pick) for call in self._calls) else 0
+        until, first, last = (np.empty(length, dtype=np.int64) for length in (rows, picks, picks))
+        self._kernels.advance_rings(groups, self._ring, self._rings, self._steps, until, first, last)
+        return Moved(groups, 0, rows, self._steps, until, first, last)
 
     def _advance(self, groups: Int64s, order: Int64s) -> None:
         """Move the frame of each row, as many rows at a time as there is room for steps."""
@@ -147,12 +163,18 @@ class Frames:
 
     def _reserve(self) -> None:
         """Make room for every partition."""
-        self._partitions = grown(self._partitions, self._keys.count)
+        if self._ring:
+            self._rings = grown(self._rings, self._keys.count)
+        else:
+            self._partitions = grown(self._partitions, self._keys.count)
         for call in self._calls:
             call.reserve(self._keys.count)
+            call.hold(self._keys.count * self._ring)
 
     def _lengths(self) -> Int64s:
         """Count the entries of each partition."""
+        if self._ring:
+            return self._rings[: self._keys.count, 1].astype(np.int64)
         mine = self._partitions[: self._keys.count]
         return mine[:, self._kernels.INSIDE] + mine[:, self._kernels.AHEAD]
 
@@ -181,10 +203,19 @@ class Frames:
 
     def _listed(self, kept: Int64s) -> tuple[Int64s, Int64s]:
         """List the rows of the partitions ``kept``: the place of each in ``kept``, and its slot."""
+        if self._ring:
+            return self._listed_rings(kept)
         count = int(self._lengths()[kept].sum())
         numbers, slots = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
         self._kernels.list_rows(self._partitions, kept, self._following, numbers, slots)
         return numbers, slots
+
+    def _listed_rings(self, kept: Int64s) -> tuple[Int64s, Int64s]:
+        lengths = self._lengths()[kept]
+        numbers = np.repeat(np.arange(len(kept)), lengths)
+        oldest = np.where(lengths == self._ring, self._rings[kept, 0], 0)
+        within = np.arange(len(numbers)) - (np.cumsum(lengths) - lengths)[numbers]
+        return numbers, kept[numbers] * self._ring + (oldest[numbers] + within) % self._ring
 
     def _keep(self, kept: Int64s) -> None:
         """Forget all partitions but these."""
@@ -232,13 +263,16 @@ class Frames:
         """Give the keys of the partitions that keep anything, what they keep, and their numbers."""
         over, lengths = self._kernels, self._lengths()
         kept = np.arange(len(lengths)) if self._endless else np.flatnonzero(lengths)
-        mine = self._partitions[kept]
         saved = [""] * len(kept)
         if self._endless:
             each = [call.save(kept) for call in self._calls]
             saved = [json.dumps(held) for held in zip(*each, strict=True)]
         # Places count from the first row inside: what was before it is in no frame any more.
-        inside = mine[:, over.INSIDE].astype(np.int64)
+        inside = np.zeros(len(kept), dtype=np.int64)
+        if self._ring:
+            inside = lengths[kept]
+        elif not self._endless:
+            inside = self._partitions[kept, over.INSIDE].astype(np.int64)
         columns = {
             "low": pa.array(np.zeros_like(inside)),
             "high": pa.array(inside),
@@ -254,7 +288,8 @@ class Frames:
         for call, node_call in zip(self._calls, self._node.calls, strict=True):
             values, use = call.stored(slots)
             columns.append(column_of(stored_type(node_call), values, use))
-        return numbers, self._orders[slots], columns
+        order = np.zeros(len(slots), dtype=np.int64) if self._ring else self._orders[slots]
+        return numbers, order, columns
 
     def load(
         self, keys: Sequence[Column], table: pa.Table, order: Int64s, values: Sequence[Column], of: Int64s
@@ -275,19 +310,34 @@ class Frames:
         most = max(self._most(0), int(lengths.max()) if count else 0)
         if not all(call.fits(*given, most) for call, given in zip(self._calls, inputs, strict=True)):
             return False
-        self._hold(power_of_two(2 * len(order)))
-        self._orders[: len(order)] = order
-        self._following[:] = np.arange(1, len(self._following) + 1)
-        self._slots[over.STORED] = len(order)
-        mine, starts = self._partitions[:count], np.cumsum(lengths) - lengths
-        mine[:, over.INSIDE], mine[:, over.AHEAD] = inside, lengths - inside
-        mine[:, over.HEAD], mine[:, over.PENDING] = starts, starts + inside
-        mine[:, over.TAIL], mine[:, over.LAST] = starts + lengths - 1, starts + inside - 1
+        starts = np.cumsum(lengths) - lengths
+        within = np.arange(len(order)) - starts[of]
+        if self._ring:
+            self._rings[:count, 0], self._rings[:count, 1] = lengths % self._ring, lengths
+            slots = of * self._ring + within
+        else:
+            self._hold(power_of_two(2 * len(order)))
+            self._orders[: len(order)] = order
+            self._following[:] = np.arange(1, len(self._following) + 1)
+            self._slots[over.STORED] = len(order)
+            mine = self._partitions[:count]
+            mine[:, over.INSIDE], mine[:, over.AHEAD] = inside, lengths - inside
+            mine[:, over.HEAD], mine[:, over.PENDING] = starts, starts + inside
+            mine[:, over.TAIL], mine[:, over.LAST] = starts + lengths - 1, starts + inside - 1
+            slots = np.arange(len(order))
         for call, given in zip(self._calls, inputs, strict=True):
-            call.put(*given)
-        slots = np.flatnonzero(np.arange(len(order)) - starts[of] < inside[of])
-        self._follow_partitions(4 * slots + over.ENTER, np.cumsum(inside))
+            call.put(*given, slots)
+        self._follow_partitions(4 * slots[within < inside[of]] + over.ENTER, np.cumsum(inside))
         return True
+
+
+def _ring(node: WindowAggregate) -> int:
+    """Give the length of a frame of few last rows; 0 for any other, and where partitions are forgotten."""
+    start, end = node.frame.start, node.frame.end
+    if start.unit is not EdgeUnit.ROWS or end != CURRENT_ROW or node.snap is not None:
+        return 0
+    size = 1 - start.offset
+    return size if size <= RING_MOST else 0
 
 
 def make_call(call: WindowCall, *, endless: bool) -> Call:

@@ -47,7 +47,7 @@ ROW_TYPE = RowType(
         Field("PRICE", decimal(10, 2)),
     )
 )
-FRAMES = (Frame(), Frame(Edge(EdgeUnit.ROWS, -1), CURRENT_ROW), Frame(Edge(EdgeUnit.RANGE, -1), CURRENT_ROW))
+FRAMES = (Frame(), *(Frame(Edge(unit, -1), CURRENT_ROW) for unit in (EdgeUnit.ROWS, EdgeUnit.RANGE)))
 ROWS = 64
 """More than a tray of one row, and little enough to take no time."""
 

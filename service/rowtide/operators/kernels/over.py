@@ -151,6 +151,37 @@ def advance(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def advance_rings(
+    groups: Int64s, size: int, rings: Int32s, steps: Int64s, until: Int64s, first: Int64s, last: Int64s
+) -> None:
+    """Move frames of the last ``size`` rows: each partition has as many slots side by side.
+
+    A partition's ``rings`` are the place of its next slot, and how many rows are inside. There is room for
+    two steps a row. The others are as of ``advance``; ``first`` and ``last`` may be empty, if nobody asks.
+    """
+    used = 0
+    for row in range(len(groups)):
+        group = groups[row]
+        at, inside = np.int64(rings[group, 0]), np.int64(rings[group, 1])
+        base = group * size
+        slot = base + at
+        if inside == size:
+            steps[used] = 4 * slot + LEAVE
+            used += 1
+        else:
+            inside += 1
+            rings[group, 1] = inside
+        steps[used] = 4 * slot + WRITE + ENTER
+        used += 1
+        at = (at + 1) * np.int64(at + 1 < size)
+        rings[group, 0] = at
+        until[row] = used
+        if len(first):
+            first[row] = base + at if inside == size else base
+            last[row] = slot
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def expire(
     partitions: Int32s,
     count: int,

@@ -1,0 +1,68 @@
+"""The plan says which windows run compiled; plain Python takes over where values are too far apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowtide.operators.contract import Place
+from rowtide.operators.over import OverOperator
+from rowtide.operators.over_in_kernels import OverInKernels
+from rowtide.operators.registry import make
+from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame
+from rowtide.plan.nodes import Node, WindowAggregate
+from rowtide.rows.rowop import Opcode, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import NO_BOUND
+from rowtide.sql.pipeline import plan_pipeline
+
+STREAM = "CREATE STREAM s (k VARCHAR(4), n INTEGER, x DOUBLE, name VARCHAR(9));"
+
+
+def window_of(query: str) -> WindowAggregate:
+    plan = plan_pipeline(f"{STREAM} CREATE VIEW v AS SELECT STREAM {query} FROM s;")
+    node: Node = dict(plan.relations)["V"]
+    while not isinstance(node, WindowAggregate):
+        (node,) = node.inputs
+    return node
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "AVG(x) OVER (PARTITION BY k ROWS 9 PRECEDING) AS a",
+        "SUM(n) OVER (PARTITION BY k RANGE INTERVAL '1' MINUTE PRECEDING) AS a",
+        "MAX(x) OVER (PARTITION BY k) AS a",
+        "LAG(n, 2, 0) OVER (PARTITION BY k) AS a",
+        "ROW_NUMBER() OVER (PARTITION BY k) AS a",
+    ],
+)
+def test_sums_extremes_shifts_and_numbers_are_compiled(query: str) -> None:
+    assert type(make(window_of(query), Place(0))) is OverInKernels
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "LEAD(n) OVER (PARTITION BY k) AS a",
+        "LAG(name) OVER (PARTITION BY k) AS a",
+        "STDDEV_POP(x) OVER (PARTITION BY k ROWS 9 PRECEDING) AS a",
+        "COUNT(DISTINCT n) OVER (PARTITION BY k ROWS 9 PRECEDING) AS a",
+    ],
+)
+def test_what_waits_text_and_distinct_values_go_row_by_row(query: str) -> None:
+    assert type(make(window_of(query), Place(0))) is OverOperator
+
+
+def test_a_sum_of_doubles_that_are_far_apart_is_still_exact() -> None:
+    node = window_of("SUM(x) OVER (PARTITION BY k ROWS 2 PRECEDING) AS a")
+    assert node.frame == Frame(Edge(EdgeUnit.ROWS, -2), CURRENT_ROW)
+    operator = make(node, Place(0))
+    values = [1.0, 0.1, 1e300, 5e-324, -1e300, 0.2, 0.3]
+    found = []
+    for at, value in enumerate(values):
+        row = (("a", 1, value, "b") + (None,) * len(node.input.row_type))[: len(node.input.row_type)]
+        tray = Tray.from_rows(node.input.row_type, [TimedRow(at, 1, at, Opcode.INSERT, row)])
+        out = operator.step(0, tray, NO_BOUND).tray
+        assert out is not None
+        found += [timed.row[-1] for timed in out.rows()]
+    assert found == [1.0, 1.1, 1e300, 1e300, 5e-324, -1e300, -1e300]
