@@ -76,6 +76,7 @@ class Topic:
         self.topic = name
         self.logs: list[list[Message]] = [[] for _ in range(partitions)]
         self.earliest = [0] * partitions
+        self.append_times = False
         self.rng = rng
         self.fetched: list[tuple[int, tuple[int, ...]]] = []
         self.before: Callable[[str], None] = lambda _step: None
@@ -98,6 +99,9 @@ class Topic:
 
     def is_compacted(self) -> bool:
         return False
+
+    def has_append_times(self) -> bool:
+        return self.append_times
 
     def reader(self, positions: Mapping[int, int]) -> TopicReader:
         return TopicReader(self, dict(positions))

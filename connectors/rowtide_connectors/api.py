@@ -110,6 +110,13 @@ class Source(Protocol):
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
         """Give the messages at these offsets, for error rows; a missing one is left out."""
 
+    def has_append_times(self) -> bool:
+        """Tell whether a message's timestamp is when the broker appended it, not what its producer says.
+
+        Raises:
+          UnavailableError, GoneError.
+        """
+
     def is_compacted(self) -> bool:
         """Tell whether messages may vanish from the middle of the log: a later one of their key is enough.
 

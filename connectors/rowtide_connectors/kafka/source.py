@@ -110,25 +110,33 @@ class KafkaSource:
             else:
                 raise ck.KafkaException(error)
 
+    def has_append_times(self) -> bool:
+        """Ask for the topic's message.timestamp.type; where that cannot be asked, producers stamp."""
+        return self._setting("message.timestamp.type") == "LogAppendTime"
+
     def is_compacted(self) -> bool:
         """Ask for the topic's cleanup.policy; where that cannot be asked, it counts as not compacted."""
+        return "compact" in (self._setting("cleanup.policy") or "")
+
+    def _setting(self, name: str) -> str | None:
+        """Ask for a setting of the topic; None where it may not be read, or there is nobody to ask."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic)
         with kafka_errors(f'topic "{self.topic}"'):
             cluster = self._consumer().list_topics(self.topic, self._timeout_s)
             if cluster.controller_id >= 0 and cluster.controller_id not in cluster.brokers:
                 # librdkafka's mock cluster names a controller that it has not: it answers no such question.
-                return False
+                return None
             admin = open_admin(self._config)
             (asked,) = admin.describe_configs([resource], request_timeout=self._timeout_s).values()
             try:
-                policy = asked.result(self._timeout_s)["cleanup.policy"].value
+                value: str | None = asked.result(self._timeout_s)[name].value
             except ck.KafkaException as error:
                 if error.args[0].code() in _FORBIDDEN:
-                    return False
+                    return None
                 raise
             except TimeoutError as error:
                 raise UnavailableError(f'topic "{self.topic}" cannot be described: it timed out') from error
-        return "compact" in (policy or "")
+        return value
 
     def close(self) -> None:
         """Give the connection for questions back; readers are closed by their owners."""

@@ -56,6 +56,10 @@ class MemorySource:
                     found[offset] = Fetched(log.timestamps[at], log.values[at])
         return found
 
+    def has_append_times(self) -> bool:
+        """Tell that producers stamp."""
+        return False
+
     def is_compacted(self) -> bool:
         """Tell whether the topic was made so."""
         with self._broker.changed:

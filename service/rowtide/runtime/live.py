@@ -15,6 +15,7 @@ from typing import Protocol
 
 from rowtide.checkpoint.ledger import ErrorRow, Place, Record
 from rowtide.clock import Clock
+from rowtide.runtime.append_times import AppendTimes
 from rowtide.runtime.backpressure import Backpressure
 from rowtide.runtime.commit import Committer
 from rowtide.runtime.crashpoints import CrashPoints
@@ -126,6 +127,7 @@ class Live:
         idle: IdleWatch,
         observer: Observer,
         questions: Questions | None = None,
+        append_times: AppendTimes | None = None,
     ) -> None:
         self._work = work
         self._inbox = inbox
@@ -138,6 +140,7 @@ class Live:
         self._crash_points = crash_points
         self._backpressure = backpressure
         self._idle = idle
+        self._append_times = AppendTimes(()) if append_times is None else append_times
         self._observer = observer
         self._questions = Questions() if questions is None else questions
         self._waiting: deque[Delivery] = deque()
@@ -173,8 +176,10 @@ class Live:
             self._observer.entered(delivery)
             if len(delivery):
                 self._idle.hear((delivery.relation, delivery.partition))
-        for decision in self._idle.decide(self._work.positions, self._work.flow.bounds()):
-            self._work.obey(decision)
+                self._append_times.hear(delivery.relation, delivery.messages.timestamps)
+        for watch in (self._append_times, self._idle):
+            for decision in watch.decide(self._work.positions, self._work.flow.bounds()):
+                self._work.obey(decision)
         if self._work.has_moved:
             self._crash_points.reach("flow.before_drain")
             self._work.drain()

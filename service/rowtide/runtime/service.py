@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import structlog
 
-from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing, StoredError, is_resubmission
+from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing, StoredError
 from rowtide.clock import Clock
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import StatementError, TransientError
@@ -26,11 +26,14 @@ from rowtide.operators.contract import RESUBMITTED
 from rowtide.plan.nodes import Node
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan
+from rowtide.runtime.append_times import LOOK_UP_S as APPEND_LOOK_UP_S
+from rowtide.runtime.append_times import AppendTimes, by_message_time
 from rowtide.runtime.backpressure import MAX_HELD_ROWS, Backpressure
 from rowtide.runtime.begin import At, Begin, Edge, first_offsets, refuse_another_plan, refuse_begin
 from rowtide.runtime.commit import Committer
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.digest import dumped, plan_digests
+from rowtide.runtime.facts import gathered
 from rowtide.runtime.following import Follower
 from rowtide.runtime.idle import LOOK_UPS_A_TIMEOUT, DecisionLog, IdleWatch, idle_timeouts
 from rowtide.runtime.inbox import QUEUE_BYTES, QUEUE_MESSAGES, DirectInbox, Inbox, ThreadedInbox
@@ -43,9 +46,9 @@ from rowtide.runtime.recovery import begin_of_replay, check_compacted, check_ran
 from rowtide.runtime.resubmission import let_in, topic_places
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.state import SnapshotTaken, TableContents, table_contents
-from rowtide.runtime.status import StatusBoard
-from rowtide.runtime.why_not import Answer, Facts, PartitionFacts, answer, not_running
-from rowtide.runtime.work import Cut, IntakeAccount, Work
+from rowtide.runtime.status import DATABASE, StatusBoard, broker_of
+from rowtide.runtime.why_not import Answer, answer, not_running
+from rowtide.runtime.work import Cut, Work
 from rowtide_connectors.api import Database, OffsetRange, Source
 
 Result = TypeVar("Result")
@@ -55,9 +58,6 @@ START_COMMITS = 1
 
 SAY_PROGRESS_S = 10.0
 """How often a recovery says how far it is."""
-
-DATABASE = "database"
-"""The name under which the database is waited for."""
 
 _log = structlog.get_logger("rowtide")
 
@@ -102,6 +102,7 @@ class Service:
         self.board = StatusBoard(equipment.name, equipment.clock, equipment.observer.entered_phase)
         self._idle_timeouts = idle_timeouts(self._streams.values())
         self._idle = IdleWatch({}, (), equipment.clock)
+        self._append_times = AppendTimes(())
         self._newcomers = Newcomers()
         self._compacted: Mapping[str, str] = {}
         self._questions = Questions()
@@ -149,6 +150,7 @@ class Service:
             idle=self._idle,
             observer=_Watching(self.board, equipment.observer),
             questions=self._questions,
+            append_times=self._append_times,
         )
         self._snapshot = lambda: self._take_snapshot(live, committer)
         _log.info("running", pipeline=equipment.name, epoch=record.epoch, commits=record.commits)
@@ -196,7 +198,14 @@ class Service:
                 self._equipment.name,
                 relation,
                 work.flow.why_not(relation, nodes.get(relation)),
-                self._facts(work),
+                gathered(
+                    work,
+                    self._equipment.plan,
+                    {name: source.topic for name, source in self._equipment.sources.items()},
+                    self.board,
+                    self._backpressure.paused,
+                    self._idle,
+                ),
             )
         )
 
@@ -237,34 +246,6 @@ class Service:
         """
         return self._questions.ask(lambda work: table_contents(work.flow, relation, limit))
 
-    def _facts(self, work: Work) -> Facts:
-        """Give what the flow does not know, for ``why_not``; called by the main thread."""
-        ends, down, paused = self.board.ends(), self.board.down(), self._backpressure.paused
-        partitions = {}
-        for place, position in work.positions.items():
-            relation, partition = place
-            if is_resubmission(place):
-                continue
-            account = work.accounts.get(relation, IntakeAccount())
-            partitions[place] = PartitionFacts(
-                topic=self._equipment.sources[relation].topic,
-                position=position,
-                end=ends.get(place),
-                paused=partition in paused.get(relation, ()),
-                down=broker_of(relation) in down,
-                idle_timeout_ms=self._idle.timeout_ms(relation),
-                silent_ms=self._idle.silent_ms(place),
-                messages=account.messages,
-                rejected=account.rejected,
-            )
-        return Facts(
-            partitions,
-            streams=frozenset(name for name, _ in self._equipment.plan.relations),
-            uncommitted={name: len(output) for name, output in work.outputs.items()},
-            tables={name: output.account for name, output in work.outputs.items()},
-            database_down=DATABASE in down,
-        )
-
     def _start(self, begin: Begin) -> tuple[Record, Mapping[str, Mapping[int, OffsetRange]]]:
         """Look at everything, refuse what must be refused, take the epoch; give the record and ranges."""
         equipment = self._equipment
@@ -287,6 +268,13 @@ class Service:
             for relation, source in sorted(equipment.sources.items())
             if self._broker_retry.call(source.is_compacted)
         }
+        self._append_times = AppendTimes(
+            [
+                relation
+                for relation in sorted(by_message_time(equipment.plan) & equipment.sources.keys())
+                if self._broker_retry.call(equipment.sources[relation].has_append_times)
+            ]
+        )
         if record is not None and record.standings:
             self._check_log(record, ranges)
         tables = [target_table(table) for table in equipment.plan.foreign_tables]
@@ -510,6 +498,8 @@ class Service:
 
     def _look_up_s(self, relation: str) -> float:
         """Give how often the ends of a stream are looked up: more often where silence is to be noticed."""
+        if self._append_times.watches(relation):
+            return APPEND_LOOK_UP_S
         timeout_ms = self._idle_timeouts.get(relation)
         if timeout_ms is None:
             return LOOK_UP_S
@@ -521,6 +511,7 @@ class Service:
         ends = _ends({relation: ranges})
         self.board.looked_up(ends)
         self._idle.look_up(ends)
+        self._append_times.look_up(relation, ends)
         topics = {relation: source.topic for relation, source in self._equipment.sources.items()}
         self._equipment.observer.looked_up(topics, ends)
 
@@ -563,11 +554,6 @@ def _ends(ranges: Mapping[str, Mapping[int, OffsetRange]]) -> dict[Place, int]:
         for relation, partitions in ranges.items()
         for partition, held in partitions.items()
     }
-
-
-def broker_of(relation: str) -> str:
-    """Give the name under which the broker of a foreign stream is waited for."""
-    return f'broker of "{relation}"'
 
 
 def channel(stream: ForeignStream, source: Source, flow: Flow) -> Channel:

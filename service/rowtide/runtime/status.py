@@ -15,6 +15,15 @@ Phase = Literal["starting", "recovering", "running", "waiting", "stopping"]
 dependency there; waiting: a dependency is down; stopping: finishing the commit."""
 
 
+DATABASE = "database"
+"""The name under which the database is waited for."""
+
+
+def broker_of(relation: str) -> str:
+    """Give the name under which the broker of a foreign stream is waited for."""
+    return f'broker of "{relation}"'
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
     """Where one partition stands; ``bound`` in ms, ``end_offset`` as last looked up."""

@@ -25,6 +25,14 @@ def test_a_compacted_topic_is_known_by_its_policy(kafka: Broker) -> None:
         source.close()
 
 
+def test_who_stamps_messages_is_known_by_the_topics_setting(kafka: Broker) -> None:
+    for kind, appended in (("LogAppendTime", True), ("CreateTime", False)):
+        topic = kafka.create_topic(1, message_timestamp_type=kind)
+        source = CONNECTOR.source({"bootstrap_servers": kafka.bootstrap_servers}, {"topic": topic})
+        assert source.has_append_times() is appended
+        source.close()
+
+
 def grow(kafka: Broker, topic: str, total: int) -> None:
     for created in kafka.admin.create_partitions([NewPartitions(topic, total)]).values():
         created.result(30)

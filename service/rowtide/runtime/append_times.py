@@ -1,0 +1,91 @@
+"""Bounds from what the broker's clock has shown (sql-decisions 13).
+
+On a topic with ``message.timestamp.type=LogAppendTime`` a message is stamped
+when it is appended. So a partition that was read to its end, at a moment when
+some partition of the topic had shown append time T, can bring nothing before T,
+and a quiet one need not be waited for. That holds where rows have the message
+timestamp as rowtime: a promotion begins another clock.
+
+What is decided is an explicit bound, logged with the commit like those of idle
+partitions; recovery and replay obey the log and do not ask the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rowtide.checkpoint.ledger import Decision, Place, is_resubmission
+from rowtide.plan.nodes import BoundPolicy, Filter, Node, Project, Promote, Source
+from rowtide.plan.plan import Plan
+from rowtide.rowtime.bound import EARLIEST
+
+APPEND_TIME = "APPEND_TIME"
+"""The kind of these decisions."""
+
+LOOK_UP_S = 1.0
+"""How often ends of such topics are looked up: a quiet partition holds rows back for about twice as long."""
+
+
+class AppendTimes:
+    """Tells which partitions of append-time topics take which bounds now; asked by the main thread.
+
+    A look-up may run while messages come. So what it proves is judged by the greatest append time that had
+    been seen before the look-up began, which is taken to be when the one before it ended.
+    """
+
+    def __init__(self, relations: Collection[str]) -> None:
+        self._seen = dict.fromkeys(relations, EARLIEST)
+        self._before_look_up = dict(self._seen)
+        self._proved: dict[Place, tuple[int, int]] = {}
+
+    def watches(self, relation: str) -> bool:
+        """Tell whether a stream's topic has append times."""
+        return relation in self._seen
+
+    def hear(self, relation: str, timestamps: NDArray[np.int64]) -> None:
+        """Note the timestamps of messages that have come, one or more."""
+        if relation in self._seen:
+            self._seen[relation] = max(self._seen[relation], int(timestamps.max()))
+
+    def look_up(self, relation: str, ends: Mapping[Place, int]) -> None:
+        """Note the ends of a stream's partitions as they are now; may be called by another thread."""
+        if relation in self._seen:
+            shown = self._before_look_up[relation]
+            self._proved.update({place: (end, shown) for place, end in ends.items()})
+            self._before_look_up[relation] = self._seen[relation]
+
+    def decide(self, positions: Mapping[Place, int], bounds: Mapping[Place, int]) -> list[Decision]:
+        """Give the bounds that partitions take now, those that say more than before, in order."""
+        decided = []
+        for place, (end, shown) in sorted(self._proved.items()):
+            if place not in positions or is_resubmission(place):
+                continue
+            if end <= positions[place] and bounds.get(place, EARLIEST) < shown:
+                decided.append(Decision(APPEND_TIME, *place, positions[place], shown))
+        return decided
+
+
+def by_message_time(plan: Plan) -> frozenset[str]:
+    """Give the foreign streams whose rows have the message timestamp as rowtime, for whoever reads them."""
+    read: set[str] = set()
+    promoted: set[str] = set()
+
+    def visit(node: Node) -> None:
+        if isinstance(node, Source):
+            read.add(node.relation)
+        if isinstance(node, Promote) and node.bounds is not BoundPolicy.MAP:
+            below = node.input
+            while isinstance(below, Filter | Project):
+                below = below.input
+            if isinstance(below, Source):
+                promoted.add(below.relation)
+        for each in node.inputs:
+            visit(each)
+
+    for pump in plan.pumps:
+        visit(pump.node)
+    foreign = {stream.name for stream in plan.foreign_streams}
+    return frozenset((read & foreign) - promoted)
