@@ -12,6 +12,7 @@ from rowtide.plan.nodes import (
     Sort,
     Source,
     TableSource,
+    WindowJoin,
 )
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import TopChanges
@@ -38,8 +39,14 @@ def is_limited(node: Node) -> bool:
             return False
 
 
-def keeps_for_ever(node: GroupChanges | TableJoin | TopChanges) -> bool:
+FOR_EVER_MS = 400_000_000_000_000
+"""Longer than from the first TIMESTAMP to the last: how long what RETENTION 'UNBOUNDED' keeps is kept."""
+
+
+def keeps_for_ever(node: GroupChanges | TableJoin | TopChanges | WindowJoin) -> bool:
     """Tell whether state has no limit of its own: groups without a window, rows that come without end."""
+    if isinstance(node, WindowJoin):
+        return node.retained
     if isinstance(node, TopChanges):
         return not is_limited(node.input)
     if isinstance(node, TableJoin):

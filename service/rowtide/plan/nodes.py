@@ -419,7 +419,8 @@ class WindowJoin:
     left fields and then the right ones, is TRUE.
 
     Out: the left fields, then the right ones, in the order (rowtime, left row, right row), a missing row
-    first; a row leaves as soon as no earlier one can come.
+    first; a row leaves as soon as no earlier one can come. ``retained``: no window says how long rows are
+    kept, but the pipeline's RETENTION does.
     """
 
     relation: str
@@ -435,6 +436,7 @@ class WindowJoin:
     condition: Expr | None = None
     left_delay_ms: int = 0
     right_delay_ms: int = 0
+    retained: bool = False
 
     @property
     def inputs(self) -> tuple[Node, ...]:

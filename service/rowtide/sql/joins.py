@@ -143,6 +143,7 @@ class FromPlanner:
                 _conjuncts,
                 lambda conjunct, width: _key_pair(conjunct, width, join.condition.place),
                 self._with_keys,
+                self._retention,
             )
             return Read(node, scope, changelog=False)
         for item in (join.left, join.right):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rowtide.plan.limits import keeps_for_ever
-from rowtide.plan.nodes import AsOfJoin, GroupChanges, KeyedTable, Node, Source, TableSource
+from rowtide.plan.limits import FOR_EVER_MS, keeps_for_ever
+from rowtide.plan.nodes import AsOfJoin, GroupChanges, KeyedTable, Node, Source, TableSource, WindowJoin
 from rowtide.plan.plan import ForeignStream, Notice
 from rowtide.plan.show import show_interval
 from rowtide.plan.table_join import TableJoin
@@ -28,15 +28,19 @@ def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator
                 if isinstance(table, KeyedTable):
                     yield from _silent(name, table, streams)
         if (
-            isinstance(each, GroupChanges | TableJoin | TopChanges)
+            isinstance(each, GroupChanges | TableJoin | TopChanges | WindowJoin)
             and each.relation == name
             and keeps_for_ever(each)
         ):
             yield Notice(name, _kept(each))
 
 
-def _kept(node: GroupChanges | TableJoin | TopChanges) -> str:
+def _kept(node: GroupChanges | TableJoin | TopChanges | WindowJoin) -> str:
     """Tell of state that has no limit but a declared one (sql-decisions 18)."""
+    if isinstance(node, WindowJoin):
+        if node.high_ms == FOR_EVER_MS:
+            return "keeps all rows of two streams for ever: RETENTION is UNBOUNDED"
+        return f"keeps the rows of two streams for {show_interval(node.high_ms)}, and joins no others"
     if isinstance(node, TopChanges):
         return "keeps all rows for ever, to know the first ones: RETENTION is UNBOUNDED"
     if isinstance(node, TableJoin):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from rowtide.errors import StatementError
+from rowtide.errors import Place, StatementError
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.plan.limits import FOR_EVER_MS
 from rowtide.plan.nodes import JoinKind, JoinTime, Node, WindowJoin
 from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge, longest_ms
 from rowtide.sql.group_windows import period_call
+from rowtide.sql.objects import Retention
 from rowtide.sql.relations import conjunction, project, shifted, unique_names
 from rowtide.sql.scope import ROWTIME, Binding, Scope
 from rowtide.sql.syntax import Join, RangeWindow
@@ -99,20 +101,17 @@ def window_join(
     conjuncts_of: Callable[[Expr], Iterator[Expr]],
     key_pair: KeyPair,
     with_keys: Callable[[Node, list[Expr]], tuple[Node, tuple[int, ...]]],
+    retention: Retention | None = None,
 ) -> tuple[Node, Scope]:
     """Plan a join of two streams; gives its node and its scope.
 
     Raises:
-      StatementError: no side has a window.
+      StatementError: no side has a window, and nobody has said for how long rows are kept.
     """
     left, right = (with_rowtime(side, relation) for side in sides)
-    if left.window is None and right.window is None:
-        raise StatementError(
-            "two streams are joined without a window: all their rows would have to be kept for ever",
-            place=join.place,
-            hint="Say how far apart they may be: JOIN s OVER (RANGE INTERVAL '10' MINUTE FOLLOWING) ON ..",
-        )
     kind = JoinKind(join.kind)
+    whole = left.window is None and right.window is None
+    span = _whole_span(kind, retention, join.place) if whole else span_of(left.window, right.window)
     width = len(left.node.row_type)
     bindings = (
         *moved(left.bindings, 0, outer=kind.keeps_right),
@@ -129,7 +128,6 @@ def window_join(
     left_node, left_key = with_keys(left.node, [key for key, _ in keys])
     right_node, right_key = with_keys(right.node, [key for _, key in keys])
     added = len(left_node.row_type) - width
-    span = span_of(left.window, right.window)
     if (left.order, right.order) != (EXACT, EXACT):
         others += _rounded_span(span, left, right, width)
         span = _widened(span, left.order, right.order)
@@ -154,9 +152,33 @@ def window_join(
         condition,
         span.left_delay_ms,
         span.right_delay_ms,
+        whole,
     )
     rest = tuple(moved(bindings[len(left.bindings) :], added, outer=False))
     return node, Scope((*bindings[: len(left.bindings)], *rest))
+
+
+def _whole_span(kind: JoinKind, retention: Retention | None, place: Place) -> Span:
+    """Give the span of two whole streams: rows are kept for as long as the view or pump says.
+
+    Raises:
+      StatementError: it says nothing, or a row without a match would have to wait for ever.
+    """
+    if retention is None:
+        raise StatementError(
+            "two streams are joined without a window: all their rows would have to be kept for ever",
+            place=place,
+            hint="Say how far apart they may be: JOIN s OVER (RANGE INTERVAL '10' MINUTE FOLLOWING) ON ..; "
+            "or for how long rows are kept: CREATE VIEW name OPTIONS (RETENTION '1 DAY') AS ..",
+        )
+    if retention.length_ms is None and kind is not JoinKind.INNER:
+        raise StatementError(
+            "a row without a match would wait for ever: streams that are kept for ever have an inner join",
+            place=place,
+            hint="RETENTION '1 DAY' lets it go after a day.",
+        )
+    length = FOR_EVER_MS if retention.length_ms is None else retention.length_ms
+    return Span(-length, length, JoinTime.LATER, 0, 0)
 
 
 def _rounded_span(span: Span, left: Side, right: Side, width: int) -> list[Expr]:

@@ -343,9 +343,17 @@ def test_state_that_is_kept_for_ever_is_a_notice_and_state_of_a_table_is_none() 
     CREATE VIEW minutes OPTIONS (RETENTION 'UNBOUNDED') AS
       SELECT STREAM COUNT(*) AS n FROM s GROUP BY FLOOR(ROWTIME TO MINUTE) EMIT CHANGES;
     CREATE VIEW of_minutes OPTIONS (RETENTION 'UNBOUNDED') AS SELECT SUM(n) AS n FROM minutes;
+    CREATE VIEW largest OPTIONS (RETENTION 'UNBOUNDED') AS SELECT n FROM minutes ORDER BY n DESC LIMIT 3;
+    CREATE VIEW tables AS SELECT t.v, e.v AS other FROM t JOIN endless AS e ON t.k = e.k;
+    CREATE VIEW streams OPTIONS (RETENTION '1 DAY') AS SELECT STREAM a.v FROM s AS a JOIN s AS b ON a.k = b.k;
+    CREATE VIEW kept OPTIONS (RETENTION 'UNBOUNDED') AS
+      SELECT STREAM a.v FROM s AS a JOIN s AS b ON a.k = b.k;
     """
     assert [(each.relation, each.message) for each in plan_pipeline(text).notices] == [
         ("ENDLESS", "keeps a group for every K for ever: RETENTION is UNBOUNDED"),
         ("FORGOTTEN", "keeps its group for INTERVAL '2' HOUR after its last row, then forgets it"),
         ("OF_MINUTES", "keeps its group for ever: RETENTION is UNBOUNDED"),
+        ("LARGEST", "keeps all rows for ever, to know the first ones: RETENTION is UNBOUNDED"),
+        ("STREAMS", "keeps the rows of two streams for INTERVAL '1' DAY, and joins no others"),
+        ("KEPT", "keeps all rows of two streams for ever: RETENTION is UNBOUNDED"),
     ]
