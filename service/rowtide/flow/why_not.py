@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.flow.program import Program
-from rowtide.operators.contract import Account, Explaining, Operator, Want
+from rowtide.operators.contract import Account, Operator, Want, wants_of
 from rowtide.plan.nodes import AsOfJoin, Node, Sort, WindowJoin
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
@@ -137,7 +137,7 @@ class Enquiry:
             held = 0 if operator is None else operator.held()
             if operator is None or not held:
                 continue
-            wants = operator.wants() if isinstance(operator, Explaining) else self._anything(at)
+            wants = wants_of(operator, len(self._feeders[at]))
             holders.append(self._holder(at, held, wants))
             for want in self._open(at, wants):
                 # A judge waits for its own clock, which rows move too; others for the bound of a port.
@@ -209,10 +209,9 @@ class Enquiry:
             ]
         if isinstance(step.node, Sort):
             return self._judged(at, step.node, needs, seen)
-        wants = list(operator.wants(needs)) if isinstance(operator, Explaining) and needs is not None else []
-        if not wants and isinstance(operator, Explaining):
-            # No bound helps: more rows must come, through what waits here, or else through every port.
-            wants = list(operator.wants())
+        ports = len(self._feeders[at])
+        # Where no bound helps more rows must come, through what waits here, or else through every port.
+        wants = (wants_of(operator, ports, needs) if needs is not None else ()) or wants_of(operator, ports)
         feeders = self._feeders[at]
         return [
             keeper
@@ -227,7 +226,7 @@ class Enquiry:
         takes_bounds, below = True, at
         while self._operators[below] is not None and len(self._feeders[below]) == 1:
             operator = self._operators[below]
-            if isinstance(operator, Explaining) and not operator.wants(0):
+            if operator is not None and not wants_of(operator, 1, 0):
                 takes_bounds = False
             below = self._feeders[below][0]
         clock = node.relation

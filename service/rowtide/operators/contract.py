@@ -204,7 +204,7 @@ class Want(NamedTuple):
 
 @runtime_checkable
 class Explaining(Protocol):
-    """An operator that can say what it waits for (law 7)."""
+    """An operator that says what it waits for (law 7): all must that hold rows, or move bounds."""
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """Say what the ports must have promised, all of it together.
@@ -213,3 +213,10 @@ class Explaining(Protocol):
         held. With one: so that the operator promises ``bound`` (ms); nothing where no bound of a port
         makes it, only rows do.
         """
+
+
+def wants_of(operator: Operator, ports: int, bound: int | None = None) -> Sequence[Want]:
+    """Say what an operator with so many ports wants; one that is not ``Explaining`` only passes bounds on."""
+    if isinstance(operator, Explaining):
+        return operator.wants(bound)
+    return [] if bound is None else [Want(port, bound) for port in range(ports)]

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, Output, Place, State
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.keyed_table_by_row import null_key
 from rowtide.operators.row_store import Growing, RowStore
@@ -51,10 +51,6 @@ class KeyedTableOperator:
     def held(self) -> int:
         """Nothing waits: a rowop is applied when it comes."""
         return 0
-
-    def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: bounds go through."""
-        return [] if bound is None else [Want(0, bound)]
 
     def contents(self) -> Tray:
         """Give the rows that the table has now, in the order in which they came in."""

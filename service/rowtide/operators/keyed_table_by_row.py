@@ -13,7 +13,7 @@ from itertools import chain
 import pyarrow as pa
 
 from rowtide.errors import Reason
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, Output, Place, State
 from rowtide.plan.nodes import KeyedTable
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
@@ -53,10 +53,6 @@ class KeyedTableByRow:
     def held(self) -> int:
         """Nothing waits: a rowop is applied when it comes."""
         return 0
-
-    def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: bounds go through."""
-        return [] if bound is None else [Want(0, bound)]
 
     def contents(self) -> Tray:
         """Give the rows that the table has now."""

@@ -17,7 +17,7 @@ from rowtide.engine.model import Sent
 from rowtide.engine.recoverable import KEEP_AFTER, ModelFailure, RecoverableModel, Taken
 from rowtide.engine.values import column_check
 from rowtide.errors import FaultError, Reason, RowtideError
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, Output, Place, State
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.plan.models import Model, first_field
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -104,10 +104,6 @@ class ModelOperator:
     def held(self) -> int:
         """No row waits: what it becomes is the model's own."""
         return 0
-
-    def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: bounds go through; when its events are due the model alone knows."""
-        return [] if bound is None else [Want(0, bound)]
 
     def snapshot(self) -> State:
         """See the contract; ``parts`` has a row a key, in order of the first rows."""

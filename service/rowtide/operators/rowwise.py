@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from rowtide.expr.columnar import RowErrors
-from rowtide.operators.contract import Account, Fault, State, Want
+from rowtide.operators.contract import Account, Fault, State
 from rowtide.rows.tray import Tray
 
 
@@ -21,10 +21,6 @@ class RowWise:
     def held(self) -> int:
         """Nothing waits here."""
         return 0
-
-    def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: bounds go through."""
-        return [] if bound is None else [Want(0, bound)]
 
     def snapshot(self) -> State:
         """See the contract."""

@@ -13,7 +13,7 @@ from contract.operators.harness import Run, by_place, check_same, follow, in_inp
 from contract.operators.inputs import Case, Step, steps_of, through_bytes, tray_of
 from contract.operators.meanings import as_key, bits
 from contract.operators.models import MODELS, model_of
-from rowtide.operators.contract import Explaining, Gathering
+from rowtide.operators.contract import Gathering, wants_of
 from rowtide.operators.registry import OPERATORS, make, operator_type
 from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
@@ -103,14 +103,13 @@ def gathered_input_gives_what_steps_give(data: st.DataObject, kind: type) -> Non
 def what_it_says_it_waits_for_lets_it_go_on(data: st.DataObject, kind: type) -> None:
     case = data.draw(CASES[kind])
     run = Run(case)
-    assert isinstance(run.operator, Explaining)
     told = [Bound(EARLIEST)] * len(case.ports)
     for step in steps_for(data, case)[: data.draw(st.integers(0, 40))]:
         run.step(step)
         told[step.port] = told[step.port].raised(step.bound)
     held, given = run.operator.held(), len(run.out)
     wanted = data.draw(st.none() | st.integers(-6, 12))
-    wants = run.operator.wants(wanted)
+    wants = wants_of(run.operator, len(case.ports), wanted)
     if wanted is None and held:
         assert wants, "rows are held and nothing is waited for"
     if not wants or any(want.bound is None for want in wants) or (wanted is None and not held):
@@ -174,7 +173,6 @@ def shown_without_place(row: TimedRow) -> str:
 
 
 EVERY, SEVERAL_PORTS = tuple(KINDS), (Merge,)
-EXPLAINING = tuple(kind for kind in KINDS if hasattr(operator_type(kind), "wants"))
 CAN_BE_SPLIT = (
     *ROW_WISE,
     GroupByPeriod,
@@ -193,7 +191,7 @@ LAWS: tuple[tuple[Law, tuple[type, ...]], ...] = (
     (it_does_what_its_model_does_however_its_input_is_cut, EVERY),
     (two_interleavings_and_cuts_give_the_same_rows_in_the_same_order, EVERY),
     (it_holds_nothing_once_every_port_is_at_the_end_of_time, EVERY),
-    (what_it_says_it_waits_for_lets_it_go_on, EXPLAINING),
+    (what_it_says_it_waits_for_lets_it_go_on, EVERY),
     (gathered_input_gives_what_steps_give, SEVERAL_PORTS),
     (parts_split_by_key_merge_into_what_one_operator_has, CAN_BE_SPLIT),
 )
