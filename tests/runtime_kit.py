@@ -79,6 +79,7 @@ class Topic:
         self.append_times = False
         self.rng = rng
         self.fetched: list[tuple[int, tuple[int, ...]]] = []
+        self.made = "first"
         self.before: Callable[[str], None] = lambda _step: None
         """Called before each step with its name; a test makes it raise."""
 
@@ -96,6 +97,9 @@ class Topic:
             p: next((o for o, m in enumerate(log) if m.timestamp >= timestamp_ms), len(log))
             for p, log in enumerate(self.logs)
         }
+
+    def identity(self) -> str | None:
+        return self.made
 
     def is_compacted(self) -> bool:
         return False

@@ -48,13 +48,17 @@ class Messages:
     values: Sequence[bytes | None]
     next_offset: int
     headers: Sequence[Sequence[tuple[str, bytes]] | None] | None = None
+    came_from: Sequence[tuple[int, int]] | None = None
+    """Partition and offset at which each message had come first, where that is not here."""
 
 
 class Fetched(NamedTuple):
-    """One message by itself: its timestamp and its value."""
+    """One message by itself; ``headers`` is None where it has none."""
 
     timestamp: int
     value: bytes | None
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,13 @@ class Source(Protocol):
 
     def has_append_times(self) -> bool:
         """Tell whether a message's timestamp is when the broker appended it, not what its producer says.
+
+        Raises:
+          UnavailableError, GoneError.
+        """
+
+    def identity(self) -> str | None:
+        """Give what tells this topic from one of its name that is made later; None: nothing is known.
 
         Raises:
           UnavailableError, GoneError.

@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Final
+from concurrent.futures import Future
+from typing import Any, Final, cast
 
 import confluent_kafka as ck
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
 from rowtide_connectors.api import Fetched, OffsetRange, Reader
@@ -100,7 +103,9 @@ class KafkaSource:
                 while left and left[0] < position:
                     offset = left.popleft()
                     if offset == position - 1:
-                        found[offset] = Fetched(message.timestamp()[1], message.value())
+                        found[offset] = Fetched(
+                            message.timestamp()[1], message.value(), message.key(), _headers(message)
+                        )
             elif error.code() == ck.KafkaError._PARTITION_EOF:
                 return
             elif isinstance(translated(error, ""), GoneError):
@@ -114,6 +119,17 @@ class KafkaSource:
         """Ask for the topic's message.timestamp.type; where that cannot be asked, producers stamp."""
         return self._setting("message.timestamp.type") == "LogAppendTime"
 
+    def identity(self) -> str | None:
+        """Give the topic's id; None where it cannot be asked."""
+        with kafka_errors(f'topic "{self.topic}"'):
+            admin = self._admin()
+            if admin is None:
+                return None
+            wanted = TopicCollection([self.topic])
+            (asked,) = admin.describe_topics(wanted, request_timeout=self._timeout_s).values()
+            described = self._answer(asked)
+        return None if described is None else str(described.topic_id)
+
     def is_compacted(self) -> bool:
         """Ask for the topic's cleanup.policy; where that cannot be asked, it counts as not compacted."""
         return "compact" in (self._setting("cleanup.policy") or "")
@@ -122,21 +138,32 @@ class KafkaSource:
         """Ask for a setting of the topic; None where it may not be read, or there is nobody to ask."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic)
         with kafka_errors(f'topic "{self.topic}"'):
-            cluster = self._consumer().list_topics(self.topic, self._timeout_s)
-            if cluster.controller_id >= 0 and cluster.controller_id not in cluster.brokers:
-                # librdkafka's mock cluster names a controller that it has not: it answers no such question.
+            admin = self._admin()
+            if admin is None:
                 return None
-            admin = open_admin(self._config)
             (asked,) = admin.describe_configs([resource], request_timeout=self._timeout_s).values()
-            try:
-                value: str | None = asked.result(self._timeout_s)[name].value
-            except ck.KafkaException as error:
-                if error.args[0].code() in _FORBIDDEN:
-                    return None
-                raise
-            except TimeoutError as error:
-                raise UnavailableError(f'topic "{self.topic}" cannot be described: it timed out') from error
+            described = self._answer(asked)
+        value: str | None = None if described is None else described[name].value
         return value
+
+    def _admin(self) -> AdminClient | None:
+        """Give a client for questions about the topic; None where nobody would answer them."""
+        cluster = self._consumer().list_topics(self.topic, self._timeout_s)
+        if cluster.controller_id >= 0 and cluster.controller_id not in cluster.brokers:
+            # librdkafka's mock cluster names a controller that it has not: it answers no such question.
+            return None
+        return open_admin(self._config)
+
+    def _answer(self, asked: Future[Any]) -> Any:
+        """Give an answer about the topic; None where it may not be given to us."""
+        try:
+            return asked.result(self._timeout_s)
+        except ck.KafkaException as error:
+            if error.args[0].code() in _FORBIDDEN:
+                return None
+            raise
+        except TimeoutError as error:
+            raise UnavailableError(f'topic "{self.topic}" cannot be described: it timed out') from error
 
     def close(self) -> None:
         """Give the connection for questions back; readers are closed by their owners."""
@@ -164,3 +191,8 @@ class KafkaSource:
                 if answer.error is not None:
                     raise ck.KafkaException(answer.error)
         return {answer.partition: answer.offset for answer in told}
+
+
+def _headers(message: ck.Message) -> list[tuple[str, bytes | None]] | None:
+    """Give a message's headers as they came: names and bytes."""
+    return cast("list[tuple[str, bytes | None]] | None", message.headers())

@@ -35,6 +35,8 @@ class MemoryBroker:
     def __init__(self) -> None:
         self._topics: dict[str, dict[int, Partition]] = {}
         self._down = False
+        self.made: dict[str, int] = {}
+        """The number of each topic in the order of making, also of one that was deleted and made anew."""
         self.compacted: set[str] = set()
         """Topics from which ``compact`` takes messages; hold ``changed`` to look or add."""
         self.changed = threading.Condition(threading.RLock())
@@ -55,6 +57,7 @@ class MemoryBroker:
             if name in self._topics:
                 raise ValueError(f'topic "{name}" exists already')
             self._topics[name] = {number: Partition() for number in range(partitions)}
+            self.made[name] = max(self.made.values(), default=0) + 1
 
     def ensure_topic(self, name: str, partitions: int) -> None:
         """Make a topic if it does not exist; one that does keeps its partitions."""

@@ -53,12 +53,20 @@ class MemorySource:
             for offset in offsets:
                 at = bisect_left(log.offsets, offset)
                 if at < len(log.offsets) and log.offsets[at] == offset:
-                    found[offset] = Fetched(log.timestamps[at], log.values[at])
+                    found[offset] = Fetched(
+                        log.timestamps[at], log.values[at], log.keys[at], log.headers[at] or None
+                    )
         return found
 
     def has_append_times(self) -> bool:
         """Tell that producers stamp."""
         return False
+
+    def identity(self) -> str | None:
+        """Give the topic's number in the order of making."""
+        with self._broker.changed:
+            self._broker.serve(self.topic)
+            return str(self._broker.made[self.topic])
 
     def is_compacted(self) -> bool:
         """Tell whether the topic was made so."""

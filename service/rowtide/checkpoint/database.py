@@ -139,7 +139,13 @@ class DatabaseLedger:
         )
         standings = tuple(
             Standing(
-                each.relation, each.topic, each.partition, each.next_offset, each.start_offset, each.bound
+                each.relation,
+                each.topic,
+                each.partition,
+                each.next_offset,
+                each.start_offset,
+                each.bound,
+                each.topic_id,
             )
             for each in positions
         )
@@ -200,6 +206,8 @@ class DatabaseLedger:
                 "epoch": [epoch] * len(rows),
                 "stream": [row.stream for row in rows],
                 "message_time": [row.message_time for row in rows],
+                "message_key": [row.key for row in rows],
+                "message_headers": [row.headers for row in rows],
             },
         )
 
@@ -474,7 +482,7 @@ class DatabaseLedger:
         return self._tables[dialect]
 
 
-_STANDING = ("relation", "topic", "partition", "next_offset", "start_offset", "bound")
+_STANDING = ("relation", "topic", "partition", "next_offset", "start_offset", "bound", "topic_id")
 _ACCOUNT = ("part", "relation", "rows_in", "done", "filtered", "late", "rejected", "held", "rows_out")
 _DECISION = ("kind", "relation", "partition", "next_offset", "bound", "reader")
 
@@ -518,6 +526,8 @@ def _errors_target(connection: sa.Connection) -> TargetTable:
             ("epoch", "BIGINT", False),
             ("stream", "VARCHAR", True),
             ("message_time", "BIGINT", True),
+            ("message_key", "VARBINARY", True),
+            ("message_headers", "VARCHAR", True),
         )
     )
     return TargetTable(name, columns, (), {"table_name": f"{schema}.{name}" if schema else name})

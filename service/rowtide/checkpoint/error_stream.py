@@ -126,6 +126,8 @@ def stored_error(row: Any) -> StoredError:
         row.row_json,
         row.stream,
         row.message_time,
+        row.message_key,
+        row.message_headers,
     )
     at = None if row.resubmitted_at is None else to_ms(row.resubmitted_at)
     return StoredError(row.error_id, error, row.epoch, to_ms(row.committed_at), row.resubmitted, at)

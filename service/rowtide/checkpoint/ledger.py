@@ -31,6 +31,8 @@ class Standing:
     next_offset: int
     start_offset: int
     bound: int | None
+    topic_id: str | None = None
+    """What tells the topic from a later one of its name, where that is known."""
 
     @property
     def place(self) -> Place:
@@ -101,6 +103,9 @@ class ErrorRow:
     row: str | None = None
     stream: str | None = None
     message_time: int | None = None
+    key: bytes | None = None
+    headers: str | None = None
+    """JSON: an array of name and value in base64, or null."""
 
     @property
     def late_by_ms(self) -> int | None:

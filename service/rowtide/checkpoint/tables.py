@@ -70,6 +70,7 @@ def tables_of(dialect: str) -> Tables:
             sa.Column("epoch", sa.BigInteger),
             sa.Column("committed_at", sa.DateTime),
             sa.Column("start_offset", sa.BigInteger),
+            sa.Column("topic_id", sa.Text),
         ),
         errors=table(
             "errors",
@@ -92,6 +93,8 @@ def tables_of(dialect: str) -> Tables:
             sa.Column("message_time", sa.BigInteger),
             sa.Column("resubmitted", sa.Integer),
             sa.Column("resubmitted_at", sa.DateTime),
+            sa.Column("message_key", sa.LargeBinary),
+            sa.Column("message_headers", sa.Text),
         ),
         decisions=table(
             "decisions",

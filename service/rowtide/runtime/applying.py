@@ -96,7 +96,7 @@ def _standings(record: Record, newer: Equipment) -> tuple[list[Standing], list[S
     known = {each.relation for each in record.standings}
     kept = [each for each in record.standings if each.relation in newer.sources]
     begun = [
-        Standing(relation, source.topic, partition, held.earliest, held.earliest, None)
+        Standing(relation, source.topic, partition, held.earliest, held.earliest, None, source.identity())
         for relation, source in sorted(newer.sources.items())
         if relation not in known
         for partition, held in sorted(source.ranges().items())

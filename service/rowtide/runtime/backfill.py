@@ -149,6 +149,7 @@ def backfill(
     run.read(messages, in_order=in_order)
     flow = run.flow()
     flow.check()
+    identities = {name: source.identity() for name, source in pipeline.sources.items()}
     standings = [
         Standing(
             name,
@@ -157,6 +158,7 @@ def backfill(
             offset,
             begin[name][partition],
             None if (bound := flow.bounds()[name, partition]) == EARLIEST else bound,
+            identities[name],
         )
         for name, offsets in end.items()
         for partition, offset in sorted(offsets.items())

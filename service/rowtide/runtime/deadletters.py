@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -97,6 +98,8 @@ def error_rows(
                     raw=first.raw,
                     stream=first.stream,
                     message_time=first.message_time,
+                    key=first.key,
+                    headers=first.headers,
                 )
             )
         else:
@@ -110,6 +113,8 @@ def error_rows(
                     raw=None if message is None else message.value,
                     stream=place[0],
                     message_time=None if message is None else message.timestamp,
+                    key=None if message is None else message.key,
+                    headers=None if message is None else headers_as_json(message.headers),
                 )
             )
     return rows
@@ -135,4 +140,19 @@ def _message(
     if messages is None:
         return fetched.get(place, {}).get(offset)
     index = int(np.searchsorted(messages.offsets, offset))
-    return Fetched(int(messages.timestamps[index]), messages.values[index])
+    headers = None if messages.headers is None else messages.headers[index]
+    return Fetched(int(messages.timestamps[index]), messages.values[index], messages.keys[index], headers)
+
+
+def headers_as_json(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
+    """Give headers as the error stream keeps them."""
+    if not headers:
+        return None
+    return msgspec.json.encode(list(headers)).decode()
+
+
+def headers_of_json(text: str | None) -> list[tuple[str, bytes]] | None:
+    """Read what ``headers_as_json`` has written."""
+    if text is None:
+        return None
+    return cast("list[tuple[str, bytes]]", msgspec.json.decode(text, type=list[tuple[str, bytes | None]]))

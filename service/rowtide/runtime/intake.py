@@ -134,7 +134,7 @@ def _pseudo(stream: ForeignStream, messages: Messages, accepted: Indices) -> tup
         return ()
     places = accepted.tolist()
     headers = None if messages.headers is None else [messages.headers[place] for place in places]
-    return pseudo_columns(
+    columns = pseudo_columns(
         stream.pseudo,
         messages.topic,
         messages.partition,
@@ -142,6 +142,15 @@ def _pseudo(stream: ForeignStream, messages: Messages, accepted: Indices) -> tup
         messages.timestamps[accepted],
         [messages.keys[place] for place in places],
         headers,
+    )
+    if messages.came_from is None:
+        return columns
+    # Read again: they are where they had come first.
+    first = [messages.came_from[place] for place in places]
+    moved = {"KAFKA_PARTITION": [each[0] for each in first], "KAFKA_OFFSET": [each[1] for each in first]}
+    return tuple(
+        Column.from_values(column.type, moved[name]) if name in moved else column
+        for name, column in zip(stream.pseudo, columns, strict=True)
     )
 
 
@@ -157,6 +166,8 @@ class Intake:
     """Told what the partitions hold, now and then; also of partitions that are not read yet."""
     poll_messages: int = POLL_MESSAGES
     look_up_s: float = LOOK_UP_S
+    identity: str | None = None
+    """What the topic was known by; None: it is not asked."""
     _look_again: float = float("-inf")
     _reader: Reader | None = None
     _paused: frozenset[int] = field(default_factory=frozenset)
@@ -184,6 +195,7 @@ class Intake:
             self.close()
         try:
             if self._reader is None:
+                check_identity(self.channel.source, self.identity)
                 self._reader = self.channel.source.reader(self.positions)
                 self._paused = frozenset()
             if paused != self._paused:
@@ -221,6 +233,23 @@ class Intake:
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
+
+
+def check_identity(source: Source, known: str | None) -> None:
+    """Check that a topic is the one that was known.
+
+    Raises:
+      StatementError: it is another one of the same name.
+    """
+    if known is None:
+        return
+    found = source.identity()
+    if found is not None and found != known:
+        raise StatementError(
+            f'topic "{source.topic}" was deleted and created again: it is not the topic that the pipeline '
+            "has read",
+            hint="Drop the pipeline's checkpoint and its tables and start it anew.",
+        )
 
 
 def another_topic(
@@ -268,6 +297,7 @@ def _slice(messages: Messages, start: int, stop: int, next_offset: int) -> Messa
         values=messages.values[start:stop],
         next_offset=next_offset,
         headers=None if messages.headers is None else messages.headers[start:stop],
+        came_from=None if messages.came_from is None else messages.came_from[start:stop],
     )
 
 

@@ -23,7 +23,7 @@ from rowtide.runtime.idle import IdleWatch
 from rowtide.runtime.inbox import Inbox
 from rowtide.runtime.intake import Delivery
 from rowtide.runtime.questions import Questions
-from rowtide.runtime.status import Phase
+from rowtide.runtime.status import Phase, StatusBoard
 from rowtide.runtime.work import Cut, Work
 
 MAX_GATHERED_ROWS = 500_000
@@ -98,6 +98,26 @@ class Unobserved:
 
     def looked_up(self, topics: Mapping[str, str], ends: Mapping[Place, int]) -> None:
         """Go on."""
+
+
+class Watching:
+    """Keeps the status board up to date, and tells the next observer."""
+
+    def __init__(self, board: StatusBoard, observer: Observer) -> None:
+        self._board = board
+        self._next = observer
+        self.entered = observer.entered
+        self.recovered = observer.recovered
+        self.looked_up = observer.looked_up
+        self.entered_phase = observer.entered_phase
+        self.claimed = observer.claimed
+        self.retried = observer.retried
+        self.stored_snapshot = observer.stored_snapshot
+
+    def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
+        """See ``Observer``."""
+        self._board.committed(cut.standings, by_us=True)
+        self._next.committed(work, cut, errors, seconds)
 
 
 class Live:

@@ -115,6 +115,11 @@ def usable(snapshot: KeptSnapshot | None, record: Record) -> KeptSnapshot | None
     return snapshot
 
 
+def identities_of(record: Record) -> dict[str, str]:
+    """Give, by foreign stream, what its topic was known by when the pipeline began with it."""
+    return {each.relation: each.topic_id for each in record.standings if each.topic_id is not None}
+
+
 def check_ranges(
     record: Record, begin: Mapping[Place, int], ranges: Mapping[str, Mapping[int, OffsetRange]]
 ) -> None:

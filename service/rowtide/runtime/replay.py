@@ -28,8 +28,9 @@ from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.begin import refuse_another_plan
 from rowtide.runtime.digest import plan_digests
 from rowtide.runtime.idle import DecisionLog
+from rowtide.runtime.intake import check_identity
 from rowtide.runtime.output import target_table
-from rowtide.runtime.recovery import begin_of_replay, check_ranges, flow_at, replay, usable
+from rowtide.runtime.recovery import begin_of_replay, check_ranges, flow_at, identities_of, replay, usable
 from rowtide.runtime.replay_tables import ComparedTable, Refused, scratch
 from rowtide.runtime.service import Equipment, Service
 from rowtide.runtime.work import Work
@@ -110,6 +111,9 @@ def _recomputed(
     equipment: Equipment, compared: Range, record: Record, tables: Mapping[str, ComparedTable]
 ) -> Comparison:
     """Recompute what the tables should hold, and compare."""
+    identities = identities_of(record)
+    for relation, source in equipment.sources.items():
+        check_identity(source, identities.get(relation))
     ranges = {relation: source.ranges() for relation, source in equipment.sources.items()}
     flow, snapshot = _begin(equipment, record, ranges, compared)
     work = Work(flow, equipment.plan.foreign_tables, record.standings)

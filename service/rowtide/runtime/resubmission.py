@@ -22,6 +22,7 @@ from rowtide.operators.contract import RESUBMITTED
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import Plan
 from rowtide.rowtime.bound import LATEST, Bound
+from rowtide.runtime.deadletters import headers_of_json
 from rowtide.runtime.intake import Channel
 from rowtide.runtime.work import Work
 from rowtide_connectors.api import Messages
@@ -43,7 +44,7 @@ def let_in(work: Work, channel: Channel, place: Place, rows: Sequence[StoredErro
 
 
 def messages_of(topic: str, partition: int, rows: Sequence[StoredError]) -> Messages:
-    """Give error rows as the messages that they were; keys and headers are not kept."""
+    """Give error rows as the messages that they were."""
     times = []
     for stored in rows:
         row = stored.row
@@ -56,9 +57,11 @@ def messages_of(topic: str, partition: int, rows: Sequence[StoredError]) -> Mess
         partition=partition,
         offsets=np.arange(len(rows), dtype=np.int64),
         timestamps=np.array(times, dtype=np.int64),
-        keys=[None] * len(rows),
+        keys=[stored.row.key for stored in rows],
         values=[stored.row.raw for stored in rows],
         next_offset=len(rows),
+        headers=[headers_of_json(stored.row.headers) for stored in rows],
+        came_from=[(stored.row.partition or 0, stored.row.offset or 0) for stored in rows],
     )
 
 

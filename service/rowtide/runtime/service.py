@@ -12,11 +12,12 @@ import random
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import structlog
 
-from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing, StoredError
+from rowtide.checkpoint.ledger import Ledger, Place, Record, Standing, StoredError
 from rowtide.clock import Clock
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import StatementError, TransientError
@@ -37,18 +38,26 @@ from rowtide.runtime.facts import gathered
 from rowtide.runtime.following import Follower
 from rowtide.runtime.idle import LOOK_UPS_A_TIMEOUT, DecisionLog, IdleWatch, idle_timeouts
 from rowtide.runtime.inbox import QUEUE_BYTES, QUEUE_MESSAGES, DirectInbox, Inbox, ThreadedInbox
-from rowtide.runtime.intake import LOOK_UP_S, POLL_MESSAGES, Channel, Intake
+from rowtide.runtime.intake import LOOK_UP_S, POLL_MESSAGES, Channel, Intake, check_identity
 from rowtide.runtime.joining import Newcomers
-from rowtide.runtime.live import Live, Observer, Pace, Unobserved
+from rowtide.runtime.live import Live, Observer, Pace, Unobserved, Watching
 from rowtide.runtime.output import target_table
 from rowtide.runtime.questions import Questions
-from rowtide.runtime.recovery import begin_of_replay, check_compacted, check_ranges, flow_at, replay, usable
+from rowtide.runtime.recovery import (
+    begin_of_replay,
+    check_compacted,
+    check_ranges,
+    flow_at,
+    identities_of,
+    replay,
+    usable,
+)
 from rowtide.runtime.resubmission import let_in, topic_places
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.state import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.status import DATABASE, StatusBoard, broker_of
 from rowtide.runtime.why_not import Answer, answer, not_running
-from rowtide.runtime.work import Cut, Work
+from rowtide.runtime.work import Work
 from rowtide_connectors.api import Database, OffsetRange, Source
 
 Result = TypeVar("Result")
@@ -105,6 +114,7 @@ class Service:
         self._append_times = AppendTimes(())
         self._newcomers = Newcomers()
         self._compacted: Mapping[str, str] = {}
+        self._identities: Mapping[str, str] = {}
         self._questions = Questions()
         self._work: Work | None = None
         self._snapshot: Callable[[], SnapshotTaken] | None = None
@@ -148,7 +158,7 @@ class Service:
             crash_points=equipment.crash_points,
             backpressure=self._backpressure,
             idle=self._idle,
-            observer=_Watching(self.board, equipment.observer),
+            observer=Watching(self.board, equipment.observer),
             questions=self._questions,
             append_times=self._append_times,
         )
@@ -276,6 +286,9 @@ class Service:
             ]
         )
         if record is not None and record.standings:
+            self._identities = identities_of(record)
+            for relation, source in sorted(equipment.sources.items()):
+                self._broker_retry.call(partial(check_identity, source, self._identities.get(relation)))
             self._check_log(record, ranges)
         tables = [target_table(table) for table in equipment.plan.foreign_tables]
         self._database_retry.call(lambda: equipment.database.prepare(tables))
@@ -293,8 +306,12 @@ class Service:
     def _record_start(self, record: Record, begin: Begin) -> Record:
         """Commit where a pipeline begins that has committed nothing."""
         equipment = self._equipment
+        identities = {
+            relation: self._broker_retry.call(source.identity)
+            for relation, source in sorted(equipment.sources.items())
+        }
         standings = [
-            Standing(relation, source.topic, partition, offset, offset, None)
+            Standing(relation, source.topic, partition, offset, offset, None, identities[relation])
             for relation, source in sorted(equipment.sources.items())
             for partition, offset in sorted(self._broker_retry.call(_first_offsets_of(source, begin)).items())
         ]
@@ -478,6 +495,7 @@ class Service:
                     self._note_ranges,
                     equipment.poll_messages,
                     self._look_up_s(relation),
+                    self._identities.get(relation),
                 )
                 intakes.append((intake, retry))
         if equipment.threads:
@@ -526,26 +544,6 @@ class Service:
     def _is_stopping(self) -> bool:
         self.board.beat()
         return self._equipment.stopping()
-
-
-class _Watching:
-    """Keeps the status board up to date, and tells the next observer."""
-
-    def __init__(self, board: StatusBoard, observer: Observer) -> None:
-        self._board = board
-        self._next = observer
-        self.entered = observer.entered
-        self.recovered = observer.recovered
-        self.looked_up = observer.looked_up
-        self.entered_phase = observer.entered_phase
-        self.claimed = observer.claimed
-        self.retried = observer.retried
-        self.stored_snapshot = observer.stored_snapshot
-
-    def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
-        """See ``Observer``."""
-        self._board.committed(cut.standings, by_us=True)
-        self._next.committed(work, cut, errors, seconds)
 
 
 def _ends(ranges: Mapping[str, Mapping[int, OffsetRange]]) -> dict[Place, int]:

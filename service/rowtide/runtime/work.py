@@ -191,7 +191,11 @@ class Work:
             partitions.setdefault(name, []).append(number)
         self.flow = self.flow.widened(partitions, {} if target is None else {place: target})
         self._positions[place] = start_offset
-        self._standings[place] = Standing(relation, topic, partition, start_offset, start_offset, None)
+        known = (each.topic_id for each in self._standings.values() if each.relation == relation)
+        topic_id = next(known, None)
+        self._standings[place] = Standing(
+            relation, topic, partition, start_offset, start_offset, None, topic_id
+        )
         self._moved.add(place)
         judges = self.flow.judges(relation, partition)
         bounds = {reader: None if bound == EARLIEST else bound for reader, bound in judges.items()}
@@ -243,6 +247,7 @@ class Work:
                 self._positions[place],
                 held.start_offset,
                 None if (bound := bounds.get(place, EARLIEST)) in (EARLIEST, LATEST) else bound,
+                held.topic_id,
             )
             for place, held in self._standings.items()
         )

@@ -282,20 +282,28 @@ def test_a_paused_partition_gives_nothing_and_goes_on_where_it_stood(log: Log, r
 
 
 def test_raw_values_are_fetched_by_offset(log: Log) -> None:
-    log.write([b"%d" % number for number in range(3000)])
+    keys, headers = [b"k"] * 3000, [[("h", b"\x00")]] * 3000
+    log.write([b"%d" % number for number in range(3000)], [7_000] * 3000, keys=keys, headers=headers)
     log.hole()
-    log.write([None])
+    log.write([None], [8_000])
     end = ends_of(log)[0]
     log.age_out(10)
     found = log.source().fetch(0, [2_999, 5, 10, 11, 2_000, 3_000, end - 1, end, end + 10])
     values = {offset: message.value for offset, message in found.items()}
     assert values == {10: b"10", 11: b"11", 2_000: b"2000", 2_999: b"2999", end - 1: None}
-    assert {message.timestamp for message in found.values()} == {1_000}
+    assert found[10] == (7_000, b"10", b"k", [("h", b"\x00")])
+    assert found[end - 1] == (8_000, None, None, None)
     assert log.source().fetch(0, []) == {}
 
 
 def test_a_topic_is_not_compacted_unless_it_was_made_so(log: Log) -> None:
     assert not log.source().is_compacted()
+
+
+def test_a_topic_has_an_identity_of_its_own(log: Log) -> None:
+    found = log.source().identity()
+    assert found
+    assert log.source().identity() == found
 
 
 def test_a_closed_reader_is_closed_twice_without_harm(log: Log) -> None:

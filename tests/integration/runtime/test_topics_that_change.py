@@ -89,7 +89,9 @@ def test_partitions_join_behind_the_streams_bound_and_a_topic_made_anew_is_refus
         while topic in kafka.admin.list_topics(timeout=10).topics:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        kafka.create_topic(2, name=topic)
+        kafka.create_topic(4, name=topic)
+        for partition in range(2):
+            produce(kafka, topic, partition, range(START, START + 300_000, 1_000))
         refused = made.run("run")
         assert refused.returncode == 2
-        assert "is not the topic that the pipeline has read" in refused.stderr
+        assert "was deleted and created again" in refused.stderr

@@ -155,6 +155,33 @@ def test_what_fails_again_is_a_new_error_row_of_the_same_message(files: Files) -
     assert "Equal" in files.call("replay", "--compare")
 
 
+def test_a_message_that_is_read_again_has_its_own_place_key_and_headers(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    files.sql.write_text(
+        f"""
+        CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{files.database}');
+        CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{files.database}');
+        CREATE FOREIGN STREAM readings (number INTEGER) SERVER k OPTIONS (topic 'readings', format 'JSON');
+        CREATE FOREIGN TABLE found (number INTEGER, p INTEGER, o BIGINT, k VARBINARY(9), t TIMESTAMP,
+          h VARCHAR(99)) SERVER d;
+        CREATE PUMP p STARTED AS INSERT INTO found SELECT STREAM number, KAFKA_PARTITION, KAFKA_OFFSET,
+          KAFKA_KEY, KAFKA_TIMESTAMP, KAFKA_HEADERS FROM readings;
+        """
+    )
+    for at in (10_000, 5_000, 20_000):
+        value, headers = b'{"number":%d}' % at, [[("a", b"\x00\xff"), ("b", b"text")]]
+        files.broker.produce("readings", [value], timestamps=[at], keys=[b"k%d" % at], headers=headers)
+    files.run()
+    files.call("errors resubmit", "--all")
+    files.broker.produce("readings", [b'{"number":1}'], timestamps=[30_000])
+    files.run()
+    (again,) = [row for row in files.rows("found") if row[0] == 5_000]
+    (other,) = [row for row in files.rows("found") if row[0] == 10_000]
+    assert again[1:5] == (0, 1, b"k5000", "1970-01-01 00:00:05.000")
+    assert again[5] == other[5]
+    assert "text" in str(again[5])
+
+
 def test_selecting_nothing_or_what_is_not_there_is_refused(files: Files) -> None:
     assert "nothing is selected" in files.call("errors resubmit", code=2)
     assert "error row 99 of pipeline" in files.call("errors resubmit", "99", code=2)

@@ -139,6 +139,15 @@ def test_a_topic_that_has_lost_partitions_is_refused() -> None:
         run(world)
 
 
+def test_a_topic_that_was_made_anew_is_refused_however_many_messages_it_has() -> None:
+    world = world_with()
+    run(world)
+    world.topic.made = "second"
+    fill(world.topic, random.Random(3), 100)
+    with pytest.raises(StatementError, match='topic "readings" was deleted and created again'):
+        run(world)
+
+
 def test_a_topic_that_is_made_anew_while_the_service_runs_is_refused() -> None:
     world = world_with()
 
