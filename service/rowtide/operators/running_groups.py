@@ -16,7 +16,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from rowtide.errors import Reason
-from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.operators.group_changes import OVERFLOW, START, GroupChangesOperator
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.open_groups import aggregate_input
@@ -61,6 +61,10 @@ class RunningGroupsOperator:
     def held(self) -> int:
         """Nothing waits: what a row changes is told at once."""
         return 0
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: bounds go through."""
+        return [] if bound is None else [Want(0, bound)]
 
     def snapshot(self) -> State:
         """See the contract; ``groups`` has a row a group."""

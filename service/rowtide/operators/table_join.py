@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rowtide.errors import RejectedRowError
 from rowtide.expr.rowwise import compile_row
-from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.plan.table_join import LEFT, PREFIXES, TableJoin
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
@@ -57,6 +57,10 @@ class TableJoinOperator:
     def held(self) -> int:
         """Nothing waits: a change is applied when it comes."""
         return 0
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: bounds go through."""
+        return [] if bound is None else [Want(0, bound)]
 
     def snapshot(self) -> State:
         """See the contract; ``rows`` has a row for each row of both sides."""

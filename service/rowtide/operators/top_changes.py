@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from rowtide.operators.contract import Account, Output, Place, State
+from rowtide.operators.contract import Account, Output, Place, State, Want
 from rowtide.operators.row_keys import Descending, key_getter
 from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -47,6 +47,10 @@ class TopChangesOperator:
     def held(self) -> int:
         """Nothing waits: a change is applied when it comes."""
         return 0
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: bounds go through."""
+        return [] if bound is None else [Want(0, bound)]
 
     def snapshot(self) -> State:
         """See the contract; ``rows`` are all rows, in the order in which they came."""

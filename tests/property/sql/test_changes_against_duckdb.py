@@ -1,0 +1,116 @@
+"""What the changes of a query over tables leave is what another database gives for the tables as they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rowtide.flow.flow import Flow
+from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import LATEST, Bound
+from rowtide.sql.pipeline import Session
+
+TABLES = """
+CREATE TABLE a (id INTEGER, k VARCHAR(4), n INTEGER, PRIMARY KEY (id));
+CREATE TABLE b (id INTEGER, k VARCHAR(4), n INTEGER, PRIMARY KEY (id));
+"""
+QUERIES = {
+    "filters and projections": "SELECT k, n * 2 AS m FROM a WHERE n > 1 OR k IS NULL",
+    "groups": "SELECT k, COUNT(*) AS a, SUM(n) AS b, MIN(n) AS c, MAX(n) AS d, COUNT(DISTINCT n) AS e FROM a"
+    " GROUP BY k HAVING COUNT(*) < 4",
+    "groups of groups": "SELECT c, COUNT(*) AS g, SUM(m) AS s FROM"
+    " (SELECT k, COUNT(*) AS c, MAX(n) AS m FROM a GROUP BY k) AS q GROUP BY c",
+    "filtered aggregates": "SELECT n % 2 AS p, COUNT(*) FILTER (WHERE k = 'x') AS c, MEDIAN(n) AS m FROM a"
+    " WHERE n IS NOT NULL GROUP BY n % 2",
+    "distinct": "SELECT DISTINCT k, n FROM a",
+    "inner joins": "SELECT a.n, b.n AS m FROM a JOIN b ON a.k = b.k AND a.n < b.n",
+    "left joins": "SELECT a.id, b.n FROM a LEFT JOIN b ON a.k = b.k AND b.n > 1 AND a.n > 0",
+    "right joins": "SELECT a.id, b.id AS i FROM a RIGHT JOIN b ON a.k = b.k AND a.n = b.n",
+    "full joins": "SELECT a.id, b.id AS i FROM a FULL JOIN b ON a.k = b.k AND a.n <> b.n",
+    "cross joins": "SELECT a.id, b.id AS i FROM a CROSS JOIN b",
+    "joins of groups": "SELECT x.k, x.c, y.s FROM (SELECT k, COUNT(*) AS c FROM a GROUP BY k) AS x"
+    " LEFT JOIN (SELECT k, SUM(n) AS s FROM b GROUP BY k) AS y ON x.k = y.k",
+    "self-joins": "SELECT x.id, y.id AS i FROM a AS x JOIN a AS y ON x.n = y.n",
+    "unions": "SELECT k, n FROM a UNION SELECT k, n FROM b",
+    "unions of all": "SELECT k, n FROM a UNION ALL SELECT k, n FROM b",
+    "exceptions": "SELECT k, n FROM a EXCEPT SELECT k, n FROM b",
+    "intersections": "SELECT k FROM a INTERSECT SELECT k FROM b",
+    "first rows": "SELECT id, n FROM a ORDER BY n DESC NULLS LAST, id LIMIT 2",
+    "rows behind the first": "SELECT id FROM a ORDER BY n NULLS FIRST, id DESC LIMIT 2 OFFSET 1",
+}
+values = st.tuples(st.integers(0, 5), st.sampled_from(("x", "y", None)), st.sampled_from((0, 1, 2, 3, None)))
+changes = st.lists(
+    st.tuples(st.sampled_from("AB"), st.sampled_from((Opcode.INSERT, Opcode.INSERT, Opcode.DELETE)), values),
+    max_size=20,
+)
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[duckdb.DuckDBPyConnection]:
+    with closing(duckdb.connect()) as connection:
+        for name in "ab":
+            connection.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, k VARCHAR, n INTEGER)")
+        yield connection
+
+
+def as_text(row: Row) -> tuple[str, ...]:
+    """Give a row so that numbers are equal whatever their type."""
+    return tuple(
+        "-" if value is None else f"{float(value):.9f}" if _is_number(value) else str(value) for value in row
+    )
+
+
+def _is_number(value: object) -> bool:
+    return not isinstance(value, str | bool)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@settings(max_examples=12)
+@given(given_changes=changes, cut=st.integers(1, 20))
+def test_changes_leave_what_duckdb_gives(
+    name: str,
+    database: duckdb.DuckDBPyConnection,
+    given_changes: list[tuple[str, Opcode, Row]],
+    cut: int,
+) -> None:
+    session = Session()
+    session.feed(TABLES)
+    flow = Flow({"Q": session.query(QUERIES[name])}, {})
+    held: Counter[tuple[str, ...]] = Counter()
+    contents: dict[str, dict[object, Row]] = {"A": {}, "B": {}}
+
+    def take() -> None:
+        emitted = flow.drain()
+        assert emitted.faults == []
+        for tray in emitted.outputs["Q"]:
+            for timed in tray.rows():
+                held[as_text(timed.row)] += timed.opcode
+                assert held[as_text(timed.row)] >= 0, "what is deleted was there"
+
+    for at, (table, opcode, row) in enumerate(given_changes):
+        if flow.reads(table):
+            timed = TimedRow(at, flow.origin(table, 0), at, opcode, row)
+            flow.insert(table, 0, Tray.from_rows(flow.row_type(table), [timed]))
+        if opcode is Opcode.INSERT:
+            contents[table][row[0]] = row
+        else:
+            contents[table].pop(row[0], None)
+        if at % cut == 0:
+            take()
+    for table in "AB":
+        if flow.reads(table):
+            flow.bound(table, 0, Bound(LATEST))
+    take()
+    for table, found in contents.items():
+        database.execute(f"DELETE FROM {table}")
+        for row in found.values():
+            database.execute(f"INSERT INTO {table} VALUES (?, ?, ?)", row)
+    wanted = Counter(map(as_text, database.execute(QUERIES[name]).fetchall()))
+    assert +held == wanted
