@@ -36,6 +36,7 @@ from rowtide.sql.syntax import (
     Extract,
     FunctionCall,
     InList,
+    InQuery,
     IsDistinct,
     IsTest,
     Like,
@@ -43,6 +44,7 @@ from rowtide.sql.syntax import (
     NullLiteral,
     NumberLiteral,
     OrderItem,
+    Query,
     Rounded,
     Stepped,
     StringLiteral,
@@ -68,6 +70,10 @@ class ExpressionGrammar:
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
+
+    def query(self) -> Query:
+        """Read a query: the grammar of queries says how."""
+        raise self.cursor.unsupported("a query inside of an expression is")
 
     # ---------------------------------------------------------- precedence
 
@@ -156,8 +162,10 @@ class ExpressionGrammar:
     def _in(self, left: Expression, negated: bool, first: Token) -> Expression:
         cursor = self.cursor
         cursor.expect_symbol("(")
-        if cursor.is_word("SELECT"):
-            raise cursor.unsupported("IN with a query is", hint="Join with the query instead.")
+        if cursor.is_word("SELECT") or cursor.is_word("WITH"):
+            query = self.query()
+            cursor.expect_symbol(")")
+            return InQuery(left, query, negated, cursor.span(first))
         items = cursor.comma_list(self.expression)
         cursor.expect_symbol(")")
         return InList(left, items, negated, cursor.span(first))

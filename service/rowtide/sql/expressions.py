@@ -55,6 +55,7 @@ from rowtide.sql.syntax import (
     Extract,
     FunctionCall,
     InList,
+    InQuery,
     IsDistinct,
     IsTest,
     Like,
@@ -164,6 +165,12 @@ class ExpressionPlanner:
                 return self._between(syntax)
             case InList():
                 return self._in_list(syntax)
+            case InQuery(place=place):
+                raise StatementError(
+                    "IN with a query stands in WHERE, alone or with AND, without NOT",
+                    place=place,
+                    hint="A LEFT JOIN and IS NULL finds what is not there.",
+                )
             case Like():
                 return self._like(syntax)
             case Case():

@@ -91,6 +91,18 @@ class FromPlanner:
             self._sides[id(item)] = self._join(item) if isinstance(item, Join) else self._leaf(item)
         return self._sides[id(item)]
 
+    def among(self, read: Read, join: Join, binding: Binding, values: Planned) -> Read:
+        """Give the rows of a stream that ``join`` finds among the values of a table.
+
+        Raises:
+          StatementError: the rows are those of a table themselves.
+        """
+        if read.changelog:
+            raise StatementError("IN with a query over a table is not supported yet", place=join.place)
+        table = Read(values.node, Scope((binding,)), changelog=True)
+        among = self._as_of_join(join, read, table, JoinKind.INNER, table_on_left=False)
+        return replace(among, scope=replace(among.scope, merged=read.scope.merged))
+
     # ----------------------------------------------------------------- joins
 
     def _stream_side(self, read: Read, item: FromItem) -> Side:

@@ -21,6 +21,7 @@ from rowtide.plan.trace import key_fields
 from rowtide.rows.types import RowType
 from rowtide.sql.expressions import UNTYPED_NULL, assign, cast
 from rowtide.sql.joins import FromPlanner
+from rowtide.sql.membership import condition_join, members_of, values_of
 from rowtide.sql.models import model_node, output_node
 from rowtide.sql.objects import (
     Catalog,
@@ -202,6 +203,12 @@ class Planner:
             retention := self._retention(at.reader),
         )
         read = from_planner.plan(query.source)
+        members = members_of(query.where)
+        for number, each in enumerate(members.conditions, 1):
+            values = values_of(each, self._query(each.query, at), at.relation, retention)
+            read = from_planner.among(read, *condition_join(each, query, number, values), values)
+        if members.conditions:
+            query = replace(query, where=members.where)
         return SelectPlanner(at.relation, query, read, self._max_ahead_ms, retention).plan()
 
     def _retention(self, reader: Key | None) -> Retention | None:

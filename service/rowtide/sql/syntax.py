@@ -152,6 +152,16 @@ class InList:
 
 
 @dataclass(frozen=True, slots=True)
+class InQuery:
+    """``x [NOT] IN (query)``."""
+
+    operand: Expression
+    query: Query
+    negated: bool
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Like:
     """``x [NOT] LIKE | SIMILAR TO pattern [ESCAPE character]``."""
 
@@ -261,6 +271,7 @@ Expression = (
     | IsDistinct
     | Between
     | InList
+    | InQuery
     | Like
     | Case
     | Cast

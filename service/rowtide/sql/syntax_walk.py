@@ -17,6 +17,7 @@ from rowtide.sql.syntax import (
     Extract,
     FunctionCall,
     InList,
+    InQuery,
     IsDistinct,
     IsTest,
     Like,
@@ -55,6 +56,8 @@ def parts_of(syntax: Expression) -> list[Expression]:
             return [left, right]
         case Between(operand=operand, low=low, high=high):
             return [operand, low, high]
+        case InQuery(operand=operand):
+            return [operand]
         case InList(operand=operand, items=items):
             return [operand, *items]
         case Like(operand=operand, pattern=pattern, escape=escape):
