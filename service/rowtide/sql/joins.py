@@ -100,8 +100,7 @@ class FromPlanner:
         if read.changelog:
             raise StatementError("IN with a query over a table is not supported yet", place=join.place)
         table = Read(values.node, Scope((binding,)), changelog=True)
-        among = self._as_of_join(join, read, table, JoinKind.INNER, table_on_left=False)
-        return replace(among, scope=replace(among.scope, merged=read.scope.merged))
+        return self._as_of_join(join, read, table, JoinKind.INNER, table_on_left=False)
 
     # ----------------------------------------------------------------- joins
 
@@ -235,7 +234,7 @@ class FromPlanner:
             if table_on_left
             else (*stream.scope.bindings, *table_bindings)
         )
-        scope = Scope(bindings)
+        scope = Scope(bindings, (*stream.scope.merged, *table.scope.merged))
         condition = ExpressionPlanner(scope, "ON").condition(join.condition)
         keys: list[tuple[Expr, Expr]] = []
         on_table: list[Expr] = []
@@ -274,7 +273,7 @@ class FromPlanner:
             replace(binding, start=binding.start + added) if binding in table_bindings else binding
             for binding in bindings
         )
-        return Read(node, Scope(moved), changelog=False)
+        return Read(node, Scope(moved, scope.merged), changelog=False)
 
     def _check_conditions(self, join: Join, kind: JoinKind, others: list[Expr]) -> None:
         if others and kind is JoinKind.LEFT:
