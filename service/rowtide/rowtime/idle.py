@@ -40,6 +40,11 @@ class IdlePartitions:
             partition for partition, heard in self._heard.items() if now - heard >= self._timeout_ms
         )
 
+    @property
+    def timeout_ms(self) -> int:
+        """The time-out (ms)."""
+        return self._timeout_ms
+
     def silent_ms(self, partition: int, now: int) -> int:
         """Give since when nothing has been heard of ``partition``."""
         return now - self._heard[partition]

@@ -52,7 +52,7 @@ class Why(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """What is known of a partition beside its bound.
+    """What is known of a partition beside its bound; ``topic`` is empty where it is of none.
 
     ``end`` is its end when it was last looked up; ``silent_ms`` since when nothing has come, known where
     an idle time-out is declared. ``messages`` and ``rejected`` count those of its stream that were read.
@@ -210,7 +210,8 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
     known = facts.partitions.get((keeper.relation, keeper.partition))
     if known is None:
         return _unfed(keeper, facts)
-    where = f'Partition {keeper.partition} of topic "{known.topic}" ({keeper.relation})'
+    topic = f'topic "{known.topic}" ({keeper.relation})' if known.topic else f'"{keeper.relation}"'
+    where = f"Partition {keeper.partition} of {topic}"
     wanted = _wanted(keeper)
 
     def cause(why: Why, said: str, released: str, change: str) -> Cause:
@@ -220,7 +221,7 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
             f"{where} {said} {_stands(keeper)}",
             released,
             change,
-            known.topic,
+            known.topic or None,
             keeper.partition,
             keeper.has,
             keeper.needs,

@@ -22,6 +22,7 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 from rowtide.runtime.output import TableOutput
+from rowtide.runtime.why_not import Facts, PartitionFacts, answer
 from rowtide.testing.batching import Batching
 from rowtide.testing.compare import Given
 from rowtide.testing.entrance import Entrance
@@ -174,6 +175,28 @@ class LiveRunner:
         """See ``ScenarioRunner``."""
         name = self._relations.resolve(relation)
         return self._outputs.contents(name, self._relations.key(name))
+
+    def why_not(self, relation: str) -> list[str]:
+        """See ``SaysWhyNot``."""
+        name = self._relations.resolve(relation)
+        if name == ERRORS:
+            return []
+        topics, partitions = self._relations.topics(), {}
+        for stream, numbers in self._versions[self._version].partitions.items():
+            idle = self._idle.get(stream)
+            for number in numbers:
+                partitions[stream, number] = PartitionFacts(
+                    topics.get(stream, ""),
+                    position=0,
+                    end=0,
+                    idle_timeout_ms=None if idle is None else idle.timeout_ms,
+                    silent_ms=None if idle is None else idle.silent_ms(number, self._wall),
+                )
+        silence = self._flow.why_not(name, self._relations.node(name))
+        found = answer(
+            str(self._scenario.path), name, silence, Facts(partitions, frozenset(self._relations.names()))
+        )
+        return [f"{cause.cause}: {cause.why} {cause.released}" for cause in found.causes]
 
     def close(self) -> None:
         """See ``ScenarioRunner``; there is nothing to give back."""

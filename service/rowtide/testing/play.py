@@ -7,14 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rowtide.errors import RowtideError, StatementError
 from rowtide.testing.compare import Comparison, Given, Wanted
 from rowtide.testing.difference import render_difference
 from rowtide.testing.error_rows import ERRORS
 from rowtide.testing.rows import RowReader, Shape
-from rowtide.testing.runner import ScenarioRunner
+from rowtide.testing.runner import SaysWhyNot, ScenarioRunner
 from rowtide.testing.scenario import (
     REFUSABLE,
     AdvanceWallclock,
@@ -171,7 +171,16 @@ class _Play:
         shape = self._runner.shape(step.relation)
         wanted = None if step.rows is None else self._reader(shape).wanted(step.rows)
         given = self._runner.output(step.relation)
-        return self._compared(step, shape, wanted, given, step.ordered)
+        difference = self._compared(step, shape, wanted, given, step.ordered)
+        if difference is None or wanted is None or len(given) >= len(wanted):
+            return difference
+        return replace(difference, detail="\n".join([difference.detail, *self._why_not(step.relation)]))
+
+    def _why_not(self, relation: str) -> Sequence[str]:
+        """Say why no more rows came out, where the runner can."""
+        runner = self._runner
+        causes = runner.why_not(relation) if isinstance(runner, SaysWhyNot) else ()
+        return [f"  why no more rows: {cause}" for cause in causes]
 
     def _expect_table(self, step: ExpectTable) -> Difference | None:
         shape = self._runner.shape(step.relation)

@@ -12,7 +12,7 @@ is the same everywhere: ``versions`` (what to compute), ``entrance`` and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rowtide.rows.rowop import Row
 from rowtide.testing.batching import Batching
@@ -75,6 +75,14 @@ class ScenarioRunner(Protocol):
 
     def close(self) -> None:
         """Give back what the runner holds; it is not used again."""
+
+
+@runtime_checkable
+class SaysWhyNot(Protocol):
+    """A runner that can say why no more rows come out of a relation."""
+
+    def why_not(self, relation: str) -> Sequence[str]:
+        """Give the causes in words, the weightiest first; what was inserted has been worked off."""
 
 
 class RunnerFactory(Protocol):

@@ -68,6 +68,27 @@ def test_the_first_difference_is_shown_in_full_and_the_exit_code_is_one(folder: 
     ]
 
 
+SILENT = """
+name: a minute that is not over
+sql: |
+  CREATE STREAM s (n INTEGER);
+  CREATE VIEW per_minute AS
+    SELECT STREAM FLOOR(s.ROWTIME TO MINUTE) AS m, COUNT(*) AS n FROM s GROUP BY FLOOR(s.ROWTIME TO MINUTE);
+steps:
+  - {insert: s, rows: [["10:00:00", 1]]}
+  - {expect: per_minute, rows: [["10:01:00", "10:00:00", 1]]}
+"""
+
+
+def test_where_rows_are_missing_it_is_said_what_keeps_them_back(folder: Path) -> None:
+    write(folder, a=SILENT)
+    shown = run("a.yaml").stdout.splitlines()
+    assert shown[3] == "    10:01:00  10:00:00  1  <"
+    assert shown[4].startswith('    why no more rows: IDLE: Partition 0 of "S" is read to its end')
+    assert "needed is 1970-01-01 10:01:00.000" in shown[4]
+    assert len(shown) == 6
+
+
 def test_a_file_that_cannot_be_read_is_named_with_its_place_and_the_others_are_run(folder: Path) -> None:
     write(folder, a="sql: x\nsteps:\n  - {expects: s}\n", b=PASSING)
     result = run(".")
