@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, Output, Place, State, Want
 from rowtide.plan.nodes import SortInPeriod
+from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.rowtime.period import PeriodEdge, closed_by, end_after, period_end, period_value
@@ -98,14 +101,11 @@ class SortInPeriodOperator:
         return out
 
     def _order(self, rows: Tray, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the places of rows by period and keys: a stable sort by each key, the last one first."""
-        order = list(range(len(rows)))
+        """Give the places of rows by period and keys; rows that are equal keep their order."""
+        by: list[NDArray[Any]] = []
         for index, descending in reversed(self._node.keys):
-            values = rows.columns[index].to_list()
-            ranked = [(value is None, 0 if value is None else value) for value in values]
-            order.sort(key=ranked.__getitem__, reverse=descending)
-        order.sort(key=ends.tolist().__getitem__)
-        return np.array(order, dtype=np.int64)
+            by += _comparable(rows.columns[index], descending=descending)
+        return np.lexsort((*by, ends))
 
     def _wanted(self, order: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Leave out the places of rows that LIMIT and OFFSET do not let through; each period by itself."""
@@ -121,3 +121,32 @@ class SortInPeriodOperator:
         if self._bound in (EARLIEST, LATEST):
             return self._bound
         return end_after(self._node.period, self._bound)
+
+
+def _comparable(column: Column, *, descending: bool) -> list[NDArray[Any]]:
+    """Give numbers that are in order as the values are, then which are NULL: that is the greatest."""
+    if column.type.is_float:
+        numbers = column.values.astype(np.float64)
+    elif column.type.is_variable_width:
+        numbers = _ranks(column.values)
+    elif column.type.dtype == object:
+        values = column.values if column.valid is None else np.where(column.valid, column.values, 0)
+        numbers = np.unique(values, return_inverse=True)[1]
+    else:
+        numbers = column.values.astype(np.int64)
+    if descending:
+        # No int64 is lost when all bits are turned over.
+        numbers = -numbers if column.type.is_float else ~numbers
+    if column.valid is None:
+        return [numbers]
+    return [np.where(column.valid, numbers, 0), column.valid if descending else ~column.valid]
+
+
+def _ranks(texts: pa.Array) -> NDArray[np.int64]:
+    """Give the rank of each text among the distinct ones, by its characters; that of NULL means nothing."""
+    coded = texts.dictionary_encode()
+    order = pa.compute.sort_indices(coded.dictionary).to_numpy()
+    ranks = np.empty(len(order) + 1, dtype=np.int64)
+    ranks[order] = np.arange(len(order), dtype=np.int64)
+    codes: NDArray[np.int64] = coded.indices.fill_null(len(order)).to_numpy().astype(np.int64)
+    return ranks[codes]
