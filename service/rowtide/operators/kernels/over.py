@@ -93,8 +93,8 @@ def advance(
     for row in range(first_row, len(groups)):
         group = groups[row]
         inside, ahead = np.int64(partitions[group, INSIDE]), np.int64(partitions[group, AHEAD])
-        # Counted by rows, an edge moves by one at most.
-        if used + (3 if only_rows else inside + ahead + 1) > len(steps):
+        # Counted by rows, an edge moves by one at most; by time, a row ahead may enter and leave at once.
+        if used + (3 if only_rows else inside + 2 * ahead + 1) > len(steps):
             stop = row
             break
         head, final = np.int64(partitions[group, HEAD]), np.int64(partitions[group, LAST])
