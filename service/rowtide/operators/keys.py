@@ -35,7 +35,7 @@ class TextTable:
     def __init__(self) -> None:
         self.count = 0
         self._slots = np.full(FIRST_SLOTS, -1, dtype=np.int32)
-        self._hashes = np.zeros(FIRST_SLOTS, dtype=np.uint64)
+        self._marks = np.zeros((FIRST_SLOTS, 2), dtype=np.uint64)
         self._starts = np.zeros(FIRST_SLOTS + 1, dtype=np.int64)
         self._pool = np.zeros(FIRST_BYTES, dtype=np.uint8)
 
@@ -47,7 +47,7 @@ class TextTable:
         self._reserve(len(array), int(offsets[-1] - offsets[0]) if len(offsets) else 0)
         codes = np.empty(len(array), dtype=np.int64)
         self.count = strings.intern(
-            offsets, data, self._slots, self._hashes, self._starts, self._pool, self.count, codes
+            offsets, data, self._slots, self._marks, self._starts, self._pool, self.count, codes
         )
         return codes
 
@@ -57,7 +57,7 @@ class TextTable:
 
         offsets, data = text_buffers(array)
         codes = np.empty(len(array), dtype=np.int64)
-        strings.find(offsets, data, self._slots, self._hashes, self._starts, self._pool, codes)
+        strings.find(offsets, data, self._slots, self._marks, self._starts, self._pool, codes)
         return codes
 
     def values(self, codes: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
@@ -77,9 +77,9 @@ class TextTable:
         needed = power_of_two(2 * (self.count + values))
         if needed > len(self._slots):
             self._slots = np.full(needed, -1, dtype=np.int32)
-            self._hashes = _grown(self._hashes, needed)
+            self._marks = _grown(self._marks, needed)
             self._starts = _grown(self._starts, needed + 1)
-            strings.rehash(self._slots, self._hashes, self.count)
+            strings.rehash(self._slots, self._marks, self.count)
         used = int(self._starts[self.count])
         if used + size > len(self._pool):
             self._pool = _grown(self._pool, power_of_two(used + size))
@@ -210,6 +210,6 @@ class _ObjectTable:
 
 
 def _grown(array: NDArray[Any], length: int) -> NDArray[Any]:
-    larger = np.zeros(max(length, len(array)), dtype=array.dtype)
+    larger = np.zeros((max(length, len(array)), *array.shape[1:]), dtype=array.dtype)
     larger[: len(array)] = array
     return larger

@@ -19,30 +19,60 @@ WORD = 8
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
-Hashes = NDArray[np.uint64]
+Marks = NDArray[np.uint64]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _word(data: Bytes, begin: int, length: int) -> np.uint64:
+    """Give up to ``WORD`` bytes as a number, the first one lowest."""
+    if begin + WORD > len(data):
+        word = np.uint64(0)
+        for index in range(min(WORD, length)):
+            word |= np.uint64(data[begin + index]) << np.uint64(8 * index)
+        return word
+    # Written out, these are one load.
+    at = np.uint64(begin)
+    word = (
+        np.uint64(data[at])
+        | np.uint64(data[at + np.uint64(1)]) << np.uint64(8)
+        | np.uint64(data[at + np.uint64(2)]) << np.uint64(16)
+        | np.uint64(data[at + np.uint64(3)]) << np.uint64(24)
+        | np.uint64(data[at + np.uint64(4)]) << np.uint64(32)
+        | np.uint64(data[at + np.uint64(5)]) << np.uint64(40)
+        | np.uint64(data[at + np.uint64(6)]) << np.uint64(48)
+        | np.uint64(data[at + np.uint64(7)]) << np.uint64(56)
+    )
+    if length >= WORD:
+        return word
+    return word & ((np.uint64(1) << np.uint64(8 * length)) - np.uint64(1))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _hash(data: Bytes, begin: int, length: int) -> np.uint64:
     value = np.uint64(length) * MIX
     done = 0
     while True:
-        word = np.uint64(0)
-        for index in range(min(WORD, length - done)):
-            word |= np.uint64(data[begin + done + index]) << np.uint64(8 * index)
-        value = (value ^ word) * MIX
+        value = (value ^ _word(data, begin + done, length - done)) * MIX
         value ^= value >> SHIFT
         done += WORD
         if done >= length:
             return value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _is_same(data: Bytes, begin: int, length: int, start: int, pool: Bytes) -> bool:
+    index = 0
+    while index < length and pool[start + index] == data[begin + index]:
+        index += 1
+    return index == length
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def intern(
     offsets: Int32s,
     data: Bytes,
     slots: Int32s,
-    hashes: Hashes,
+    marks: Marks,
     starts: Int64s,
     pool: Bytes,
     count: int,
@@ -52,7 +82,7 @@ def intern(
 
     ``offsets`` (n + 1) and ``data`` are the Arrow buffers of the values. ``slots`` has a power of
     two places, -1 where empty, at least twice as many as there will be distinct values; value
-    ``i`` stands in ``pool[starts[i]:starts[i + 1]]`` and has hash ``hashes[i]``.
+    ``i`` stands in ``pool[starts[i]:starts[i + 1]]`` and has hash and length ``marks[i]``.
     """
     mask = len(slots) - 1
     for row in range(len(offsets) - 1):
@@ -64,7 +94,7 @@ def intern(
             code = slots[place]
             if code < 0:
                 slots[place] = count
-                hashes[count] = value
+                marks[count, 0], marks[count, 1] = value, np.uint64(length)
                 start = starts[count]
                 for index in range(length):
                     pool[start + index] = data[begin + index]
@@ -72,25 +102,20 @@ def intern(
                 codes[row] = count
                 count += 1
                 break
-            if hashes[code] == value:
-                start = starts[code]
-                if starts[code + 1] - start == length:
-                    same = True
-                    if length > WORD:
-                        for index in range(length):
-                            if pool[start + index] != data[begin + index]:
-                                same = False
-                                break
-                    if same:
-                        codes[row] = code
-                        break
+            if (
+                marks[code, 0] == value
+                and marks[code, 1] == np.uint64(length)
+                and (length <= WORD or _is_same(data, begin, length, starts[code], pool))
+            ):
+                codes[row] = code
+                break
             place = (place + 1) & mask
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def find(
-    offsets: Int32s, data: Bytes, slots: Int32s, hashes: Hashes, starts: Int64s, pool: Bytes, codes: Int64s
+    offsets: Int32s, data: Bytes, slots: Int32s, marks: Marks, starts: Int64s, pool: Bytes, codes: Int64s
 ) -> None:
     """Write the code of each value into ``codes``, -1 for one that the table does not have."""
     mask = len(slots) - 1
@@ -102,26 +127,22 @@ def find(
         codes[row] = -1
         while slots[place] >= 0:
             code = slots[place]
-            start = starts[code]
-            if hashes[code] == value and starts[code + 1] - start == length:
-                same = True
-                if length > WORD:
-                    for index in range(length):
-                        if pool[start + index] != data[begin + index]:
-                            same = False
-                            break
-                if same:
-                    codes[row] = code
-                    break
+            if (
+                marks[code, 0] == value
+                and marks[code, 1] == np.uint64(length)
+                and (length <= WORD or _is_same(data, begin, length, starts[code], pool))
+            ):
+                codes[row] = code
+                break
             place = (place + 1) & mask
 
 
-@njit(cache=True, nogil=True)
-def rehash(slots: Int32s, hashes: Hashes, count: int) -> None:
+@njit(cache=True, nogil=True, error_model="numpy")
+def rehash(slots: Int32s, marks: Marks, count: int) -> None:
     """Enter the first ``count`` values into ``slots``, which are all empty."""
     mask = len(slots) - 1
     for code in range(count):
-        place = np.int64(hashes[code] & LOW) & mask
+        place = np.int64(marks[code, 0] & LOW) & mask
         while slots[place] >= 0:
             place = (place + 1) & mask
         slots[place] = code

@@ -42,7 +42,17 @@ class Benchmark:
     warm: bool = True
 
 
-MODULES = ("stateless", "windows", "running", "joins", "engine", "kafka", "nexmark.running", "backfill")
+MODULES = (
+    "stateless",
+    "windows",
+    "running",
+    "keys",
+    "joins",
+    "engine",
+    "kafka",
+    "nexmark.running",
+    "backfill",
+)
 """Modules of this package that have benchmarks, in ``BENCHMARKS``."""
 
 
