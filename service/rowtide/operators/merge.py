@@ -11,8 +11,8 @@ late (sql-decisions 13).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, late_row
 from rowtide.operators.ranks import Ranks
+from rowtide.operators.waiting import TrayQueue
 from rowtide.plan.nodes import Merge
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, NO_BOUND, UNMARKED, Bound
@@ -33,8 +34,6 @@ AFTER_ALL = LATEST - 1
 END: Threshold = (LATEST, 0, 0, 0)
 """A place behind all rows."""
 PROMISED = "promised"
-SMALL_ROWS = 4096
-"""Waiting trays are put together up to this many rows: a tray of one row costs far more than its row."""
 
 
 class MergeOperator:
@@ -55,7 +54,7 @@ class MergeOperator:
             for origins in ports
         ]
         self._bounds: list[Bound] = [NO_BOUND] * len(ports)
-        self._queues: list[deque[Tray]] = [deque() for _ in ports]
+        self._queues = [TrayQueue(node.row_type) for _ in ports]
         self._held = 0
         self._promised = NO_BOUND
         self._late: list[Fault] = []
@@ -144,7 +143,8 @@ class MergeOperator:
         return found
 
     def _first_place(self, port: int) -> Threshold:
-        first = self._queues[port][0]
+        first = self._queues[port].first()
+        assert first is not None
         rank = self._ranks.of_origin[int(first.origin[0])]
         return (int(first.rowtime[0]), rank, int(first.counter[0]), port)
 
@@ -161,9 +161,8 @@ class MergeOperator:
                 }
             ),
         }
-        empty = Tray.empty(self._node.row_type)
         for port, queue in enumerate(self._queues):
-            state[f"queue {port}"] = Tray.concat(list(queue) or [empty]).to_arrow()
+            state[f"queue {port}"] = queue.contents().to_arrow()
         return state
 
     def restore(self, state: State) -> None:
@@ -174,7 +173,7 @@ class MergeOperator:
         for port, row in enumerate(state["bounds"].to_pylist()):
             self._bounds[port] = Bound(row["rowtime"], row["origin"], row["counter"])
             rows = Tray.from_arrow(self._node.row_type, state[f"queue {port}"])
-            self._queues[port] = deque([rows] if len(rows) else [])
+            self._queues[port].append(rows)
             self._held += len(rows)
 
     @staticmethod
@@ -208,24 +207,15 @@ class MergeOperator:
         if not self._in_rank_order[port]:
             tray = self._ranked(queue, tray)
         queue.append(tray)
-        while len(queue) > 1 and len(queue[-2]) <= len(queue[-1]) <= SMALL_ROWS:
-            younger = queue.pop()
-            queue.append(Tray.concat([queue.pop(), younger]))
 
-    def _ranked(self, queue: deque[Tray], tray: Tray) -> Tray:
+    def _ranked(self, queue: TrayQueue, tray: Tray) -> Tray:
         """Put a tray in order where the port has another order of origins than this merge has.
 
         Waiting rows of the rowtime with which the tray begins are taken out of the queue and put in.
         """
-        parts = [tray]
         rowtime = tray.rowtime[0]
-        while queue and queue[-1].rowtime[-1] == rowtime:
-            waiting = queue.pop()
-            cut = int(np.searchsorted(waiting.rowtime, rowtime, side="left"))
-            parts.insert(0, waiting.slice(cut, len(waiting)))
-            if cut:
-                queue.append(waiting.slice(0, cut))
-        together = Tray.concat(parts)
+        waiting = queue.take_end(lambda each: int(np.searchsorted(each.rowtime, rowtime, side="left")))
+        together = Tray.concat([*waiting, tray])
         ranks = self._ranks.of(together.origin)
         return together.take(np.lexsort((together.counter, ranks, together.rowtime)))
 
@@ -246,24 +236,13 @@ class MergeOperator:
             return None
         if len(self._queues) == 1:
             (queue,) = self._queues
-            leaving = Tray.concat(list(queue))
-            queue.clear()
-            return leaving
+            return queue.take(len)
         parts: list[Tray] = []
         starts = [0]
         for port, (queue, limit) in enumerate(zip(self._queues, self._limits(thresholds), strict=True)):
-            count = 0
-            while queue:
-                tray = queue[0]
-                cut = self._releasable(tray, port, limit)
-                if cut:
-                    parts.append(tray.slice(0, cut))
-                    count += cut
-                if cut < len(tray):
-                    queue[0] = tray.slice(cut, len(tray))
-                    break
-                queue.popleft()
-            starts.append(starts[-1] + count)
+            taken = queue.take_parts(partial(self._releasable, port=port, limit=limit))
+            parts += taken
+            starts.append(starts[-1] + sum(map(len, taken)))
         if not parts:
             return None
         together = Tray.concat(parts)

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 
+SMALL_ROWS = 4096
+"""Waiting trays are put together up to this many rows: a tray of one row costs far more than its row."""
+
 
 class TrayQueue:
     """Trays of one row type, one behind the other; what leaves shares memory with what came."""
@@ -18,13 +21,23 @@ class TrayQueue:
         self._length = 0
 
     def append(self, tray: Tray) -> None:
-        """Add rows at the end."""
-        if len(tray):
-            self._trays.append(tray)
-            self._length += len(tray)
+        """Add rows at the end; small trays are put together."""
+        if not len(tray):
+            return
+        trays = self._trays
+        trays.append(tray)
+        self._length += len(tray)
+        while len(trays) > 1 and len(trays[-2]) <= len(trays[-1]) <= SMALL_ROWS:
+            younger = trays.pop()
+            trays.append(Tray.concat([trays.pop(), younger]))
 
     def take(self, leaving: Callable[[Tray], int]) -> Tray | None:
         """Take rows from the front: ``leaving`` counts those of a tray that leave, all before others."""
+        taken = self.take_parts(leaving)
+        return Tray.concat(taken) if taken else None
+
+    def take_parts(self, leaving: Callable[[Tray], int]) -> list[Tray]:
+        """Do what ``take`` does, and give the rows as they lay here."""
         taken = []
         while self._trays:
             tray = self._trays[0]
@@ -36,10 +49,20 @@ class TrayQueue:
                     self._trays[0] = tray.slice(count, len(tray))
                 break
             self._trays.popleft()
-        if not taken:
-            return None
         self._length -= sum(map(len, taken))
-        return Tray.concat(taken)
+        return taken
+
+    def take_end(self, staying: Callable[[Tray], int]) -> list[Tray]:
+        """Take rows from the end: ``staying`` counts those of a tray that stay, all before others."""
+        taken: list[Tray] = []
+        while self._trays and (count := staying(self._trays[-1])) < len(self._trays[-1]):
+            tray = self._trays.pop()
+            taken.insert(0, tray.slice(count, len(tray)))
+            if count:
+                self._trays.append(tray.slice(0, count))
+                break
+        self._length -= sum(map(len, taken))
+        return taken
 
     def first(self) -> Tray | None:
         """Give a tray whose first row is the one in front."""
