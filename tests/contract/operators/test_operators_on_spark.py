@@ -133,9 +133,10 @@ def check_handed_over(state: State, cut: Cut, model: Model) -> None:
     assert after.operator.account == model.account
 
 
-def test_every_registered_operator_runs_on_spark() -> None:
-    assert {*IN_TASKS, Merge} == set(OPERATORS)
-    assert all(drawn(kind) for kind in KINDS)
+def test_every_registered_operator_runs_on_spark(came: dict[type, list[Given]]) -> None:
+    ran = {kind for kind, cases in came.items() if any(case.reports for case in cases)}
+    assert ran | {Merge} == set(OPERATORS)
+    assert len(drawn(Merge)) >= MERGES
 
 
 @pytest.mark.parametrize("kind", IN_TASKS, ids=[kind.__name__ for kind in IN_TASKS])

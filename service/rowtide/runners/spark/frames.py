@@ -216,7 +216,10 @@ class SparkRun:
                         for at, port in ports.items()
                     ),
                 )
-                waiting.append(self._port_rows(rows.where(~leaves), ports, [row_type], 0))
+                # What waits is not before any limit: so whole files and pages need not be read.
+                least = min(limits[port][0] for port in ports.values())
+                waits = rows.where((_column(ROWTIME) >= least) & ~leaves)
+                waiting.append(self._port_rows(waits, ports, [row_type], 0))
                 rows = rows.where(leaves)
             parts.append(self._port_rows(rows, dict.fromkeys(ports, 0), [row_type], 0))
         for port, tray in self._collected(waiting, row_type, merge.ranks).items():
