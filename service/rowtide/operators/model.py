@@ -187,7 +187,8 @@ class ModelOperator:
         if not self._due or self._due[0][0] > until:
             return
         if until == LATEST:
-            until = max(part.model.last_event or EARLIEST for part in self._made)
+            known = (part.model.last_event for part in self._made)
+            until = max(event for event in known if event is not None)
         reached, count = EARLIEST, 0
         while self._due and self._due[0][0] <= until:
             due, number = heappop(self._due)

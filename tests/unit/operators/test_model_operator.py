@@ -76,6 +76,14 @@ def test_a_model_that_ticks_for_ever_ends_at_the_end_of_time() -> None:
     assert last.bound == Bound(LATEST)
 
 
+def test_an_event_at_the_epoch_is_one_like_any_other() -> None:
+    run = make(node("Ticking", every="10"), Place(OWN))
+    run.step(0, rows(-10), Bound(-10))
+    last = run.step(0, None, Bound(LATEST))
+    assert last.tray is not None
+    assert last.tray.rowtime.tolist() == [0]
+
+
 def test_a_state_that_does_not_fit_the_class_any_more_is_refused_by_name() -> None:
     run = make(node("Keeping"), Place(OWN))
     run.step(0, rows(1, 2), Bound(2))
