@@ -24,6 +24,7 @@ from rowtide.operators.over_calls import (
     Moved,
     Pick,
     Sum,
+    Values,
     column_of,
     grown,
     input_of,
@@ -33,7 +34,7 @@ from rowtide.operators.over_calls import (
 from rowtide.operators.over_running import Rank, RunningExtreme, RunningPick
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import WindowAggregate
-from rowtide.rows.column import Column
+from rowtide.rows.column import Column, Mask
 from rowtide.rows.tray import Tray
 
 Int64s = NDArray[np.int64]
@@ -74,10 +75,7 @@ class Frames:
         """
         rows, order = len(tray), np.require(order, requirements=["C", "W"])
         inputs = [input_of(call, tray, order) for call in self._node.calls]
-        most = self._most(rows)
-        if not all(
-            call.fits(values, use, most) for call, (values, use) in zip(self._calls, inputs, strict=True)
-        ):
+        if not self._fits(inputs, rows):
             return None
         if not self._endless and not self._ring:
             self._make_room(rows, least)
@@ -152,12 +150,19 @@ class Frames:
             known = np.where(call.there, known, valid)
         return column_of(node_call.type, values, known)
 
-    def _most(self, rows: int) -> int:
-        """Give a number of rows that no frame exceeds, ``rows`` more having come."""
-        if self._frame[self._kernels.BY_ROWS]:
-            return int(self._frame[self._kernels.END] - self._frame[self._kernels.START]) + 1
+    def _fits(self, inputs: Sequence[tuple[Values, Mask]], rows: int) -> bool:
+        """Tell whether kernels can take these values, ``rows`` more having come."""
+        over = self._kernels
+        if self._frame[over.BY_ROWS]:
+            return self._all_fit(inputs, int(self._frame[over.END] - self._frame[over.START]) + 1)
+        if self._all_fit(inputs, int(self._slots[over.STORED]) + rows):
+            return True
+        # Not as many as there are rows in all: count those of the largest partition.
         lengths = self._lengths()
-        return rows + (int(lengths.max()) if len(lengths) else 0)
+        return self._all_fit(inputs, rows + (int(lengths.max()) if len(lengths) else 0))
+
+    def _all_fit(self, inputs: Sequence[tuple[Values, Mask]], most: int) -> bool:
+        return all(call.fits(*given, most) for call, given in zip(self._calls, inputs, strict=True))
 
     # ---------------------------------------------------------------- memory
 
@@ -307,8 +312,7 @@ class Frames:
         lengths = np.bincount(of, minlength=count)
         inside = table.column("inside").to_numpy()
         inputs = [values_of(column) for column in values]
-        most = max(self._most(0), int(lengths.max()) if count else 0)
-        if not all(call.fits(*given, most) for call, given in zip(self._calls, inputs, strict=True)):
+        if not self._fits(inputs, int(lengths.max()) if count else 0):
             return False
         starts = np.cumsum(lengths) - lengths
         within = np.arange(len(order)) - starts[of]
