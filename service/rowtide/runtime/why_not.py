@@ -186,7 +186,13 @@ def _causes(silence: Silence, facts: Facts) -> Iterator[Cause]:
     if silence.holders:
         yield from map(_needs_rows, silence.holders)
         return
-    yield from _lost(silence, facts)
+    unread = [
+        each for each in silence.sources if _is_unread(facts.partitions.get((each.relation, each.partition)))
+    ]
+    for source in unread:
+        yield _kept_back(source, facts, others)
+    if not unread:
+        yield from _lost(silence, facts)
 
 
 class _Others:
@@ -203,6 +209,13 @@ class _Others:
             if relation == keeper.relation and partition != keeper.partition and bound is not None
         ]
         return max(others, default=None)
+
+
+def _is_unread(known: PartitionFacts | None) -> bool:
+    """Tell whether a partition has, or may have, messages that are not read yet."""
+    if known is None:
+        return False
+    return known.down or known.paused or (known.end is not None and known.end > known.position)
 
 
 def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:

@@ -314,6 +314,19 @@ def test_b23_why_a_partition_is_behind_is_told_from_its_offsets_and_the_policy(
     assert words in f"{found.why} {found.released}"
 
 
+@pytest.mark.parametrize(
+    ("known", "cause"),
+    [
+        (PartitionFacts("clicks", 9, 9), "NOTHING_HELD"),
+        (PartitionFacts("clicks", 9, 9, down=True), "BROKER_DOWN"),
+        (PartitionFacts("clicks", 7, 9), "LAGGING"),
+    ],
+)
+def test_where_nothing_is_held_what_is_not_read_yet_is_the_cause(known: PartitionFacts, cause: str) -> None:
+    silence = Silence("OUT", 3, (), (), (), (OTHER,))
+    assert only(put_together("p", "OUT", silence, Facts({("CLICKS", 0): known}))).cause == cause
+
+
 def test_a_database_that_is_down_and_rows_that_are_not_committed_are_told_first() -> None:
     silence = Silence("OUT", 3, (HELD,), (KEEPER,), (), (KEEPER,))
     facts = Facts({("CLICKS", 1): PartitionFacts("clicks", 9, 9)}, uncommitted={"OUT": 4}, database_down=True)
