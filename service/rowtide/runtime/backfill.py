@@ -115,9 +115,10 @@ def backfill(
     Raises:
       StatementError: the pipeline has committed positions; nothing has changed.
       SupersededError: another process took the pipeline meanwhile; nothing was committed.
-      TransientError: a dependency is down and waiting is not wanted.
+      TransientError: a dependency is down and waiting is not wanted, or Spark stops.
     """
     from rowtide.runners.spark.frames import SparkRun
+    from rowtide.runners.spark.session import spark_errors
 
     def retry(dependency: str) -> Retry:
         rng = random.Random()
@@ -146,7 +147,8 @@ def backfill(
     partitions = {name: sorted(held) for name, held in begin.items()}
     run = SparkRun(session, Definition(outputs, partitions), staging, MessageIntake(streams))
     messages = {name: frames(streams[name], begin[name], end[name]) for name in pipeline.sources}
-    run.read(messages, in_order=in_order)
+    with spark_errors():
+        run.read(messages, in_order=in_order)
     flow = run.flow()
     flow.check()
     identities = {name: source.identity() for name, source in pipeline.sources.items()}
@@ -187,13 +189,14 @@ def backfill(
         return errors
 
     try:
-        tables.prepare()
-        try:
-            errors = commit()
-        except RefusedStageError as error:
-            _log.info("a row is refused: the tables are written in chunks", why=error.message)
-            tables.unstage()
-            errors = commit()
+        with spark_errors():
+            tables.prepare()
+            try:
+                errors = commit()
+            except RefusedStageError as error:
+                _log.info("a row is refused: the tables are written in chunks", why=error.message)
+                tables.unstage()
+                errors = commit()
     except (Exception, KeyboardInterrupt):
         tables.drop()
         raise

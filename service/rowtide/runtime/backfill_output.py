@@ -34,7 +34,7 @@ from rowtide.runtime.output import TableOutput, Writes, target_table
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.retry import Retry
 from rowtide_connectors.api import Messages, Stage, StagingDatabase, Transaction
-from rowtide_connectors.errors import RefusedRowError, UnavailableError
+from rowtide_connectors.errors import GoneError, RefusedRowError, UnavailableError
 from rowtide_connectors.registry import find_connector
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ class StagedFold:
                     self._put(part, each)
         except RefusedRowError as error:
             yield Note(StagedPart(part, 0, refused=error.message))
-        except UnavailableError as error:
+        except (UnavailableError, GoneError) as error:
+            # Gone: another backfill of this pipeline has begun, as the commit will find.
             yield Note(StagedPart(part, 0, trouble=error.message))
         else:
             yield Note(StagedPart(part, rows))

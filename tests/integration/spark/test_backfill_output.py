@@ -15,6 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from rowtide.clock import SystemClock
+from rowtide.errors import TransientError
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runners.spark.kafka import MESSAGE_COLUMNS
 from rowtide.runtime import backfill_output
@@ -158,3 +159,15 @@ def test_a_row_that_the_database_refuses_becomes_an_error_row_and_the_others_are
     assert len(contents["LOG"]) + len(not_in_log) == 399
     assert contents["LATEST"]
     assert not world.ask(STAGES)
+
+
+def test_a_task_that_fails_is_told_in_one_line_and_nothing_is_committed(
+    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(spark, topic, f"sqlite:///{tmp_path / 'trips.db'}", tmp_path)
+    frames = world._frames
+    monkeypatch.setattr(world, "_frames", lambda *given: frames(*given).drop("headers"))
+    with pytest.raises(TransientError, match=r"^Spark stopped: KeyError: .*headers") as told:
+        world.run()
+    assert "\n" not in told.value.message
+    assert not any(world.contents().values())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rowtide.errors import StatementError, TransientError
@@ -65,3 +68,29 @@ def open_session(master: str, *, shuffles: int | None = None, is_brief: bool = F
             f'Spark does not start with master "{master}": {error}',
             hint="rowtide doctor tells what this machine lacks.",
         ) from error
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Translate what Spark raises in this block.
+
+    Raises:
+      TransientError: a task failed, or Spark itself; its cause in one line.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise TransientError(
+            f"Spark stopped: {_cause(str(error))}", hint="Nothing is committed; --debug shows all of it."
+        ) from error
+
+
+def _cause(text: str) -> str:
+    """Give the last line of a worker's traceback, else the first line that says anything."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ends = [line for line, after in pairwise([*lines, "at "]) if after.startswith("at ") and ": " in line]
+    told = [line for line in ends if not line.startswith(("at ", "org.apache.spark", "py4j"))]
+    return (told or lines or ["it does not say why"])[0]
