@@ -15,6 +15,7 @@ from rowtide.config import Settings
 from rowtide.errors import BoundRegressionError, StatementError, TransientError
 from rowtide.flow.flow import Emitted, Flow
 from rowtide.plan.nodes import Node, Source, TableSource
+from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.plan.walk import nodes_below
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
@@ -119,7 +120,8 @@ class EmbeddedEngine:
         self._clock = clock
         self._until_end = until_end
         self._stopping = stopping
-        self._session = Session(takes_rows=True)
+        # Any later query may name any of them.
+        self._session = Session(takes_rows=True, pseudo=frozenset(PSEUDO_COLUMNS))
         self._inserted: list[tuple[str, list[tuple[int, Row]]]] = []
 
     def load(self, text: str, file: str | None = None) -> None:

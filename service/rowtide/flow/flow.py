@@ -112,6 +112,11 @@ class Flow:
         at = next(at for (name, _), at in self._program.entrances.items() if name == relation)
         return self._program.steps[at].node.row_type
 
+    def source_type(self, relation: str) -> RowType:
+        """Give the row type in which rows of a source relation enter."""
+        at = next(at for (name, _), at in self._program.entrances.items() if name == relation)
+        return self._program.steps[at].node.row_type
+
     def insert(self, relation: str, partition: int, tray: Tray) -> None:
         """Let rows in, in log order; they are worked off by the next ``drain``."""
         entrance = self._entrances[self._program.entrances[relation, partition]]

@@ -16,7 +16,8 @@ from rowtide.checkpoint.ledger import Place
 from rowtide.errors import BoundRegressionError, StatementError
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import Fault
-from rowtide.plan.nodes import KeyedTable, Node
+from rowtide.plan.nodes import KeyedTable, Node, Source, TableSource
+from rowtide.plan.walk import nodes_below
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
@@ -43,6 +44,7 @@ class Follower:
     """One query; fed by the owner of the pipeline's flow, read by any one thread."""
 
     def __init__(self, node: Node, flow: Flow, partitions: Mapping[str, Sequence[int]]) -> None:
+        _refuse_unread(node, flow)
         self.row_type = node.row_type
         self.is_open = True
         self._given: queue.Queue[Given] = queue.Queue(WAITING_TRAYS)
@@ -95,6 +97,30 @@ class Follower:
             self._given.put_nowait(given)
         except queue.Full:
             self.end("its rows were not taken in time")
+
+
+def _refuse_unread(node: Node, flow: Flow) -> None:
+    """Refuse a query on what does not come by.
+
+    Raises:
+      StatementError: naming the stream.
+    """
+    for each in nodes_below(node):
+        if not isinstance(each, Source | TableSource):
+            continue
+        if not flow.reads(each.relation):
+            raise StatementError(
+                f'no pump of the pipeline reads "{each.relation}", so no row of it comes by',
+                hint="Without --service its topic is read for the query alone.",
+            )
+        carried = flow.source_type(each.relation).names
+        missing = [name for name in each.row_type.names if name not in carried]
+        if missing or each.row_type.names != carried:
+            told = ", ".join(missing) or "the same columns"
+            raise StatementError(
+                f'the pipeline does not carry {told} of "{each.relation}"',
+                hint="It carries those pseudo-columns that its own statements name.",
+            )
 
 
 class Followers:

@@ -105,6 +105,9 @@ def test_a_topic_is_read_to_its_end_or_to_a_limit(foreign: Path) -> None:
         "s1": 7,
         "s2": 8,
     }
+    places = "SELECT STREAM KAFKA_PARTITION AS p, KAFKA_OFFSET AS o FROM readings"
+    told = call(str(foreign), "-e", places, "--limit", "3", "--json").splitlines()
+    assert [(row["P"], row["O"]) for row in map(json.loads, told)] == [(0, 0), (1, 0), (0, 1)]
     later = call(str(foreign), "-e", query, "--until-end", "--json", "--from", "1970-01-01 00:00:04")
     assert [json.loads(row)["AMOUNT"] for row in later.splitlines()] == [4, 5]
 
@@ -115,6 +118,8 @@ def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(fore
         assert "takes queries only" in refused
         assert 'column "NOPE"' in call("--service", url, "-e", "SELECT nope FROM latest_of", code=2)
         assert "has its own pipeline" in call(str(foreign), "--service", url, code=2)
+        hidden = "SELECT STREAM KAFKA_OFFSET FROM readings"
+        assert "does not carry KAFKA_OFFSET" in call("--service", url, "-e", hidden, code=2)
         table = call("--service", url, "-e", "SELECT * FROM latest_of", "--limit", "3", "--json")
         assert {json.loads(row)["SENSOR"] for row in table.splitlines()} == {"s0", "s1", "s2"}
 

@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 from growing_kit import DiesAnywhere, Growing, Until
 from rowtide.checkpoint.ledger import StoredError
 from rowtide.cli.main import app
+from rowtide.operators.contract import RESUBMITTED
 from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
+from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.resubmission import Resubmittable
 from rowtide_connectors.memory import memory_broker
 
@@ -203,6 +205,26 @@ def test_rows_that_tables_and_windows_have_kept_are_not_given_to_them_twice(tmp_
 
     assert "does not read" in str(resubmittable.refusal(of("NOBODY")))
     assert 'would pass "P1" again' in str(resubmittable.refusal(of("MINUTES")))
+
+
+def test_a_running_service_finds_what_is_resubmitted(tmp_path: Path) -> None:
+    world = Growing(tmp_path, random.Random(3), jitter=(0, 9_000))
+    world.produce()
+
+    class Resubmitting(Until):
+        def __call__(self) -> bool:
+            if self.clock.seconds > 3 and not any(row.resubmitted for row in world.errors()):
+                world.resubmit([row for row in world.errors() if row.row.relation == "TIMED"])
+                world.produce()
+            return super().__call__()
+
+    until = Resubmitting(world, 14.0)
+    world.run(NoCrash(), until, until.clock)
+    with open_pipeline(world.plan, "p") as pipeline:
+        record = pipeline.ledger.read()
+    assert record is not None
+    assert any(place[1] >= RESUBMITTED and offset > 0 for place, offset in record.positions().items())
+    assert world.compare().count == 0
 
 
 @pytest.mark.parametrize("seed", range(4))
