@@ -15,6 +15,8 @@ SHIFT = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
 WORD = 8
 """Bytes that are hashed together. Values of one length up to this have one hash only if they are equal."""
+BLOCK = 256
+"""Values that are looked up together."""
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -56,7 +58,9 @@ def _hash(data: Bytes, begin: int, length: int) -> np.uint64:
         value ^= value >> SHIFT
         done += WORD
         if done >= length:
-            return value
+            # Once more: places are low bits, and of texts that differ in their last letters these hardly did.
+            value *= MIX
+            return value ^ (value >> SHIFT)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
@@ -65,6 +69,34 @@ def _is_same(data: Bytes, begin: int, length: int, start: int, pool: Bytes) -> b
     while index < length and pool[start + index] == data[begin + index]:
         index += 1
     return index == length
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _guess(
+    offsets: Int32s,
+    data: Bytes,
+    slots: Int32s,
+    marks: Marks,
+    first: int,
+    count: int,
+    hashes: Marks,
+    guesses: Int64s,
+) -> None:
+    """Look up ``count`` values from ``first`` on at their first places; -1 where they do not stand there.
+
+    One step for all before the next one: so the memory is asked for many of them at a time.
+    """
+    mask = len(slots) - 1
+    for at in range(count):
+        begin = offsets[first + at]
+        hashes[at] = _hash(data, begin, offsets[first + at + 1] - begin)
+    for at in range(count):
+        guesses[at] = slots[np.int64(hashes[at] & LOW) & mask]
+    for at in range(count):
+        code = max(guesses[at], 0)
+        length = np.uint64(offsets[first + at + 1] - offsets[first + at])
+        if marks[code, 0] != hashes[at] or marks[code, 1] != length:
+            guesses[at] = -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -85,10 +117,18 @@ def intern(
     ``i`` stands in ``pool[starts[i]:starts[i + 1]]`` and has hash and length ``marks[i]``.
     """
     mask = len(slots) - 1
+    hashes, guesses = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.int64)
     for row in range(len(offsets) - 1):
+        at = row % BLOCK
+        if at == 0:
+            _guess(offsets, data, slots, marks, row, min(BLOCK, len(codes) - row), hashes, guesses)
         begin = offsets[row]
         length = offsets[row + 1] - begin
-        value = _hash(data, begin, length)
+        code = guesses[at]
+        if code >= 0 and (length <= WORD or _is_same(data, begin, length, starts[code], pool)):
+            codes[row] = code
+            continue
+        value = hashes[at]
         place = np.int64(value & LOW) & mask
         while True:
             code = slots[place]
@@ -119,16 +159,22 @@ def find(
 ) -> None:
     """Write the code of each value into ``codes``, -1 for one that the table does not have."""
     mask = len(slots) - 1
+    hashes, guesses = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.int64)
     for row in range(len(offsets) - 1):
+        at = row % BLOCK
+        if at == 0:
+            _guess(offsets, data, slots, marks, row, min(BLOCK, len(codes) - row), hashes, guesses)
         begin = offsets[row]
         length = offsets[row + 1] - begin
-        value = _hash(data, begin, length)
-        place = np.int64(value & LOW) & mask
+        codes[row] = guesses[at]
+        if codes[row] >= 0 and (length <= WORD or _is_same(data, begin, length, starts[codes[row]], pool)):
+            continue
         codes[row] = -1
+        place = np.int64(hashes[at] & LOW) & mask
         while slots[place] >= 0:
             code = slots[place]
             if (
-                marks[code, 0] == value
+                marks[code, 0] == hashes[at]
                 and marks[code, 1] == np.uint64(length)
                 and (length <= WORD or _is_same(data, begin, length, starts[code], pool))
             ):
