@@ -33,7 +33,8 @@ class TableJoin:
     it finds a match. A row for which the condition fails is rejected, and a DELETE of it is passed over.
 
     ``identity`` are the fields that tell the rows of the result apart, if they are known; ``limited``: what
-    both sides leave has a limit.
+    both sides leave has a limit. ``paired``: the fields of the two sides that must be equal, where those of
+    each side are its key; without a condition one of the two, whichever is not NULL, tells the rows apart.
     """
 
     relation: str
@@ -45,6 +46,7 @@ class TableJoin:
     condition: Expr | None = None
     identity: tuple[int, ...] | None = None
     limited: bool = True
+    paired: tuple[tuple[int, int], ...] = ()
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
+from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef
 from rowtide.plan.nodes import (
     AsOfJoin,
     Filter,
@@ -46,6 +46,9 @@ def key_fields(node: Node) -> tuple[int, ...] | None:
             known = key_fields(below)
             if known is None:
                 return None
+            merged = _merged_keys(expressions, below)
+            if merged is not None:
+                return merged
             held = [
                 next((at for at, each in enumerate(expressions) if _is_field(each, index)), None)
                 for index in known
@@ -54,6 +57,23 @@ def key_fields(node: Node) -> tuple[int, ...] | None:
             return found if len(found) == len(known) else None
         case _:
             return None
+
+
+def _merged_keys(expressions: tuple[Expr, ...], node: Node) -> tuple[int, ...] | None:
+    """Give the expressions that give the key of whichever side of a join has one: COALESCE of the two."""
+    while isinstance(node, Filter):
+        node = node.input
+    if not isinstance(node, TableJoin) or not node.paired or node.condition is not None:
+        return None
+    found = []
+    for one, other in node.paired:
+        fields = [FieldRef(at, node.row_type[at].type) for at in (one, other)]
+        both = (Call("COALESCE", tuple(each), each[0].type) for each in (fields, fields[::-1]))
+        places = [expressions.index(each) for each in both if each in expressions]
+        if not places:
+            return None
+        found.append(places[0])
+    return tuple(found)
 
 
 def _is_field(expr: Expr, index: int) -> bool:

@@ -71,6 +71,7 @@ def table_join(
         conjunction([shifted(each, width, added) for each in inside]),
         _identity(kind, (left, left_key), (right, right_key)),
         is_limited(left) and is_limited(right),
+        _paired((left, left_key), (right, right_key)),
     )
     return node, added
 
@@ -88,6 +89,17 @@ def check_limit(node: TableJoin, retention: Retention | None, place: Place) -> N
         place=place,
         hint="CREATE VIEW name OPTIONS (RETENTION 'UNBOUNDED') AS .. keeps them, if that is meant.",
     )
+
+
+def _paired(
+    left: tuple[Node, tuple[int, ...]], right: tuple[Node, tuple[int, ...]]
+) -> tuple[tuple[int, int], ...]:
+    """Give the fields that must be equal, where they are the key of either side."""
+    (left_node, left_on), (right_node, right_on) = left, right
+    if set(key_fields(left_node) or ()) != set(left_on) or set(key_fields(right_node) or ()) != set(right_on):
+        return ()
+    width = len(left_node.row_type)
+    return tuple((one, width + other) for one, other in zip(left_on, right_on, strict=True))
 
 
 def _identity(
