@@ -97,11 +97,6 @@ def _plain_accumulator(call: AggregateCall) -> Accumulator:
     raise KeyError(call.function)
 
 
-def has_kernel(call: AggregateCall) -> bool:
-    """Tell whether an aggregate runs compiled; EXPLAIN shows it."""
-    return not isinstance(make_accumulator(call), Objects | Distinct | Spreads | Kept)
-
-
 def _has_wide_kernel(kind: Type) -> bool:
     return kind.is_integer or (kind.kind is Kind.DECIMAL and (kind.precision or 38) <= FAST_DECIMAL_PRECISION)
 
