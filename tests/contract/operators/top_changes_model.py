@@ -35,12 +35,10 @@ class TopChangesModel(Model):
         elif timed.opcode == Opcode.DELETE:
             self.rows.remove(timed.row)
         after = self.first(timed.row)
-        for opcode, these, others in ((Opcode.DELETE, before, after), (Opcode.INSERT, after, before)):
-            rest = list(others)
-            for row in these:
-                if row in rest:
-                    rest.remove(row)
-                else:
+        gone, come = without(before, after), without(after, before)
+        if gone != come:
+            for opcode, rows in ((Opcode.DELETE, gone), (Opcode.INSERT, come)):
+                for row in rows:
                     self.give(timed._replace(opcode=opcode, row=row))
 
     def bound(self, port: int, bound: Bound) -> None:
@@ -73,6 +71,11 @@ class TopChangesModel(Model):
 
     def promise(self) -> Bound:
         return self.passed
+
+
+def without(rows: list[Row], others: list[Row]) -> list[Row]:
+    """Give the rows that are not among others: these very rows, as zeros of both signs are equal."""
+    return [row for row in rows if not any(row is other for other in others)]
 
 
 @st.composite
