@@ -77,17 +77,21 @@ class TableSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """Keep the rows for which ``condition`` is TRUE; the others are filtered."""
+class _OverOne:
+    """A node with one input."""
 
     relation: str
     input: Node
-    condition: Expr
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         """The one input."""
         return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class _SameFields(_OverOne):
+    """A node that gives the fields of its one input."""
 
     @property
     def row_type(self) -> RowType:
@@ -96,47 +100,35 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
-    """Compute ``expressions`` for each row; a row for which one fails is rejected."""
+class Filter(_SameFields):
+    """Keep the rows for which ``condition`` is TRUE; the others are filtered."""
 
-    relation: str
-    input: Node
-    expressions: tuple[Expr, ...]
-    row_type: RowType
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
+    condition: Expr
 
 
 @dataclass(frozen=True, slots=True)
-class Promote:
+class Project(_OverOne):
+    """Compute ``expressions`` for each row; a row for which one fails is rejected."""
+
+    expressions: tuple[Expr, ...]
+    row_type: RowType
+
+
+@dataclass(frozen=True, slots=True)
+class Promote(_SameFields):
     """Give each row the rowtime that ``rowtime`` (a TIMESTAMP) computes from it.
 
     NULL is rejected (MISSING_FIELD). Where ``max_ahead_ms`` is given, a row
     further ahead of its old rowtime than that is rejected (FUTURE).
     """
 
-    relation: str
-    input: Node
     rowtime: Expr
     bounds: BoundPolicy
     max_ahead_ms: int | None = None
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
-    @property
-    def row_type(self) -> RowType:
-        """That of the input."""
-        return self.input.row_type
-
 
 @dataclass(frozen=True, slots=True)
-class Sort:
+class Sort(_SameFields):
     """t-sort: judge lateness, and release rows in time order (sql-decisions 9, 10).
 
     With H the highest rowtime seen, a row is late iff t + within < H; rows with
@@ -144,19 +136,7 @@ class Sort:
     ``relation`` is the one that error rows name.
     """
 
-    relation: str
-    input: Node
     within_ms: int
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
-    @property
-    def row_type(self) -> RowType:
-        """That of the input."""
-        return self.input.row_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +162,7 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupByPeriod:
+class GroupByPeriod(_OverOne):
     """Group by a period of the rowtime and further keys; one row a group when its period closes.
 
     Out: the period's value (start for FLOOR, end for CEIL, the rowtime for EXACT) as first field,
@@ -191,42 +171,28 @@ class GroupByPeriod:
     are fields of the input: a Project below computes them.
     """
 
-    relation: str
-    input: Node
     period: Period
     keys: tuple[int, ...]
     aggregates: tuple[AggregateCall, ...]
     row_type: RowType
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
 
 @dataclass(frozen=True, slots=True)
-class GroupByHop:
+class GroupByHop(_OverOne):
     """Group by windows that overlap and further keys; one row a window and key when the window ends.
 
     Out: the window's start as first field, then as of GroupByPeriod; rowtime is the window's end, rows of one
     end in the order in which their keys first appeared in that window (sql-decisions 2, 4).
     """
 
-    relation: str
-    input: Node
     hop: Hop
     keys: tuple[int, ...]
     aggregates: tuple[AggregateCall, ...]
     row_type: RowType
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
 
 @dataclass(frozen=True, slots=True)
-class GroupBySession:
+class GroupBySession(_OverOne):
     """Group each key's rows into sessions; one row a session when no row can prolong it any more.
 
     Two rows exactly one gap apart are two sessions. Out: the first row's rowtime as first field, then as of
@@ -234,21 +200,14 @@ class GroupBySession:
     sessions began (sql-decisions 2, 4).
     """
 
-    relation: str
-    input: Node
     session: Session
     keys: tuple[int, ...]
     aggregates: tuple[AggregateCall, ...]
     row_type: RowType
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
 
 @dataclass(frozen=True, slots=True)
-class GroupChanges:
+class GroupChanges(_OverOne):
     """Group by a window, if there is one, and further keys; every change of a group's row (sql-decisions 8).
 
     Out: where there is a ``window`` its start or name, then as of GroupByPeriod; DELETE old, INSERT new at
@@ -260,8 +219,6 @@ class GroupChanges:
     goes. ``retention_ms``: a group that nothing has changed for longer is forgotten.
     """
 
-    relation: str
-    input: Node
     window: Period | Hop | Session | None
     keys: tuple[int, ...]
     aggregates: tuple[AggregateCall, ...]
@@ -270,18 +227,13 @@ class GroupChanges:
     of_changes: bool = False
     retention_ms: int | None = None
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
 
 GroupNode = GroupByPeriod | GroupByHop | GroupBySession | GroupChanges
 """Nodes that make rows of groups: the start or name of its window, its keys, its aggregates."""
 
 
 @dataclass(frozen=True, slots=True)
-class WindowAggregate:
+class WindowAggregate(_OverOne):
     """Add to each row what ``calls`` give over a frame of its partition (OVER; sql-decisions 5, 6).
 
     ``order`` is what frames in time are measured by: EXACT for ROWTIME. ``partition``, the arguments,
@@ -293,8 +245,6 @@ class WindowAggregate:
     ``snap``: the field at this place of ``partition`` is this period of ROWTIME, so a partition ends with it.
     """
 
-    relation: str
-    input: Node
     partition: tuple[int, ...]
     order: Period
     frame: Frame
@@ -302,14 +252,9 @@ class WindowAggregate:
     row_type: RowType
     snap: tuple[int, Period] | None = None
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
 
 @dataclass(frozen=True, slots=True)
-class SortInPeriod:
+class SortInPeriod(_SameFields):
     """Sort the rows of each period of the rowtime; they come when it closes, with its end as rowtime.
 
     ``keys`` are fields, each with True where it descends; NULL is the greatest value. Rows that are equal in
@@ -317,26 +262,14 @@ class SortInPeriod:
     given, behind the first ``offset``.
     """
 
-    relation: str
-    input: Node
     period: Period
     keys: tuple[tuple[int, bool], ...]
     limit: int | None = None
     offset: int = 0
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
-    @property
-    def row_type(self) -> RowType:
-        """That of the input."""
-        return self.input.row_type
-
 
 @dataclass(frozen=True, slots=True)
-class KeyedTable:
+class KeyedTable(_SameFields):
     """An engine table: applies rowops by primary key and gives its changelog.
 
     An INSERT of a key that is there gives DELETE old, INSERT new; a DELETE needs the key fields
@@ -344,19 +277,7 @@ class KeyedTable:
     rejected (NULL_KEY). Without ``key`` rows are a multiset, and a DELETE takes away one equal row.
     """
 
-    relation: str
-    input: Node
     key: tuple[int, ...]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The changes."""
-        return (self.input,)
-
-    @property
-    def row_type(self) -> RowType:
-        """That of the input."""
-        return self.input.row_type
 
 
 class JoinKind(Enum):
