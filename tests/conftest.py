@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,8 +22,8 @@ settings.register_profile("long", parent=settings.get_profile("fast"), derandomi
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
-SERVERS = ("kafka", "postgres", "spark")
-"""The marks of tests that need a real server, or Spark."""
+GROUPS = {"spark": "spark", "kafka": "servers", "postgres": "servers"}
+"""The marks of tests that need something real, and the process that runs them; the first one counts."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,11 +31,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write golden files from what comes out now")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process run all tests of real servers, from the start: each server is started once."""
-    real = [item for item in items if any(map(item.get_closest_marker, SERVERS))]
-    for item in real:
-        item.add_marker(pytest.mark.xdist_group("servers"))
-    others = [item for item in items if not any(map(item.get_closest_marker, SERVERS))]
-    items[:] = real + others
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Let one process begin with the tests on real servers, and another with those on Spark.
+
+    Before anything else, as xdist makes its groups of marks that it finds then. Each process starts what its
+    tests need once; those that hand over from Spark to the service need a broker and a database too.
+    """
+    grouped: dict[str, list[pytest.Item]] = {"servers": [], "spark": []}
+    others = []
+    for item in items:
+        group = next((name for mark, name in GROUPS.items() if item.get_closest_marker(mark)), None)
+        if group is None:
+            others.append(item)
+        else:
+            item.add_marker(pytest.mark.xdist_group(group))
+            grouped[group].append(item)
+    items[:] = [*grouped["servers"], *grouped["spark"], *others]
+    yield

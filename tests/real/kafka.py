@@ -20,13 +20,16 @@ from rowtide.testing.processes import LOCAL, free_port
 READY_S = 90
 """A loaded machine takes a minute where an idle one takes 6 s."""
 
+QUIET = {"log_level": 0}
+"""What fails is raised; a broker that is not up yet need not be told twenty times a second."""
+
 
 class Broker:
     """A broker under test: how it is reached, and topics with records of any age."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
-        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers} | QUIET)
 
     def create_topic(self, partitions: int = 1, name: str | None = None, **config: str) -> str:
         """Make a topic that takes and keeps records of any timestamp; give its name.
@@ -53,7 +56,7 @@ class Broker:
     def producer(self, **config: object) -> ck.Producer:
         """Give a producer; ``config`` spells Kafka's names with underscores."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        return ck.Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 5} | settings)
+        return ck.Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 5} | QUIET | settings)
 
     def produce(
         self,
