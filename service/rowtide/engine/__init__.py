@@ -50,7 +50,7 @@ from rowtide.engine.table.index_type import Descending, Fifo, Hashed, IndexType,
 from rowtide.engine.table.table import Table
 from rowtide.engine.table.table_type import TableType
 from rowtide.engine.table.view import RowGroup, TableIndex
-from rowtide.engine.templates import ChunkedRemoval, TableQuery, equal_to, equal_where_set
+from rowtide.engine.templates import ChunkedRemoval, QueriedTable, TableQuery, equal_to, equal_where_set
 from rowtide.engine.unit.frame import FrameMark
 from rowtide.engine.unit.label import Handler, Label
 from rowtide.engine.unit.loop import Loop, make_loop, make_loop_around
@@ -105,6 +105,7 @@ __all__ = [
     "Nth",
     "Opcode",
     "Ordered",
+    "QueriedTable",
     "RecursionFault",
     "Row",
     "RowGroup",

@@ -221,6 +221,28 @@ class RowType:
         """Give the values of a row separated by commas; NULL is empty, nothing is quoted."""
         return ",".join("" if value is None else format_value(value) for value in row)
 
+    def dump(self, row: Sequence[Value]) -> str:
+        """Give every field of a row on a line of its own, for debugging: type, name, and the value in full.
+
+        NULLs are shown, and what an unchecked row holds although its type cannot. Stands for the dump of a
+        row's bytes in the original (seed 000, lines 1399-1405): rows have no binary form here.
+
+        Raises:
+          ModelError: if the row has more or fewer values than the type has fields.
+        """
+        if len(row) != len(self.names):
+            raise ModelError(f"{len(row)} values in a row of {len(self.names)} fields")
+        lines = []
+        for (name, kind), check, value in zip(self.items(), self._checks, row, strict=True):
+            amiss = ""
+            if value is not None:
+                try:
+                    check(value)
+                except (TypeError, ValueError):
+                    amiss = "  (does not fit the type)"
+            lines.append(f"{type_name(kind)} {name} = {'NULL' if value is None else repr(value)}{amiss}")
+        return "\n".join(lines)
+
     def matches(self, other: RowType) -> bool:
         """Tell whether the other type has the same types in the same order, whatever the names."""
         return self.types == other.types

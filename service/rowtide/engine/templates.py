@@ -8,8 +8,10 @@ from rowtide.engine.generated import generated
 from rowtide.engine.projection import EVERY_FIELD, choose_fields, project
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.table.table import Table
+from rowtide.engine.table.table_type import TableType
 from rowtide.engine.unit.label import Label
 from rowtide.engine.unit.rowop import NOP, Rowop, Tray
+from rowtide.engine.unit.unit import Unit
 
 Condition = Callable[[Row, Row], bool]
 """Tells for a query row and a row of the table whether the query asks for it."""
@@ -38,25 +40,55 @@ def equal_to(query: Row, row_type: RowType, *fields: str) -> Callable[[Row], boo
 class TableQuery:
     """Answers each rowop at ``input`` with the rows of a table at ``out``, then an all-NULL NOP.
 
-    The labels are ``name.in`` and ``name.out``. ``fields`` are patterns as in ``engine.projection``;
-    ``where`` picks rows.
+    The labels are ``name.in`` and ``name.out``, or end in other ``suffixes``. ``fields`` are patterns as
+    in ``engine.projection``; ``where`` picks rows.
     """
 
     def __init__(
-        self, name: str, table: Table, *, fields: Sequence[str] = EVERY_FIELD, where: Condition | None = None
+        self,
+        name: str,
+        table: Table,
+        *,
+        fields: Sequence[str] = EVERY_FIELD,
+        where: Condition | None = None,
+        suffixes: tuple[str, str] = ("in", "out"),
     ) -> None:
         self._table = table
         self._where = where
         row_type = table.row_type
         self.result_type, self._project = project((row_type, choose_fields(row_type.names, fields)))
-        self.input = table.unit.label(f"{name}.in", row_type, self._answer)
-        self.out = table.unit.label(f"{name}.out", self.result_type)
+        self.input = table.unit.label(f"{name}.{suffixes[0]}", row_type, self._answer)
+        self.out = table.unit.label(f"{name}.{suffixes[1]}", self.result_type)
 
     def _answer(self, rowop: Rowop) -> None:
         for row in self._table:
             if self._where is None or self._where(rowop.row, row):
                 self.out.insert(self._project(row))
         self.out.send(NOP, self.result_type.row())
+
+
+class QueriedTable:
+    """A table together with its query (seed 000, lines 5341-5459).
+
+    A rowop at ``query`` (the label ``name.query``) is answered at ``response`` (``name.response``) as by
+    ``TableQuery``; ``input``, ``pre`` and ``out`` are the table's own labels. Where the original adds a
+    factory for its templates to the unit, the class is called with the unit.
+    """
+
+    def __init__(
+        self,
+        unit: Unit,
+        name: str,
+        table_type: TableType,
+        *,
+        fields: Sequence[str] = EVERY_FIELD,
+        where: Condition | None = None,
+    ) -> None:
+        self.name = name
+        self.table = Table(unit, name, table_type)
+        self.input, self.pre, self.out = self.table.input, self.table.pre, self.table.out
+        answers = TableQuery(name, self.table, fields=fields, where=where, suffixes=("query", "response"))
+        self.query, self.response = answers.input, answers.out
 
 
 class ChunkedRemoval:

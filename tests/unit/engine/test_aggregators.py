@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from rowtide.engine import (
@@ -26,6 +28,7 @@ from rowtide.engine import (
     Nth,
     Opcode,
     Ordered,
+    Row,
     RowType,
     SimpleAggregator,
     Sum,
@@ -267,6 +270,8 @@ def test_result_types_follow_from_the_fields() -> None:
         (Sum("symbol"), 'aggregator "agg", field "f": Sum of "symbol": it is no number'),
         (Last("symbl"), 'aggregator "agg", field "f": field "symbl" does not exist'),
         (Max(lambda row: 1), 'aggregator "agg", field "f": Max of a function needs the type'),
+        ("sum", """aggregator "agg", field "f": 'sum' is no aggregate function"""),
+        (Count, 'aggregator "agg", field "f": .*Count.* is no aggregate function'),
     ],
 )
 def test_a_function_that_does_not_fit_is_named_with_its_field(function: Sum, message: str) -> None:
@@ -362,3 +367,48 @@ def test_an_average_may_count_null_as_zero(kind: type[SimpleAggregator | Additiv
     for value in (None, 6, None):
         table.insert(row.row("k", value))
     assert [each[1:] for each in sent if each[0] is INSERT] == [(None, 0.0), (6.0, 3.0), (6.0, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("define", "message"),
+    [
+        (lambda: Sum(3), "Sum takes the name of a field or a function of the row, not 3"),
+        (lambda: Computed("int64", 3), "Computed: function is no function but 3"),
+        (lambda: Fold("id", "int64", 0, "add"), "Fold: step is no function but 'add'"),
+        (lambda: Fold("id", "int64", 0, max, 1), "Fold: finish is no function but 1"),
+    ],
+)
+def test_a_function_without_what_it_computes_with_is_refused(
+    define: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(ModelError, match=message):
+        define()
+
+
+def test_a_simple_aggregator_says_what_it_will_compute() -> None:
+    def spread(rows: Sequence[Row]) -> float:
+        return float(rows[-1].price - rows[0].price)
+
+    aggregator = SimpleAggregator(
+        "agg",
+        TRADE,
+        symbol=Last("symbol"),
+        rows=Count(),
+        second=Nth("price", 1),
+        mean=Avg("price", null_is_zero=True),
+        spread=Computed("float64", spread),
+        most=Fold("id", "int32", 0, max),
+        kinds=Fold("id", "int64", start=(), step=max, finish=len),
+    )
+    assert aggregator.describe().splitlines() == [
+        'aggregator "agg": before and after the changes of a group, unless it is empty',
+        "  from all its rows in order compute",
+        '    string symbol = Last("symbol")',
+        "    int64 rows = Count()",
+        '    float64 second = Nth("price", 1)',
+        '    float64 mean = Avg("price", null_is_zero=True)',
+        "    float64 spread = Computed(spread)",
+        '    int32 most = Fold("id", start=0, step=max)',
+        '    int64 kinds = Fold("id", start=(), step=max, finish=len)',
+        "  send that: OP_DELETE before the changes, OP_INSERT after the last one",
+    ]

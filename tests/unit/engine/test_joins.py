@@ -289,3 +289,110 @@ def test_a_join_tells_what_it_was_made_of() -> None:
     inner = join.right_lookup
     assert (inner.kind, inner.limit_one, inner.index) == ("inner", False, ("by_customer",))
     assert join.left_lookup.limit_one
+
+
+def test_a_lookup_join_says_what_it_will_do() -> None:
+    table = customers()
+    join = LookupJoin(
+        "j", ORDER, table, by=["customer"], right_fields=["!customer", "city/town"], kind="inner"
+    )
+    assert join.describe().splitlines() == [
+        'join "j": inner, each row of j.in as left',
+        '  find one row at most of table "customers" where customer = left.customer '
+        "(index by_name, HashedIndex(customer))",
+        "  none found: send nothing",
+        "  for each found as right: send both, same opcode",
+        "  a result, sent to j.out, is",
+        "    int32 id = left.id",
+        "    string customer = left.customer",
+        "    float64 amount = left.amount",
+        "    string town = right.city",
+    ]
+    moved = RowType(city="string")
+    by_city = LookupJoin("k", moved, table, by={"city": "city"}, index="by_city", right_fields=["customer"])
+    told = by_city.describe()
+    assert 'find all rows of table "customers" where city = left.city (index by_city, ' in told
+    assert "none found: send left with right absent, same opcode" in told
+    first = LookupJoin("l", moved, table, by=["city"], index="by_city", limit_one=True, left_fields=["!city"])
+    assert 'find the first row of table "customers"' in first.describe()
+    swapped = LookupJoin(
+        "m", moved, table, by=["city"], index="by_city", right_fields=["customer"], left_first=False
+    )
+    assert swapped.describe().splitlines()[-3:] == [
+        "    string customer = right.customer",
+        "    string city = left.city",
+        "  an absent side has NULLs",
+    ]
+
+
+def test_a_join_of_two_tables_says_what_either_side_does() -> None:
+    unit = Unit("u")
+    orders, people = Table(unit, "orders", ORDERS), Table(unit, "customers", CUSTOMERS)
+    join = JoinTwo(
+        "j",
+        orders,
+        people,
+        left_index="by_customer",
+        right_index="by_name",
+        kind="outer",
+        left_fields=["id", "customer"],
+    )
+    assert join.describe().splitlines() == [
+        'join "j": outer, results go on to j.out',
+        "  orders.out goes to",
+        '    join "j.leftLookup": left, each row of j.leftLookup.in as left',
+        '      find one row at most of table "customers" where customer = left.customer '
+        "(index by_name, HashedIndex(customer))",
+        "      none found: send left with right absent, same opcode",
+        "      OP_INSERT, for each found as right: if left is the first of its key, OP_DELETE with left "
+        "absent; OP_INSERT of both",
+        "      OP_DELETE, for each found as right: OP_DELETE of both; if left was the last of its key, "
+        "OP_INSERT with left absent",
+        "      OP_NOP with any found: send nothing",
+        "      a result, sent to j.leftLookup.out, is",
+        "        int32 id = left.id",
+        "        string customer = left.customer",
+        "        string city = right.city",
+        "      an absent side has the key of the other, else NULLs",
+        "  customers.out goes to",
+        '    join "j.rightLookup": left, each row of j.rightLookup.in as left',
+        '      find all rows of table "orders" where customer = left.customer '
+        "(index by_customer, HashedIndex(customer))",
+        "      none found: send left with right absent, same opcode",
+        "      OP_INSERT, for each found as right: OP_DELETE with left absent; OP_INSERT of both",
+        "      OP_DELETE, for each found as right: OP_DELETE of both; OP_INSERT with left absent",
+        "      OP_NOP with any found: send nothing",
+        "      a result, sent to j.rightLookup.out, is",
+        "        int32 id = right.id",
+        "        string customer = right.customer",
+        "        string city = left.city",
+        "      an absent side has the key of the other, else NULLs",
+    ]
+
+
+def test_what_an_outer_join_says_it_sends_is_what_it_sends() -> None:
+    unit = Unit("u")
+    orders, people = Table(unit, "orders", ORDERS), Table(unit, "customers", CUSTOMERS)
+    join = JoinTwo(
+        "j", orders, people, left_index="by_customer", right_index="by_name", kind="outer", left_fields=["id"]
+    )
+    told = told_by(join)
+    people.insert(CUSTOMER.row("Ann", "Aachen"))
+    orders.insert(ORDER.row(1, "Ann"))
+    orders.insert(ORDER.row(2, "Ann"))
+    join.left_lookup.input.send(NOP, ORDER.row(3, "Ann"))
+    join.left_lookup.input.send(NOP, ORDER.row(3, "Bob"))
+    orders.delete(ORDER.row(1))
+    orders.delete(ORDER.row(2))
+    people.delete(CUSTOMER.row("Ann"))
+    assert told == [
+        "INSERT ,Aachen",
+        "DELETE ,Aachen",
+        "INSERT 1,Aachen",
+        "INSERT 2,Aachen",
+        "NOP 3,",
+        "DELETE 1,Aachen",
+        "DELETE 2,Aachen",
+        "INSERT ,Aachen",
+        "DELETE ,Aachen",
+    ]

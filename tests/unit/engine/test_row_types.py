@@ -138,3 +138,22 @@ def test_sql_row_types_come_and_go() -> None:
     assert RowType.from_sql(sql).render(None) == "row { int32 n, TIMESTAMP at, }"
     with pytest.raises(ModelError, match='"numbers" of type int32\\[\\] has no SQL type'):
         ARRAYS.to_sql()
+
+
+def test_a_row_is_dumped_with_types_nulls_full_values_and_what_does_not_fit() -> None:
+    kind = RowType(id="int32", name="string", price="float64", raw="uint8[]", levels="int64[]")
+    row = kind.row(1, None, 0.1 + 0.2, b"\x00\xff", [1, 2])
+    assert kind.dump(row).splitlines() == [
+        "int32 id = 1",
+        "string name = NULL",
+        "float64 price = 0.30000000000000004",
+        "uint8[] raw = b'\\x00\\xff'",
+        "int64[] levels = (1, 2)",
+    ]
+    unchecked = kind.make(("one", 'a"', None, None, None))
+    assert kind.dump(unchecked).splitlines()[:2] == [
+        "int32 id = 'one'  (does not fit the type)",
+        "string name = 'a\"'",
+    ]
+    with pytest.raises(ModelError, match="2 values in a row of 5 fields"):
+        kind.dump((1, "a"))

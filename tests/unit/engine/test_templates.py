@@ -25,7 +25,7 @@ from rowtide.engine import (
 )
 from rowtide.engine.expiry import Expiry
 from rowtide.engine.generated import generated
-from rowtide.engine.templates import ChunkedRemoval, TableQuery, equal_to, equal_where_set
+from rowtide.engine.templates import ChunkedRemoval, QueriedTable, TableQuery, equal_to, equal_where_set
 
 READING = RowType(time="int64", sensor="string", value="float64")
 BY_TIME = TableType(READING, by_sensor=Hashed("sensor", all=Fifo()), by_time=Ordered("time", same=Fifo()))
@@ -81,6 +81,30 @@ def test_a_query_is_answered_by_the_rows_it_asks_for_and_an_end() -> None:
         "q.out OP_NOP",
         'q.out OP_INSERT sensor="a" value="2"',
         "q.out OP_NOP",
+    ]
+
+
+def test_a_table_and_its_query_are_one_object() -> None:
+    window = QueriedTable(
+        Unit("u"), "window", BY_TIME, fields=["!time", ".*"], where=equal_where_set(READING)
+    )
+    log = log_of(window.table, "window.out", "window.response")
+    window.input.insert(READING.row(1, "a", 1.0))
+    window.input.insert(READING.row(2, "b", 2.0))
+    window.query.insert(READING.row(sensor="b"))
+    assert log == [
+        'window.out OP_INSERT time="1" sensor="a" value="1"',
+        'window.out OP_INSERT time="2" sensor="b" value="2"',
+        'window.response OP_INSERT sensor="b" value="2"',
+        "window.response OP_NOP",
+    ]
+    labels = (window.query, window.response, window.input, window.pre, window.out)
+    assert [label.name for label in labels] == [
+        "window.query",
+        "window.response",
+        "window.in",
+        "window.pre",
+        "window.out",
     ]
 
 

@@ -24,7 +24,7 @@ from rowtide.engine.errors import ModelError
 from rowtide.engine.generated import generated
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.unit.rowop import NOP
-from rowtide.engine.values import FieldType, Value, field_type, is_array
+from rowtide.engine.values import FieldType, Value, field_type, is_array, type_name
 from rowtide.rows.types import BIGINT, DOUBLE, Kind, Type
 
 Argument = str | Callable[[Row], Value]
@@ -35,8 +35,21 @@ class Function:
     """One field of a result: what it is computed from, and how, over the rows of a group in order."""
 
     def __init__(self, argument: Argument | None, kind: str | FieldType | None = None) -> None:
+        if argument is not None and not isinstance(argument, str) and not callable(argument):
+            raise ModelError(
+                f"{type(self).__name__} takes the name of a field or a function of the row, not {argument!r}"
+            )
         self._argument = argument
         self._kind = None if kind is None else field_type(kind)
+
+    def describe(self) -> str:
+        """Give the function and what it takes: a field in quotes, a function of yours by its name."""
+        return f"{type(self).__name__}({', '.join(self._words())})"
+
+    def _words(self) -> list[str]:
+        if self._argument is None:
+            return []
+        return [f'"{self._argument}"' if isinstance(self._argument, str) else _name_of(self._argument)]
 
     def type_in(self, row_type: RowType) -> FieldType:
         """Give the type of the result over rows of ``row_type``.
@@ -59,6 +72,10 @@ class Function:
     def compute(self, values: Sequence[Value]) -> Value:
         """Give the result for the values of a group, which has at least one row."""
         raise NotImplementedError
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def _whole_row(row: Row) -> Value:
@@ -89,6 +106,9 @@ class Nth(Function):
         if n < 0:
             raise ModelError(f"Nth counts from 0, not from {n}")
         self._n = n
+
+    def _words(self) -> list[str]:
+        return [*super()._words(), str(self._n)]
 
     def compute(self, values: Sequence[Value]) -> Value:
         """Give the value at place ``n``."""
@@ -133,6 +153,9 @@ class Avg(Sum):
         super().__init__(argument, kind)
         self.null_is_zero = null_is_zero
 
+    def _words(self) -> list[str]:
+        return [*super()._words(), *(["null_is_zero=True"] if self.null_is_zero else [])]
+
     def type_in(self, row_type: RowType) -> FieldType:
         """Give the type of the average."""
         return DOUBLE if super().type_in(row_type) == BIGINT else super().type_in(row_type)
@@ -166,7 +189,11 @@ class Computed(Function):
 
     def __init__(self, kind: str | FieldType, function: Callable[[Sequence[Row]], Value]) -> None:
         super().__init__(None, kind)
+        _check_callable(self, function=function)
         self._function = function
+
+    def _words(self) -> list[str]:
+        return [_name_of(self._function)]
 
     def compute(self, values: Sequence[Value]) -> Value:
         """Give what the function gives."""
@@ -189,9 +216,14 @@ class Fold(Function):
         finish: Callable[[Any], Value] | None = None,
     ) -> None:
         super().__init__(argument, kind)
+        _check_callable(self, step=step, **({} if finish is None else {"finish": finish}))
         self._start = start
         self._step = step
         self._finish = finish
+
+    def _words(self) -> list[str]:
+        finish = [] if self._finish is None else [f"finish={_name_of(self._finish)}"]
+        return [*super()._words(), f"start={self._start!r}", f"step={_name_of(self._step)}", *finish]
 
     def compute(self, values: Sequence[Value]) -> Value:
         """Step through the values from first to last."""
@@ -199,9 +231,20 @@ class Fold(Function):
         return held if self._finish is None else self._finish(held)
 
 
+def _check_callable(function: Function, /, **parts: object) -> None:
+    for name, part in parts.items():
+        if not callable(part):
+            raise ModelError(f"{type(function).__name__}: {name} is no function but {part!r}")
+
+
 def _result_type(name: str, row_type: RowType, fields: dict[str, Function]) -> RowType:
     types = []
     for field, function in fields.items():
+        if not isinstance(function, Function):
+            raise ModelError(
+                f'aggregator "{name}", field "{field}": {function!r} is no aggregate function',
+                hint='Write Sum("price"), say, with its argument.',
+            )
         try:
             types.append((field, function.type_in(row_type)))
         except ModelError as error:
@@ -212,10 +255,15 @@ def _result_type(name: str, row_type: RowType, fields: dict[str, Function]) -> R
 
 
 class SimpleAggregator(Aggregator):
-    """Computes each field of its result afresh from all rows of a group, for every change."""
+    """Computes each field of its result afresh from all rows of a group, for every change.
+
+    A field that cannot be computed as described is refused when the aggregator is made (seed 000, lines
+    8397 and 8468-8538).
+    """
 
     def __init__(self, name: str, row_type: RowType, /, **fields: Function) -> None:
         result_type = _result_type(name, row_type, fields)
+        self._fields = fields
         plan = [(function.values_of(row_type), function.compute) for function in fields.values()]
 
         def handle(context: AggregatorContext) -> None:
@@ -227,6 +275,21 @@ class SimpleAggregator(Aggregator):
             )
 
         super().__init__(name, result_type, handle)
+
+    def describe(self) -> str:
+        """Say what is computed when a group changes, a line a step, for people to read.
+
+        Stands for the generated text that the original gives out (seed 000, lines 8256-8263, 12836-12842).
+        """
+        fields = zip(self._fields.items(), self.result_type.types, strict=True)
+        return "\n".join(
+            [
+                f'aggregator "{self.name}": before and after the changes of a group, unless it is empty',
+                "  from all its rows in order compute",
+                *(f"    {type_name(kind)} {name} = {each.describe()}" for (name, each), kind in fields),
+                "  send that: OP_DELETE before the changes, OP_INSERT after the last one",
+            ]
+        )
 
 
 class AdditiveAggregator(Aggregator):

@@ -96,6 +96,10 @@ class LookupJoin:
                 self._join = lambda left, right: swapped(right, left)
         except ModelError as error:
             raise ModelError(f'join "{name}": {error.message}', hint=error.hint) from error
+        sources = [("left", left_part[1]), ("right", right_part[1])]
+        self._origins = [
+            f"{side}.{old}" for side, part in (sources if left_first else sources[::-1]) for old, _ in part
+        ]
         self.limit_one = limit_one or self._node.is_leaf
         self.index = self._node.path
         # A sample of the right row with the key of a left one; also what mirrors the key of an absent row.
@@ -188,6 +192,43 @@ class LookupJoin:
         if found:
             return [self._join(row, right) for right in found]
         return [self._join(row, self._right_absent(row))] if self.kind is LookupKind.LEFT else []
+
+    def describe(self) -> str:
+        """Say what is done with each rowop that comes in, a line a step, for people to read.
+
+        Stands for the text of the joiner that the original gives out (seed 000, lines 9206-9442, 13350).
+        """
+        key = ", ".join(f"{theirs} = left.{ours}" for ours, theirs in self.by)
+        many = "one row at most" if self._node.is_leaf else "the first row" if self.limit_one else "all rows"
+        index = f"index {'.'.join(self.index)}, {self._node.index_type.describe()}"
+        lines = [
+            f'join "{self.name}": {self.kind}, each row of {self.input.name} as left',
+            f'  find {many} of table "{self.right.name}" where {key} ({index})',
+            *(f"  {line}" for line in self._describe_sending()),
+            f"  a result, sent to {self.out.name}, is",
+        ]
+        for (name, kind), origin in zip(self.result_type.items(), self._origins, strict=True):
+            lines.append(f"    {type_name(kind)} {name} = {origin}")
+        if self.kind is LookupKind.LEFT or self.opposite_outer:
+            other = "the key of the other, else " if self.mirror_key else ""
+            lines.append(f"  an absent side has {other}NULLs")
+        return "\n".join(lines)
+
+    def _describe_sending(self) -> list[str]:
+        """Give the lines that say what is sent under which opcode; the steps of ``_take``."""
+        alone = self.kind is LookupKind.LEFT
+        nothing = f"none found: send {'left with right absent, same opcode' if alone else 'nothing'}"
+        if not self.opposite_outer:
+            return [nothing, "for each found as right: send both, same opcode"]
+        first, last = "", ""
+        if self.group_size is not None:
+            first, last = "if left is the first of its key, ", "if left was the last of its key, "
+        return [
+            nothing,
+            f"OP_INSERT, for each found as right: {first}OP_DELETE with left absent; OP_INSERT of both",
+            f"OP_DELETE, for each found as right: OP_DELETE of both; {last}OP_INSERT with left absent",
+            "OP_NOP with any found: send nothing",
+        ]
 
     def _take(self, rowop: Rowop) -> None:
         row, opcode = rowop.row, rowop.opcode
