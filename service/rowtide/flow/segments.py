@@ -39,10 +39,6 @@ class Segment:
         """The steps inside whose rows leave the segment, to exits or to outputs."""
         return tuple(sorted({at for at, _ in self.exits} | {at for _, at in self.outputs}))
 
-    def reads_source(self, program: Program) -> bool:
-        """Tell whether rows of a source come in here."""
-        return isinstance(program.steps[self.entries[0]].node, Source)
-
     def is_merge(self, program: Program) -> bool:
         """Tell whether the entry is a merge: rows only wait there, so it needs no shuffle."""
         return isinstance(program.steps[self.entries[0]].node, Merge)

@@ -1,19 +1,16 @@
 """rowtide apply: what is kept goes on as if nothing had been, what is new begins there, in one commit."""
 
-import sqlite3
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from rowtide.cli.main import app
+from pipeline_kit import PipelineFiles
 from rowtide.runtime.applying import apply
 from rowtide.runtime.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
 from rowtide.runtime.live import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.runtime.service import Equipment
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide_connectors.memory import memory_broker
 from runtime_kit import VirtualClock
 
 SQL = """
@@ -46,16 +43,12 @@ snapshot_interval_s = 0
 """
 
 
-class Files:
+class Files(PipelineFiles):
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        self.database = folder / "out.db"
-        self.sql, self.was, self.config = folder / "r.sql", folder / "was.sql", folder / "c.toml"
-        self.text = SQL.format(file=self.database)
-        self.sql.write_text(self.text)
+        super().__init__(folder, SQL, CONFIG, name="r")
+        self.was = folder / "was.sql"
         self.was.write_text(self.text)
-        self.config.write_text(CONFIG)
-        self.broker = memory_broker(str(self.database))
         self.broker.ensure_topic("readings", 2)
         self.broker.ensure_topic("others", 1)
         self.number = 0
@@ -70,22 +63,6 @@ class Files:
 
     def change(self, text: str) -> None:
         self.sql.write_text(text)
-
-    def call(self, name: str, *arguments: str, code: int = 0) -> str:
-        command = [*name.split(), str(self.sql), *arguments, "--config", str(self.config)]
-        result = CliRunner().invoke(app, command)
-        assert result.exit_code == code, result.output
-        return result.output
-
-    def run(self) -> None:
-        self.call("run", "--until-end")
-
-    def rows(self, table: str) -> list[tuple[object, ...]]:
-        connection = sqlite3.connect(self.database)
-        try:
-            return connection.execute(f"select * from {table}").fetchall()
-        finally:
-            connection.close()
 
 
 def straight(folder: Path) -> list[tuple[object, ...]]:

@@ -5,10 +5,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from rowtide.cli.main import app
-from rowtide_connectors.memory import memory_broker
+from pipeline_kit import PipelineFiles
 from served_kit import served
 
 SQL = """
@@ -30,24 +28,13 @@ snapshot_rows = {rows}
 """
 
 
-class Files:
+class Files(PipelineFiles):
     def __init__(self, folder: Path) -> None:
-        self.database = folder / "out.db"
-        self.sql = folder / "readings.sql"
-        self.config = folder / "config.toml"
-        self.sql.write_text(SQL.format(file=self.database))
-        self.config.write_text(CONFIG.format(rows=5))
-        broker = memory_broker(str(self.database))
-        broker.ensure_topic("readings", 2)
+        super().__init__(folder, SQL, CONFIG.format(rows=5))
+        self.broker.ensure_topic("readings", 2)
         for number in range(20):
             value = b'{"sensor":"s%d","amount":%d.5,"at":%d}' % (number % 3, number, 1_000 * number)
-            broker.produce("readings", [value], timestamps=[1_000 * number], partition=number % 2)
-
-    def call(self, name: str, *arguments: str, code: int = 0) -> str:
-        command = [*name.split(), str(self.sql), *arguments, "--config", str(self.config)]
-        result = CliRunner().invoke(app, command)
-        assert result.exit_code == code, result.output
-        return result.output
+            self.broker.produce("readings", [value], timestamps=[1_000 * number], partition=number % 2)
 
     def service(self) -> AbstractContextManager[str]:
         return served(self.sql)

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from pipeline_kit import work_off
 from rowtide.config import Settings
 from rowtide.errors import StatementError, SupersededError
 from rowtide.runtime.configured import configured
-from rowtide.runtime.crashpoints import POINTS, CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
+from rowtide.runtime.crashpoints import POINTS, CrashAt, CrashPoints, SimulatedCrash, raise_crash
 from rowtide.runtime.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
-from runtime_kit import VirtualClock
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{broker}');
@@ -60,23 +59,7 @@ class World:
                 self.broker.hole("readings", partition=partition)
 
     def run(self, pace: Pace, crash_points: CrashPoints | None = None) -> None:
-        with open_pipeline(self.plan, "p") as pipeline:
-            Service(
-                Equipment(
-                    name=pipeline.name,
-                    plan=pipeline.plan,
-                    sources=pipeline.sources,
-                    database=pipeline.database,
-                    ledger=pipeline.ledger,
-                    clock=VirtualClock(),
-                    pace=pace,
-                    stopping=lambda: False,
-                    rng=random.Random(1),
-                    threads=False,
-                    poll_messages=17,
-                    crash_points=crash_points or NoCrash(),
-                )
-            ).run(until_end=True)
+        work_off(self.plan, "p", pace, crash_points)
 
     def query(self, text: str) -> list[tuple[object, ...]]:
         connection = sqlite3.connect(self.file)

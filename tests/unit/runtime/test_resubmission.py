@@ -2,21 +2,18 @@
 
 import json
 import random
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from growing_kit import DiesAnywhere, Growing, Until
+from pipeline_kit import PipelineFiles
 from rowtide.checkpoint.ledger import StoredError
-from rowtide.cli.main import app
 from rowtide.operators.contract import RESUBMITTED
 from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.resubmission import Resubmittable
-from rowtide_connectors.memory import memory_broker
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
@@ -45,14 +42,9 @@ listen = "127.0.0.1:0"
 """
 
 
-class Files:
+class Files(PipelineFiles):
     def __init__(self, folder: Path) -> None:
-        self.database = folder / "out.db"
-        self.sql = folder / "readings.sql"
-        self.config = folder / "config.toml"
-        self.sql.write_text(SQL.format(file=self.database))
-        self.config.write_text(CONFIG)
-        self.broker = memory_broker(str(self.database))
+        super().__init__(folder, SQL, CONFIG)
         for topic in ("readings", "factors"):
             self.broker.ensure_topic(topic, 1)
 
@@ -63,22 +55,6 @@ class Files:
     def factor(self, sensor: str, factor: int, at: int) -> None:
         value = b'{"sensor":"%s","factor":%d}' % (sensor.encode(), factor)
         self.broker.produce("factors", [value], timestamps=[at])
-
-    def call(self, name: str, *arguments: str, code: int = 0) -> str:
-        command = [*name.split(), str(self.sql), *arguments, "--config", str(self.config)]
-        result = CliRunner().invoke(app, command)
-        assert result.exit_code == code, result.output
-        return result.output
-
-    def run(self) -> None:
-        self.call("run", "--until-end")
-
-    def rows(self, table: str) -> list[tuple[object, ...]]:
-        connection = sqlite3.connect(self.database)
-        try:
-            return connection.execute(f"select * from {table}").fetchall()
-        finally:
-            connection.close()
 
     def errors(self) -> list[dict[str, object]]:
         errors: list[dict[str, object]] = json.loads(self.call("errors list", "--json"))["errors"]

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rowtide.runtime.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
+from pipeline_kit import work_off
+from rowtide.runtime.crashpoints import CrashAt, CrashPoints, SimulatedCrash, raise_crash
 from rowtide.runtime.live import Pace
-from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
-from runtime_kit import VirtualClock
 from traffic_kit import EXAMPLE, Table, expected, message, packets
 
 
@@ -38,23 +36,7 @@ class World:
         )
 
     def run(self, pace: Pace, crash_points: CrashPoints | None = None) -> None:
-        with open_pipeline(self.plan, "traffic") as pipeline:
-            Service(
-                Equipment(
-                    name=pipeline.name,
-                    plan=pipeline.plan,
-                    sources=pipeline.sources,
-                    database=pipeline.database,
-                    ledger=pipeline.ledger,
-                    clock=VirtualClock(),
-                    pace=pace,
-                    stopping=lambda: False,
-                    rng=random.Random(1),
-                    threads=False,
-                    poll_messages=17,
-                    crash_points=crash_points or NoCrash(),
-                )
-            ).run(until_end=True)
+        work_off(self.plan, "traffic", pace, crash_points)
 
     def tables(self) -> tuple[Table, Table, Table]:
         connection = sqlite3.connect(self.file)

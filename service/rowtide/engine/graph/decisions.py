@@ -7,7 +7,6 @@ without the log, decides anew and writes a new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -76,8 +75,3 @@ class Decisions:
         """Add what was decided since."""
         self.restamped += other.restamped
         self.resets += other.resets
-
-    def kept_for(self, links: Iterable[str]) -> Decisions:
-        """Give the part of the log that still means something to a graph with these looping links."""
-        known = set(links)
-        return Decisions([each for each in self.restamped if each.link in known], list(self.resets))

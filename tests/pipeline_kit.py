@@ -1,0 +1,70 @@
+"""Pipelines over the broker in memory and SQLite: run by commands, or by a service made of its parts."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from rowtide.cli.main import app
+from rowtide.plan.plan import Plan
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash
+from rowtide.runtime.live import Pace
+from rowtide.runtime.pipeline import open_pipeline
+from rowtide.runtime.service import Equipment, Service
+from rowtide_connectors.memory import memory_broker
+from runtime_kit import VirtualClock
+
+
+class PipelineFiles:
+    """A pipeline file and its configuration, for commands; ``{file}`` in the SQL is broker and database."""
+
+    def __init__(self, folder: Path, sql: str, config: str, name: str = "readings") -> None:
+        self.database = folder / "out.db"
+        self.sql, self.config = folder / f"{name}.sql", folder / "config.toml"
+        self.text = sql.format(file=self.database)
+        self.sql.write_text(self.text)
+        self.config.write_text(config)
+        self.broker = memory_broker(str(self.database))
+
+    def call(self, name: str, *arguments: str, code: int = 0) -> str:
+        """Give what a command says of the pipeline; it must exit with ``code``."""
+        command = [*name.split(), str(self.sql), *arguments, "--config", str(self.config)]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == code, result.output
+        return result.output
+
+    def run(self) -> None:
+        """Work off what the broker holds."""
+        self.call("run", "--until-end")
+
+    def rows(self, table: str) -> list[tuple[object, ...]]:
+        """Give the rows of a foreign table."""
+        connection = sqlite3.connect(self.database)
+        try:
+            return connection.execute(f"select * from {table}").fetchall()
+        finally:
+            connection.close()
+
+
+def work_off(plan: Plan, name: str, pace: Pace, crash_points: CrashPoints | None = None) -> None:
+    """Work off what the broker holds, in one thread and few messages at a time."""
+    with open_pipeline(plan, name) as pipeline:
+        Service(
+            Equipment(
+                name=pipeline.name,
+                plan=pipeline.plan,
+                sources=pipeline.sources,
+                database=pipeline.database,
+                ledger=pipeline.ledger,
+                clock=VirtualClock(),
+                pace=pace,
+                stopping=lambda: False,
+                rng=random.Random(1),
+                threads=False,
+                poll_messages=17,
+                crash_points=crash_points or NoCrash(),
+            )
+        ).run(until_end=True)
