@@ -43,6 +43,7 @@ class KafkaSource:
         self._config = config
         self._timeout_s = timeout_s
         self._asking: ck.Consumer | None = None
+        self._administering: AdminClient | None = None
 
     def ranges(self) -> Mapping[int, OffsetRange]:
         """Give each partition's range. Its end is that of committed transactions."""
@@ -148,11 +149,13 @@ class KafkaSource:
 
     def _admin(self) -> AdminClient | None:
         """Give a client for questions about the topic; None where nobody would answer them."""
-        cluster = self._consumer().list_topics(self.topic, self._timeout_s)
-        if cluster.controller_id >= 0 and cluster.controller_id not in cluster.brokers:
-            # librdkafka's mock cluster names a controller that it has not: it answers no such question.
-            return None
-        return open_admin(self._config)
+        if self._administering is None:
+            cluster = self._consumer().list_topics(self.topic, self._timeout_s)
+            if cluster.controller_id >= 0 and cluster.controller_id not in cluster.brokers:
+                # librdkafka's mock cluster names a controller that it has not: it answers no such question.
+                return None
+            self._administering = open_admin(self._config)
+        return self._administering
 
     def _answer(self, asked: Future[Any]) -> Any:
         """Give an answer about the topic; None where it may not be given to us."""
@@ -166,7 +169,8 @@ class KafkaSource:
             raise UnavailableError(f'topic "{self.topic}" cannot be described: it timed out') from error
 
     def close(self) -> None:
-        """Give the connection for questions back; readers are closed by their owners."""
+        """Give the connections for questions back; readers are closed by their owners."""
+        self._administering = None
         if self._asking is not None:
             self._asking.close()
             self._asking = None
