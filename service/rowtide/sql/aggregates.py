@@ -34,6 +34,10 @@ NEVER_DISTINCT = (_ONE_OF_THEM | TRUTHS) - {"MODE", "PERCENTILE_DISC"}
 """It makes no difference to these how often a value comes."""
 OF_GROUPS = AGGREGATES | PERCENTILES | TRUTHS | _ONE_OF_THEM | frozenset(SPREADS) | {"MEDIAN"}
 """All that GROUP BY knows; some of them work over windows, too."""
+GROUP_WINDOWS = frozenset({"TUMBLE", "HOP", "SESSION"})
+"""What cuts groups by time, in GROUP BY only."""
+WINDOW_EDGES = frozenset(f"{name}_{edge}" for name in GROUP_WINDOWS for edge in ("START", "END"))
+"""The edges of the window that GROUP BY names, in the select list and HAVING."""
 AVG_SCALE = 6
 """The least digits behind the point that AVG of exact numbers has (sql-decisions 21)."""
 

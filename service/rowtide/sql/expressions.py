@@ -10,15 +10,14 @@ which, it is refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.constant import fold
-from rowtide.expr.functions import cast_allowed, common_type, resolve
-from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.expr.functions import common_type, resolve
+from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import (
     BIGINT,
     BOOLEAN,
@@ -33,15 +32,13 @@ from rowtide.rows.types import (
     decimal,
 )
 from rowtide.sql.aggregates import (
+    GROUP_WINDOWS,
     LATER,
-    NEVER_DISTINCT,
     OF_GROUPS,
     ONLY_OVER,
-    PERCENTILES,
-    SPREADS,
-    AggregateList,
-    result_type,
+    WINDOW_EDGES,
 )
+from rowtide.sql.conversions import UNTYPED_NULL, cast, guarded
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.syntax import (
     Between,
@@ -68,15 +65,6 @@ from rowtide.sql.syntax import (
     TypedLiteral,
     Unary,
 )
-from rowtide.sql.syntax_walk import calls_in
-
-UNTYPED_NULL = Literal(None, Type(Kind.VARCHAR, -1))
-"""NULL of which nothing has said the type yet; never in a finished tree."""
-
-GROUP_WINDOWS = frozenset({"TUMBLE", "HOP", "SESSION"})
-"""What cuts groups by time, in GROUP BY only."""
-WINDOW_EDGES = frozenset(f"{name}_{edge}" for name in GROUP_WINDOWS for edge in ("START", "END"))
-"""The edges of the window that GROUP BY names, in the select list and HAVING."""
 
 _WINDOW_HINT = (
     "GROUP BY TUMBLE(ROWTIME, ..) makes groups; TUMBLE_START(ROWTIME, ..) and TUMBLE_END(..) are its edges."
@@ -352,7 +340,7 @@ class ExpressionPlanner:
         typed = [value.type for value in values if value != UNTYPED_NULL]
         if not typed:
             raise StatementError("NULL has no type here", place=place, hint="Write CAST(NULL AS type).")
-        of = _guarded(lambda: common_type(typed), place)
+        of = guarded(lambda: common_type(typed), place)
         return [
             Literal(None, of) if value == UNTYPED_NULL else self._cast(value, of, at)
             for value, at in zip(values, places, strict=True)
@@ -362,7 +350,7 @@ class ExpressionPlanner:
         """Give the call of an operator or function, typed; untyped NULLs take a neighbour's type."""
         known = next((arg.type for arg in args if arg != UNTYPED_NULL), BOOLEAN)
         whole = tuple(Literal(None, known) if arg == UNTYPED_NULL else arg for arg in args)
-        of = _guarded(lambda: resolve(name, tuple(arg.type for arg in whole)), place)
+        of = guarded(lambda: resolve(name, tuple(arg.type for arg in whole)), place)
         return Call(name, whole, of)
 
 
@@ -392,166 +380,6 @@ def step_ms(planner: ExpressionPlanner, syntax: Stepped) -> Literal:
     return length
 
 
-def cast(operand: Expr, of: Type, place: Place) -> Expr:
-    """Give CAST(operand AS of); of a constant that can be cast, the constant.
-
-    A field of text that any value of fits is the same field of the wider type: nothing is computed.
-
-    Raises:
-      StatementError: there is no such CAST.
-    """
-    _guarded(lambda: resolve("CAST", (operand.type, of)), place)
-    if isinstance(operand, FieldRef) and _holds_all(of, operand.type):
-        return replace(operand, type=of)
-    return fold(Call("CAST", (operand,), of))
-
-
-def assign(operand: Expr, of: Type, what: str, place: Place) -> Expr:
-    """Give ``operand`` as it is stored in a column of type ``of``; ``what`` names the column.
-
-    Numbers go into numbers and text into text (a CAST at run time rejects what does not fit),
-    DATE into TIMESTAMP; everything else wants a CAST that the user writes.
-
-    Raises:
-      StatementError: the types do not go together.
-    """
-    if operand == UNTYPED_NULL:
-        return Literal(None, of)
-    if operand.type == of:
-        return operand
-    source = operand.type
-    assignable = (
-        (source.is_numeric and of.is_numeric)
-        or (source.is_text and of.is_text)
-        or (source.is_binary and of.is_binary)
-        or (source.kind is Kind.DATE and of.kind is Kind.TIMESTAMP)
-        or source.kind is of.kind
-    )
-    if not assignable:
-        raise StatementError(
-            f"{what} is {of}, the value is {source}",
-            place=place,
-            hint=f"CAST(.. AS {of}) converts it." if cast_allowed(source, of) else None,
-        )
-    return cast(operand, of, place)
-
-
-class GroupedPlanner(ExpressionPlanner):
-    """Plans the select list and HAVING of a grouped query, over the group's row.
-
-    ``groups`` maps what GROUP BY computes from an input row to the field of the group's row that
-    holds it. ROWTIME is that of the group's row: the end of its period, or, ``exact``, that of
-    all its rows. ``edges`` gives what TUMBLE_START and its like are of the group's row, ``over`` what a
-    window function over groups is.
-    """
-
-    def __init__(
-        self,
-        scope: Scope,
-        clause: str,
-        groups: dict[Expr, FieldRef],
-        aggregates: AggregateList,
-        *,
-        exact: bool,
-        edges: Callable[[FunctionCall], Expr],
-        over: Callable[[FunctionCall], Expr] | None = None,
-    ) -> None:
-        super().__init__(scope, clause)
-        self._edges = edges
-        self._window_call = over
-        self._groups = groups
-        self._exact = exact
-        self._aggregates = aggregates
-
-    def _plan(self, syntax: Expression) -> Expr:
-        if isinstance(syntax, FunctionCall) and syntax.name in WINDOW_EDGES:
-            return self._edges(syntax)
-        if isinstance(syntax, ColumnRef | Rounded | Stepped) or not _is_constant_or_aggregate(syntax):
-            group = self._groups.get(fold(ExpressionPlanner(self._scope, self._clause)._plan(syntax)))
-            if group is not None:
-                return group
-        return super()._plan(syntax)
-
-    def _column(self, syntax: ColumnRef) -> Expr:
-        typed = super()._column(syntax)
-        if isinstance(typed, RowtimeRef):
-            return typed
-        name = ".".join(part.text for part in syntax.parts)
-        raise StatementError(
-            f'column "{name}" is neither a term of GROUP BY nor in an aggregate', place=syntax.place
-        )
-
-    def _rounded(self, syntax: Rounded) -> Expr:
-        self._refuse_other_period(syntax)
-        return super()._rounded(syntax)
-
-    def _stepped(self, syntax: Stepped) -> Expr:
-        self._refuse_other_period(syntax)
-        return super()._stepped(syntax)
-
-    def _refuse_other_period(self, syntax: Rounded | Stepped) -> None:
-        """Refuse FLOOR(ROWTIME TO ..) that is not the period of the group: it would be of its end."""
-        if not self._exact and isinstance(self.plan(syntax.operand), RowtimeRef):
-            raise StatementError(
-                "this period of ROWTIME is not the one in GROUP BY",
-                place=syntax.place,
-                hint="ROWTIME alone is the group's: the end of its period.",
-            )
-
-    def _over(self, syntax: FunctionCall) -> Expr:
-        return super()._over(syntax) if self._window_call is None else self._window_call(syntax)
-
-    def _aggregate(self, syntax: FunctionCall) -> Expr:
-        inner = ExpressionPlanner(self._scope, "an aggregate")
-        name, place = SPREADS.get(syntax.name, syntax.name), syntax.place
-        argument, fraction = None, None
-        args = syntax.args
-        if name == "MEDIAN":
-            fraction = Fraction(1, 2)
-        elif name in PERCENTILES and not syntax.star:
-            if len(args) != 2:
-                raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
-            fraction, args = _fraction(inner.plan(args[0]), name, args[0].place), args[1:]
-        if syntax.star:
-            if name != "COUNT":
-                raise StatementError(f"{syntax.name}(*) has no meaning", place=place)
-        elif len(args) != 1:
-            raise StatementError(f"{syntax.name} takes one argument", place=place)
-        else:
-            argument = inner.plan(args[0])
-        if syntax.ignore_nulls and name not in ("FIRST_VALUE", "LAST_VALUE"):
-            raise StatementError(f"{syntax.name} never counts NULLs", place=place)
-        condition = None if syntax.condition is None else inner.condition(syntax.condition)
-        of = result_type(name, argument.type if argument is not None else None, place)
-        distinct = syntax.distinct and name not in NEVER_DISTINCT
-        call = AggregateCall(name, argument, of, distinct, condition, syntax.ignore_nulls, fraction)
-        return self._aggregates.reference(call)
-
-
-def _fraction(typed: Expr, name: str, place: Place) -> Fraction:
-    """Give the fraction of a percentile.
-
-    Raises:
-      StatementError: it is no constant from 0 to 1.
-    """
-    value = typed.value if isinstance(typed, Literal) else None
-    if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and 0 <= value <= 1:
-        return Fraction(value)
-    raise StatementError(f"{name} takes a constant from 0 to 1", place=place)
-
-
-def has_aggregate(syntax: Expression) -> bool:
-    """Tell whether an aggregate stands in ``syntax``."""
-    return any(each.over is None and each.name in OF_GROUPS | LATER for each in calls_in(syntax))
-
-
-def _is_constant_or_aggregate(syntax: Expression) -> bool:
-    literal = NumberLiteral | StringLiteral | BinaryLiteral | BooleanLiteral | NullLiteral | TypedLiteral
-    calls = list(calls_in(syntax))
-    special = any(each.over is not None or each.name in OF_GROUPS | LATER | WINDOW_EDGES for each in calls)
-    return special or isinstance(syntax, literal)
-
-
 def _number(syntax: NumberLiteral) -> Literal:
     """Give a number: INTEGER or BIGINT if it is whole, DECIMAL with a point, DOUBLE with an exponent."""
     text = syntax.text
@@ -576,22 +404,3 @@ def _number(syntax: NumberLiteral) -> Literal:
 
 def _no_condition(expr: Expr, place: Place) -> StatementError:
     return StatementError(f"a condition is BOOLEAN, this is {expr.type}", place=place)
-
-
-def _holds_all(wide: Type, narrow: Type) -> bool:
-    """Tell whether text of type ``narrow`` is, as it stands, text of type ``wide``."""
-    if wide.kind is not narrow.kind or wide.kind not in (Kind.VARCHAR, Kind.VARBINARY):
-        return False
-    if wide.precision is None or narrow.precision is None:
-        return wide.precision is None
-    return narrow.precision <= wide.precision
-
-
-def _guarded(work: Callable[[], Type], place: Place) -> Type:
-    """Run a type rule, and give its refusal a place."""
-    try:
-        return work()
-    except StatementError as error:
-        if error.place is None:
-            error.place = place
-        raise

@@ -11,7 +11,8 @@ from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef, fields_used, uses_rowtime
 from rowtide.plan.nodes import AsOfJoin, Filter, JoinKind, Node
 from rowtide.rows.types import BOOLEAN, INTEGER, Field, RowType
-from rowtide.sql.expressions import ExpressionPlanner, cast
+from rowtide.sql.conversions import cast
+from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.group_windows import period_of
 from rowtide.sql.objects import Retention
 from rowtide.sql.relations import Planned, project, shifted, unique_names

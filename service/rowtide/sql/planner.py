@@ -19,7 +19,7 @@ from rowtide.plan.nodes import KeyedTable, Merge, Node, Sort, Source, TableSourc
 from rowtide.plan.pseudo import with_pseudo_columns
 from rowtide.plan.trace import key_fields
 from rowtide.rows.types import RowType
-from rowtide.sql.expressions import UNTYPED_NULL, assign, cast
+from rowtide.sql.conversions import UNTYPED_NULL, assign, cast
 from rowtide.sql.joins import FromPlanner
 from rowtide.sql.membership import condition_join, members_of, values_of
 from rowtide.sql.models import model_node, output_node

@@ -8,7 +8,7 @@ from rowtide.errors import Place, StatementError
 from rowtide.expr.tree import Expr
 from rowtide.plan.nodes import BoundPolicy, Filter, Node, Project, Promote, Source
 from rowtide.rows.types import Kind
-from rowtide.sql.expressions import UNTYPED_NULL
+from rowtide.sql.conversions import UNTYPED_NULL
 from rowtide.sql.period_order import with_old_rowtime
 from rowtide.sql.relations import Output
 

@@ -10,7 +10,7 @@ from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, Rowt
 from rowtide.plan.nodes import Node, Project
 from rowtide.rows.types import BOOLEAN, Field, RowType
 from rowtide.rowtime.period import Period
-from rowtide.sql.expressions import UNTYPED_NULL
+from rowtide.sql.conversions import UNTYPED_NULL
 from rowtide.sql.suggestions import did_you_mean
 from rowtide.sql.syntax import Name
 

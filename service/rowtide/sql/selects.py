@@ -21,15 +21,10 @@ from rowtide.plan.nodes import (
 )
 from rowtide.rows.types import BOOLEAN, TIMESTAMP, RowType
 from rowtide.rowtime.period import Period, PeriodEdge, Session
-from rowtide.sql.aggregates import AggregateList
+from rowtide.sql.aggregates import GROUP_WINDOWS, AggregateList
 from rowtide.sql.changes import check_emit, check_rowtime, distinct_changes, limited
-from rowtide.sql.expressions import (
-    GROUP_WINDOWS,
-    UNTYPED_NULL,
-    ExpressionPlanner,
-    GroupedPlanner,
-    has_aggregate,
-)
+from rowtide.sql.conversions import UNTYPED_NULL
+from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.group_nodes import group_changes, group_rows
 from rowtide.sql.group_windows import (
     Window,
@@ -40,6 +35,7 @@ from rowtide.sql.group_windows import (
     period_of,
     window_edge,
 )
+from rowtide.sql.grouped_expressions import GroupedPlanner, has_aggregate
 from rowtide.sql.joins import Read
 from rowtide.sql.objects import Retention
 from rowtide.sql.period_order import PeriodOrder, first_of_changes, sorted_in_period

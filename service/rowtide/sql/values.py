@@ -9,7 +9,8 @@ from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Expr, Literal
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import TIMESTAMP, Field, RowType
-from rowtide.sql.expressions import UNTYPED_NULL, ExpressionPlanner, assign
+from rowtide.sql.conversions import UNTYPED_NULL, assign
+from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.relations import column_index
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.statements import InsertValues

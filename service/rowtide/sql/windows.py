@@ -17,7 +17,8 @@ from rowtide.plan.nodes import Node, WindowAggregate
 from rowtide.rows.types import BIGINT, BOOLEAN, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.aggregates import AGGREGATES, OF_GROUPS, SPREADS, result_type
-from rowtide.sql.expressions import UNTYPED_NULL, ExpressionPlanner, assign
+from rowtide.sql.conversions import UNTYPED_NULL, assign
+from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.group_windows import period_of
 from rowtide.sql.ranking import Ranked, Ranking, ranked
 from rowtide.sql.relations import can_be_null, project, unique_names

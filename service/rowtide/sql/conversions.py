@@ -1,0 +1,78 @@
+"""Conversions: CAST, what fits into a column, and the NULL that has no type yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.constant import fold
+from rowtide.expr.functions import cast_allowed, resolve
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal
+from rowtide.rows.types import Kind, Type
+
+UNTYPED_NULL = Literal(None, Type(Kind.VARCHAR, -1))
+"""NULL of which nothing has said the type yet; never in a finished tree."""
+
+
+def cast(operand: Expr, of: Type, place: Place) -> Expr:
+    """Give CAST(operand AS of); of a constant that can be cast, the constant.
+
+    A field of text that any value of fits is the same field of the wider type: nothing is computed.
+
+    Raises:
+      StatementError: there is no such CAST.
+    """
+    guarded(lambda: resolve("CAST", (operand.type, of)), place)
+    if isinstance(operand, FieldRef) and _holds_all(of, operand.type):
+        return replace(operand, type=of)
+    return fold(Call("CAST", (operand,), of))
+
+
+def assign(operand: Expr, of: Type, what: str, place: Place) -> Expr:
+    """Give ``operand`` as it is stored in a column of type ``of``; ``what`` names the column.
+
+    Numbers go into numbers and text into text (a CAST at run time rejects what does not fit),
+    DATE into TIMESTAMP; everything else wants a CAST that the user writes.
+
+    Raises:
+      StatementError: the types do not go together.
+    """
+    if operand == UNTYPED_NULL:
+        return Literal(None, of)
+    if operand.type == of:
+        return operand
+    source = operand.type
+    assignable = (
+        (source.is_numeric and of.is_numeric)
+        or (source.is_text and of.is_text)
+        or (source.is_binary and of.is_binary)
+        or (source.kind is Kind.DATE and of.kind is Kind.TIMESTAMP)
+        or source.kind is of.kind
+    )
+    if not assignable:
+        raise StatementError(
+            f"{what} is {of}, the value is {source}",
+            place=place,
+            hint=f"CAST(.. AS {of}) converts it." if cast_allowed(source, of) else None,
+        )
+    return cast(operand, of, place)
+
+
+def _holds_all(wide: Type, narrow: Type) -> bool:
+    """Tell whether text of type ``narrow`` is, as it stands, text of type ``wide``."""
+    if wide.kind is not narrow.kind or wide.kind not in (Kind.VARCHAR, Kind.VARBINARY):
+        return False
+    if wide.precision is None or narrow.precision is None:
+        return wide.precision is None
+    return narrow.precision <= wide.precision
+
+
+def guarded(work: Callable[[], Type], place: Place) -> Type:
+    """Run a type rule, and give its refusal a place."""
+    try:
+        return work()
+    except StatementError as error:
+        if error.place is None:
+            error.place = place
+        raise
