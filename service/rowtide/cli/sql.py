@@ -109,7 +109,9 @@ def _engine(
         from rowtide.cli.service_url import service_url
 
         return ServiceEngine(service_url(service, config))
-    engine = EmbeddedEngine(load_settings(config), parse_begin(begin), SystemClock(), until_end=until_end)
+    settings = load_settings(config)
+    name = None if pipeline is None else settings.pipeline.name or pipeline.stem
+    engine = EmbeddedEngine(settings, parse_begin(begin), SystemClock(), until_end=until_end, name=name)
     if pipeline is not None:
         engine.load(read_text(pipeline), str(pipeline))
     return engine

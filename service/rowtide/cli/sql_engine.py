@@ -21,17 +21,21 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.runtime.begin import Begin, first_offsets
 from rowtide.runtime.configured import configured
+from rowtide.runtime.deadletters import error_values
 from rowtide.runtime.intake import POLL_MESSAGES, ExplicitBound
-from rowtide.runtime.pipeline import open_source
+from rowtide.runtime.pipeline import open_pipeline, open_source
 from rowtide.runtime.service import channel
 from rowtide.runtime.state import plain
+from rowtide.sql.objects import relation_name
 from rowtide.sql.pipeline import Session
 from rowtide.sql.statement_grammar import parse
 from rowtide.sql.statements import QueryStatement
+from rowtide.sql.system import ERRORS
 from rowtide.testing.relations import gives_changes
 from rowtide_connectors.api import OffsetRange, Reader
 
 RESULT = "RESULT"
+SYS_ERRORS = relation_name(ERRORS)
 POLL_S = 0.2
 """How long one topic is waited for, so that several take turns and Ctrl-C is heard."""
 
@@ -103,6 +107,7 @@ class EmbeddedEngine:
       settings: options of servers, streams and tables.
       begin: where topics are read from.
       until_end: a query ends where the topics ended when it began; else it goes on.
+      name: the pipeline whose committed errors SYS.ERRORS has.
       stopping: tells whether to stop a query.
     """
 
@@ -113,6 +118,7 @@ class EmbeddedEngine:
         clock: Clock,
         *,
         until_end: bool,
+        name: str | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._settings = settings
@@ -121,7 +127,8 @@ class EmbeddedEngine:
         self._until_end = until_end
         self._stopping = stopping
         # Any later query may name any of them.
-        self._session = Session(takes_rows=True, pseudo=frozenset(PSEUDO_COLUMNS))
+        self._session = Session(takes_rows=True, pseudo=frozenset(PSEUDO_COLUMNS), errors=True)
+        self._name = name
         self._inserted: list[tuple[str, list[tuple[int, Row]]]] = []
 
     def load(self, text: str, file: str | None = None) -> None:
@@ -143,6 +150,8 @@ class EmbeddedEngine:
             yield Note("ok")
             return
         node = self._session.query(text)
+        if any(isinstance(each, TableSource) and each.relation == SYS_ERRORS for each in nodes_below(node)):
+            node = self._session.query(text, self._errors())
         is_contents = gives_changes(node) and self._is_finite(node)
         changes = gives_changes(node) and not is_contents
         types = tuple(str(field.type) for field in node.row_type)
@@ -168,6 +177,22 @@ class EmbeddedEngine:
     def relations(self) -> list[tuple[str, str]]:
         """Give all relations and pumps with what they are."""
         return list(self._session.kinds)
+
+    def _errors(self) -> list[Row]:
+        """Read the error rows that the pipeline has committed, the oldest first.
+
+        Raises:
+          StatementError: there is no pipeline, or it has no database.
+        """
+        if self._name is None:
+            raise StatementError(
+                f"{SYS_ERRORS} has the errors of a pipeline: none is given",
+                hint="rowtide sql pipeline.sql -e 'SELECT * FROM SYS.ERRORS' names one.",
+            )
+        url = self._settings.checkpoint.url
+        plan = configured(self._session.plan, self._settings)
+        with open_pipeline(plan, self._name, None if url is None else url.reveal()) as pipeline:
+            return [error_values(stored) for stored in pipeline.ledger.errors(limit=None)]
 
     def _is_finite(self, node: Node) -> bool:
         foreign = any(isinstance(each, Source) and each.foreign for each in nodes_below(node))

@@ -120,6 +120,28 @@ def error_rows(
     return rows
 
 
+def error_values(stored: StoredError) -> Row:
+    """Give a committed error row as SYS.ERRORS has it (``sql.system.ERROR_ROWS``)."""
+    row = stored.row
+    return (
+        stored.error_id,
+        row.kind,
+        row.relation,
+        row.reason,
+        row.bound,
+        row.rowtime,
+        row.raw,
+        row.row,
+        row.stream,
+        row.topic,
+        row.partition,
+        row.offset,
+        row.message_time,
+        stored.resubmitted,
+        stored.committed_at_ms,
+    )
+
+
 def as_json(row: Row, names: Sequence[str] | None) -> str:
     """Give a row in row form as JSON: an object by field, or an array where the names are not known.
 

@@ -203,7 +203,13 @@ class Catalog:
         if found is not None:
             return key, found
         if key[0] == SYSTEM_SCHEMA:
-            raise StatementError(f'reading "{relation_name(key)}" is not supported yet', place=name.place)
+            raise StatementError(
+                f'"{relation_name(key)}" is no relation of a pipeline',
+                place=name.place,
+                hint="rowtide sql pipeline.sql -e 'SELECT * FROM SYS.ERRORS' reads what it has committed."
+                if key[1] == "ERRORS"
+                else None,
+            )
         elsewhere = [relation_name(other) for other in self.objects if other[1] == key[1]]
         if elsewhere:
             hint = f"There is one in another schema: {', '.join(sorted(elsewhere))}."

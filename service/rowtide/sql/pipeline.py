@@ -7,7 +7,7 @@ refused has changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from rowtide.plan.nodes import Node, Source
 from rowtide.plan.order import place_order
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan, Pump
 from rowtide.plan.trace import rowtime_field
+from rowtide.rows.rowop import Row
 from rowtide.sql.definitions import define, refuse_drop_of_used
 from rowtide.sql.models import ports_of, refuse_port
 from rowtide.sql.notices import notices
@@ -43,6 +44,7 @@ from rowtide.sql.statements import (
 )
 from rowtide.sql.syntax import Query
 from rowtide.sql.syntax_walk import pseudo_in
+from rowtide.sql.system import refuse_change, with_errors
 from rowtide.sql.values import TimedValues, timed_rows
 
 
@@ -86,6 +88,7 @@ class Session:
     With ``takes_rows`` INSERT statements may put rows into streams: the caller takes them from
     ``arrived``, and they are one more producer of the stream. ``pseudo`` are pseudo-columns that later
     texts will name: foreign streams carry them from the beginning, so that these texts change no source.
+    With ``errors`` there is SYS.ERRORS, for a prompt.
     """
 
     def __init__(
@@ -94,12 +97,13 @@ class Session:
         inserted: Collection[str] = (),
         takes_rows: bool = False,
         pseudo: frozenset[str] = frozenset(),
+        errors: bool = False,
     ) -> None:
         self._inserted = frozenset(inserted)
         self._takes_rows = takes_rows
         self._arrived: tuple[StreamRows, ...] = ()
         self._explained: tuple[Node, ...] = ()
-        self._catalog = Catalog(pseudo=pseudo)
+        self._catalog = with_errors(Catalog(pseudo=pseudo)) if errors else Catalog(pseudo=pseudo)
         self._changing: frozenset[str] = frozenset()
         self._stages, self._plan = _plan(self._catalog, self._inserted, self._changing)
 
@@ -173,8 +177,8 @@ class Session:
             key, _ = self._catalog.find(parse_name(text), "relation or pump")
             return relation_name(key)
 
-    def query(self, text: str) -> Node:
-        """Plan one query by itself, over what is defined so far.
+    def query(self, text: str, errors: Sequence[Row] = ()) -> Node:
+        """Plan one query by itself, over what is defined so far; ``errors`` is what SYS.ERRORS holds.
 
         Raises:
           StatementError: it is none, or it cannot be planned.
@@ -185,7 +189,8 @@ class Session:
                 place = statements[0].place if statements else Place(1, 1)
                 raise StatementError("one query is expected", place=place)
             query = statements[0].query
-            return _query_node(self._catalog, query, self._catalog.current, self._inserted, self._changing)
+            catalog = with_errors(self._catalog, errors) if errors else self._catalog
+            return _query_node(catalog, query, catalog.current, self._inserted, self._changing)
 
 
 def _query_node(
@@ -208,6 +213,7 @@ def _defined(catalog: Catalog, statement: Statement, text: str, file: str | None
     if isinstance(statement, Explain):
         Planner(catalog, pseudo_in(statement.query)).query(statement.query, catalog.current)
         return catalog
+    refuse_change(statement)
     if isinstance(statement, Drop):
         _check_drop(catalog, statement)
     after = define(catalog, statement, Origin(text, file, statement.place))

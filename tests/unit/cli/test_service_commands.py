@@ -135,6 +135,17 @@ def test_errors_are_listed_and_shown(files: Files) -> None:
     assert "does not exist" in files.call("errors show", "99", code=2)
 
 
+def test_committed_errors_are_a_table_of_the_prompt(files: Files) -> None:
+    query = "SELECT kind, COUNT(*) AS n, MIN(message_offset) AS o FROM SYS.ERRORS WHERE relation = 'READINGS'"
+    assert files.call("sql", "-e", f"{query} GROUP BY kind", "--json") == ""
+    files.call("run", "--until-end")
+    told = json.loads(files.call("sql", "-e", f"{query} GROUP BY kind", "--json"))
+    assert told == {"KIND": "REJECTED", "N": 1, "O": 3}
+    (row,) = files.call("sql", "-e", "SELECT * FROM SYS.ERRORS", "--json").splitlines()
+    assert json.loads(row)["ROW_TIME"] == 7_000
+    assert "belongs to the system" in files.call("sql", "-e", "DROP TABLE SYS.ERRORS", code=2)
+
+
 class Answering:
     """A service that has one answer."""
 
