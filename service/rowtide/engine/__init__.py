@@ -55,6 +55,7 @@ from rowtide.engine.unit.frame import FrameMark
 from rowtide.engine.unit.label import Handler, Label
 from rowtide.engine.unit.loop import Loop, make_loop, make_loop_around
 from rowtide.engine.unit.rowop import DELETE, INSERT, NOP, Rowop, Tray
+from rowtide.engine.unit.scheduling import Scheduling
 from rowtide.engine.unit.trace import Moment, TextTracer, TraceEvent, Tracer
 from rowtide.engine.unit.unit import Unit
 from rowtide.rows.rowop import Opcode
@@ -114,6 +115,7 @@ __all__ = [
     "Rowop",
     "RowtimeClock",
     "Sent",
+    "Scheduling",
     "SimpleAggregator",
     "Sorted",
     "Sum",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rowtide.errors import FaultError, Reason, RejectedRowError, StatementError
 
+SHOWN_LABELS = 10
+"""How many labels an error shows from either end of its stack: more do not fit on a screen."""
+
 
 class ModelError(StatementError):
     """The model is put together wrongly or asked for something it does not have; nothing has changed."""
@@ -57,4 +60,8 @@ class ExecutionError(FaultError):
         self.stack: list[str] = []
 
     def __str__(self) -> str:
-        return "\n".join([self.message, *(f"  {line}" for line in self.stack)])
+        lines = self.stack
+        if len(lines) > 2 * SHOWN_LABELS:
+            between = f"... {len(lines) - 2 * SHOWN_LABELS} more labels ..."
+            lines = [*lines[:SHOWN_LABELS], between, *lines[-SHOWN_LABELS:]]
+        return "\n".join([self.message, *(f"  {line}" for line in lines)])

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowtide.engine import INSERT, ExecutionError, Label, Moment, Rowop, RowType, TextTracer, TraceEvent, Unit
+from rowtide.engine import (
+    INSERT,
+    ExecutionError,
+    Label,
+    Moment,
+    Rowop,
+    RowType,
+    Scheduling,
+    TextTracer,
+    TraceEvent,
+    Unit,
+)
 
 LABELS = 6
 EMPTY = RowType()
@@ -61,11 +72,42 @@ def run_in_the_model(program: Program) -> list[tuple[int, int]]:
     return log
 
 
+def run_with_shared_frames(program: Program) -> list[tuple[int, int]]:
+    """Interpret a program by the rules of release 1.1: what is forked waits for the whole chain."""
+    log: list[tuple[int, int]] = []
+    outermost = list(range(LABELS + 1))
+
+    def call(label: int, depth: int) -> None:
+        frame = [label]
+        while frame:
+            execute(frame.pop(0), frame, depth + 1)
+
+    def execute(label: int, frame: list[int], depth: int) -> None:
+        log.append((label, depth))
+        for verb, target in program.actions[label]:
+            if verb == "call":
+                call(target, depth)
+            else:
+                (frame if verb == "fork" else outermost).append(target)
+        for follower in program.chains[label]:
+            execute(follower, frame, depth)
+
+    while outermost:
+        call(outermost.pop(0), 1)
+    return log
+
+
+INTERPRETERS = {
+    Scheduling.OWN_FRAMES: run_in_the_model,
+    Scheduling.SHARED_FRAMES: run_with_shared_frames,
+}
+
+
 class Running:
     """A program wired up in a unit; may be told to fail when it gets to its n-th label."""
 
-    def __init__(self, program: Program) -> None:
-        self.unit = Unit("u")
+    def __init__(self, program: Program, scheduling: Scheduling = Scheduling.OWN_FRAMES) -> None:
+        self.unit = Unit("u", scheduling=scheduling)
         self.log: list[tuple[int, int]] = []
         self.fails_at: int | None = None
         self.labels = [self.make(number, program.actions[number]) for number in range(LABELS + 1)]
@@ -92,9 +134,27 @@ class Running:
         return list(self.log)
 
 
+@given(programs(), st.sampled_from(Scheduling))
+def test_labels_run_in_the_order_of_the_rules(program: Program, scheduling: Scheduling) -> None:
+    assert Running(program, scheduling).run() == INTERPRETERS[scheduling](program)
+
+
 @given(programs())
-def test_labels_run_in_the_order_of_the_rules(program: Program) -> None:
-    assert Running(program).run() == run_in_the_model(program)
+def test_with_shared_frames_every_moment_of_a_trace_is_paired(program: Program) -> None:
+    running = Running(program, Scheduling.SHARED_FRAMES)
+    opened: list[tuple[str, Label, Rowop]] = []
+
+    def check(event: TraceEvent) -> None:
+        when, _, what = event.moment.value.partition("-")
+        if when == "before":
+            opened.append((what, event.label, event.rowop))
+        else:
+            assert when == "after"
+            assert opened.pop() == (what, event.label, event.rowop)
+
+    running.unit.tracer = check
+    assert running.run() == run_with_shared_frames(program)
+    assert opened == []
 
 
 @given(programs())
@@ -126,9 +186,11 @@ def test_a_trace_changes_nothing_and_is_properly_nested(program: Program) -> Non
     assert open_labels == []
 
 
-@given(programs(), st.integers(1, 20), st.booleans())
-def test_after_an_error_the_unit_works_as_before(program: Program, fails_at: int, is_traced: bool) -> None:
-    running = Running(program)
+@given(programs(), st.sampled_from(Scheduling), st.integers(1, 20), st.booleans())
+def test_after_an_error_the_unit_works_as_before(
+    program: Program, scheduling: Scheduling, fails_at: int, is_traced: bool
+) -> None:
+    running = Running(program, scheduling)
     running.unit.tracer = TextTracer() if is_traced else None
     running.fails_at = fails_at
     try:
@@ -139,4 +201,4 @@ def test_after_an_error_the_unit_works_as_before(program: Program, fails_at: int
         assert error.stack[0].startswith(f'label "{failed}", ')
         assert running.unit.stack_depth == 1
     running.fails_at = None
-    assert running.run() == run_in_the_model(program)
+    assert running.run() == INTERPRETERS[scheduling](program)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
@@ -14,6 +15,8 @@ from rowtide.engine import (
     RecursionFault,
     Rowop,
     RowType,
+    Scheduling,
+    TextTracer,
     Tray,
     Unit,
     make_loop,
@@ -113,6 +116,161 @@ def test_a_unit_may_allow_recursion_up_to_a_limit() -> None:
     assert deepest == [2, 3, 4]
     with pytest.raises(ExecutionError, match="reached again"):
         label.insert(label.row(4))
+
+
+def test_a_label_that_is_not_reentrant_forbids_recursion_where_its_unit_allows_it() -> None:
+    unit = Unit("u", recursion_limit=3)
+    seen: list[int] = []
+
+    @unit.handler(NUMBER, reentrant=False)
+    def down(rowop: Rowop) -> None:
+        seen.append(rowop.row.number)
+        if rowop.row.number > 1:
+            again.insert(NUMBER.row(rowop.row.number - 1))
+
+    again = unit.label("again", NUMBER, down.forward)
+    with pytest.raises(ExecutionError, match='label "down" was reached again while it was executing'):
+        down.insert(down.row(3))
+    assert seen == [3]
+    down.reentrant = True
+    down.insert(down.row(3))
+    assert seen == [3, 3, 2, 1]
+
+
+def test_a_label_that_is_not_reentrant_is_not_reached_again_through_a_chain() -> None:
+    unit = Unit("u", recursion_limit=3)
+    first = unit.label("first", NUMBER)
+    last = first.then(first.forward, name="last")
+    last.reentrant = False
+    with pytest.raises(ExecutionError, match='label "last" was reached again'):
+        first.insert(first.row(1))
+
+
+def test_a_chain_too_long_for_python_ends_in_an_error_that_names_the_label_and_shows_both_ends() -> None:
+    unit = Unit("u")
+    labels = [unit.label("0", NUMBER)]
+    for number in range(1, 3000):
+        labels.append(labels[-1].then(lambda rowop: None, name=str(number)))
+    with pytest.raises(ExecutionError, match=r"nested too deep for Python, which allows \d+ calls") as caught:
+        labels[0].insert(NUMBER.row(1))
+    assert isinstance(caught.value.__cause__, RecursionFault)
+    assert caught.value.stack[-1] == 'label "0", called, with 0 OP_INSERT number="1"'
+    text = str(caught.value).splitlines()
+    assert len(text) == 22
+    assert text[11] == f"  ... {len(caught.value.stack) - 20} more labels ..."
+    labels[2900].insert(NUMBER.row(1))
+    assert unit.stack_depth == 1
+
+
+def test_a_chain_may_be_wired_from_its_end_and_may_branch_and_join_often() -> None:
+    unit = Unit("u")
+    labels = [unit.label(str(number), NUMBER) for number in range(3000)]
+    for before, after in reversed(list(pairwise(labels))):
+        before.chain(after)
+    for number in range(0, 100, 2):
+        labels[number].chain(labels[number + 2])
+    assert labels[0].leads_to(labels[-1])
+    assert not labels[1].leads_to(labels[0])
+
+
+def test_with_shared_frames_what_is_forked_runs_after_the_chain_in_one_frame() -> None:
+    unit = Unit("u", scheduling=Scheduling.SHARED_FRAMES)
+    seen: list[tuple[str, int]] = []
+    note = unit.label("note", NUMBER, lambda rowop: seen.append((str(rowop.row.number), unit.stack_depth)))
+
+    @unit.handler(NUMBER)
+    def first(rowop: Rowop) -> None:
+        unit.fork(note.rowop(INSERT, NUMBER.row(1)))
+        unit.fork(second.rowop(INSERT, NUMBER.row()), note.rowop(INSERT, NUMBER.row(2)))
+
+    @unit.handler(NUMBER)
+    def second(rowop: Rowop) -> None:
+        unit.fork(note.rowop(INSERT, NUMBER.row(3)))
+
+    first.then(lambda rowop: seen.append(("chained", unit.stack_depth)), name="chained")
+    first.insert(first.row())
+    assert seen == [("chained", 2), ("1", 2), ("2", 2), ("3", 2)]
+
+
+def test_with_shared_frames_a_label_may_fork_itself() -> None:
+    unit = Unit("u", scheduling=Scheduling.SHARED_FRAMES)
+    turns: list[tuple[int, int]] = []
+
+    @unit.handler(NUMBER)
+    def down(rowop: Rowop) -> None:
+        turns.append((rowop.row.number, unit.stack_depth))
+        if rowop.row.number:
+            unit.fork(down.rowop(INSERT, NUMBER.row(rowop.row.number - 1)))
+
+    down.insert(down.row(2000))
+    assert turns == [(number, 2) for number in range(2000, -1, -1)]
+
+
+def test_with_shared_frames_a_mark_stands_on_the_frame_of_its_label_and_a_loop_begins_at_its_turn() -> None:
+    unit = Unit("u", scheduling=Scheduling.SHARED_FRAMES)
+    seen: list[object] = []
+
+    def turn(rowop: Rowop) -> None:
+        seen.append(rowop.row.number)
+        body.forward(rowop)
+
+    def work(rowop: Rowop) -> None:
+        assert loop.mark.is_set
+        if rowop.row.number > 1:
+            loop.again(INSERT, NUMBER.row(rowop.row.number - 1))
+
+    loop = make_loop(unit, "loop", NUMBER, turn)
+    body = unit.label("body", NUMBER, work)
+    assert loop.begin is loop.turn
+    start = unit.label("start", NUMBER)
+    start.then(loop.begin.forward, name="loops")
+    start.then(lambda rowop: seen.append("done"), name="after")
+    start.insert(start.row(3))
+    assert seen == [3, 2, 1, "done"]
+    assert not loop.mark.is_set
+
+
+def test_with_shared_frames_a_verbose_trace_has_braces_around_the_chain_and_the_draining() -> None:
+    unit = Unit("u", scheduling=Scheduling.SHARED_FRAMES)
+    forked = unit.label("forked", NUMBER)
+    first = unit.label("first", NUMBER, lambda rowop: unit.fork(forked.adopt(rowop)))
+    first.then(lambda rowop: None, name="second")
+    tracer = unit.tracer = TextTracer(verbose=True)
+    first.insert(first.row(1))
+    assert [line.removeprefix("unit 'u' ").replace(" op OP_INSERT", "") for line in tracer.lines] == [
+        "before label 'first' {",
+        "before-chained label 'first' {",
+        "before label 'second' (chain 'first') {",
+        "after label 'second' (chain 'first') }",
+        "after-chained label 'first' }",
+        "after label 'first' }",
+        "before-drain label 'first' {",
+        "before label 'forked' {",
+        "after label 'forked' }",
+        "after-drain label 'first' }",
+    ]
+
+
+def test_with_shared_frames_the_stack_of_an_error_says_what_was_forked() -> None:
+    unit = Unit("u", scheduling=Scheduling.SHARED_FRAMES)
+    failing = unit.label("failing", NUMBER, lambda rowop: [].pop())
+    first = unit.label("first", NUMBER, lambda rowop: unit.fork(failing.adopt(rowop)))
+    with pytest.raises(ExecutionError) as caught:
+        first.insert(first.row(1))
+    assert caught.value.stack == ['label "failing", forked, with failing OP_INSERT number="1"']
+    assert unit.is_empty
+    assert unit.stack_depth == 1
+
+
+def test_the_scheduling_changes_only_while_nothing_is_to_run() -> None:
+    unit = Unit("u")
+    label = unit.label("label", NUMBER)
+    unit.schedule(label.rowop(INSERT, NUMBER.row(1)))
+    with pytest.raises(ModelError, match="while it has rowops to run"):
+        unit.scheduling = Scheduling.SHARED_FRAMES
+    unit.drain()
+    unit.scheduling = Scheduling.SHARED_FRAMES
+    assert unit.scheduling is Scheduling.SHARED_FRAMES
 
 
 def test_calls_that_nest_too_deep_end_in_a_clear_error() -> None:

@@ -22,10 +22,21 @@ class Label:
     """A typed place in one unit that rowops are sent to.
 
     A label without a handler only passes rowops on to the labels chained to it. Labels are made by
-    ``Unit.label``, ``Unit.handler`` and ``Label.then``.
+    ``Unit.label``, ``Unit.handler`` and ``Label.then``. Setting ``reentrant`` to False forbids recursion
+    on this label where its unit allows it.
     """
 
-    __slots__ = ("_followers", "_handler", "_on_clear", "_row_class", "_running", "_unit", "name", "row_type")
+    __slots__ = (
+        "_followers",
+        "_handler",
+        "_on_clear",
+        "_row_class",
+        "_running",
+        "_unit",
+        "name",
+        "reentrant",
+        "row_type",
+    )
 
     def __init__(
         self,
@@ -37,6 +48,7 @@ class Label:
     ) -> None:
         self._unit: Unit | None = unit
         self.name = name
+        self.reentrant = True
         self.row_type = row_type
         self._row_class = row_type.row_class
         self._handler = handler
@@ -150,7 +162,12 @@ class Label:
 
     def leads_to(self, other: Label) -> bool:
         """Tell whether ``other`` is this label or follows it through any chain."""
-        return self is other or any(follower.leads_to(other) for follower in self._followers)
+        seen, ahead = {self}, [self]
+        while ahead and other not in seen:
+            following = [label for label in ahead.pop()._followers if label not in seen]
+            seen.update(following)
+            ahead += following
+        return other in seen
 
     def clear(self) -> None:
         """Run the label's ``on_clear``, then drop everything it refers to; it can never be used again.

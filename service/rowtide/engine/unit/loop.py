@@ -1,7 +1,8 @@
 """Topological loops: a body that runs again and again without nesting deeper.
 
 ``begin`` starts the loop, and a call of it returns after the last turn. Each
-turn runs ``turn``; the body asks for another one with ``again``.
+turn runs ``turn``; the body asks for another one with ``again``. In a unit of
+shared frames ``begin`` and ``turn`` are one label.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.unit.frame import FrameMark
 from rowtide.engine.unit.label import Handler, Label
 from rowtide.engine.unit.rowop import Rowop
+from rowtide.engine.unit.scheduling import Scheduling
 from rowtide.engine.unit.unit import Unit
 from rowtide.rows.rowop import Opcode
 
@@ -29,8 +31,9 @@ class Loop:
 
         self.turn = unit.label(f"{name}.{turn_name}", row_type, turn)
         # The mark stands on the frame outside, which outlives a turn only if someone calls the turn:
-        # that is what ``begin`` is for.
-        self.begin = unit.label(f"{name}.begin", row_type, self.turn.forward)
+        # that is what ``begin`` is for. With shared frames it stands on the frame of the call itself.
+        is_careful = unit.scheduling is Scheduling.OWN_FRAMES
+        self.begin = unit.label(f"{name}.begin", row_type, self.turn.forward) if is_careful else self.turn
 
     def again(self, opcode: Opcode, row: Row) -> None:
         """Ask for another turn with ``row`` when the present one is done."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowtide.engine.unit.scheduling import Scheduling
+
 if TYPE_CHECKING:
     from rowtide.engine.unit.label import Label
     from rowtide.engine.unit.rowop import Rowop
@@ -18,11 +20,26 @@ class Moment(Enum):
     BEFORE = "before"
     """Before the label's own handler."""
     DRAIN = "drain"
-    """After its handler, before what the handler forked; always given."""
+    """After its handler, before what the handler forked; always given, but not with shared frames."""
     BEFORE_CHAINED = "before-chained"
     """After that, before the labels chained to it; given only if there are any."""
+    AFTER_CHAINED = "after-chained"
+    """After the labels chained to it; given after every BEFORE_CHAINED, but only with shared frames."""
     AFTER = "after"
-    """After everything."""
+    """After everything, or with shared frames before what was forked."""
+    BEFORE_DRAIN = "before-drain"
+    """With shared frames: after a called label and its chain, if anything has been forked meanwhile."""
+    AFTER_DRAIN = "after-drain"
+    """After all of what was forked."""
+
+
+_BRACES = {
+    Scheduling.OWN_FRAMES: {Moment.BEFORE: " {", Moment.AFTER: " }"},
+    Scheduling.SHARED_FRAMES: {
+        moment: " {" if moment.name.startswith("BEFORE") else " }" for moment in Moment
+    },
+}
+"""What a verbose line ends with; release 1.1 pairs all its moments, release 1.0 only two of them."""
 
 
 class TraceEvent(NamedTuple):
@@ -54,7 +71,7 @@ class TextTracer:
     def describe(self, event: TraceEvent) -> str:
         """Give the line of one event; a verbose one has braces around what a label does."""
         chained = f" (chain '{event.source.name}')" if event.source is not None else ""
-        brace = {Moment.BEFORE: " {", Moment.AFTER: " }"}.get(event.moment, "") if self.verbose else ""
+        brace = _BRACES[event.unit.scheduling].get(event.moment, "") if self.verbose else ""
         return (
             f"unit '{event.unit.name}' {event.moment.value} label '{event.label.name}'{chained}"
             f" op OP_{event.rowop.opcode.name}{brace}"

@@ -8,11 +8,13 @@ in the same frame, depth first, and pops the frame.
 All scheduling rules stand here and nowhere else. They are those of release 1.0
 of the original (engine decision 1): a forked rowop runs in a frame of its own
 on top of the one it waited in, and a mark remembers the frame outside that of
-the label which sets it.
+the label which sets it. A unit may choose those of release 1.1 instead
+(decision 4): see ``Scheduling``.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sized
 from types import TracebackType
 from typing import Any, Protocol
@@ -22,6 +24,7 @@ from rowtide.engine.row_type import RowType
 from rowtide.engine.unit.frame import Frame, FrameMark
 from rowtide.engine.unit.label import Handler, Label
 from rowtide.engine.unit.rowop import Rowop, Tray
+from rowtide.engine.unit.scheduling import Entry, Scheduling
 from rowtide.engine.unit.trace import Moment, TraceEvent, Tracer
 
 
@@ -45,11 +48,20 @@ class Unit:
     """Labels that work together in one thread.
 
     ``recursion_limit`` is how often one label may be executing at the same time: 1 forbids recursion.
-    ``stack_limit`` is how deep calls may nest.
+    ``stack_limit`` is how deep calls may nest. ``scheduling`` says by which rules forked rowops run.
     """
 
-    def __init__(self, name: str, *, recursion_limit: int = 1, stack_limit: int = STACK_LIMIT) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        recursion_limit: int = 1,
+        stack_limit: int = STACK_LIMIT,
+        scheduling: Scheduling = Scheduling.OWN_FRAMES,
+    ) -> None:
         self.name = name
+        self._scheduling = scheduling
+        self._shares_frames = scheduling is Scheduling.SHARED_FRAMES
         self.recursion_limit = recursion_limit
         self.stack_limit = stack_limit
         self.tracer: Tracer | None = None
@@ -59,21 +71,45 @@ class Unit:
         # A frame is only made when something is queued in it or marks it; None stands for an empty one.
         self._frames: list[Frame | None] = [self._outermost]
 
+    @property
+    def scheduling(self) -> Scheduling:
+        """By which rules forked rowops run.
+
+        May be set while the unit has nothing to run.
+
+        Raises:
+          ModelError: when set while rowops are queued or running; nothing has changed.
+        """
+        return self._scheduling
+
+    @scheduling.setter
+    def scheduling(self, rules: Scheduling) -> None:
+        if len(self._frames) > 1 or not self.is_empty:
+            raise ModelError(f'unit "{self.name}" cannot change its scheduling while it has rowops to run')
+        self._scheduling = rules
+        self._shares_frames = rules is Scheduling.SHARED_FRAMES
+
     def label(
         self,
         name: str,
         row_type: RowType,
         handler: Handler | None = None,
         on_clear: Callable[[], None] | None = None,
+        *,
+        reentrant: bool = True,
     ) -> Label:
-        """Make a label; without a handler it only passes rowops on to those chained to it."""
+        """Make a label; without a handler it only passes rowops on to those chained to it.
+
+        One that is not ``reentrant`` may not be reached while it is executing, whatever the unit allows.
+        """
         made = Label(self, name, row_type, handler, on_clear)
+        made.reentrant = reentrant
         self._labels.append(made)
         return made
 
-    def handler(self, row_type: RowType) -> Callable[[Handler], Label]:
+    def handler(self, row_type: RowType, *, reentrant: bool = True) -> Callable[[Handler], Label]:
         """Decorate a function to make it a label of its own name."""
-        return lambda handler: self.label(handler.__name__, row_type, handler)
+        return lambda handler: self.label(handler.__name__, row_type, handler, reentrant=reentrant)
 
     def clearing_label(self, name: str, on_clear: Callable[[], None]) -> Label:
         """Make a label that takes no data and only exists to run ``on_clear`` when the unit is cleared."""
@@ -105,14 +141,18 @@ class Unit:
         self._enqueue(self._outermost, items)
 
     def set_mark(self, mark: FrameMark) -> None:
-        """Let ``mark`` remember the frame outside that of the label that is running now."""
+        """Let ``mark`` remember the frame outside that of the label that is running now.
+
+        With shared frames: the frame of that label itself. Outside of any call the mark is unset.
+        """
         frames = self._frames
         if len(frames) < 2:
             mark._frame = None
             return
-        frame = frames[-2]
+        position = -1 if self._shares_frames else -2
+        frame = frames[position]
         if frame is None:
-            frame = frames[-2] = Frame()
+            frame = frames[position] = Frame()
         mark._frame = frame
 
     def loop_at(self, mark: FrameMark, *items: Rowop | Tray) -> None:
@@ -237,10 +277,10 @@ class Unit:
             self._frames.pop()
             frame.is_open = False
 
-    def _run(self, rowop: Rowop, label: Label, source: Label | None) -> None:
+    def _run(self, rowop: Rowop, label: Label, source: Label | Entry | None) -> None:
         """Run one label: in a frame of its own or, chained from ``source``, in the one that is there."""
         frames = self._frames
-        if label._running >= self.recursion_limit:
+        if label._running and (label._running >= self.recursion_limit or not label.reentrant):
             raise RecursionFault(
                 f'label "{label.name}" was reached again while it was executing: {rowop}',
                 hint="Use schedule or a loop instead of calling back.",
@@ -253,6 +293,9 @@ class Unit:
                     f'label "{label.name}" cannot be called: '
                     f'unit "{self.name}" allows {self.stack_limit} nested calls'
                 )
+            if self._shares_frames:
+                self._run_sharing(rowop, label)
+                return
             frames.append(None)
         label._running += 1
         last: Label | None = None
@@ -264,7 +307,7 @@ class Unit:
             if handler is not None:
                 handler(rowop)
                 frame = frames[-1]
-                if frame is not None and frame.queue:
+                if frame is not None and frame.queue and not self._shares_frames:
                     self._drain(frame)
             for follower in label._followers:
                 handler = follower._handler
@@ -276,7 +319,7 @@ class Unit:
                 last = follower
                 handler(rowop)
                 frame = frames[-1]
-                if frame is not None and frame.queue:
+                if frame is not None and frame.queue and not self._shares_frames:
                     self._drain(frame)
                 follower._running = 0
                 last = None
@@ -285,12 +328,11 @@ class Unit:
                 error.stack.append(_stack_line(last, rowop, label))
             error.stack.append(_stack_line(label, rowop, source))
             raise
+        except RecursionError:
+            cause = self._too_deep(last or label)
+            raise _explained(cause, rowop, label, source, last) from cause
         except Exception as error:
-            explained = ExecutionError((last or label).name, error)
-            if last is not None:
-                explained.stack.append(_stack_line(last, rowop, label))
-            explained.stack.append(_stack_line(label, rowop, source))
-            raise explained from error
+            raise _explained(error, rowop, label, source, last) from error
         finally:
             if last is not None:
                 last._running = 0
@@ -300,19 +342,66 @@ class Unit:
                 if frame is not None:
                     frame.is_open = False
 
-    def _run_traced(self, tracer: Tracer, rowop: Rowop, label: Label, source: Label | None) -> None:
+    def _run_sharing(self, rowop: Rowop, label: Label) -> None:
+        """Run a label in a new frame, then in that same frame all that is forked, first come first served."""
+        frames = self._frames
+        frames.append(None)
+        try:
+            self._run(rowop, label, Entry.CALLED)
+            frame = frames[-1]
+            if frame is None or not frame.queue:
+                return
+            if self.tracer is not None:
+                self.tracer(TraceEvent(self, label, None, rowop, Moment.BEFORE_DRAIN))
+            while frame.queue:
+                forked = frame.queue.popleft()
+                self._run(forked, forked.label, Entry.FORKED)
+            if self.tracer is not None:
+                self.tracer(TraceEvent(self, label, None, rowop, Moment.AFTER_DRAIN))
+        finally:
+            frame = frames.pop()
+            if frame is not None:
+                frame.is_open = False
+
+    def _run_traced(self, tracer: Tracer, rowop: Rowop, label: Label, entry: Label | Entry | None) -> None:
+        source = entry if isinstance(entry, Label) else None
         tracer(TraceEvent(self, label, source, rowop, Moment.BEFORE))
         if label._handler is not None:
             label._handler(rowop)
-        tracer(TraceEvent(self, label, source, rowop, Moment.DRAIN))
-        self.drain()
+        if not self._shares_frames:
+            tracer(TraceEvent(self, label, source, rowop, Moment.DRAIN))
+            self.drain()
         if label._followers:
             tracer(TraceEvent(self, label, source, rowop, Moment.BEFORE_CHAINED))
             for follower in label._followers:
                 self._run(rowop, follower, label)
+            if self._shares_frames:
+                tracer(TraceEvent(self, label, source, rowop, Moment.AFTER_CHAINED))
         tracer(TraceEvent(self, label, source, rowop, Moment.AFTER))
 
+    def _too_deep(self, label: Label) -> RecursionFault:
+        """Say that Python's own limit came first: long chains, or deep functions, between nested calls."""
+        executing = sum(one._running for one in self._labels)
+        return RecursionFault(
+            f'label "{label.name}" is nested too deep for Python, '
+            f"which allows {sys.getrecursionlimit()} calls: {executing} labels are executing",
+            hint="Use schedule, a loop or shorter chains.",
+        )
 
-def _stack_line(label: Label, rowop: Rowop, source: Label | None) -> str:
-    how = f'chained from "{source.name}"' if source is not None else "called"
+
+def _explained(
+    cause: Exception, rowop: Rowop, label: Label, source: Label | Entry | None, last: Label | None
+) -> ExecutionError:
+    explained = ExecutionError((last or label).name, cause)
+    if last is not None:
+        explained.stack.append(_stack_line(last, rowop, label))
+    explained.stack.append(_stack_line(label, rowop, source))
+    return explained
+
+
+def _stack_line(label: Label, rowop: Rowop, source: Label | Entry | None) -> str:
+    if isinstance(source, Label):
+        how = f'chained from "{source.name}"'
+    else:
+        how = "forked" if source is Entry.FORKED else "called"
     return f'label "{label.name}", {how}, with {rowop}'
