@@ -14,14 +14,17 @@ from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_store import RowStore
 from rowtide.operators.waiting import TrayQueue
 from rowtide.plan.nodes import AsOfJoin, JoinKind
+from rowtide.rows.deferred import deferred_take
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import COUNTER, ROWTIME, Tray
+from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound
 
 TABLE, STREAM = 0, 1
 """The ports."""
 CLEAN_OVER = 1 << 14
 """Rows that left the table are forgotten once there are more of them than this, and than rows in it."""
+_NO_FIELDS = RowType(())
 
 
 class AsOfJoinOperator:
@@ -199,10 +202,11 @@ class _Image:
         self._ident = _filled(self._ident, self._store.end + changes)
 
     def _joined(self, ready: Tray, of_stream: NDArray[np.int64], of_store: NDArray[np.int64]) -> Tray:
-        every_row_once = len(of_stream) == len(ready) and (of_stream[1:] > of_stream[:-1]).all()
-        stream = ready if every_row_once else ready.take(of_stream)
-        of_table = [self._store.column_or_null(index, of_store) for index in range(len(self._table))]
-        return stream.with_columns(self._node.row_type, (*stream.columns, *of_table))
+        stream, fields = ready, ready.columns
+        if len(of_stream) != len(ready) or not (of_stream[1:] > of_stream[:-1]).all():
+            stream = ready.with_columns(_NO_FIELDS, ()).take(of_stream)
+            fields = tuple(deferred_take(column, of_stream) for column in fields)
+        return stream.with_columns(self._node.row_type, (*fields, *self._store.joined(of_store)))
 
     def _alive(self) -> NDArray[np.bool_]:
         from rowtide.operators.kernels.joining import live_rows

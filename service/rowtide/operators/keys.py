@@ -64,9 +64,8 @@ class TextTable:
         """Give the values of ``codes`` as an Arrow array of ``kind`` (string or binary)."""
         from rowtide.operators.kernels import strings
 
-        lengths = self._starts[codes + 1] - self._starts[codes]
         offsets = np.empty(len(codes) + 1, dtype=np.int32)
-        data = np.empty(int(lengths.sum()), dtype=np.uint8)
+        data = np.empty(strings.lay_out(codes, self._starts, offsets), dtype=np.uint8)
         strings.gather(codes, self._starts, self._pool, offsets, data)
         return pa.Array.from_buffers(kind, len(codes), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 

@@ -1,18 +1,21 @@
 """Rows in columns, found by their numbers: rows are added at the end and let go at the front.
 
 Numbers are given from 0 on and never again. Adding costs the size of what is added, whatever is
-held; looking up costs the size of what is looked up.
+held; looking up costs the size of what is looked up. What is in memory is never changed or moved
+there, only left: a field that is looked up later is what it is now.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.arrow_buffers import text_array, text_buffers
-from rowtide.rows.column import Column
+from rowtide.rows.column import Column, Mask
+from rowtide.rows.deferred import DeferredColumn
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType, Type
 
@@ -23,6 +26,8 @@ CLEAN_OVER = 1 << 12
 """Rows at the front that are let go are moved out once there are more of them than this, and than others."""
 
 Numbers = NDArray[np.int64]
+Reader = Callable[[Numbers], Column]
+"""Takes places in memory."""
 
 
 class Growing:
@@ -49,8 +54,10 @@ class Growing:
         """Take away the first ``count`` values."""
         rest = self.length - count
         kept = self.array[count : self.length]
-        if len(self.array) > max(FIRST_ROOM, ROOMY * rest):
-            kept, self.array = kept.copy(), np.empty(max(FIRST_ROOM, 2 * rest), dtype=self.array.dtype)
+        # Anew, not moved to the front: a reader of the array may still be there.
+        roomy = len(self.array) > max(FIRST_ROOM, ROOMY * rest)
+        room = max(FIRST_ROOM, 2 * rest) if roomy else len(self.array)
+        self.array = np.empty(room, dtype=self.array.dtype)
         self.array[:rest] = kept
         self.length = rest
 
@@ -94,14 +101,21 @@ class RowStore:
         """Give one field of the rows of these numbers, in that order."""
         return self._columns[field].take(numbers - self.base)
 
-    def column_or_null(self, field: int, numbers: Numbers) -> Column:
-        """Give one field of the rows of these numbers; of a negative number NULL."""
+    def joined(self, numbers: Numbers) -> list[Column]:
+        """Give the rows of these numbers field by field, of a negative number NULLs.
+
+        Each field is looked up when something reads it.
+        """
         there = numbers >= 0
-        if there.all():
-            return self.column(field, numbers)
-        if not self.end > self.base or not there.any():
-            return Column.nulls(self.row_type[field].type, len(numbers))
-        return self.column(field, np.where(there, numbers, self.base)).where_valid(there)
+        if not there.any() or self.end == self.base:
+            return [Column.nulls(field.type, len(numbers)) for field in self.row_type]
+        all_there = bool(there.all())
+        places = numbers - self.base if all_there else np.where(there, numbers - self.base, 0)
+        missing = None if all_there else there
+        return [
+            DeferredColumn(field.type, len(numbers), _look_up(held.reader(), places, missing))
+            for field, held in zip(self.row_type, self._columns, strict=True)
+        ]
 
     def opcodes(self, first: int) -> NDArray[np.int8]:
         """Give the opcodes of the rows from a number on."""
@@ -145,8 +159,12 @@ class _Fixed:
         self._values.append(column.values)
 
     def take(self, places: Numbers) -> Column:
-        valid = None if self._valid is None else self._valid.array[places]
-        return Column(self._type, self._values.array[places], valid)
+        return self.reader()(places)
+
+    def reader(self) -> Reader:
+        """Give what takes values, as they are now, at any time."""
+        kind, values, valid = self._type, self._values.array, _array_of(self._valid)
+        return lambda places: Column(kind, values[places], None if valid is None else valid[places])
 
     def drop(self, count: int) -> None:
         self._values.drop(count)
@@ -173,14 +191,23 @@ class _Text:
         self._pool.append(content[first : int(offsets[-1])])
 
     def take(self, places: Numbers) -> Column:
+        return self.reader()(places)
+
+    def reader(self) -> Reader:
+        """Give what takes values, as they are now, at any time."""
         from rowtide.operators.kernels import strings
 
-        starts = self._starts.array
-        valid = None if self._valid is None else self._valid.array[places]
-        offsets = np.empty(len(places) + 1, dtype=np.int32)
-        content = np.empty(int((starts[places + 1] - starts[places]).sum()), dtype=np.uint8)
-        strings.gather(places, starts, self._pool.array, offsets, content)
-        return Column(self._type, text_array(self._type, offsets, content, valid), valid)
+        kind, starts, pool = self._type, self._starts.array, self._pool.array
+        valid = _array_of(self._valid)
+
+        def read(places: Numbers) -> Column:
+            offsets = np.empty(len(places) + 1, dtype=np.int32)
+            content = np.empty(strings.lay_out(places, starts, offsets), dtype=np.uint8)
+            strings.gather(places, starts, pool, offsets, content)
+            there = None if valid is None else valid[places]
+            return Column(kind, text_array(kind, offsets, content, there), there)
+
+        return read
 
     def drop(self, count: int) -> None:
         begins = int(self._starts.array[count])
@@ -196,6 +223,17 @@ _Values = _Fixed | _Text
 
 def _values_of(kind: Type) -> _Values:
     return _Text(kind) if kind.is_variable_width else _Fixed(kind)
+
+
+def _array_of(valid: Growing | None) -> NDArray[Any] | None:
+    return None if valid is None else valid.array
+
+
+def _look_up(read: Reader, places: Numbers, there: Mask | None) -> Callable[[], Column]:
+    """Give what looks up values later; with ``there``, NULL where it does not hold."""
+    if there is None:
+        return lambda: read(places)
+    return lambda: read(places).where_valid(there)
 
 
 def _note_valid(values: Any, column: Column, before: int) -> None:

@@ -339,13 +339,11 @@ class WindowJoinOperator:
 
     def _columns(self, places: Places) -> Sequence[Column]:
         """Give the fields of output rows, those of a missing row NULL."""
-        columns = []
-        for port, side in enumerate(self._sides):
-            numbers = np.ascontiguousarray(places[:, 1 + port])
-            columns += [
-                side.store.column_or_null(field, numbers) for field in range(len(side.store.row_type))
-            ]
-        return columns
+        return [
+            column
+            for port, side in enumerate(self._sides)
+            for column in side.store.joined(np.ascontiguousarray(places[:, 1 + port]))
+        ]
 
     # ------------------------------------------------------------------ keys
 

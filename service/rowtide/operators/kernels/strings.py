@@ -194,15 +194,39 @@ def rehash(slots: Int32s, marks: Marks, count: int) -> None:
         slots[place] = code
 
 
-@njit(cache=True, nogil=True)
-def gather(codes: Int64s, starts: Int64s, pool: Bytes, offsets: Int32s, data: Bytes) -> None:
-    """Write the values of ``codes`` as Arrow buffers into ``offsets`` (n + 1) and ``data``."""
+@njit(cache=True, nogil=True, error_model="numpy")
+def lay_out(codes: Int64s, starts: Int64s, offsets: Int32s) -> int:
+    """Write where each value of ``codes`` will begin, and behind it the end (n + 1); give how many bytes."""
     end = 0
     offsets[0] = 0
     for row in range(len(codes)):
-        start = starts[codes[row]]
-        length = starts[codes[row] + 1] - start
-        for index in range(length):
-            data[end + index] = pool[start + index]
-        end += length
+        end += starts[codes[row] + 1] - starts[codes[row]]
         offsets[row + 1] = end
+    return end
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gather(codes: Int64s, starts: Int64s, pool: Bytes, offsets: Int32s, data: Bytes) -> None:
+    """Write the values of ``codes`` to where ``lay_out`` has put them.
+
+    What is no longer than a word is written as one; the next value goes over what is too much of it.
+    """
+    for row in range(len(codes)):
+        start = starts[codes[row]]
+        begin = int(offsets[row])
+        length = int(offsets[row + 1]) - begin
+        if length <= WORD and begin + WORD <= len(data):
+            word = _word(pool, start, length)
+            at = np.uint64(begin)
+            # Written out, these are one store.
+            data[at] = np.uint8(word)
+            data[at + np.uint64(1)] = np.uint8(word >> np.uint64(8))
+            data[at + np.uint64(2)] = np.uint8(word >> np.uint64(16))
+            data[at + np.uint64(3)] = np.uint8(word >> np.uint64(24))
+            data[at + np.uint64(4)] = np.uint8(word >> np.uint64(32))
+            data[at + np.uint64(5)] = np.uint8(word >> np.uint64(40))
+            data[at + np.uint64(6)] = np.uint8(word >> np.uint64(48))
+            data[at + np.uint64(7)] = np.uint8(word >> np.uint64(56))
+        else:
+            for index in range(length):
+                data[begin + index] = pool[start + index]
