@@ -29,13 +29,17 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One item of a select list. ``is_rowtime``: ROWTIME selected plainly, no field of a view."""
+    """One item of a select list. ``is_rowtime``: ROWTIME selected plainly, no field of a view.
+
+    ``named``: AS has given the name.
+    """
 
     name: str
     expr: Expr
     nullable: bool
     place: Place
     is_rowtime: bool = False
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,24 @@ def renamed(shape: Shape, names: Sequence[Name], what: str = "the view") -> Shap
         replace(field, name=name.text, place=name.place) for field, name in zip(fields, names, strict=True)
     ]
     return replace(shape, outputs=tuple(given))
+
+
+def told_apart(outputs: Sequence[Output]) -> tuple[Output, ...]:
+    """Give numbers to columns that have another one's name by themselves, and not by AS: K, K0, K1.
+
+    So ``SELECT STREAM *`` of a join has all columns of both sides, as in Calcite.
+    """
+    taken = {output.name for output in outputs if output.named}
+    found = []
+    for output in outputs:
+        name = output.name
+        if not output.named and not output.is_rowtime:
+            number = 0
+            while name in taken:
+                name, number = f"{output.name}{number}", number + 1
+            taken.add(name)
+        found.append(replace(output, name=name))
+    return tuple(found)
 
 
 def projected(shape: Shape, relation: str) -> Node:

@@ -47,6 +47,7 @@ from rowtide.sql.relations import (
     can_be_null,
     is_plain_rowtime,
     substitute,
+    told_apart,
 )
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.set_operations import closed_by_period
@@ -207,7 +208,8 @@ class SelectPlanner:
                 promotion = _Promotion(expr, item.expression)
                 continue
             nullable = can_be_null(expr, row_type)
-            outputs.append(Output(_name(item, len(outputs)), expr, nullable, item.place, is_rowtime))
+            name, named = _name(item, len(outputs)), item.alias is not None
+            outputs.append(Output(name, expr, nullable, item.place, is_rowtime, named))
         if promotion is not None and any(output.is_rowtime for output in outputs):
             place = next(output.place for output in outputs if output.is_rowtime)
             raise StatementError(
@@ -215,6 +217,7 @@ class SelectPlanner:
                 place=place,
                 hint="The old rowtime takes another name: ROWTIME AS arrived_at.",
             )
+        outputs = list(told_apart(outputs))
         if windows.old_rowtime is None:
             return tuple(outputs), promotion
         if promotion is not None or self._select.order_by or self._select.distinct:
