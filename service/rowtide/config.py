@@ -87,6 +87,9 @@ class CommitSettings:
         default=1000, metadata=_means("longest time between two commits, in ms", at_least=1)
     )
     max_rows: int = field(default=200_000, metadata=_means("most messages between two commits", at_least=1))
+    max_bytes: int = field(
+        default=128 * 1024 * 1024, metadata=_means("most bytes of messages between two commits", at_least=1)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,13 @@ class LimitsSettings:
     held_rows: int = field(
         default=2_000_000,
         metadata=_means("rows held by operators, waiting for their time, before reading pauses", at_least=1),
+    )
+    held_bytes: int = field(
+        default=512 * 1024 * 1024,
+        metadata=_means(
+            "bytes of those rows, by the mean size of their stream's messages, before reading pauses",
+            at_least=1,
+        ),
     )
     queue_messages: int = field(
         default=100_000,
@@ -487,6 +497,33 @@ never shown. A name that the pipeline does not have is refused.
 """
 
 
+MEMORY = """
+## What is held in memory
+
+Beside the state that its queries need (open windows, tables, rows that a join may still match), a pipeline
+holds what it has read and not worked off. Each part has a limit; the rest waits in the log:
+
+* Messages in the Kafka client, for each foreign stream, however many partitions it has and whether they are
+  paused: the server's option `buffer_kbytes` ({buffer_kbytes} KiB) and, beyond it, one answer of each broker,
+  `fetch_kbytes` ({fetch_kbytes} KiB, compressed).
+* Messages that are read and wait for the engine, for each foreign stream: `limits.queue_bytes` and
+  `limits.queue_messages`; the engine may have taken as many again.
+* Messages since the last commit, for the raw bytes of error rows: `commit.max_bytes` and `commit.max_rows`.
+* Rows that wait because another partition or stream is behind: `limits.held_rows` and `limits.held_bytes`.
+  When they are too many, the partitions ahead are paused.
+
+A partition that is paused holds nothing in the client: what was fetched and not read is dropped, and fetched
+again when it goes on. Bytes are those of message values: reckon with four times the sum of the limits, as a
+value is there as bytes, as a row, and as copies while one is made of the other.
+"""
+
+
+def _memory() -> str:
+    from rowtide_connectors.kafka.connector import BUFFER_KBYTES, FETCH_KBYTES
+
+    return MEMORY.format(buffer_kbytes=BUFFER_KBYTES, fetch_kbytes=FETCH_KBYTES)
+
+
 def configuration_page() -> str:
     """Give the reference as Markdown."""
     lines = [HEAD]
@@ -498,7 +535,7 @@ def configuration_page() -> str:
     lines.append(OBJECTS_HEAD)
     for kind, meaning in OBJECTS.items():
         lines.append(f"| `[{kind}.NAME]` | {meaning} | `{ENV_PREFIX}{kind.upper()}__NAME__OPTION` |\n")
-    lines.append(OBJECTS_TAIL)
+    lines += [OBJECTS_TAIL, _memory()]
     return "".join(lines)
 
 

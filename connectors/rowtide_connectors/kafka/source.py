@@ -26,7 +26,7 @@ _FORBIDDEN = frozenset({ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, ck.KafkaError.
 
 FETCH_BUFFER = {
     "queued.max.messages.kbytes": 1024,
-    "fetch.message.max.bytes": 262_144,
+    "max.partition.fetch.bytes": 262_144,
     "fetch.wait.max.ms": 10,
 }
 """For single messages: what is read ahead is thrown away, so read little ahead, and never wait for more."""

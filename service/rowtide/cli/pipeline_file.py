@@ -75,6 +75,7 @@ def equipment_of(pipeline: Pipeline, settings: Settings) -> Equipment:
         wait=False,
         crash_points=crash_points_from_environment(),
         max_held_rows=settings.limits.held_rows,
+        max_held_bytes=settings.limits.held_bytes,
     )
 
 

@@ -77,6 +77,7 @@ def run(
                 crash_points=crash_points_from_environment(),
                 observer=MetricsObserver(metrics, clock, _version()),
                 max_held_rows=settings.limits.held_rows,
+                max_held_bytes=settings.limits.held_bytes,
                 poll_messages=min(POLL_MESSAGES, settings.commit.max_rows),
                 queue_messages=settings.limits.queue_messages,
                 queue_bytes=settings.limits.queue_bytes,
@@ -135,4 +136,5 @@ def _pace(settings: Settings) -> Pace:
         commit_max_rows=settings.commit.max_rows,
         snapshot_rows=settings.checkpoint.snapshot_rows or None,
         snapshot_interval_s=settings.checkpoint.snapshot_interval_s or None,
+        commit_max_bytes=settings.commit.max_bytes,
     )

@@ -18,11 +18,13 @@ from rowtide.clock import Clock
 from rowtide.plan.nodes import Node, Source
 from rowtide.plan.plan import Pump
 from rowtide.rowtime.bound import EARLIEST
-from rowtide.runtime.inbox import Inbox
+from rowtide.runtime.inbox import Pausable
 from rowtide.runtime.work import Work
 
 MAX_HELD_ROWS = 2_000_000
 """Rows that wait for other partitions from which on those ahead are paused: about half a gigabyte."""
+MAX_HELD_BYTES = 512 * 1024 * 1024
+"""The same in bytes of the messages that the rows came from, where messages are large."""
 SAY_AGAIN_S = 60.0
 """How often the partition that holds the pipeline back is named."""
 
@@ -32,10 +34,17 @@ _log = structlog.get_logger("rowtide")
 class Backpressure:
     """Balances the partitions of one pipeline, looking once a turn."""
 
-    def __init__(self, pumps: Sequence[Pump], clock: Clock, max_held_rows: int = MAX_HELD_ROWS) -> None:
+    def __init__(
+        self,
+        pumps: Sequence[Pump],
+        clock: Clock,
+        max_held_rows: int = MAX_HELD_ROWS,
+        max_held_bytes: int = MAX_HELD_BYTES,
+    ) -> None:
         self._groups = meeting_streams(pumps)
         self._clock = clock
         self._max_held_rows = max_held_rows
+        self._max_held_bytes = max_held_bytes
         self._paused: dict[str, frozenset[int]] = {}
         self._pausing: set[int] = set()
         self._blocked_since: dict[Place, float] = {}
@@ -46,13 +55,13 @@ class Backpressure:
         """The partitions of each relation that are paused now."""
         return self._paused
 
-    def balance(self, work: Work, inbox: Inbox, done: Collection[Place] = ()) -> None:
+    def balance(self, work: Work, inbox: Pausable, done: Collection[Place] = ()) -> None:
         """Pause or resume partitions by what is held, and name those that hold the pipeline back.
 
         ``done`` are partitions from which nothing more is wanted: nobody waits for them.
         """
         bounds = {place: bound for place, bound in work.flow.bounds().items() if not is_resubmission(place)}
-        self._choose(work.flow.ahead())
+        self._choose(work)
         wanted = {place: bound for place, bound in bounds.items() if place not in done}
         paused = self._ahead(wanted) if self._pausing else {}
         if paused != self._paused:
@@ -60,19 +69,26 @@ class Backpressure:
             inbox.pause(paused)
         self._name_the_slowest(work.held(), bounds)
 
-    def _choose(self, ahead: Mapping[frozenset[str], int]) -> None:
-        """Choose the groups whose partitions are paused: those that hold more than their share of the limit.
+    def _choose(self, work: Work) -> None:
+        """Choose the groups whose partitions are paused: those that hold more than their share of a limit.
 
         What counts are rows that wait because another input is behind. Rows of open windows are there
         however evenly the partitions are read. A group goes on when it is down to half its share.
         """
-        share = self._max_held_rows // max(1, len(self._groups))
-        held = [sum(rows for sources, rows in ahead.items() if sources & group) for group in self._groups]
-        too_many = sum(held) > self._max_held_rows
-        self._pausing = {
+        ahead = work.flow.ahead()
+        rows = [sum(held for sources, held in ahead.items() if sources & group) for group in self._groups]
+        sizes = [max(map(work.mean_bytes, group), default=0.0) for group in self._groups]
+        weighed = [int(count * size) for count, size in zip(rows, sizes, strict=True)]
+        self._pausing = self._beyond(rows, self._max_held_rows) | self._beyond(weighed, self._max_held_bytes)
+
+    def _beyond(self, held: Sequence[int], limit: int) -> set[int]:
+        """Give the groups that hold more than their share of ``limit``, or are not down to half of it yet."""
+        share = limit // max(1, len(self._groups))
+        too_much = sum(held) > limit
+        return {
             at
-            for at, rows in enumerate(held)
-            if (too_many and rows > share) or (at in self._pausing and rows > share // 2)
+            for at, amount in enumerate(held)
+            if (too_much and amount > share) or (at in self._pausing and amount > share // 2)
         }
 
     def _ahead(self, bounds: Mapping[Place, int]) -> dict[str, frozenset[int]]:

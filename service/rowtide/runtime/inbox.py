@@ -30,7 +30,14 @@ _JOIN_S = 5.0
 """How long closing waits for a thread that is inside a poll."""
 
 
-class Inbox(Protocol):
+class Pausable(Protocol):
+    """What can be told to read less."""
+
+    def pause(self, partitions: Paused) -> None:
+        """Read all partitions but these from now on."""
+
+
+class Inbox(Pausable, Protocol):
     """Gives the deliveries of all streams; within one partition in log order."""
 
     def take(self, timeout_s: float) -> list[Delivery]:
@@ -41,9 +48,6 @@ class Inbox(Protocol):
           StoppedError: the service was told to stop while a broker was down.
           GoneError: a position is no longer in the log.
         """
-
-    def pause(self, partitions: Paused) -> None:
-        """Read all partitions but these from now on."""
 
     def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
         """Read these partitions of a stream too from now on, through ``channel``."""

@@ -11,7 +11,7 @@ counter: its offset), an explicit bound, or a fault; none is passed over.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +34,10 @@ STRICT_HEADER = "rowtide.strict"
 
 POLL_MESSAGES = 10_000
 """Messages of one poll at most: trays of about this size are best under load."""
+POLL_BYTES = 4 * 1024 * 1024
+"""About what one poll may bring, in bytes of values: they are copied several times while they are decoded."""
+PRESUMED_BYTES = 1024
+"""What a message is taken to have before the first one has come."""
 LOOK_UP_S = 5.0
 """How often the ends of partitions are looked up: a new partition's rows are late where the others have
 gone meanwhile, and lag that is older is no lag to act on."""
@@ -173,6 +177,7 @@ class Intake:
     _paused: frozenset[int] = field(default_factory=frozenset)
     _joining: deque[tuple[Channel, Mapping[int, int]]] = field(default_factory=deque)
     _suspected: str | None = None
+    _message_bytes: float = PRESUMED_BYTES
 
     def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
         """Read these partitions too from the next poll on, through ``channel``; called by any thread."""
@@ -203,7 +208,7 @@ class Intake:
                 self._reader.resume(sorted(self._paused - paused))
                 self._paused = paused
             self._look_up()
-            polled = self._reader.poll(self.poll_messages, timeout_s)
+            polled = self._reader.poll(self._wanted(), timeout_s)
         except BaseException:
             self.close()
             raise
@@ -212,8 +217,18 @@ class Intake:
         for messages in polled:
             deliveries.append(self.channel.deliver(messages))
             self.positions[messages.partition] = messages.next_offset
+        self._weigh(deliveries)
         self.crash_points.reach("intake.after_decode")
         return deliveries
+
+    def _wanted(self) -> int:
+        """Give how many messages to ask for: fewer where those that came last were large."""
+        return max(1, min(self.poll_messages, int(POLL_BYTES / self._message_bytes)))
+
+    def _weigh(self, deliveries: Sequence[Delivery]) -> None:
+        messages = sum(map(len, deliveries))
+        if messages:
+            self._message_bytes = max(1.0, sum(each.raw_bytes for each in deliveries) / messages)
 
     def _look_up(self) -> None:
         """Look up, now and then, how far the partitions reach and whether they are still the same."""

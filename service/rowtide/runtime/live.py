@@ -28,6 +28,8 @@ from rowtide.runtime.work import Cut, Work
 
 MAX_GATHERED_ROWS = 500_000
 """Output rows that bring a commit forward: bounds the memory that waits for it."""
+MAX_COMMIT_BYTES = 128 * 1024 * 1024
+"""Bytes of messages that bring a commit forward: until it they are kept, for the raw bytes of error rows."""
 TURN_MESSAGES = 50_000
 """Messages of one turn at most, so that commits come on time and stop is obeyed soon."""
 _TAKE_S = 0.1
@@ -42,6 +44,7 @@ class Pace:
     commit_max_rows: int
     snapshot_rows: int | None
     snapshot_interval_s: float | None
+    commit_max_bytes: int = MAX_COMMIT_BYTES
 
 
 class Observer(Protocol):
@@ -189,7 +192,8 @@ class Live:
         if not self._waiting:
             self._waiting.extend(self._inbox.take(self._patience()))
         messages = 0
-        while self._waiting and messages < min(TURN_MESSAGES, self._pace.commit_max_rows):
+        turn = min(TURN_MESSAGES, self._pace.commit_max_rows)
+        while self._waiting and messages < turn and self._work.raw_bytes < self._pace.commit_max_bytes:
             delivery = self._waiting.popleft()
             messages += len(delivery)
             self._work.enter(delivery)
@@ -248,6 +252,7 @@ class Live:
             return False
         return (
             self._work.messages >= self._pace.commit_max_rows
+            or self._work.raw_bytes >= self._pace.commit_max_bytes
             or self._work.gathered >= MAX_GATHERED_ROWS
             or self._clock.monotonic() >= self._due_at()
         )

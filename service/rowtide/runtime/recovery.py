@@ -25,9 +25,10 @@ from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Gates, Target
 from rowtide.flow.program import Program
 from rowtide.plan.nodes import Node
+from rowtide.runtime.backpressure import Backpressure
 from rowtide.runtime.crashpoints import CrashPoints
 from rowtide.runtime.idle import DecisionLog
-from rowtide.runtime.inbox import Inbox
+from rowtide.runtime.inbox import Inbox, Paused
 from rowtide.runtime.intake import Channel, Delivery, another_topic, cut
 from rowtide.runtime.resubmission import let_in, targets_of
 from rowtide.runtime.work import Work
@@ -178,12 +179,14 @@ def replay(
     stopping: Callable[[], bool],
     resubmitted: Callable[[Place], Sequence[StoredError]],
     emit: Callable[[], None] | None = None,
+    backpressure: Backpressure | None = None,
     progress: Callable[[int], None] = lambda _messages: None,
 ) -> int:
     """Read from ``begin`` up to exactly ``targets`` into ``work``; give the number of messages.
 
     ``resubmitted`` gives the rows of a resubmission, which no inbox brings. ``emit`` is called after each
     turn, when what came out is in ``work``; by default it is dropped.
+    ``backpressure`` lets partitions that are read ahead wait, as a running pipeline does.
     ``progress`` is told how many messages have been read. Returns early when told to stop.
 
     Raises:
@@ -200,6 +203,7 @@ def replay(
         messages += left.pop(place)
     opened = {place: begin[place] for place in left}
     inbox = open_inbox(opened)
+    reading = _Reading(inbox)
     try:
         while True:
             # At the end once more: a decision may be all that followed the last message.
@@ -224,7 +228,9 @@ def replay(
                     _obey(work, decisions, place, reached)
                 if delivery.next_offset >= left[place]:
                     del left[place]
-                    _pause_reached(inbox, opened, left)
+                    reading.stop(place)
+            if backpressure is not None:
+                backpressure.balance(work, reading, targets.keys() - left.keys())
             progress(messages)
             crash_points.reach("recovery.within_replay")
     finally:
@@ -255,9 +261,25 @@ def _obey(work: Work, decisions: DecisionLog, place: Place, offset: int) -> bool
     return bool(found)
 
 
-def _pause_reached(inbox: Inbox, opened: Mapping[Place, int], left: Mapping[Place, int]) -> None:
-    reached: dict[str, set[int]] = {}
-    for relation, partition in opened:
-        if (relation, partition) not in left:
-            reached.setdefault(relation, set()).add(partition)
-    inbox.pause({relation: frozenset(partitions) for relation, partitions in reached.items()})
+class _Reading:
+    """Reads no more of partitions that have reached their targets, nor for now of those told to wait."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._reached: dict[str, frozenset[int]] = {}
+        self._waiting: Paused = {}
+
+    def stop(self, place: Place) -> None:
+        relation, partition = place
+        self._reached[relation] = self._reached.get(relation, frozenset()) | {partition}
+        self.pause(self._waiting)
+
+    def pause(self, partitions: Paused) -> None:
+        self._waiting = partitions
+        none: frozenset[int] = frozenset()
+        self._inbox.pause(
+            {
+                relation: self._reached.get(relation, none) | partitions.get(relation, none)
+                for relation in self._reached.keys() | partitions.keys()
+            }
+        )

@@ -134,6 +134,7 @@ def _recomputed(
         stopping=equipment.stopping,
         resubmitted=service.resubmitted,
         emit=turns.emit,
+        backpressure=service.new_backpressure(),
     )
     between = (compared.begin_ms, compared.end_ms)
     count = 0

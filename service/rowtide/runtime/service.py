@@ -29,7 +29,7 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.append_times import LOOK_UP_S as APPEND_LOOK_UP_S
 from rowtide.runtime.append_times import AppendTimes, by_message_time
-from rowtide.runtime.backpressure import MAX_HELD_ROWS, Backpressure
+from rowtide.runtime.backpressure import MAX_HELD_BYTES, MAX_HELD_ROWS, Backpressure
 from rowtide.runtime.begin import At, Begin, Edge, first_offsets, refuse_another_plan, refuse_begin
 from rowtide.runtime.commit import Committer
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
@@ -93,6 +93,7 @@ class Equipment:
     crash_points: CrashPoints = field(default_factory=NoCrash)
     observer: Observer = field(default_factory=Unobserved)
     max_held_rows: int = MAX_HELD_ROWS
+    max_held_bytes: int = MAX_HELD_BYTES
     poll_messages: int = POLL_MESSAGES
     queue_messages: int = QUEUE_MESSAGES
     queue_bytes: int = QUEUE_BYTES
@@ -118,7 +119,7 @@ class Service:
         self._questions = Questions()
         self._work: Work | None = None
         self._snapshot: Callable[[], SnapshotTaken] | None = None
-        self._backpressure = Backpressure(equipment.plan.pumps, equipment.clock, equipment.max_held_rows)
+        self._backpressure = self.new_backpressure()
         self._ask_again = 0.0
         self._database_retry = self._retry(DATABASE, beats=True)
         self._broker_retry = self._retry("broker", beats=True)
@@ -368,6 +369,7 @@ class Service:
             crash_points=equipment.crash_points,
             stopping=self._is_stopping,
             resubmitted=self.resubmitted,
+            backpressure=self.new_backpressure(),
             progress=self._tell_progress(work, record.positions()),
         )
         work.go_on_from(self._database_retry.call(equipment.ledger.accounts))
@@ -501,6 +503,13 @@ class Service:
         if equipment.threads:
             return ThreadedInbox(intakes, equipment.queue_messages, equipment.queue_bytes)
         return DirectInbox(intakes, equipment.clock)
+
+    def new_backpressure(self) -> Backpressure:
+        """Give what balances the partitions by the limits of the equipment."""
+        equipment = self._equipment
+        return Backpressure(
+            equipment.plan.pumps, equipment.clock, equipment.max_held_rows, equipment.max_held_bytes
+        )
 
     def _retry(self, dependency: str, *, beats: bool) -> Retry:
         equipment = self._equipment

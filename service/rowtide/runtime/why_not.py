@@ -253,9 +253,10 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
     if known.paused:
         return cause(
             Why.PAUSED,
-            "is paused: it is ahead of others, and as many rows are held as limits.held_rows allows.",
+            "is paused: it is ahead of others, and as many rows are held as limits.held_rows and "
+            "limits.held_bytes allow.",
             "When the partitions behind it have caught up.",
-            "See what keeps those back; or raise limits.held_rows.",
+            "See what keeps those back; or raise the limit.",
         )
     if behind > 0:
         return cause(

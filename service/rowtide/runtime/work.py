@@ -92,7 +92,8 @@ class Work:
         self.followers = Followers()
         self.outputs = {table.name: TableOutput(table) for table in tables}
         self.accounts: dict[str, IntakeAccount] = {}
-        self.messages = 0
+        self.messages = self.raw_bytes = 0
+        self._sizes: dict[str, tuple[int, int]] = {}
         self._standings = {standing.place: standing for standing in standings}
         self._positions = {standing.place: standing.next_offset for standing in standings}
         self._moved: set[Place] = set()
@@ -115,6 +116,11 @@ class Work:
     def gathered(self) -> int:
         """Count the output and error rows that wait for the commit."""
         return sum(map(len, self.outputs.values())) + len(self._faults)
+
+    def mean_bytes(self, relation: str) -> float:
+        """Give the mean size of a foreign stream's messages so far, in bytes of values; 0: none came."""
+        messages, size = self._sizes.get(relation, (0, 0))
+        return size / messages if messages else 0.0
 
     def held(self) -> int:
         """Count the rows that the flow holds."""
@@ -157,6 +163,9 @@ class Work:
         account.rejected += len(faults)
         account.messages += len(delivery)
         self.messages += len(delivery)
+        self.raw_bytes += delivery.raw_bytes
+        messages, size = self._sizes.get(delivery.relation, (0, 0))
+        self._sizes[delivery.relation] = (messages + len(delivery), size + delivery.raw_bytes)
         self._faults += faults
         self.recent.add(delivery.relation, delivery.messages)
         self._positions[place] = delivery.next_offset
@@ -221,7 +230,7 @@ class Work:
         self._faults = []
         self._decisions.clear()
         self._moved.clear()
-        self.messages = 0
+        self.messages = self.raw_bytes = 0
         self.recent.forget()
 
     def check(self) -> None:
@@ -279,7 +288,7 @@ class Work:
         self._faults = []
         self._decisions.clear()
         self._moved.clear()
-        self.messages = 0
+        self.messages = self.raw_bytes = 0
         return result
 
     def go_on_from(self, accounts: Sequence[KeptAccount]) -> None:

@@ -34,6 +34,10 @@ class Bounds:
         self._held = held
         self._ahead = {frozenset({"READINGS"}): held} if ahead is None else ahead
         self._bounds = bounds
+        self.size = 0.0
+
+    def mean_bytes(self, _relation: str) -> float:
+        return self.size
 
     def held(self) -> int:
         return self._held
@@ -55,6 +59,16 @@ def test_partitions_ahead_of_the_slowest_are_paused_when_too_much_is_held_and_re
     for held in (100, 101, 60, 50):
         pressure.balance(Bounds(held, bounds), inbox)  # type: ignore[arg-type]
     assert inbox.paused == [{"READINGS": frozenset({1, 2})}, {}]
+
+
+def test_large_messages_count_by_their_bytes() -> None:
+    inbox = PausableInbox()
+    pressure = Backpressure(PUMPS, VirtualClock(), max_held_rows=1_000, max_held_bytes=10_000)
+    for rows, size in ((100, 100.0), (100, 101.0), (60, 100.0), (50, 100.0)):
+        seen = Bounds(rows, {("READINGS", 0): 5, ("READINGS", 1): 9})
+        seen.size = size
+        pressure.balance(seen, inbox)  # type: ignore[arg-type]
+    assert inbox.paused == [{"READINGS": frozenset({1})}, {}]
 
 
 def pump(name: str, *relations: str) -> Pump:
