@@ -54,7 +54,7 @@ def _save_group(group: Group, place: int, places: dict[RowHandle, int], state: T
             state.aggregates.append((aggregator.name, place, deepcopy(aggregator.save_state(held))))
     for index in group.indexes:
         if isinstance(index, Groups):
-            for inner in index.groups.values():
+            for inner in index.in_order():
                 first = inner.indexes[0].first()
                 assert first is not None
                 state.groups.append((index.node.path, places[first]))

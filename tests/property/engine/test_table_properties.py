@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from index_trees import ROW_TYPE, changes, displaced, found, key_of, rows, trees
@@ -13,6 +15,7 @@ from rowtide.engine import (
     INSERT,
     Descending,
     Fifo,
+    Hashed,
     IndexType,
     Opcode,
     Ordered,
@@ -23,6 +26,7 @@ from rowtide.engine import (
     TableType,
     Unit,
 )
+from rowtide.engine.table import order
 
 Changes = list[tuple[str, Row]]
 Tree = dict[str, IndexType]
@@ -190,3 +194,41 @@ def test_clearing_in_portions_ends_with_an_empty_table(tree: Tree, made: Changes
     assert there == 0
     assert all(count == portion for count in went[:-1])
     assert not list(observed.table)
+
+
+front_trees = st.sampled_from(
+    [
+        {"p": Hashed("a")},
+        {"p": Hashed("c", x=Hashed("a"))},
+        {"p": Hashed("a", x=Hashed("b", y=Fifo()))},
+        {"p": Hashed("c", x=Fifo(), y=Hashed("a"))},
+    ]
+)
+steps = st.lists(st.sampled_from(["insert", "insert", "take", "next", "look"]), max_size=60)
+
+
+@given(front_trees, steps, st.lists(rows, min_size=60, max_size=60), st.sampled_from([0, 2, 32]))
+def test_rows_taken_from_the_front_of_a_hashed_index_leave_the_order_as_it_was(
+    tree: Tree, steps: list[str], rows: list[Row], fronts_lost: int
+) -> None:
+    table, plain = (Table(Unit("u"), "t", TableType(ROW_TYPE, **tree)) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patched:
+        for step, row in zip(steps, rows, strict=False):
+            patched.setattr(order, "FRONTS_LOST", math.inf)
+            before = list(plain)
+            if step == "insert":
+                plain.insert(row)
+            elif step == "take" and before:
+                plain.delete(before[0])
+            after = list(plain)
+            patched.setattr(order, "FRONTS_LOST", fronts_lost)
+            if step == "insert":
+                table.insert(row)
+            elif step == "take":
+                assert table.clear(limit=1) == len(before[:1])
+            first = table.first()
+            assert [first and first.row] == (after[:1] or [None])
+            if step == "next" and first is not None:
+                following = table.index("p").next(first)
+                assert [following and following.row] == (after[1:2] or [None])
+            assert list(table) == after

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rowtide.engine.errors import ModelError
 from rowtide.engine.row_type import Row, RowType
-from rowtide.engine.table.order import ascending_key, mixed_key
-from rowtide.engine.values import is_array, type_name
+from rowtide.engine.table.order import ascending_key, mixed_key, order_of
+from rowtide.engine.values import is_array, is_text, type_name
 
 if TYPE_CHECKING:
     from rowtide.engine.aggregate.aggregator import Aggregator
@@ -222,12 +222,12 @@ class Ordered(IndexType):
         """Give the function from a row to its sort key."""
         if all(isinstance(one, str) for one in self._fields):
             return ascending_key([row_type.index(name) for name in self.key_fields])
-        return mixed_key(
-            [
-                (row_type.index(name), isinstance(one, Descending))
-                for name, one in zip(self.key_fields, self._fields, strict=True)
-            ]
-        )
+        places = [row_type.index(name) for name in self.key_fields]
+        orders = [
+            order_of(is_descending=isinstance(one, Descending), is_text=is_text(row_type.types[place]))
+            for place, one in zip(places, self._fields, strict=True)
+        ]
+        return mixed_key(list(zip(places, orders, strict=True)))
 
     def describe(self) -> str:
         """Give kind and parameters on one line."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
-from sortedcontainers import SortedDict, SortedKeyList
+from sortedcontainers import SortedKeyList, SortedList
 
 Item = TypeVar("Item", bound=Hashable)
+
+_NO_KEY = object()
+_NAN = math.nan
+"""The one NaN that rows hold (``engine.values``)."""
 
 
 class SortedStore(Generic[Item]):
@@ -48,36 +53,59 @@ class SortedStore(Generic[Item]):
 
 
 class SortedDictStore(SortedStore[Item]):
-    """The same for keys that can be hashed: finding an item does not search."""
+    """The same for keys that can be hashed: finding an item does not search.
 
-    __slots__ = ()
+    A key that is deleted stays among the sorted ones until someone looks at the order or the next one
+    is deleted: mostly it comes back at once, as the key of the row that displaced the old one.
+    """
+
+    __slots__ = ("_by_key", "_gone")
 
     def __init__(self) -> None:
-        self._items = SortedDict()
+        self._items = SortedList()
+        self._by_key: dict[Any, Item] = {}
+        self._gone: Any = _NO_KEY
 
     def get(self, key: Any) -> Item | None:
         """Give the item under ``key``, or None."""
-        found: Item | None = self._items.get(key)
-        return found
+        return self._by_key.get(key)
 
     def __setitem__(self, key: Any, item: Item) -> None:
-        self._items[key] = item
+        if key not in self._by_key:
+            if key == self._gone:
+                self._gone = _NO_KEY
+            else:
+                self._items.add(key)
+        self._by_key[key] = item
 
     def __delitem__(self, key: Any) -> None:
-        del self._items[key]
+        del self._by_key[key]
+        self._sort()
+        self._gone = key
+
+    def _sort(self) -> None:
+        if self._gone is not _NO_KEY:
+            self._items.remove(self._gone)
+            self._gone = _NO_KEY
+
+    def __len__(self) -> int:
+        return len(self._by_key)
 
     def values(self) -> Iterator[Item]:
         """Give the items in key order."""
-        return iter(self._items.values())
+        self._sort()
+        return map(self._by_key.__getitem__, self._items)
 
     def after(self, key: Any) -> Item | None:
         """Give the item with the next greater key, or None."""
+        self._sort()
         place = self._items.bisect_right(key)
-        return self._items.peekitem(place)[1] if place < len(self._items) else None
+        return self._by_key[self._items[place]] if place < len(self._items) else None
 
     def last(self) -> Item | None:
         """Give the item with the greatest key, or None."""
-        return self._items.peekitem()[1] if self._items else None
+        self._sort()
+        return self._by_key[self._items[-1]] if self._items else None
 
 
 def _first(pair: tuple[Any, Any]) -> Any:
@@ -90,18 +118,27 @@ class Links(Generic[Item]):
     Made when someone first asks and kept up from then on: asking is rare, changes are many.
     """
 
-    __slots__ = ("_after", "_before", "_last")
+    __slots__ = ("_after", "_before", "_last", "first")
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._after: dict[Item, Item | None] = {}
         self._before: dict[Item, Item | None] = {}
         self._last: Item | None = None
+        self.first: Item | None = None
         for item in items:
             self.append(item)
 
+    def __iter__(self) -> Iterator[Item]:
+        item = self.first
+        while item is not None:
+            yield item
+            item = self._after[item]
+
     def append(self, item: Item) -> None:
         """Put ``item`` at the end."""
-        if self._last is not None:
+        if self._last is None:
+            self.first = item
+        else:
             self._after[self._last] = item
         self._before[item] = self._last
         self._after[item] = None
@@ -110,7 +147,9 @@ class Links(Generic[Item]):
     def remove(self, item: Item) -> None:
         """Take ``item`` out."""
         before, after = self._before.pop(item), self._after.pop(item)
-        if before is not None:
+        if before is None:
+            self.first = after
+        else:
             self._after[before] = after
         if after is not None:
             self._before[after] = before
@@ -126,16 +165,68 @@ class Links(Generic[Item]):
         return self._before[item]
 
 
+FRONTS_LOST = 32
+"""How often the first item may have gone before its index is linked: linking costs every later change."""
+
+
+class FromTheFront(Generic[Item]):
+    """Watches how often the first of some items in a dict goes, and links them when it is often.
+
+    A dict finds its first item by stepping over all that were removed before it since it last grew, so
+    taking item after item away from its front would take ever longer.
+    """
+
+    __slots__ = ("_front", "_lost", "links")
+
+    def __init__(self) -> None:
+        self.links: Links[Item] | None = None
+        self._front: Item | None = None
+        self._lost = 0
+
+    def begin(self, items: Any) -> Iterable[Item]:
+        """Give the items of a hashed or sorted store in their order."""
+        if self.links is not None:
+            return self.links
+        if items.__class__ is dict:
+            front = next(iter(items.values()), None)
+            if front is not self._front:
+                self._front = front
+                self._lost += 1
+                if self._lost > FRONTS_LOST:
+                    self.links = Links(items.values())
+                    return self.links
+        values: Iterable[Item] = items.values()
+        return values
+
+
+class End:
+    """A sort key before or after all others, whatever their type."""
+
+    __slots__ = ("_is_least",)
+
+    def __init__(self, *, is_least: bool) -> None:
+        self._is_least = is_least
+
+    def __lt__(self, other: object) -> bool:
+        return self._is_least and other is not self
+
+    def __gt__(self, other: object) -> bool:
+        return not self._is_least and other is not self
+
+
+LEAST, GREATEST = End(is_least=True), End(is_least=False)
+
+
 class Reversed:
-    """Turns the order of a value around."""
+    """Turns the order of a value around that cannot be negated."""
 
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def __lt__(self, other: Reversed) -> bool:
-        return bool(other.value < self.value)
+    def __lt__(self, other: object) -> bool:
+        return bool(other.value < self.value) if isinstance(other, Reversed) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Reversed) and bool(self.value == other.value)
@@ -144,25 +235,42 @@ class Reversed:
         return hash(self.value)
 
 
-def _rank(value: Any) -> tuple[int, Any]:
-    # A NaN is unequal to itself; tuples compare it by identity, and there is only one of it.
-    return (0, None) if value is None else (1 if value == value else 2, value)  # noqa: PLR0124
-
-
 def ascending_key(positions: Sequence[int]) -> Callable[[Any], Any]:
-    """Give the sort key of some fields: NULL first, then the values, NaN after all numbers."""
+    """Give the sort key of some fields: NULL first, then the values, NaN after all numbers.
+
+    Keys are the values themselves, which compare fastest; only NULL and NaN are replaced.
+    """
     if len(positions) == 1:
         only = positions[0]
-        return lambda row: _rank(row[only])
+        return lambda row: _ascending(row[only])
     pick = itemgetter(*positions)
-    return lambda row: tuple(map(_rank, pick(row)))
+
+    def key(row: Any) -> Any:
+        values = pick(row)
+        return tuple(map(_ascending, values)) if None in values or _NAN in values else values
+
+    return key
 
 
-def mixed_key(positions: Sequence[tuple[int, bool]]) -> Callable[[Any], Any]:
-    """Give the sort key of (field, is descending) pairs; descending, NULL comes last."""
-    return lambda row: tuple(
-        [
-            Reversed(_rank(row[position])) if is_descending else _rank(row[position])
-            for position, is_descending in positions
-        ]
-    )
+def mixed_key(positions: Sequence[tuple[int, Callable[[Any], Any]]]) -> Callable[[Any], Any]:
+    """Give the sort key of fields, each with its own order; see ``order_of``."""
+    return lambda row: tuple([order(row[position]) for position, order in positions])
+
+
+def order_of(*, is_descending: bool, is_text: bool) -> Callable[[Any], Any]:
+    """Give the function from a value to its sort key; descending, NULL comes last and NaN first."""
+    if not is_descending:
+        return _ascending
+    return _descending_text if is_text else _descending
+
+
+def _ascending(value: Any) -> Any:
+    return LEAST if value is None else GREATEST if value is _NAN else value
+
+
+def _descending(value: Any) -> Any:
+    return GREATEST if value is None else LEAST if value is _NAN else -value
+
+
+def _descending_text(value: Any) -> Any:
+    return GREATEST if value is None else Reversed(value)

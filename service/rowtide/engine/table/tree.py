@@ -10,13 +10,13 @@ once it knows that an operation leaves them empty.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.table.handle import RowHandle
 from rowtide.engine.table.index_type import Fifo, IndexType, KeyOf, Ordered
-from rowtide.engine.table.order import Links, SortedDictStore, SortedStore
+from rowtide.engine.table.order import FromTheFront, Links, SortedDictStore, SortedStore
 
 COMPACT_ABOVE = 32
 """Removed rows that a FIFO index keeps at least before it cleans up, so that small ones never bother."""
@@ -119,16 +119,16 @@ class Group:
         return index
 
 
-class KeyedLeaf:
+class KeyedLeaf(FromTheFront[RowHandle]):
     """One row a key, hashed or sorted."""
 
-    __slots__ = ("key_of", "links", "node", "rows")
+    __slots__ = ("key_of", "node", "rows")
 
     def __init__(self, node: Node) -> None:
+        super().__init__()
         self.node = node
         self.key_of = node.key_of
         self.rows: Any = node.make_store()
-        self.links: Links[RowHandle] | None = None
 
     def displace(self, handle: RowHandle, doomed: list[RowHandle]) -> None:
         """Add the row whose key ``handle`` takes to those that have to go."""
@@ -160,11 +160,11 @@ class KeyedLeaf:
         return len(self.rows)
 
     def __iter__(self) -> Iterator[RowHandle]:
-        return iter(self.rows.values())
+        return iter(self.begin(self.rows))
 
     def first(self) -> RowHandle | None:
         """Give the first row, or None."""
-        return next(iter(self.rows.values()), None)
+        return next(iter(self.begin(self.rows)), None)
 
     def last(self) -> RowHandle | None:
         """Give the last row, or None."""
@@ -277,16 +277,16 @@ class FifoLeaf:
         return self.links.before(handle) if self.reverse else self.links.after(handle)
 
 
-class Groups:
+class Groups(FromTheFront[Group]):
     """Groups by key, hashed or sorted."""
 
-    __slots__ = ("groups", "key_of", "links", "node", "size")
+    __slots__ = ("groups", "key_of", "node", "size")
 
     def __init__(self, node: Node) -> None:
+        super().__init__()
         self.node = node
         self.key_of = node.key_of
         self.groups: Any = node.make_store()
-        self.links: Links[Group] | None = None
         self.size = 0
 
     def displace(self, handle: RowHandle, doomed: list[RowHandle]) -> None:
@@ -358,8 +358,12 @@ class Groups:
     def __len__(self) -> int:
         return self.size
 
+    def in_order(self) -> Iterable[Group]:
+        """Give all groups from the first on."""
+        return self.begin(self.groups)
+
     def __iter__(self) -> Iterator[RowHandle]:
-        for group in self.groups.values():
+        for group in self.in_order():
             yield from group.indexes[0]
 
     def first(self) -> RowHandle | None:
@@ -396,7 +400,7 @@ def indexes_below(index: Index, node: Node) -> Iterator[Index]:
     if index.node is node:
         yield index
     elif isinstance(index, Groups):
-        for group in index.groups.values():
+        for group in index.in_order():
             for inner in group.indexes:
                 if node.path[: len(inner.node.path)] == inner.node.path:
                     yield from indexes_below(inner, node)

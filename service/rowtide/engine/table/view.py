@@ -113,7 +113,7 @@ class TableIndex:
             first
             for index in _instances(self._node, self._table._top)
             if isinstance(index, Groups)
-            for group in index.groups.values()
+            for group in index.in_order()
             if (first := group.indexes[0].first()) is not None
         )
         return (self.group(first) for first in self._table.guarded(firsts))
@@ -198,7 +198,7 @@ def _instances(node: Node, top: Group) -> Iterator[Index]:
         return
     for above in _instances(node.parent, top):
         if isinstance(above, Groups):
-            for group in above.groups.values():
+            for group in above.in_order():
                 yield group.indexes[node.position]
 
 
@@ -207,7 +207,7 @@ def _first_in(group: Group, below: list[Node]) -> RowHandle | None:
     index = group.indexes[below[0].position]
     if not isinstance(index, Groups):
         return index.first()
-    firsts = (_first_in(inner, below[1:]) for inner in index.groups.values())
+    firsts = (_first_in(inner, below[1:]) for inner in index.in_order())
     return next((first for first in firsts if first is not None), None)
 
 
