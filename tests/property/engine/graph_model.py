@@ -14,6 +14,7 @@ from functools import partial
 from hypothesis import strategies as st
 
 from rowtide.engine.graph import At, Given, Graph, Processor, Stamp, Timer, Use
+from rowtide.rowtime.bound import EARLIEST, LATEST
 
 LOOP_MS = 7
 
@@ -221,8 +222,10 @@ class Reference:
                 return self.out
             self._through(*stimulus)
 
-    def _least(self, gaps: dict[str, tuple[int, int]]) -> tuple[Stamp, str, str, object] | None:
-        """Take the next stimulus: a row or event of a link, or a timer that no gap hides."""
+    def _least(
+        self, gaps: dict[str, tuple[int, int]], until: int = LATEST
+    ) -> tuple[Stamp, str, str, object] | None:
+        """Take the next stimulus up to a rowtime: a row or event of a link, or a timer that no gap hides."""
         found = []
         for name, node in self._nodes.items():
             for handle, (stamp, payload) in node.timers.items():
@@ -235,6 +238,8 @@ class Reference:
             if not (each[2] == "event" and hidden(gaps.get(self._target(each[3])), each[0]))
         ]
         first = min(visible, key=lambda each: each[:2], default=None)
+        if min((each[0].rowtime for each in (timer, first) if each is not None), default=LATEST) > until:
+            return None
         if timer is not None and (first is None or timer[0] < first[0]):
             stamp, handle, name, payload = timer
             del self._nodes[name].timers[handle]
@@ -319,6 +324,51 @@ class Reference:
 
     def delay(self, name: str) -> int:
         return self._loops[name][1].delay_ms
+
+
+class InOneOrder(Reference):
+    """A graph in a pipeline: one row of all sources goes through it after the other.
+
+    What is sent into a LIMITED or RECORDED link is the next row, when nothing else is left up to now.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self._origin = len(graph.loops) + len(graph.nodes)
+        self._count = 0
+        self._rows: list[Arrival] = []
+        self._sent: list[tuple[Stamp, int, int, str, object]] = []
+
+    def insert(self, arrival: Arrival) -> None:
+        self._rows.append(arrival)
+
+    def run(self) -> dict[str, list[Given]]:
+        now = EARLIEST
+        while True:
+            stimulus = self._least(self._gaps, now)
+            if stimulus is None and self._sent:
+                *_, name, row = heapq.heappop(self._sent)
+                stimulus = self._next(now), "loop", name, row
+            if stimulus is None:
+                stimulus = self._least(self._gaps, self._rows[0].rowtime if self._rows else LATEST)
+            if stimulus is None and self._rows:
+                arrival = self._rows.pop(0)
+                stimulus = self._next(arrival.rowtime), "source", arrival.source, arrival.row
+            if stimulus is None:
+                return self.out
+            now = stimulus[0].rowtime
+            self._through(*stimulus)
+
+    def _next(self, rowtime: int) -> Stamp:
+        self._count += 1
+        return Stamp(rowtime, self._origin, self._count)
+
+    def sent(self, name: str, stamp: Stamp, row: object, to: str | None) -> None:
+        if to is None or self._loops[to][1].use is Use.CONSISTENT:
+            super().sent(name, stamp, row, to)
+            return
+        self._order += 1
+        heapq.heappush(self._sent, (stamp, self._loops[to][0], self._order, to, row))
 
 
 def hidden(gap: tuple[int, int] | None, stamp: Stamp) -> bool:

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from rowtide.engine.errors import ModelError
+from rowtide.engine.errors import ExecutionError, ModelError
 from rowtide.engine.graph import At, Graph, GraphRun, Timer, Use, run_in_model
-from rowtide.engine.model import ModelSetup
+from rowtide.engine.model import ModelRun, ModelSetup
+from rowtide.engine.recoverable import failure_text
 from rowtide.engine.row_type import RowType
 from rowtide.errors import BoundRegressionError, RejectedRowError
+from rowtide.rows.rowop import Opcode
 from rowtide.rowtime.bound import LATEST
 
 
@@ -128,6 +130,16 @@ class Down:
         at.send(payload)
 
 
+class DownInRows(Down):
+    """The same with rows of one field, as a model has them."""
+
+    def row(self, _port: str, row: object, at: At) -> None:
+        (number,) = row  # type: ignore[misc]  # a row of one field
+        at.send(row)
+        if number:
+            at.send((number - 1,), to="back")
+
+
 class Passes:
     def row(self, _port: str, row: object, at: At) -> None:
         at.send(row)
@@ -136,11 +148,11 @@ class Passes:
         at.send(payload)
 
 
-def looping(use: Use, delay_ms: int | None) -> Graph:
+def looping(use: Use, delay_ms: int | None, down: type[Down] = Down) -> Graph:
     graph = Graph()
     graph.source("in")
     graph.node("B", Passes, ["in"])
-    graph.node("D", Down, ["B"])
+    graph.node("D", down, ["B"])
     graph.loop("back", "D", "B", delay_ms, use)
     return graph
 
@@ -225,10 +237,42 @@ def test_a_scheduler_that_a_loop_drives_wakes_the_node_above() -> None:
 
 
 @pytest.mark.parametrize("use", [Use.LIMITED, Use.RECORDED])
-def test_in_a_model_only_loops_that_decide_nothing_are_taken(use: Use) -> None:
+def test_in_a_model_what_loops_comes_back_before_the_next_row(use: Use) -> None:
     reading = RowType(n="int64")
-    with pytest.raises(ModelError, match="depends on the order of work"):
-        run_in_model(ModelSetup("m"), looping(use, 5), {"in": reading}, {"D": reading})
+    graph = looping(use, 5, DownInRows)
+    model = ModelRun("m", lambda setup: run_in_model(setup, graph, {"in": reading}, {"D": reading}))
+    sent = [
+        each
+        for rowtime, n in ((100, 2), (100, 1), (103, 0))
+        for each in model.take("in", Opcode.INSERT, reading.row(n), rowtime)
+    ]
+    # Each of the first two goes round as often as its number says.
+    told = [(each.rowtime, *each.row) for each in sent]
+    assert told == [(100, 2), (100, 1), (100, 0), (100, 1), (100, 0), (103, 0)]
+    assert model.next_event is None
+
+
+def test_in_a_model_a_loop_without_end_is_refused() -> None:
+    class Echoes:
+        def row(self, _port: str, row: object, at: At) -> None:
+            at.send(row, to="back")
+
+        def event(self, payload: object, at: At) -> None:
+            raise AssertionError(payload, at)
+
+    graph = Graph()
+    graph.source("in")
+    graph.node("A", Echoes, ["in"])
+    graph.loop("back", "A", "A", use=Use.RECORDED)
+    reading = RowType(n="int64")
+    model = ModelRun("m", lambda setup: run_in_model(setup, graph, {"in": reading}, {"A": reading}))
+    with pytest.raises(ExecutionError) as raised:
+        model.take("in", Opcode.INSERT, reading.row(1), 7)
+    assert 'looping link "back" goes round without end at rowtime 7' in failure_text(raised.value)
+
+
+def test_a_model_needs_a_row_type_for_each_source() -> None:
+    reading = RowType(n="int64")
     with pytest.raises(ModelError, match="needs a row type"):
         run_in_model(ModelSetup("m"), looping(Use.CONSISTENT, 5), {"other": reading}, {"D": reading})
 

@@ -1,7 +1,8 @@
 """A graph as a model of a pipeline: rows come in the pipeline's order, time comes from its bounds.
 
-What a pipeline runs must give the same whatever the order of work, so the
-graph's looping links are CONSISTENT ones; there is nothing to be logged.
+A row goes through the whole graph, its loops included, before the next one. So
+what comes out, looping rows and timers included, follows from the order of the
+rows and their rowtimes, and nothing is left to be logged (docs/decisions/0004).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rowtide.engine.errors import ModelError
-from rowtide.engine.graph.graph import Graph, Use
+from rowtide.engine.graph.graph import Graph
 from rowtide.engine.graph.run import GraphRun
 from rowtide.engine.model import ModelSetup
 from rowtide.engine.row_type import RowType
@@ -31,21 +32,15 @@ def run_in_model(
 
     Args:
       setup: of the model.
-      graph: with CONSISTENT looping links only.
+      graph: its looping links that are not CONSISTENT come back at once.
       inputs: the row type of each source.
       outputs: the row type of what each of these nodes sends.
 
     Raises:
-      ModelError: the graph has other sources, or looping links whose stamps would have to be logged.
+      ModelError: the graph has other sources.
     """
     if set(inputs) != set(graph.sources):
         raise ModelError(f"the graph's sources are {', '.join(graph.sources)}: each needs a row type")
-    for loop in graph.loops:
-        if loop.use not in (Use.CONSISTENT, None):
-            raise ModelError(
-                f'looping link "{loop.name}" is {loop.use.value}: what it gives depends on the order of work',
-                hint="In a pipeline looping links are CONSISTENT; others run under GraphRun, with its log.",
-            )
     _Embedded(setup, graph, inputs, outputs)
 
 
@@ -90,16 +85,20 @@ class _Embedded:
         return take
 
     def _time(self, _rowop: Rowop) -> None:
-        for source in self._sources:
-            self._run.bound(source, self._clock.rowtime)
+        self._run.bound(self._sources[0], self._clock.rowtime)
         self._work()
 
     def _work(self) -> None:
         """Let the graph go on, give what came out, and ask to be called when more can come."""
         self._run.drain()
-        for name, label in self._outputs.items():
-            for given in self._run.taken(name):
-                label.send(Opcode.INSERT, label.row_type.adopt(given.row))
+        sent = [
+            (given.stamp, label, given.row)
+            for name, label in self._outputs.items()
+            for given in self._run.taken(name)
+        ]
+        # What one row made comes out before what the next one made, of whatever output.
+        for _, label, row in sorted(sent, key=lambda each: each[0]):
+            label.send(Opcode.INSERT, label.row_type.adopt(row))
         now, due = self._clock.rowtime, self._run.next_rowtime()
         asleep = self._awake_at is None or self._awake_at <= now
         if due is not None and (asleep or due < (self._awake_at or 0)):

@@ -17,9 +17,10 @@ from typing import Any
 
 from rowtide.engine.errors import ModelError
 from rowtide.engine.graph.decisions import Decisions, Divergence, WasReset
-from rowtide.engine.graph.graph import Graph, NodeShape
+from rowtide.engine.graph.graph import Graph, NodeShape, Use
 from rowtide.engine.graph.links import Link, LoopLink, Timers
 from rowtide.engine.graph.node import Remembering, Resettable
+from rowtide.engine.graph.returns import Returning, Returns
 from rowtide.engine.graph.stamp import END, START, Given, Stamp, Turn, reaching
 from rowtide.errors import BoundRegressionError, Reason, RejectedRowError
 from rowtide.rowtime.bound import EARLIEST, LATEST
@@ -104,7 +105,7 @@ class _Node:
         self.loops: list[LoopLink] = []
         self.inputs: list[Link] = []
         self.readers: list[Link] = []
-        self.feeds: dict[str, LoopLink] = {}
+        self.feeds: dict[str, LoopLink | Returning] = {}
         self.kept: list[Given] | None = None
         self._gaps = gaps
         self._gaps_met = 0
@@ -125,7 +126,7 @@ class _Node:
 
     def driven(self, name: str) -> LoopLink:
         link = self.feeds.get(name)
-        if link is None or link.shape.use is not None:
+        if not isinstance(link, LoopLink) or link.shape.use is not None:
             raise ModelError(f'node "{self.name}" drives no scheduler "{name}"')
         return link
 
@@ -259,8 +260,9 @@ class GraphRun:
       outputs: the nodes whose rows are kept for ``taken``.
       log: the decisions of an earlier run, to be obeyed.
       diverging: what happens when the run does not bring what the log says.
-      in_one_order: the rows of all sources come in one order, that of the calls of ``insert``: one of them
-        is a promise of all.
+      in_one_order: the rows of all sources come in one order, that of the calls of ``insert``: a row or a
+        bound of one is a promise of all. ``drain`` works each off before the next one comes, and looping
+        links that are not CONSISTENT come back at once (``returns``): nothing is left to be decided.
     """
 
     def __init__(
@@ -292,7 +294,14 @@ class GraphRun:
         for at, name in enumerate(graph.sources):
             stamper = 0 if in_one_order else at
             self._sources[name] = _Source(name, first_source + stamper, links[name], counters, stamper)
+        self._returns = Returns()
         for at, loop in enumerate(graph.loops):
+            if in_one_order and loop.use in (Use.LIMITED, Use.RECORDED):
+                link = Link(loop.name)
+                self._nodes[loop.to].inputs.insert(0, link)
+                self._nodes[loop.of].feeds[loop.name] = self._returns.link(loop)
+                self._sources[loop.name] = _Source(loop.name, first_source, [link], counters, 0)
+                continue
             ports = self._nodes[loop.to].loops
             looping = LoopLink(loop, at, len(ports), log.of(loop.name), diverging)
             self._nodes[loop.of].feeds[loop.name] = looping
@@ -313,9 +322,7 @@ class GraphRun:
           KeyError: no such source.
         """
         self._sources[source].insert(rowtime, row)
-        if self._in_one_order:
-            for each in self._sources.values():
-                each.reach(rowtime)
+        self._reach(source, rowtime)
 
     def bound(self, source: str, rowtime: int) -> None:
         """Promise that no row of a source before ``rowtime`` follows.
@@ -328,7 +335,12 @@ class GraphRun:
         if rowtime < held:
             raise BoundRegressionError(source, 0, held=held, offered=rowtime)
         self._sources[source].explicit = rowtime
-        self._sources[source].reach(rowtime)
+        self._reach(source, rowtime)
+
+    def _reach(self, source: str, rowtime: int) -> None:
+        reached = self._sources.values() if self._in_one_order else (self._sources[source],)
+        for each in reached:
+            each.reach(rowtime)
 
     def reset(self, after: int) -> None:
         """Let time jump: no row of any source before ``after`` (ms) follows, as when a replay is over.
@@ -372,7 +384,16 @@ class GraphRun:
 
         Raises:
           ReplayDivergedError: the run does not bring what the log says.
+          ModelError: what comes back at once goes round without end.
         """
+        self._work_off()
+        for returned in self._returns.one_by_one():
+            source = self._sources[returned.link]
+            source.insert(source.bound.rowtime, returned.row)
+            self._reach(returned.link, source.bound.rowtime)
+            self._work_off()
+
+    def _work_off(self) -> None:
         while True:
             steps = [node.step(DRAIN_ROWS) for node in self._nodes.values()]
             worked = any(rows for rows, _ in steps)
@@ -420,6 +441,7 @@ class GraphRun:
             "gaps": list(self._gaps),
             "sources": {name: source.snapshot() for name, source in self._sources.items()},
             "nodes": {name: node.snapshot() for name, node in self._nodes.items()},
+            "returns": self._returns.snapshot(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -433,6 +455,7 @@ class GraphRun:
             source.restore(state["sources"][name])
         for name, node in self._nodes.items():
             node.restore(state["nodes"][name])
+        self._returns.restore(state["returns"])
 
 
 DRAIN_ROWS = 1000
