@@ -15,6 +15,7 @@ from rowtide.sql.syntax import (
     Case,
     Cast,
     ColumnRef,
+    Exists,
     Expression,
     Extract,
     FunctionCall,
@@ -29,6 +30,7 @@ from rowtide.sql.syntax import (
     OrderItem,
     Query,
     Rounded,
+    ScalarQuery,
     Stepped,
     StringLiteral,
     Unary,
@@ -185,10 +187,10 @@ class ExpressionGrammar(TypeGrammar):
         if token.kind is TokenKind.STRING:
             return StringLiteral(cursor.advance().text, cursor.place_of(token))
         if cursor.accept_symbol("("):
-            if cursor.is_word("SELECT"):
-                raise cursor.unsupported(
-                    "a query inside of an expression is", hint="Join with the query instead."
-                )
+            if cursor.is_word("SELECT") or cursor.is_word("WITH"):
+                query = self.query()
+                cursor.expect_symbol(")")
+                return ScalarQuery(query, cursor.span(token))
             inner = self.expression()
             if cursor.is_symbol(","):
                 raise cursor.unsupported("a row of values in an expression is")
@@ -226,7 +228,11 @@ class ExpressionGrammar(TypeGrammar):
             case "INTERVAL":
                 return self.interval()
             case "EXISTS":
-                raise cursor.unsupported("EXISTS is")
+                cursor.advance()
+                cursor.expect_symbol("(")
+                query = self.query()
+                cursor.expect_symbol(")")
+                return Exists(query, cursor.span(token))
             case "DATE" | "TIME" | "TIMESTAMP" if following.kind is TokenKind.STRING:
                 return self.datetime()
             case "LEFT" | "RIGHT" if following.kind is TokenKind.SYMBOL and following.text == "(":

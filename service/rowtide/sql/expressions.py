@@ -48,6 +48,7 @@ from rowtide.sql.syntax import (
     Case,
     Cast,
     ColumnRef,
+    Exists,
     Expression,
     Extract,
     FunctionCall,
@@ -60,6 +61,7 @@ from rowtide.sql.syntax import (
     NullLiteral,
     NumberLiteral,
     Rounded,
+    ScalarQuery,
     Stepped,
     StringLiteral,
     TypedLiteral,
@@ -153,11 +155,11 @@ class ExpressionPlanner:
                 return self._between(syntax)
             case InList():
                 return self._in_list(syntax)
-            case InQuery(place=place):
+            case InQuery(place=place) | Exists(place=place) | ScalarQuery(place=place):
                 raise StatementError(
-                    "IN with a query stands in WHERE, alone or with AND, without NOT",
+                    f"a sub-query cannot stand in {self._clause}",
                     place=place,
-                    hint="A LEFT JOIN and IS NULL finds what is not there.",
+                    hint="WHERE and the select list take one. Groups go into FROM (..) of another query.",
                 )
             case Like():
                 return self._like(syntax)

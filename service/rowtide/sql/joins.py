@@ -18,11 +18,23 @@ from rowtide.sql.objects import Retention
 from rowtide.sql.relations import Planned, project, shifted, unique_names
 from rowtide.sql.scope import Binding, Scope
 from rowtide.sql.stream_joins import Side, moved, window_join
-from rowtide.sql.syntax import DerivedTable, FromItem, Join, Name, Query, RangeWindow, RelationRef
+from rowtide.sql.syntax import (
+    DerivedTable,
+    Expression,
+    FromItem,
+    Join,
+    Name,
+    QualifiedName,
+    Query,
+    RangeWindow,
+    RelationRef,
+    Select,
+)
 from rowtide.sql.table_joins import check_limit, table_join
 from rowtide.sql.using import joined_on, merged_scope
 
 _ONE_KEY = Literal(0, INTEGER)
+_NO_RELATION = RelationRef(QualifiedName(()), None, None)
 ReadRelation = Callable[[RelationRef], tuple[Planned, tuple[str, ...]]]
 """Gives the relation that a name means, and the names by which it can be called."""
 ReadQuery = Callable[[Query], Planned]
@@ -92,16 +104,26 @@ class FromPlanner:
             self._sides[id(item)] = self._join(item) if isinstance(item, Join) else self._leaf(item)
         return self._sides[id(item)]
 
-    def among(self, read: Read, join: Join, binding: Binding, values: Planned) -> Read:
-        """Give the rows of a stream that ``join`` finds among the values of a table.
+    def attached(
+        self,
+        read: Read,
+        condition: Expression,
+        binding: Binding,
+        values: Planned,
+        kind: JoinKind,
+        place: Place,
+    ) -> Read:
+        """Give rows joined with what a sub-query gives where ``condition`` holds: a table called ``binding``.
 
         Raises:
-          StatementError: the rows are those of a table themselves.
+          StatementError: the rows are of a changelog whose state would have no limit.
         """
-        if read.changelog:
-            raise StatementError("IN with a query over a table is not supported yet", place=join.place)
         table = Read(values.node, Scope((binding,)), changelog=True)
-        return self._as_of_join(join, read, table, JoinKind.INNER, table_on_left=False)
+        nothing = DerivedTable(Select((), _NO_RELATION, False, None, (), None, ()), None)
+        join = Join(nothing, nothing, kind.value, condition, place)
+        if read.changelog:
+            return self._table_join(join, read, table)
+        return self._as_of_join(join, read, table, kind, table_on_left=False)
 
     # ----------------------------------------------------------------- joins
 
@@ -191,7 +213,8 @@ class FromPlanner:
         width = len(left.node.row_type)
         on_left = tuple(moved(left.scope.bindings, 0, outer=kind.keeps_right))
         on_right = tuple(moved(right.scope.bindings, width, outer=kind.keeps_left))
-        condition = ExpressionPlanner(Scope((*on_left, *on_right)), "ON").condition(join.condition)
+        both = Scope((*on_left, *on_right), left.scope.merged)
+        condition = ExpressionPlanner(both, "ON").condition(join.condition)
         pairs: list[tuple[Expr, Expr]] = []
         others: list[Expr] = []
         for conjunct in _conjuncts(condition):
@@ -204,7 +227,7 @@ class FromPlanner:
         node, added = table_join(self._relation, kind, sides, pairs, others, self._with_keys)
         check_limit(node, self._retention, join.place)
         rest = tuple(replace(binding, start=binding.start + added) for binding in on_right)
-        return Read(node, Scope((*on_left, *rest)), changelog=True)
+        return Read(node, Scope((*on_left, *rest), left.scope.merged), changelog=True)
 
     def _check_as_of(self, join: Join, scope: Scope) -> None:
         """See that FOR SYSTEM_TIME AS OF, where it stands, says what the join does anyway."""

@@ -21,7 +21,6 @@ from rowtide.plan.trace import key_fields
 from rowtide.rows.types import RowType
 from rowtide.sql.conversions import UNTYPED_NULL, assign, cast
 from rowtide.sql.joins import FromPlanner
-from rowtide.sql.membership import condition_join, members_of, values_of
 from rowtide.sql.models import model_node, output_node
 from rowtide.sql.objects import (
     Catalog,
@@ -50,6 +49,7 @@ from rowtide.sql.scope import ROWTIME
 from rowtide.sql.selects import SelectPlanner
 from rowtide.sql.set_operations import combined, combined_changes
 from rowtide.sql.statements import ObjectKind
+from rowtide.sql.subqueries import SubqueryPlanner
 from rowtide.sql.syntax import ColumnRef, Name, OrderItem, Query, RelationRef, SetOperation, UnionAll, With
 
 
@@ -196,20 +196,25 @@ class Planner:
                 kept = self._retention(at.reader)
                 return combined_changes(query.operation, aligned, at.relation, query.place, kept)
             return combined(query.operation, aligned, at.relation, query.place)
-        from_planner = FromPlanner(
+        retention = self._retention(at.reader)
+        from_planner = self._from_planner(at)
+        read = from_planner.plan(query.source)
+        subqueries = SubqueryPlanner(
+            at.relation,
+            from_planner,
+            lambda inner: self._query(inner, at),
+            lambda source: self._from_planner(at).plan(source),
+        )
+        query, read = subqueries.resolved(query, read)
+        return SelectPlanner(at.relation, query, read, self._max_ahead_ms, retention).plan()
+
+    def _from_planner(self, at: _Reading) -> FromPlanner:
+        return FromPlanner(
             at.relation,
             lambda ref: self._read(ref, at),
             lambda inner: self._derived(inner, at),
-            retention := self._retention(at.reader),
+            self._retention(at.reader),
         )
-        read = from_planner.plan(query.source)
-        members = members_of(query.where)
-        for number, each in enumerate(members.conditions, 1):
-            values = values_of(each, self._query(each.query, at), at.relation, retention)
-            read = from_planner.among(read, *condition_join(each, query, number, values), values)
-        if members.conditions:
-            query = replace(query, where=members.where)
-        return SelectPlanner(at.relation, query, read, self._max_ahead_ms, retention).plan()
 
     def _retention(self, reader: Key | None) -> Retention | None:
         """Give what a view or pump says about state without limit."""

@@ -162,6 +162,22 @@ class InQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class Exists:
+    """``EXISTS (query)``."""
+
+    query: Query
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarQuery:
+    """``(query)`` in the place of a value."""
+
+    query: Query
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Like:
     """``x [NOT] LIKE | SIMILAR TO pattern [ESCAPE character]``."""
 
@@ -272,6 +288,8 @@ Expression = (
     | Between
     | InList
     | InQuery
+    | Exists
+    | ScalarQuery
     | Like
     | Case
     | Cast

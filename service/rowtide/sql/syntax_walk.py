@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar, cast
 
 from rowtide.errors import Place
 from rowtide.plan.pseudo import PSEUDO_COLUMNS
@@ -13,6 +14,7 @@ from rowtide.sql.syntax import (
     Case,
     Cast,
     ColumnRef,
+    Exists,
     Expression,
     Extract,
     FunctionCall,
@@ -23,24 +25,39 @@ from rowtide.sql.syntax import (
     Like,
     Query,
     Rounded,
+    ScalarQuery,
+    Select,
+    SetOperation,
     Stepped,
     Unary,
+    UnionAll,
+    With,
 )
+
+Part = TypeVar("Part")
 
 
 def pseudo_in(query: Query) -> frozenset[str]:
     """Give the pseudo-columns that are named anywhere in a query."""
-    found = set()
-    pending: list[object] = [query]
+    found = {each.parts[-1].text for each in _below(query) if isinstance(each, ColumnRef)}
+    return frozenset(found & PSEUDO_COLUMNS.keys())
+
+
+def holds_query(syntax: object) -> bool:
+    """Tell whether a query stands anywhere in some syntax."""
+    return any(isinstance(each, Exists | InQuery | ScalarQuery) for each in _below(syntax))
+
+
+def _below(syntax: object) -> Iterator[object]:
+    """Give all that stands in some syntax, queries included."""
+    pending: list[object] = [syntax]
     while pending:
         each = pending.pop()
-        if isinstance(each, ColumnRef):
-            found.add(each.parts[-1].text)
-        elif isinstance(each, tuple):
+        yield each
+        if isinstance(each, tuple):
             pending += each
         elif is_dataclass(each) and not isinstance(each, Place | type):
             pending += (getattr(each, field.name) for field in fields(each))
-    return frozenset(found & PSEUDO_COLUMNS.keys())
 
 
 def parts_of(syntax: Expression) -> list[Expression]:
@@ -79,3 +96,44 @@ def calls_in(syntax: Expression) -> Iterator[FunctionCall]:
         if isinstance(each, FunctionCall):
             yield each
         pending += parts_of(each)
+
+
+def conjuncts(condition: Expression | None) -> Iterator[Expression]:
+    """Give the conditions that AND connects, from left to right."""
+    pending = [] if condition is None else [condition]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Binary) and each.operator == "AND":
+            pending += [each.right, each.left]
+        else:
+            yield each
+
+
+def columns_in(syntax: Expression) -> Iterator[ColumnRef]:
+    """Give the columns that stand anywhere in ``syntax``, but for those in queries."""
+    pending = [syntax]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, ColumnRef):
+            yield each
+        pending += parts_of(each)
+
+
+def replaced(syntax: Part, rule: Callable[[object], object | None]) -> Part:
+    """Put what ``rule`` gives in the place of the parts that it knows; queries stay as they are."""
+    found = rule(syntax)
+    if found is not None:
+        return cast("Part", found)
+    if isinstance(syntax, tuple):
+        parts = tuple(replaced(each, rule) for each in syntax)
+        same = all(new is old for new, old in zip(parts, syntax, strict=True))
+        return syntax if same else cast("Part", parts)
+    if not is_dataclass(syntax) or isinstance(syntax, Place | type | Select | UnionAll | SetOperation | With):
+        return syntax
+    changed = {}
+    for field in fields(syntax):
+        before = getattr(syntax, field.name)
+        after = replaced(before, rule)
+        if after is not before:
+            changed[field.name] = after
+    return cast("Part", replace(syntax, **changed)) if changed else syntax

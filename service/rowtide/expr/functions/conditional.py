@@ -11,22 +11,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.evaluation import (
     ColumnEvaluator,
+    ColumnKernel,
     Errors,
     Part,
     RowEvaluator,
+    RowKernel,
     both,
     expanded,
     first_errors,
 )
 from rowtide.expr.functions import arrow
-from rowtide.expr.functions.function import Function, Signature, TypeMismatch, mismatch
+from rowtide.expr.functions.function import Function, Signature, TypeMismatch, mismatch, strict
 from rowtide.expr.functions.type_rules import common_type
 from rowtide.rows.column import Mask
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import BOOLEAN, Type
+from rowtide.rows.types import BIGINT, BOOLEAN, Type
 
 
 def _common(name: str, types: Sequence[Type], args: Sequence[Type]) -> Type:
@@ -178,4 +181,30 @@ def _coalesce() -> Function:
     return Function("COALESCE", resolve, columnar, row, operands)
 
 
-CONDITIONALS: Sequence[Function] = (_case(), _coalesce())
+def _single() -> Function:
+    """Declare $SINGLE(n): TRUE, and a rejected row where the query that stands for a value gave n > 1."""
+
+    def resolve(args: Sequence[Type]) -> Type:
+        if tuple(args) != (BIGINT,):
+            raise mismatch("$SINGLE", args)
+        return BOOLEAN
+
+    def row(signature: Signature) -> RowKernel:
+        del signature
+
+        def one(count: int) -> bool:
+            if count > 1:
+                message = f"a query that stands for one value gives {count} rows"
+                raise RejectedRowError(Reason.FUNCTION, message)
+            return True
+
+        return one
+
+    def columnar(signature: Signature) -> ColumnKernel:
+        del signature
+        return lambda counts: (counts <= 1, counts > 1)
+
+    return strict("$SINGLE", resolve, row, columnar)
+
+
+CONDITIONALS: Sequence[Function] = (_case(), _coalesce(), _single())

@@ -1,0 +1,453 @@
+"""EXISTS, IN and queries that stand for a value -> joins, and expressions over what these give.
+
+A sub-query over tables becomes a table of what it gives for each key, and the query around it is joined
+with that: a stream as of each row's ROWTIME, a table as its changes. EXISTS and IN that stand in WHERE alone,
+or with AND, are inner joins that keep the rows with a match; everything else is an outer one, whose columns
+say whether there was a match, and may stand in any expression.
+
+A sub-query may name columns of the query around it where its WHERE says that something of its own equals
+them: these equalities become the keys of the join. What is added to the row cannot be named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+from rowtide.errors import Place, StatementError
+from rowtide.plan.nodes import JoinKind
+from rowtide.plan.trace import key_fields
+from rowtide.sql.aggregates import OF_GROUPS
+from rowtide.sql.expressions import ExpressionPlanner
+from rowtide.sql.grouped_expressions import has_aggregate
+from rowtide.sql.joins import FromPlanner, Read
+from rowtide.sql.relations import Planned, Shape, can_be_null, projected
+from rowtide.sql.scope import Binding, Scope
+from rowtide.sql.syntax import (
+    Binary,
+    BooleanLiteral,
+    Case,
+    ColumnRef,
+    DerivedTable,
+    Exists,
+    Expression,
+    FromItem,
+    FunctionCall,
+    InQuery,
+    IsTest,
+    Name,
+    NumberLiteral,
+    Query,
+    ScalarQuery,
+    Select,
+    SelectItem,
+    Unary,
+)
+from rowtide.sql.syntax_walk import columns_in, conjuncts, holds_query, replaced
+
+SINGLE = "$SINGLE"
+"""The function that rejects a row for which a query gives more than the one value that it stands for."""
+_VALUE, _COUNT, _KNOWN = "$V", "$N", "$C"
+
+Pair = tuple[Expression, Expression]
+"""What a sub-query says is equal: something of its own, and something of the query around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    """A sub-query without the equalities that name the query around it; ``pairs`` are those."""
+
+    query: Query
+    pairs: tuple[Pair, ...]
+
+    @property
+    def select(self) -> Select | None:
+        """The query, if it is one SELECT that can be asked for other columns."""
+        if isinstance(self.query, Select) and self.query.limit is None and not self.query.distinct:
+            return self.query
+        return None
+
+
+class SubqueryPlanner:
+    """Takes the sub-queries out of one SELECT.
+
+    ``plan`` gives the shape of a query, ``read_from`` its FROM, both where the SELECT stands.
+    """
+
+    def __init__(
+        self,
+        relation: str,
+        from_planner: FromPlanner,
+        plan: Callable[[Query], Shape],
+        read_from: Callable[[FromItem], Read],
+    ) -> None:
+        self._relation = relation
+        self._from = from_planner
+        self._plan = plan
+        self._read_from = read_from
+        self._joined = 0
+        self._known: dict[Expression, Expression] = {}
+
+    def resolved(self, select: Select, read: Read) -> tuple[Select, Read]:
+        """Give the SELECT without sub-queries, and the rows that it reads then.
+
+        Raises:
+          StatementError: one reads a stream, or names the outer query in another way; with its place.
+        """
+        if not holds_query((select.where, select.items, select.group_by, select.order_by)):
+            return select, read
+        self._read = read
+        try:
+            return self._resolved(select), self._read
+        except RecursionError as error:
+            raise StatementError("the query is nested too deeply", place=select.place) from error
+
+    def _resolved(self, select: Select) -> Select:
+        where: Expression | None = None
+        for each in conjuncts(select.where):
+            if not self._kept(each):
+                left = replaced(each, self._replacement)
+                where = left if where is None else Binary("AND", where, left, left.place)
+        group_by = replaced(select.group_by, self._replacement)
+        grouped = bool(group_by) or any(map(_is_aggregated, select.items))
+        rule = self._in_aggregate if grouped else self._replacement
+        items, order_by = replaced(select.items, rule), replaced(select.order_by, rule)
+        return replace(select, items=items, where=where, group_by=group_by, order_by=order_by)
+
+    def _in_aggregate(self, syntax: object) -> object | None:
+        """Give what stands for a part of a grouped query's list: sub-queries are inside of aggregates."""
+        if isinstance(syntax, Exists | InQuery | ScalarQuery):
+            return self._known.get(syntax)
+        if isinstance(syntax, FunctionCall) and syntax.name in OF_GROUPS and syntax.over is None:
+            args = replaced(syntax.args, self._replacement)
+            return replace(syntax, args=args, condition=replaced(syntax.condition, self._replacement))
+        return None
+
+    def _replacement(self, syntax: object) -> Expression | None:
+        """Give what stands for a sub-query, over a row that is joined with what it gives."""
+        if not isinstance(syntax, Exists | InQuery | ScalarQuery):
+            return None
+        if syntax not in self._known:
+            match syntax:
+                case Exists():
+                    found = self._exists(syntax)
+                case InQuery():
+                    found = self._in(syntax)
+                case ScalarQuery():
+                    found = self._value(syntax)
+            self._known[syntax] = found
+        return self._known[syntax]
+
+    # ---------------------------------------------------------------- EXISTS
+
+    def _kept(self, condition: Expression) -> bool:
+        """Keep only the rows with a match, where a condition says that and nothing else."""
+        if isinstance(condition, Exists):
+            inner = self._inner(_unlimited(condition.query))
+            self._attach(self._matches(inner, condition.place), inner.pairs, condition.place, JoinKind.INNER)
+            return True
+        if isinstance(condition, InQuery) and not condition.negated:
+            inner = self._inner(_unordered(condition.query))
+            operand = replaced(condition.operand, self._replacement)
+            pairs = (*inner.pairs, (_ref(_VALUE, condition.place), operand))
+            values = _distinct(self._values(inner, condition.place), condition.place)
+            self._attach(values, pairs, condition.place, JoinKind.INNER)
+            return True
+        return False
+
+    def _exists(self, syntax: Exists) -> Expression:
+        place = syntax.place
+        inner = self._inner(_unlimited(syntax.query))
+        name = self._attach(self._matches(inner, place), inner.pairs, place, JoinKind.LEFT)
+        found = _of(name, _key(0) if inner.pairs else _COUNT, place)
+        return IsTest(found, "NULL", True, place)
+
+    def _matches(self, inner: _Inner, place: Place) -> Query:
+        """Give the keys for which a sub-query gives rows, each once; without keys its number of rows."""
+        select = inner.select
+        if select is not None and _is_global(select):
+            raise StatementError("an aggregate without GROUP BY always gives a row", place=place)
+        if inner.pairs and select is not None:
+            return _distinct(_keyed(select, inner.pairs, ()), place)
+        # The same for any number of rows: only the first one and the last one change it.
+        any_row = FunctionCall("MIN", (NumberLiteral("1", place),), place)
+        return _grouped(inner.query, (), [(_COUNT, any_row)], place)
+
+    # -------------------------------------------------------------------- IN
+
+    def _in(self, syntax: InQuery) -> Expression:
+        """Give IN with the three values of SQL: UNKNOWN where a NULL might have been the value."""
+        place, inner = syntax.place, self._inner(_unordered(syntax.query))
+        operand = replaced(syntax.operand, self._replacement)
+        every = self._values(inner, place)
+        values = _distinct(every, place)
+        pairs = (*inner.pairs, (_ref(_VALUE, place), operand))
+        matched = self._attach(values, pairs, place, JoinKind.LEFT)
+        found: Expression = IsTest(_of(matched, _VALUE, place), "NULL", True, place)
+        typed = ExpressionPlanner(self._read.scope, "IN").plan(operand)
+        if self._plan(every).fields[-1].nullable or can_be_null(typed, self._read.node.row_type):
+            keys = [_key(at) for at in range(len(inner.pairs))]
+            known = FunctionCall("EVERY", (IsTest(_ref(_VALUE, place), "NULL", True, place),), place)
+            knowing = _grouped(every, keys, [(_KNOWN, known)], place)
+            name = self._attach(knowing, inner.pairs, place, JoinKind.LEFT)
+            all_known = _of(name, _KNOWN, place)
+            missing = Unary("NOT", all_known, place)
+            unknown = Binary("OR", IsTest(operand, "NULL", False, place), missing, place)
+            branches = (
+                (found, BooleanLiteral(True, place)),
+                (IsTest(all_known, "NULL", False, place), BooleanLiteral(False, place)),
+                (unknown, BooleanLiteral(None, place)),
+            )
+            found = Case(None, branches, BooleanLiteral(False, place), place)
+        return Unary("NOT", found, place) if syntax.negated else found
+
+    def _values(self, inner: _Inner, place: Place) -> Select:
+        """Give the keys and values of a sub-query of one column.
+
+        Raises:
+          StatementError: it has more columns, or an aggregate that may have nothing to say.
+        """
+        select = inner.select
+        if select is None:
+            return self._one_column(inner.query, place)
+        if _is_global(select):
+            raise StatementError(
+                "IN with an aggregate without GROUP BY asks for one value",
+                place=place,
+                hint="Write = (SELECT ..).",
+            )
+        if len(select.items) != 1:
+            raise _several_columns(len(select.items), place)
+        (item,) = select.items
+        if isinstance(item, SelectItem):
+            return _keyed(select, inner.pairs, [(_VALUE, item.expression)])
+        if inner.pairs:
+            raise StatementError("a sub-query that names the query around it names its column", place=place)
+        return self._one_column(select, place)
+
+    def _one_column(self, query: Query, place: Place) -> Select:
+        """Give a query of one column, under the name of the value."""
+        fields = self._plan(query).fields
+        if len(fields) != 1:
+            raise _several_columns(len(fields), place)
+        name = Name(_VALUE, place)
+        source = DerivedTable(query, None, None, place, (name,))
+        return _select((SelectItem(ColumnRef((name,), place), name, place),), source, place)
+
+    # ---------------------------------------------------------------- values
+
+    def _value(self, syntax: ScalarQuery) -> Expression:
+        """Give the value that a query stands for: NULL where it gives no row."""
+        place, inner = syntax.place, self._inner(syntax.query)
+        select = inner.select
+        if select is not None and _is_global(select):
+            return self._aggregate(select, inner.pairs, place)
+        values = self._values(inner, place)
+        width = len(inner.pairs)
+        keys = key_fields(projected(self._plan(values), self._relation))
+        if keys is not None and inner.pairs and set(keys) <= set(range(width)):
+            return _of(self._attach(values, inner.pairs, place, JoinKind.LEFT), _VALUE, place)
+        one = FunctionCall("ANY_VALUE", (_ref(_VALUE, place),), place)
+        names = [_key(at) for at in range(width)]
+        counted = _grouped(values, names, [(_COUNT, _count(place)), (_VALUE, one)], place)
+        name = self._attach(counted, inner.pairs, place, JoinKind.LEFT)
+        single = FunctionCall(SINGLE, (_of(name, _COUNT, place),), place)
+        return Case(None, ((single, _of(name, _VALUE, place)),), None, place)
+
+    def _aggregate(self, select: Select, pairs: tuple[Pair, ...], place: Place) -> Expression:
+        """Give an expression over aggregates of a table's rows: of no rows they are NULL, and COUNT is 0."""
+        if select.having is not None or len(select.items) != 1 or not isinstance(select.items[0], SelectItem):
+            raise StatementError("a query for a value has one column, and no HAVING", place=place)
+        expression = select.items[0].expression
+        calls: list[FunctionCall] = []
+
+        def note(syntax: object) -> Expression | None:
+            if not _is_aggregate(syntax):
+                return None
+            if syntax not in calls:
+                calls.append(syntax)
+            ref = _of(name, f"$A{calls.index(syntax)}", place)
+            zero = FunctionCall("COALESCE", (ref, NumberLiteral("0", place)), place)
+            return zero if syntax.name == "COUNT" else ref
+
+        name = self._next_name()
+        value = replaced(expression, note)
+        own = self._read_from(select.source).scope
+        for column in columns_in(value):
+            if column.parts[0].text != name and _resolves(own, column):
+                shown = column.parts[-1].text
+                raise StatementError(f'column "{shown}" stands in no aggregate', place=column.place)
+        items = [(f"$A{at}", call) for at, call in enumerate(calls)]
+        grouped = replace(_keyed(select, pairs, items), group_by=tuple(own for own, _ in pairs))
+        self._attach(grouped, pairs, place, JoinKind.LEFT)
+        return value
+
+    # ----------------------------------------------------------------- joins
+
+    def _next_name(self) -> str:
+        return f"$QUERY{self._joined + 1}"
+
+    def _attach(self, query: Query, pairs: Sequence[Pair], place: Place, kind: JoinKind) -> str:
+        """Join the rows with what a query gives, ``pairs`` being equal; give what its columns are called by.
+
+        Raises:
+          StatementError: the query reads a stream.
+        """
+        shape = self._plan(query)
+        if not shape.changelog:
+            raise _of_a_stream(place)
+        name = self._next_name()
+        self._joined += 1
+        values = Planned(projected(shape, self._relation), changelog=True)
+        row_type = values.node.row_type
+        binding = Binding((name,), row_type, 0, has_rowtime=False, hidden=len(row_type))
+        condition: Expression = BooleanLiteral(True, place)
+        for at, (own, outer) in enumerate(pairs):
+            column = _VALUE if own == _ref(_VALUE, place) else _key(at)
+            equal = Binary("=", outer, _of(name, column, place), place)
+            condition = equal if at == 0 else Binary("AND", condition, equal, place)
+        self._read = self._from.attached(self._read, condition, binding, values, kind, place)
+        return name
+
+    def _inner(self, query: Query) -> _Inner:
+        """Take the equalities out of a sub-query's WHERE that name the query around it.
+
+        Raises:
+          StatementError: it names that query in any other way.
+        """
+        read = self._read_from(query.source) if isinstance(query, Select) else None
+        if read is not None and not read.changelog:
+            raise _of_a_stream(query.place)
+        if read is None or not isinstance(query, Select) or query.where is None:
+            return _Inner(query, ())
+        own, outer = read.scope, self._read.scope
+        pairs: list[Pair] = []
+        where: Expression | None = None
+        for each in conjuncts(query.where):
+            outside = [ref for ref in columns_in(each) if not _resolves(own, ref) and _resolves(outer, ref)]
+            if not outside:
+                where = each if where is None else Binary("AND", where, each, each.place)
+                continue
+            pair = _pair(each, own)
+            if pair is None:
+                raise StatementError(
+                    "a sub-query names the query around it only as what something of its own equals",
+                    place=outside[0].place,
+                    hint="Write WHERE own_column = outer.column, alone or with AND; or JOIN the table.",
+                )
+            pairs.append(pair)
+        inner = _Inner(replace(query, where=where), tuple(pairs))
+        if pairs and inner.select is None:
+            raise StatementError(
+                "a sub-query with DISTINCT or LIMIT cannot name the query around it", place=query.place
+            )
+        return inner
+
+
+def _pair(condition: Expression, own: Scope) -> Pair | None:
+    """Give both sides of an equality between columns of the scope and others alone."""
+    if not isinstance(condition, Binary) or condition.operator != "=":
+        return None
+    for inside, outside in ((condition.left, condition.right), (condition.right, condition.left)):
+        of_inside = [_resolves(own, ref) for ref in columns_in(inside)]
+        if of_inside and all(of_inside) and not any(_resolves(own, ref) for ref in columns_in(outside)):
+            return inside, outside
+    return None
+
+
+def _resolves(scope: Scope, column: ColumnRef) -> bool:
+    try:
+        scope.resolve(column)
+    except StatementError:
+        return False
+    return True
+
+
+def _is_aggregate(syntax: object) -> TypeGuard[FunctionCall]:
+    return isinstance(syntax, FunctionCall) and syntax.name in OF_GROUPS and syntax.over is None
+
+
+def _is_aggregated(item: object) -> bool:
+    return isinstance(item, SelectItem) and has_aggregate(item.expression)
+
+
+def _is_global(select: Select) -> bool:
+    """Tell whether a SELECT has aggregates of all its rows."""
+    return not select.group_by and (select.having is not None or any(map(_is_aggregated, select.items)))
+
+
+def _unlimited(query: Query) -> Query:
+    """Give a query whose rows are only looked for without its ORDER BY, and the LIMIT that leaves some."""
+    if not isinstance(query, Select):
+        return query
+    limit = query.limit
+    if limit is not None and (limit.count == 0 or limit.offset):
+        return query
+    return replace(query, order_by=(), limit=None, distinct=False)
+
+
+def _unordered(query: Query) -> Query:
+    """Give a query whose values are only compared without its ORDER BY and DISTINCT, if it has no LIMIT."""
+    if isinstance(query, Select) and query.limit is None:
+        return replace(query, order_by=(), distinct=False)
+    return query
+
+
+def _keyed(select: Select, pairs: Sequence[Pair], further: Sequence[tuple[str, Expression]]) -> Select:
+    """Ask a SELECT for its own sides of the pairs, and for further columns; groups are cut by the former."""
+    columns = [(_key(at), own) for at, (own, _) in enumerate(pairs)]
+    items = tuple(SelectItem(each, Name(name, each.place), each.place) for name, each in (*columns, *further))
+    group_by = (*select.group_by, *(own for own, _ in pairs)) if select.group_by else ()
+    return replace(select, items=items, group_by=group_by, order_by=())
+
+
+def _distinct(select: Select, place: Place) -> Select:
+    """Give each row of a SELECT once."""
+    if not select.group_by:
+        return replace(select, distinct=True)
+    names = [each.alias for each in select.items if isinstance(each, SelectItem) and each.alias is not None]
+    items = tuple(SelectItem(ColumnRef((name,), place), name, place) for name in names)
+    return replace(_select(items, DerivedTable(select, None, None, place), place), distinct=True)
+
+
+def _grouped(
+    query: Query, keys: Sequence[str], further: Sequence[tuple[str, Expression]], place: Place
+) -> Select:
+    """Group a query by columns of it, and give these and aggregates."""
+    columns = [(key, _ref(key, place)) for key in keys]
+    items = tuple(SelectItem(each, Name(name, place), place) for name, each in (*columns, *further))
+    grouped = _select(items, DerivedTable(query, None, None, place), place)
+    return replace(grouped, group_by=tuple(each for _, each in columns))
+
+
+def _select(items: tuple[SelectItem, ...], source: FromItem, place: Place) -> Select:
+    return Select(items, source, False, None, (), None, (), place)
+
+
+def _key(at: int) -> str:
+    return f"$K{at}"
+
+
+def _ref(name: str, place: Place) -> ColumnRef:
+    return ColumnRef((Name(name, place),), place)
+
+
+def _of(relation: str, name: str, place: Place) -> ColumnRef:
+    return ColumnRef((Name(relation, place), Name(name, place)), place)
+
+
+def _count(place: Place) -> FunctionCall:
+    return FunctionCall("COUNT", (), place, star=True)
+
+
+def _several_columns(count: int, place: Place) -> StatementError:
+    return StatementError(f"a sub-query here gives one column, this one gives {count}", place=place)
+
+
+def _of_a_stream(place: Place) -> StatementError:
+    return StatementError(
+        "a sub-query reads tables, this one reads a stream",
+        place=place,
+        hint="JOIN brings rows of two streams together.",
+    )
