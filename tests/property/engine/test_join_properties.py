@@ -124,3 +124,61 @@ def test_the_changes_of_a_self_join_fold_to_the_join_of_the_table_with_itself(
         table.input.send(opcode, (key, other, str(number)))
         rows = list(table)
         assert folded.rows == joined(kind, rows, rows, 0, 1)
+
+
+TEXT_RIGHT = RowType(name="string", extra="int32", remark="string")
+texts = st.sampled_from([None, "0", "1", "2", "01", "+1", " 1", "", "one", "\u0661"])
+text_changes = st.lists(
+    st.tuples(
+        st.sampled_from(["left", "right"]), st.sampled_from([INSERT, INSERT, DELETE]), small, texts, small
+    ),
+    max_size=30,
+)
+
+
+@given(KINDS, lookups, lookups, st.booleans(), text_changes)
+def test_with_converted_keys_a_number_meets_the_text_printed_for_it_from_either_side(
+    kind: str,
+    left_lookup: Callable[[str], IndexType],
+    right_lookup: Callable[[str], IndexType],
+    is_swapped: bool,
+    made: list[tuple[str, Opcode, int | None, str | None, int | None]],
+) -> None:
+    unit = Unit("u")
+    numbers = Table(unit, "n", TableType(LEFT, primary=Hashed("other"), lookup=left_lookup("key")))
+    named = Table(unit, "t", TableType(TEXT_RIGHT, primary=Hashed("extra"), lookup=right_lookup("name")))
+    left, right = (named, numbers) if is_swapped else (numbers, named)
+    join = JoinTwo(
+        "join",
+        left,
+        right,
+        left_index="lookup",
+        right_index="lookup",
+        kind=kind,
+        convert_keys=True,
+        unique_key="none",
+    )
+    folded = Folded()
+    join.out.then(folded.take)
+    for number, (side, opcode, key, text, primary) in enumerate(made):
+        if side == "left":
+            numbers.input.send(opcode, (key, primary, str(number)))
+        else:
+            named.input.send(opcode, (text, primary, str(number)))
+        assert folded.rows == joined_by_text(kind, list(left), list(right))
+
+
+def joined_by_text(kind: str, left: list[Row], right: list[Row]) -> Counter[Row]:
+    result: Counter[Row] = Counter()
+    nothing = (None,) * 3
+    for mine in left:
+        matches = [(*mine, *other) for other in right if same_text(mine[0], other[0])]
+        result.update(matches or [(*mine, *nothing)] * (kind in ("left", "outer")))
+    for other in right:
+        if kind in ("right", "outer") and not any(same_text(mine[0], other[0]) for mine in left):
+            result[(*nothing, *other)] += 1
+    return result
+
+
+def same_text(one: object, other: object) -> bool:
+    return one is other if None in (one, other) else str(one) == str(other)

@@ -171,6 +171,69 @@ def test_a_lookup_join_that_makes_no_sense_is_refused(make: Callable[[], LookupJ
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("mine", "other", "pairs"),
+    [
+        ("int32", "string", [(12, "12"), (-3, "-3")]),
+        ("string", "int32", [("12", 12), ("012", None), ("5000000000", None), ("x", None), ("", None)]),
+        ("string", "uint8[]", [("\u00e9", b"\xc3\xa9"), ("\udc00", None)]),
+        ("uint8[]", "string", [(b"\xc3\xa9", "\u00e9"), (b"\xff", None)]),
+        ("uint8[]", "int64", [(b"12", 12), (b"\xff", None)]),
+        ("int64", "uint8", [(7, b"7"), (12, None)]),
+        ("int32", "float64", [(2, 2.0)]),
+        ("timestamp", "string", []),
+        ("float64", "string", []),
+        ("int32[]", "string", []),
+        ("date", "timestamp", []),
+    ],
+)
+def test_keys_are_converted_one_to_one_or_not_at_all(
+    mine: str, other: str, pairs: list[tuple[Any, Any]]
+) -> None:
+    left, right = RowType(key=mine), RowType(key=other)
+    table = Table(Unit("u"), "t", TableType(right, by=Hashed("key")))
+
+    def make() -> LookupJoin:
+        return LookupJoin(
+            "join",
+            left,
+            table,
+            by=["key"],
+            kind="inner",
+            left_fields=["key/mine"],
+            convert_keys=True,
+        )
+
+    if not pairs:
+        with pytest.raises(ModelError, match=r"cannot be converted to .* without loss"):
+            make()
+        return
+    join = make()
+    for given, expected in pairs:
+        table.clear()
+        if expected is not None:
+            table.insert(right.row(expected))
+        assert [row.key for row in join.lookup(left.row(given))] == [expected] * (expected is not None)
+
+
+def test_a_mirrored_key_is_converted_or_null() -> None:
+    table = Table(Unit("u"), "t", TableType(RowType(key="int32"), by=Hashed("key")))
+    join = LookupJoin(
+        "join", RowType(text="string"), table, by={"text": "key"}, mirror_key=True, convert_keys=True
+    )
+    assert [tuple(join.lookup(join.left_type.row(text))[0]) for text in ("12", "x")] == [
+        ("12", 12),
+        ("x", None),
+    ]
+
+
+@pytest.mark.parametrize(("mine", "other"), [("string", "uint8[]"), ("date", "timestamp")])
+def test_keys_that_can_never_be_equal_as_they_are_are_refused(mine: str, other: str) -> None:
+    table = Table(Unit("u"), "t", TableType(RowType(key=other), by=Hashed("key")))
+    with pytest.raises(ModelError, match="can never be equal"):
+        LookupJoin("join", RowType(key=mine), table, by=["key"], left_fields=[])
+
+
 def two(unit: Unit | None = None, **options: Any) -> JoinTwo:
     unit = unit or Unit("u")
     orders = Table(unit, "orders", ORDERS)

@@ -66,7 +66,8 @@ class JoinTwo:
       unique_key: what becomes of the key fields; see ``UniqueKey``.
       left_from, right_from: labels to follow instead of the tables. Look-ups still see the whole tables,
         so results stay right only if both sides are filtered alike, by the key.
-      allow_key_types: let keys of different types meet.
+      allow_key_types: let keys of different types meet as they are.
+      convert_keys: let texts, bytes and integers meet, as for ``LookupJoin``; either side finds the same.
       simple_minded: never replace unmatched results; wrong for outer joins unless nothing is deleted.
     """
 
@@ -87,6 +88,7 @@ class JoinTwo:
         left_from: Label | None = None,
         right_from: Label | None = None,
         allow_key_types: bool = False,
+        convert_keys: bool = False,
         simple_minded: bool = False,
     ) -> None:
         self.name = name
@@ -98,7 +100,7 @@ class JoinTwo:
         try:
             left_node, right_node = lookup_node(left, left_index), lookup_node(right, right_index)
             self.by = _pairs(left, left_node, right, right_node, by)
-            if not allow_key_types:
+            if not (allow_key_types or convert_keys):
                 _check_types(left, right, self.by)
         except ModelError as error:
             raise ModelError(f'join "{name}": {error.message}', hint=error.hint) from error
@@ -132,6 +134,7 @@ class JoinTwo:
             mirror_key=mirror_key,
             opposite_outer=right_outer and not simple_minded,
             group_size=_group_size(left, left_node, is_before=is_self_join),
+            convert_keys=convert_keys,
         )
         self.right_lookup = LookupJoin(
             f"{name}.rightLookup",
@@ -146,6 +149,7 @@ class JoinTwo:
             mirror_key=mirror_key,
             opposite_outer=left_outer and not simple_minded,
             group_size=_group_size(right, right_node, is_before=False),
+            convert_keys=convert_keys,
         )
         self.result_type = self.left_lookup.result_type
         self.out = left.unit.label(f"{name}.out", self.result_type)

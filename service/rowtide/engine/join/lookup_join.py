@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from rowtide.engine.errors import ModelError
+from rowtide.engine.join.key_conversion import KeyConversion, can_be_equal
 from rowtide.engine.projection import EVERY_FIELD, choose_fields, picker, project
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.table.index_type import Hashed
@@ -18,7 +19,7 @@ from rowtide.engine.table.table import Table
 from rowtide.engine.table.tree import Groups, KeyedLeaf, Node
 from rowtide.engine.unit.label import Label
 from rowtide.engine.unit.rowop import DELETE, INSERT, Rowop
-from rowtide.engine.values import is_array, is_text, type_name
+from rowtide.engine.values import type_name
 from rowtide.rows.rowop import Opcode
 
 By = Mapping[str, str] | Sequence[str]
@@ -54,6 +55,8 @@ class LookupJoin:
       opposite_outer: the right side is an outer one too: what had no match before gets its result
         replaced. Only for a join that belongs to a two-sided one.
       group_size: tells first and last left rows of a key apart; None: there is at most one of each key.
+      convert_keys: let texts, bytes and integers meet: a number meets the text that is printed for it,
+        text its bytes in UTF-8; what has no counterpart meets nothing.
     """
 
     def __init__(
@@ -72,9 +75,11 @@ class LookupJoin:
         mirror_key: bool = False,
         opposite_outer: bool = False,
         group_size: GroupSize | None = None,
+        convert_keys: bool = False,
     ) -> None:
         self.name = name
         self.right = right
+        self.convert_keys = convert_keys
         self.unit = right.unit
         self.left_type = left.row_type if isinstance(left, Label) else left
         self.kind = join_kind(name, kind, LookupKind)
@@ -87,6 +92,10 @@ class LookupJoin:
             self._node = lookup_node(right, index)
             self.by = key_pairs(self.left_type, by)
             self._check_key()
+            backwards = [(theirs, ours) for ours, theirs in self.by]
+            pairs = self.by if convert_keys else []
+            self._to_right = KeyConversion(self.left_type, right.row_type, pairs)
+            self._to_left = KeyConversion(right.row_type, self.left_type, backwards if convert_keys else [])
             left_part = (self.left_type, choose_fields(self.left_type.names, left_fields))
             right_part = (right.row_type, choose_fields(right.row_type.names, right_fields))
             if left_first:
@@ -104,9 +113,12 @@ class LookupJoin:
         self.index = self._node.path
         # A sample of the right row with the key of a left one; also what mirrors the key of an absent row.
         self._sample = _translator(self.left_type, right.row_type, self.by)
-        backwards = [(theirs, ours) for ours, theirs in self.by]
-        self._left_absent = _translator(right.row_type, self.left_type, backwards) if mirror_key else _absent
-        self._right_absent = self._sample if mirror_key else _absent
+        self._left_absent: Callable[[Row], Row] = _absent
+        self._right_absent: Callable[[Row], Row] = _absent
+        if mirror_key:
+            to_left = _translator(right.row_type, self.left_type, backwards)
+            self._left_absent = _converted(to_left, self._to_left)
+            self._right_absent = _converted(self._sample, self._to_right)
         self._find = self._make_finder()
         self.out = self.unit.label(f"{name}.out", self.result_type)
         self.input = self.unit.label(f"{name}.in", self.left_type, self._take)
@@ -120,16 +132,30 @@ class LookupJoin:
             raise ModelError(
                 f'index "{".".join(self._node.path)}" has the key {", ".join(key)}, it is joined by {pairs}'
             )
+        if self.convert_keys:
+            return
         for ours, theirs in self.by:
             mine = self.left_type.types[self.left_type.index(ours)]
             other = self.right.row_type.types[self.right.row_type.index(theirs)]
-            if is_text(mine) != is_text(other) or is_array(mine) != is_array(other):
+            if not can_be_equal(mine, other):
                 raise ModelError(
                     f'fields "{ours}" and "{theirs}" can never be equal: '
-                    f"{type_name(mine)} and {type_name(other)}"
+                    f"{type_name(mine)} and {type_name(other)}",
+                    hint="Texts, bytes and integers may meet if the join is told to convert_keys.",
                 )
 
     def _make_finder(self) -> Callable[[Row], Sequence[Row]]:
+        find, convert = self._find_as_they_are(), self._to_right.exact
+        if not self._to_right:
+            return find
+
+        def find_converted(row: Row) -> Sequence[Row]:
+            converted = convert(row)
+            return () if converted is None else find(converted)
+
+        return find_converted
+
+    def _find_as_they_are(self) -> Callable[[Row], Sequence[Row]]:
         hashed = self._find_hashed() if self._node.parent is None else None
         if hashed is not None:
             return hashed
@@ -201,9 +227,10 @@ class LookupJoin:
         key = ", ".join(f"{theirs} = left.{ours}" for ours, theirs in self.by)
         many = "one row at most" if self._node.is_leaf else "the first row" if self.limit_one else "all rows"
         index = f"index {'.'.join(self.index)}, {self._node.index_type.describe()}"
+        converted = ", keys converted" if self._to_right else ""
         lines = [
             f'join "{self.name}": {self.kind}, each row of {self.input.name} as left',
-            f'  find {many} of table "{self.right.name}" where {key} ({index})',
+            f'  find {many} of table "{self.right.name}" where {key}{converted} ({index})',
             *(f"  {line}" for line in self._describe_sending()),
             f"  a result, sent to {self.out.name}, is",
         ]
@@ -265,6 +292,12 @@ def _translator(source: RowType, target: RowType, pairs: Iterable[tuple[str, str
     pick = picker([source.index(named[name]) if name in named else width for name in target.names])
     make, nothing = target.make, (None,)
     return lambda row: make(pick(row + nothing))
+
+
+def _converted(translate: Callable[[Row], Row], conversion: KeyConversion) -> Callable[[Row], Row]:
+    """Give the same translation, of rows whose key fields are converted first if they have to be."""
+    convert = conversion.or_null
+    return (lambda row: translate(convert(row))) if conversion else translate
 
 
 def lookup_node(table: Table, index: str | Sequence[str] | None) -> Node:
