@@ -273,6 +273,13 @@ class Connector(Protocol):
     description: str
     options: Sequence[Option]
 
+    def check_options(self, applies_to: str, given: Mapping[str, str]) -> None:
+        """Read options of a "server", "stream" or "table" against their declarations; opens nothing.
+
+        Raises:
+          OptionError: names the option and says what is allowed.
+        """
+
     def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> Source:
         """Give the source of a foreign stream from its server's and its own options.
 

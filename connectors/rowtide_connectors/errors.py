@@ -13,7 +13,15 @@ class ConnectorError(Exception):
 
 
 class OptionError(ConnectorError):
-    """An option is unknown, missing or has a wrong value; nothing was opened."""
+    """An option is unknown, missing or has a wrong value; nothing was opened. ``option`` is its name."""
+
+    def __init__(self, message: str, *, hint: str | None = None, option: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.option = option
+
+
+class MissingOptionError(OptionError):
+    """A required option is not given: the configuration may still bring it."""
 
 
 class UnavailableError(ConnectorError):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from rowtide_connectors.api import Option
-from rowtide_connectors.errors import OptionError
+from rowtide_connectors.errors import MissingOptionError, OptionError
 
 Value = TypeVar("Value", str, int, float, bool)
 
@@ -89,9 +89,10 @@ def read_options(
             raise _unknown(owner, name, applies_to, declared)
     for option in wanted.values():
         if option.required and values[option.name] is None:
-            raise OptionError(
+            raise MissingOptionError(
                 f'option "{option.name}" of {owner} is missing',
                 hint=f"It is required for a {applies_to}: {option.meaning}.",
+                option=option.name,
             )
     return Options(values, client)
 
@@ -105,10 +106,16 @@ def _typed(owner: str, option: Option, text: str) -> object:
         shown = f"'{HIDDEN}'" if option.secret else f"'{text}'"
         allowed = "true or false" if option.kind is bool else KIND_NAMES[option.kind]
         raise OptionError(
-            f'option "{option.name}" of {owner} has the value {shown}', hint=f"It must be {allowed}."
+            f'option "{option.name}" of {owner} has the value {shown}',
+            hint=f"It must be {allowed}.",
+            option=option.name,
         ) from error
     if option.kind is str and not value and option.required:
-        raise OptionError(f'option "{option.name}" of {owner} is empty', hint=f"It is {option.meaning}.")
+        raise OptionError(
+            f'option "{option.name}" of {owner} is empty',
+            hint=f"It is {option.meaning}.",
+            option=option.name,
+        )
     return value
 
 
@@ -127,9 +134,12 @@ def _unknown(owner: str, name: str, applies_to: str, declared: Sequence[Option])
         return OptionError(
             f'option "{name}" of {owner} does not belong to a {applies_to}',
             hint=f"It belongs to a {elsewhere[0]}.",
+            option=name,
         )
     known = [option.name for option in declared if option.applies_to == applies_to]
-    return OptionError(f'option "{name}" of {owner} does not exist', hint=suggestion(name, known))
+    return OptionError(
+        f'option "{name}" of {owner} does not exist', hint=suggestion(name, known), option=name
+    )
 
 
 def suggestion(name: str, known: Collection[str]) -> str:

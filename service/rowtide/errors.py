@@ -14,6 +14,7 @@ thing and its name in double quotes. A hint is whole sentences: what to do.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -25,6 +26,13 @@ class Place:
     line: int
     column: int
     length: int = 1
+
+
+_SECRET = re.compile(
+    r"(://)([^/@\s']+)(?=@)"
+    r"|((?i:password|secret|token|jaas|private\.key|key\.pem)[\w.]*\"?\s+')([^']+)"
+)
+"""What of a statement's line is not shown: who logs in where, and the values of options so called."""
 
 
 class RowtideError(Exception):
@@ -65,12 +73,22 @@ class StatementError(RowtideError):
             source = self.text.splitlines()
             if 1 <= self.place.line <= len(source):
                 line = source[self.place.line - 1]
-                lines.append(line)
+                lines.append(_without_secrets(line))
                 pad = "".join("\t" if char == "\t" else " " for char in line[: self.place.column - 1])
                 lines.append(pad + "^" * max(1, min(self.place.length, len(line) - len(pad))))
         if self.hint is not None:
             lines.append(f"hint: {self.hint}")
         return "\n".join(lines)
+
+
+def _without_secrets(line: str) -> str:
+    """Give a line of the same length, with asterisks for what a user must not see."""
+
+    def masked(found: re.Match[str]) -> str:
+        kept = found[1] or found[3]
+        return kept + "*" * (len(found[0]) - len(kept))
+
+    return _SECRET.sub(masked, line)
 
 
 class Reason(StrEnum):

@@ -76,6 +76,13 @@ class KafkaConnector:
     description = "Apache Kafka topics as foreign streams"
     options = OPTIONS
 
+    def check_options(self, applies_to: str, given: Mapping[str, str]) -> None:
+        """Read options against their declarations."""
+        if applies_to == "server":
+            read_server(given)
+        else:
+            read_options(OWNER, OPTIONS, applies_to, given)
+
     def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> Source:
         """Give the source of a topic; nothing is connected before its first use."""
         from rowtide_connectors.kafka.source import KafkaSource
@@ -111,6 +118,7 @@ def read_server(server: Mapping[str, str]) -> Options:
             raise OptionError(
                 f'option "{name}" of {OWNER} cannot be set under this name',
                 hint=f'Use "{own[0]}".' if own else "Rowtide sets it: exactly-once rests on it.",
+                option=name,
             )
     return read_options(OWNER, OPTIONS, "server", server, is_client_option=lambda name: "." in name)
 

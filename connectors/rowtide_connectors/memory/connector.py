@@ -30,6 +30,10 @@ class MemoryConnector:
     description = "topics of a broker inside the process, for tests and demos"
     options = OPTIONS
 
+    def check_options(self, applies_to: str, given: Mapping[str, str]) -> None:
+        """Read options against their declarations."""
+        read_options(OWNER, OPTIONS, applies_to, given)
+
     def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> Source:
         """Give the source of a topic, which is made if it does not exist."""
         broker = memory_broker(read_options(OWNER, OPTIONS, "server", server).get("broker", str))

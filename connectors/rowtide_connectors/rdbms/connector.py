@@ -49,6 +49,10 @@ class RdbmsConnector:
     description = "tables of PostgreSQL and SQLite as foreign tables"
     options = OPTIONS
 
+    def check_options(self, applies_to: str, given: Mapping[str, str]) -> None:
+        """Read options against their declarations."""
+        read_options(OWNER, OPTIONS, applies_to, given)
+
     def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> Source:
         """Refuse: a table is no log."""
         raise OptionError(

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from rowtide.plan.plan import Plan
+    from collections.abc import Sequence
+
+    from rowtide.plan.plan import Notice, Plan
     from rowtide.sql.pipeline import Session
 
 EXAMPLE = "Example: rowtide check pipeline.sql --config config.toml"
@@ -24,17 +26,22 @@ def check(
 ) -> None:
     """Parse, resolve, type and plan a pipeline, and show what it defines; touches nothing.
 
-    Exit code 0: it is accepted; warnings may be shown. 2: it is refused, with the place and the reason.
+    Options of servers, streams and tables are read as a run would read them, with the configuration; one
+    that is missing is a warning. Exit code 0: it is accepted. 2: it is refused, with its place and why.
     """
     from rowtide.cli.errors import read_text, shown_to_user
     from rowtide.config import load_settings
     from rowtide.runtime.configured import configured
+    from rowtide.runtime.option_check import check_options
     from rowtide.sql.pipeline import Session
 
     with shown_to_user():
         session = Session()
-        session.feed(read_text(pipeline), file=str(pipeline))
-        found = described(session, configured(session.plan, load_settings(config)))
+        text = read_text(pipeline)
+        session.feed(text, file=str(pipeline))
+        plan = configured(session.plan, load_settings(config))
+        missing = check_options(plan, text, file=str(pipeline))
+        found = described(session, plan, missing)
         if as_json:
             typer.echo(json.dumps({"ok": True, **found}, indent=2))
         else:
@@ -43,10 +50,10 @@ def check(
             typer.echo(f"{pipeline} is accepted.")
 
 
-def described(session: Session, plan: Plan) -> dict[str, Any]:
+def described(session: Session, plan: Plan, missing: Sequence[Notice] = ()) -> dict[str, Any]:
     """Give what a session has defined, as plain values; secrets in options are hidden.
 
-    ``plan`` is the session's with the options of the configuration.
+    ``plan`` is the session's with the options of the configuration, ``missing`` what it lacks to run.
     """
     from rowtide.plan.explain import columns_of
     from rowtide.sql.notices import notices
@@ -74,7 +81,9 @@ def described(session: Session, plan: Plan) -> dict[str, Any]:
             for name, table in tables.items()
         ],
         "pumps": [{"name": name, "target": target} for name, target in session.pumps],
-        "warnings": [{"relation": notice.relation, "message": notice.message} for notice in warned],
+        "warnings": [
+            {"relation": notice.relation, "message": notice.message} for notice in (*missing, *warned)
+        ],
     }
 
 

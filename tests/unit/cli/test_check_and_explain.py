@@ -68,6 +68,40 @@ def test_a_refused_pipeline_is_shown_with_its_place_and_leaves_with_2(pipeline: 
     assert isinstance(run("--debug", "check", pipeline).exception, Exception)
 
 
+@pytest.mark.parametrize(
+    ("written", "wrong", "message", "hint"),
+    [
+        ("WRAPPER RDBMS", "WRAPPER RDBSM", 'connector "rdbsm" does not exist', 'Did you mean "rdbms"?'),
+        ("bootstrap_", "botstrap_", '"botstrap_servers" of connector "kafka" does', '"bootstrap_servers"?'),
+        ("topic 'names'", "topc 'names'", '"topc" of connector "kafka" does not exist', '"topic"?'),
+        ("topic 'names'", "topic 'n', idle_timeot '1 DAY'", '"idle_timeot" of connector', '"idle_timeout"?'),
+        ("topic 'names'", "topic 'n', idle_timeout 'soon'", "'soon' is not an interval", ""),
+        ("topic 'names'", "topic 'n', format 'JASON'", 'format "JASON" of foreign stream "CHANGES"', "JSON"),
+        ("SERVER db;", "SERVER db OPTIONS (table 'x');", 'option "table" of connector', '"table_name"?'),
+    ],
+)
+def test_an_option_that_would_stop_a_run_is_refused_at_its_place(
+    pipeline: Path, written: str, wrong: str, message: str, hint: str
+) -> None:
+    pipeline.write_text(PIPELINE.replace(written, wrong), encoding="utf-8")
+    result = run("check", pipeline)
+    assert result.exit_code == 2
+    first, _, caret, *rest = result.stderr.splitlines()
+    assert first.startswith(f"{pipeline}:")
+    assert message in first
+    assert "^" in caret
+    assert hint in "".join(rest)
+    assert "hunter2" not in result.stderr
+
+
+def test_what_a_configuration_may_still_bring_is_a_warning(pipeline: Path) -> None:
+    pipeline.write_text(PIPELINE.replace("bootstrap_servers 'b:9092', ", ""), encoding="utf-8")
+    result = run("check", pipeline)
+    assert result.exit_code == 0
+    assert 'warning: BROKER: option "bootstrap_servers" of connector "kafka" is missing' in result.output
+    assert 'warning: OTHER: connector "elsewhere" does not exist' in result.output
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     result = run("check", tmp_path / "none.sql")
     assert result.exit_code == 2
@@ -115,6 +149,6 @@ def test_the_configuration_counts_and_what_it_gives_is_not_shown(pipeline: Path,
     assert result.exit_code == 0, result.output
     assert "swordfish" not in result.output
     assert "sasl.username '(from the configuration)'" in result.output
-    assert "warning" not in result.output
+    assert "warning: NAMED" not in result.output
     config.write_text("[servers.brocker]\nx = 'y'\n", encoding="utf-8")
     assert run("check", pipeline, "--config", config).exit_code == 2

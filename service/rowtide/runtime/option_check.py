@@ -1,0 +1,102 @@
+"""Whether the options of a plan are such as its connectors take; nothing is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rowtide.codec.registry import decoder_for
+from rowtide.errors import Place, StatementError
+from rowtide.plan.plan import ForeignStream, Notice, Plan
+from rowtide.runtime.configured import OWN_STREAM_OPTIONS, connector_options
+from rowtide.runtime.idle import idle_timeouts
+from rowtide.sql.notices import IDLE_TIMEOUT
+from rowtide.sql.statement_grammar import parse
+from rowtide.sql.statements import CreateRelation, CreateServer
+from rowtide_connectors.errors import MissingOptionError, OptionError
+from rowtide_connectors.options import suggestion
+from rowtide_connectors.registry import find_connector
+
+
+def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
+    """Read every option of servers, foreign streams and foreign tables as a run would.
+
+    Args:
+      plan: with the options that count (``configured``).
+      text: the pipeline's statements, for the places of errors.
+      file: their file's name, for the same.
+
+    Returns:
+      The options that are missing: a configuration may bring them, so they refuse nothing. Likewise what
+      is wrong with a server that nothing uses.
+
+    Raises:
+      StatementError: a wrapper, a format or an option does not exist, or a value is not of its kind.
+    """
+    places = _Places(text, file)
+    wrappers = {server.name: server.wrapper for server in plan.servers}
+    missing: list[Notice] = []
+    used = {stream.server for stream in plan.foreign_streams}
+    used |= {table.server for table in plan.foreign_tables}
+    for server in plan.servers:
+        try:
+            missing += _checked(places, "server", server.name, server.wrapper, dict(server.options))
+        except StatementError as error:
+            if server.name in used:
+                raise
+            missing.append(Notice(server.name, f"{error.message}; nothing uses this server"))
+    for stream in plan.foreign_streams:
+        _check_own(places, stream)
+        missing += _checked(places, "stream", stream.name, wrappers[stream.server], connector_options(stream))
+    for table in plan.foreign_tables:
+        missing += _checked(places, "table", table.name, wrappers[table.server], dict(table.options))
+    return tuple(missing)
+
+
+class _Places:
+    """Where the objects and options of a text stand; those of the configuration stand nowhere."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self._text = text
+        self._file = file
+        self._found: dict[tuple[str, str | None], Place] = {}
+        for statement in parse(text):
+            if isinstance(statement, CreateServer | CreateRelation):
+                name = statement.name.parts[-1].text
+                self._found[name, None] = statement.name.place
+                self._found |= {(name, item.name): item.place for item in statement.options}
+
+    def error(self, name: str, option: str | None, message: str, hint: str | None) -> StatementError:
+        """Give the error about an option of an object, or about the object itself."""
+        last = name.rpartition(".")[2]
+        place = self._found.get((last, option), self._found.get((last, None)))
+        return StatementError(message, place=place, file=self._file, text=self._text, hint=hint)
+
+
+def _checked(
+    places: _Places, applies_to: str, name: str, wrapper: str, given: Mapping[str, str]
+) -> list[Notice]:
+    declared: list[str] = []
+    try:
+        connector = find_connector(wrapper)
+        declared = [option.name for option in connector.options if option.applies_to == applies_to]
+        connector.check_options(applies_to, given)
+    except MissingOptionError as error:
+        return [Notice(name, f"{error.message}, in SQL and in the configuration: it cannot run so")]
+    except OptionError as error:
+        hint = error.hint
+        if applies_to == "stream" and error.option is not None and error.option not in declared:
+            hint = suggestion(error.option, [*declared, *OWN_STREAM_OPTIONS])
+        raise places.error(name, error.option, error.message, hint) from error
+    return []
+
+
+def _check_own(places: _Places, stream: ForeignStream) -> None:
+    """Read a foreign stream's options that are Rowtide's own."""
+    try:
+        decoder_for(dict(stream.options).get("format", "JSON"), stream.name, stream.row_type)
+    except StatementError as error:
+        raise places.error(stream.name, "format", error.message, error.hint) from error
+    try:
+        idle_timeouts([stream])
+    except StatementError as error:
+        raise places.error(stream.name, IDLE_TIMEOUT, error.message, error.hint) from error
