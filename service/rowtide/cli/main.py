@@ -20,6 +20,7 @@ from rowtide.cli import (
     positions,
     replay,
     run,
+    serve_model,
     snapshot,
     sql,
     state,
@@ -49,6 +50,7 @@ app.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 app.command("positions", epilog=positions.EXAMPLE)(positions.positions)
 app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
 app.command("run", epilog=run.EXAMPLE)(run.run)
+app.command("serve-model", epilog=serve_model.EXAMPLE)(serve_model.serve_model)
 app.command("snapshot", epilog=snapshot.EXAMPLE)(snapshot.snapshot)
 app.command("sql", epilog=sql.EXAMPLE)(sql.sql)
 app.command("test", epilog=test.EXAMPLE)(test.test)

@@ -59,6 +59,16 @@ class TextDriver:
             target.send(opcode, target.row_type.parse(words[2:]))
         else:
             target(words[1:])
+        return self.settle()
+
+    def settle(self) -> list[str]:
+        """Run what is queued, and give what was printed and not yet given.
+
+        For whoever goes on after ``feed`` has raised: what came of a line must not show under the next one.
+
+        Raises:
+          ExecutionError: if a label raised; nothing is queued any more.
+        """
         self._unit.drain()
         printed, self._printed = self._printed, []
         return printed

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from rowtide.engine.errors import ExecutionError
 from rowtide.engine.model import ModelRun, Sent
 from rowtide.engine.row_type import Row
+from rowtide.engine.table.table import Table
 from rowtide.rows.rowop import Opcode
 
 KEEP_AFTER = 8192
@@ -64,6 +65,11 @@ class RecoverableModel:
     def last_event(self) -> int | None:
         """The rowtime of the last of the events that are known now, or None."""
         return self._run.last_event
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """The tables that the model lets others read, by name; not to be kept beyond the next step."""
+        return self._run.tables
 
     def take(self, taken: Taken) -> list[Sent]:
         """Let an input take a rowop; every event up to its rowtime must have run.

@@ -1,0 +1,143 @@
+"""A pipeline's model driven by lines of text, at a rowtime that lines set.
+
+``INPUT,OPCODE,value,...`` is a rowop, as in the text driver; an empty value is
+NULL. ``at,TIME`` goes to a rowtime, running the events until then; ``table,NAME``
+shows the rows of a table; ``help`` says what there is. What reaches an output
+is printed in the same form, so that it can be fed to another model. A row or an
+event that fails is told, and nothing of it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from rowtide.engine.driver import opcode_named
+from rowtide.engine.errors import ModelError
+from rowtide.engine.loading import model_maker
+from rowtide.engine.model import Sent
+from rowtide.engine.recoverable import ModelFailure, RecoverableModel, Taken
+from rowtide.engine.row_type import RowType
+from rowtide.engine.values import type_name
+from rowtide.rowtime.bound import EARLIEST
+from rowtide.runtime.begin import parse_time
+
+AT, TABLE, HELP = "at", "table", "help"
+MOST_EVENTS = 1_000_000
+"""Events that one line may run: a model that asks for ever more of them must not hang the server."""
+
+
+class ModelSession:
+    """One model at work, fed with lines; see the top of this module.
+
+    Args:
+      path: ``package.module:Class``, as in CREATE MODEL.
+      options: the model's options, as text.
+
+    Raises:
+      ModelError: if the model cannot be found, called or wired.
+    """
+
+    def __init__(self, path: str, options: Mapping[str, str] | None = None) -> None:
+        name = path.rpartition(":")[2]
+        make = model_maker(name, path, options or {})
+        sample = make()
+        self._input_types = sample.input_types
+        self._output_types = sample.output_types
+        self._offers_tables = bool(sample.tables)
+        self._model = RecoverableModel(make, lambda sent: None)
+        self._rowtime = EARLIEST
+        self._commands: dict[str, Callable[[list[str]], list[str]]] = {
+            AT: self._go_to,
+            TABLE: self._show,
+            HELP: self._explain,
+        }
+
+    @property
+    def inputs(self) -> list[str]:
+        """The first words of the lines that it takes."""
+        return [*self._input_types, *self._commands]
+
+    def feed(self, line: str) -> list[str]:
+        """Work off a line and give what is printed.
+
+        Raises:
+          ModelError: if the line makes no sense, or the model failed at it; nothing has changed.
+          FieldValueError: if a value does not fit its field; nothing has changed.
+          StatementError: if a time cannot be read.
+        """
+        words = [word.strip() for word in line.split(",")]
+        row_type = self._input_types.get(words[0])
+        if row_type is not None:
+            return self._take(words[0], row_type, words[1:])
+        command = self._commands.get(words[0])
+        if command is None:
+            raise ModelError(
+                f'input "{words[0]}" does not exist', hint=f"There are {', '.join(self.inputs)}."
+            )
+        return command(words[1:])
+
+    def settle(self) -> list[str]:
+        """Nothing is ever left over: a line is worked off as a whole or not at all."""
+        return []
+
+    def _take(self, name: str, row_type: RowType, words: list[str]) -> list[str]:
+        opcode = opcode_named(words[0] if words else "")
+        row = row_type.parse(words[1:])
+        try:
+            sent = self._model.take(Taken(name, opcode, row, self._rowtime))
+        except ModelFailure as error:
+            raise ModelError(f"the model failed, and is as before: {error}") from error
+        return [self._printed(each) for each in sent]
+
+    def _go_to(self, words: list[str]) -> list[str]:
+        # A decimal comma cannot be meant: times have none.
+        to = parse_time(",".join(words))
+        if to < self._rowtime:
+            raise ModelError(f"rowtime does not go back: it is {_time(self._rowtime)}")
+        printed: list[str] = []
+        for _ in range(MOST_EVENTS):
+            due = self._model.next_event
+            if due is None or due > to:
+                self._rowtime = to
+                return printed
+            self._rowtime = due
+            printed.append(f"{AT},{_time(due)}")
+            try:
+                printed += [self._printed(each) for each in self._model.run_event()]
+            except ModelFailure as error:
+                printed.append(f"error: the model failed at the event, and is as before: {error}")
+        printed.append(f"error: {MOST_EVENTS} events have run; it is {_time(self._rowtime)}")
+        return printed
+
+    def _show(self, words: list[str]) -> list[str]:
+        tables = self._model.tables
+        name = ",".join(words)
+        if name not in tables:
+            there = f"There are {', '.join(tables)}." if tables else "The model offers none."
+            raise ModelError(f'table "{name}" does not exist', hint=there)
+        table = tables[name]
+        return [f"{name},{table.row_type.format_csv(row)}" for row in table]
+
+    def _explain(self, words: list[str]) -> list[str]:
+        def fields(row_type: RowType) -> str:
+            return "".join(f",{name} {type_name(kind)}" for name, kind in row_type.items())
+
+        return [
+            *(f"input {name},INSERT|DELETE{fields(of)}" for name, of in self._input_types.items()),
+            *(f"output {name},OP_INSERT|OP_DELETE{fields(of)}" for name, of in self._output_types.items()),
+            *(f"table {name}{fields(table.row_type)}" for name, table in self._model.tables.items()),
+            f"{AT},TIME goes to a rowtime (UTC, or ms) and runs the events until then",
+            *([f"{TABLE},NAME shows the rows of a table"] if self._offers_tables else []),
+        ]
+
+    def _printed(self, sent: Sent) -> str:
+        row_type = self._output_types[sent.output]
+        return f"{sent.output},OP_{sent.opcode.name},{row_type.format_csv(sent.row)}"
+
+
+def _time(rowtime: int) -> str:
+    if rowtime == EARLIEST:
+        return "before all time"
+    text = datetime.fromtimestamp(rowtime // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{text}.{rowtime % 1000:03}" if rowtime % 1000 else text

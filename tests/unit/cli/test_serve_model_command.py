@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rowtide.cli.main import app
+
+ROOT = Path(__file__).parents[3]
+TRAFFIC = ROOT / "examples/traffic/traffic.py"
+
+
+def test_the_traffic_example_is_tried_out_by_hand_and_ends_with_a_signal() -> None:
+    paths = os.pathsep.join([str(ROOT / "service"), str(ROOT / "connectors")])
+    command = [sys.executable, "-m", "rowtide", "serve-model", f"{TRAFFIC}:Traffic"]
+    with subprocess.Popen(
+        [*command, "--json", "-o", "least_bytes=10"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    ) as server:
+        assert server.stdout is not None
+        where = json.loads(server.stdout.readline())
+        with socket.create_connection((where["host"], where["port"]), timeout=20) as client:
+            client.sendall(
+                b"at,2024-05-05 10:00:00\npackets,INSERT,10.0.0.1,8.8.8.8,60\n"
+                b"packets,INSERT,10.0.0.2,8.8.8.8,7\nat,2024-05-06\nquit\n"
+            )
+            answers = client.makefile().read().splitlines()
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(20) == 0
+    assert [line for line in answers if not line.startswith("today,")] == [
+        "hourly,OP_INSERT,1714903200000,10.0.0.1,8.8.8.8,60",
+        "hourly,OP_INSERT,1714903200000,10.0.0.2,8.8.8.8,7",
+        "at,2024-05-06 00:00:00",
+        "daily,OP_INSERT,19848,10.0.0.1,60",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.py:Traffic"], 'file "nowhere.py" does not exist'),
+        ([f"{TRAFFIC}:Nothing"], 'module "traffic" has no "Nothing"'),
+        ([f"{TRAFFIC}:Traffic", "-o", "least=1"], 'has no option "least"'),
+        ([f"{TRAFFIC}:Traffic", "-o", "least"], 'option "least" has no value'),
+        (["pathlib:Path.cwd"], "gives PosixPath, not a TextDriver"),
+        (["traffic"], '"traffic" names no model'),
+    ],
+)
+def test_what_cannot_be_served_is_refused(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["serve-model", *arguments])
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(app, ["serve-model", f"{TRAFFIC}:Traffic", "--port", str(port)])
+    assert result.exit_code == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in result.stderr
