@@ -14,12 +14,15 @@ Content = NDArray[np.uint8]
 
 
 def text_buffers(array: pa.Array) -> tuple[Offsets, Content]:
-    """Give the offsets (n + 1) and bytes of an Arrow string or binary array, without copying."""
+    """Give the offsets (n + 1) and bytes of an Arrow string or binary array, to be read only; no copy."""
     _, offsets, data = array.buffers()
-    if offsets is None:
-        return np.zeros(len(array) + 1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
-    found = np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
     content = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
+    if offsets is None:
+        found = np.zeros(len(array) + 1, dtype=np.int32)
+    else:
+        found = np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+    # Some of Arrow's buffers may be written to and some not: kernels would be compiled for each.
+    found.flags.writeable = content.flags.writeable = False
     return found, content
 
 

@@ -1,8 +1,4 @@
-"""t-sort: judge lateness and release rows in time order (sql-decisions 9, 10; vectors 6.2).
-
-Rows that wait lie in sorted runs, each more than twice as long as the next, so
-that small trays do not sort what large ones have already sorted.
-"""
+"""t-sort: judge lateness and release rows in time order (sql-decisions 9, 10; vectors 6.2)."""
 
 from __future__ import annotations
 
@@ -23,6 +19,7 @@ from rowtide.operators.contract import (
     Want,
     late_row,
 )
+from rowtide.operators.held_rows import HeldRows
 from rowtide.plan.nodes import Sort
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
@@ -48,18 +45,16 @@ class SortOperator:
         self._highest = EARLIEST
         self._explicit = EARLIEST
         self._last = (UNMARKED, UNMARKED)
-        self._runs: list[Tray] = []
+        self._rows = HeldRows(node.row_type)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0. ``bound`` is an explicit one."""
         faults: list[Fault] = []
         if tray is not None and len(tray):
-            kept = self._judge(tray, faults)
-            if len(kept):
-                self._hold(kept)
+            self._rows.add(self._judge(tray, faults))
         self._explicit = max(self._explicit, bound.rowtime)
         limit = max(self._floor(), self._explicit)
-        released = self._release(limit)
+        released = self._rows.release(limit)
         if released is not None:
             self.account.done += len(released)
             self.account.rows_out += len(released)
@@ -67,17 +62,16 @@ class SortOperator:
 
     def held(self) -> int:
         """Count the rows that wait for their time."""
-        return sum(map(len, self._runs))
+        return len(self._rows)
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """See ``Explaining``: an explicit bound; a row does it too that is WITHIN later."""
-        if bound is None and self._runs:
-            bound = min(int(run.rowtime[0]) for run in self._runs)
+        if bound is None:
+            bound = self._rows.first()
         return [] if bound is None else [Want(0, bound)]
 
     def snapshot(self) -> State:
         """See the contract."""
-        runs = self._runs or [Tray.empty(self._node.row_type)]
         clock = {
             "highest": self._highest,
             "explicit": self._explicit,
@@ -87,7 +81,7 @@ class SortOperator:
         return {
             "account": self.account.to_arrow(),
             "clock": pa.table({name: [value] for name, value in clock.items()}),
-            "rows": _in_order(runs).to_arrow(),
+            "rows": self._rows.contents().to_arrow(),
         }
 
     def restore(self, state: State) -> None:
@@ -96,8 +90,8 @@ class SortOperator:
         clock = state["clock"].to_pylist()[0]
         self._highest, self._explicit = clock["highest"], clock["explicit"]
         self._last = (clock["origin"], clock["counter"])
-        rows = Tray.from_arrow(self._node.row_type, state["rows"])
-        self._runs = [rows] if len(rows) else []
+        self._rows = HeldRows(self._node.row_type)
+        self._rows.add(Tray.from_arrow(self._node.row_type, state["rows"]))
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
@@ -167,43 +161,6 @@ class SortOperator:
         for row, least in zip(rows, accepted[where].tolist(), strict=True):
             faults.append(late_row(self._node.relation, row, least, tray.row_type.names))
 
-    def _hold(self, tray: Tray) -> None:
-        """Add rows, in order of arrival, to the runs."""
-        parts = [tray]
-        length = len(tray)
-        while self._runs and 2 * length >= len(self._runs[-1]):
-            parts.append(self._runs.pop())
-            length += len(parts[-1])
-        self._runs.append(_in_order(parts[::-1]))
-
-    def _release(self, limit: int) -> Tray | None:
-        """Take out the rows with rowtime <= limit, in order."""
-        leaving = []
-        staying = []
-        for run in self._runs:
-            cut = int(np.searchsorted(run.rowtime, limit, side="right"))
-            if cut:
-                leaving.append(run.slice(0, cut))
-            if cut < len(run):
-                staying.append(run.slice(cut, len(run)))
-        self._runs = staying
-        return _in_order(leaving) if leaving else None
-
 
 def _resubmitted(tray: Tray) -> NDArray[np.bool_]:
     return (tray.origin & ((1 << PARTITION_BITS) - 1)) >= RESUBMITTED
-
-
-def _in_order(runs: Sequence[Tray]) -> Tray:
-    """Put runs, the oldest first, into one sorted one; equal rowtimes keep their order."""
-    from rowtide.operators.kernels.sorting import split, zip_together
-
-    together = Tray.concat(runs)
-    if (together.rowtime[1:] >= together.rowtime[:-1]).all():
-        return together
-    rowtime = np.require(together.rowtime, requirements=["C", "W"])
-    ascending, others, order = (np.empty(len(rowtime), dtype=np.int64) for _ in range(3))
-    count = split(rowtime, ascending, others)
-    others = others[: len(rowtime) - count]
-    zip_together(rowtime, ascending[:count], others[np.argsort(rowtime[others], kind="stable")], order)
-    return together.take(order)

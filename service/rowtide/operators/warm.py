@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import Place
+from rowtide.operators.gathering import take_values
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.keys import FIRST_SLOTS, TextTable
 from rowtide.operators.registry import make
@@ -63,6 +64,9 @@ def warm() -> None:
     late = make(Sort("WARM", source, ROWS), Place(2))
     for tray in (trays[0], trays[0]):
         late.step(0, tray, Bound(EARLIEST))
+    late.step(0, None, Bound(LATEST))
+    for width in (1, 2, 4, 8):
+        take_values(np.zeros(1, dtype=f"i{width}"), np.zeros(1, dtype=np.int64))
     joined = RowType(tuple(Field(f"{side}{field.name}", field.type) for side in "LR" for field in ROW_TYPE))
     join = make(
         AsOfJoin("WARM", source, source, (0,), (0,), JoinKind.LEFT, joined), Place(4, True, ((0,), (1,)))

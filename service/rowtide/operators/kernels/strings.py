@@ -50,6 +50,20 @@ def _word(data: Bytes, begin: int, length: int) -> np.uint64:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _store(out: Bytes, begin: int, word: np.uint64) -> None:
+    """Write a number as ``WORD`` bytes, the lowest first; written out, these are one store."""
+    at = np.uint64(begin)
+    out[at] = np.uint8(word)
+    out[at + np.uint64(1)] = np.uint8(word >> np.uint64(8))
+    out[at + np.uint64(2)] = np.uint8(word >> np.uint64(16))
+    out[at + np.uint64(3)] = np.uint8(word >> np.uint64(24))
+    out[at + np.uint64(4)] = np.uint8(word >> np.uint64(32))
+    out[at + np.uint64(5)] = np.uint8(word >> np.uint64(40))
+    out[at + np.uint64(6)] = np.uint8(word >> np.uint64(48))
+    out[at + np.uint64(7)] = np.uint8(word >> np.uint64(56))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _hash(data: Bytes, begin: int, length: int) -> np.uint64:
     value = np.uint64(length) * MIX
     done = 0
@@ -216,17 +230,24 @@ def gather(codes: Int64s, starts: Int64s, pool: Bytes, offsets: Int32s, data: By
         begin = int(offsets[row])
         length = int(offsets[row + 1]) - begin
         if length <= WORD and begin + WORD <= len(data):
-            word = _word(pool, start, length)
-            at = np.uint64(begin)
-            # Written out, these are one store.
-            data[at] = np.uint8(word)
-            data[at + np.uint64(1)] = np.uint8(word >> np.uint64(8))
-            data[at + np.uint64(2)] = np.uint8(word >> np.uint64(16))
-            data[at + np.uint64(3)] = np.uint8(word >> np.uint64(24))
-            data[at + np.uint64(4)] = np.uint8(word >> np.uint64(32))
-            data[at + np.uint64(5)] = np.uint8(word >> np.uint64(40))
-            data[at + np.uint64(6)] = np.uint8(word >> np.uint64(48))
-            data[at + np.uint64(7)] = np.uint8(word >> np.uint64(56))
+            _store(data, begin, _word(pool, start, length))
         else:
             for index in range(length):
                 data[begin + index] = pool[start + index]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def take_texts(offsets: Int32s, data: Bytes, places: Int64s, out_offsets: Int32s, out: Bytes) -> None:
+    """Take texts by their places; ``out`` has room for ``WORD`` bytes more than they have."""
+    end = 0
+    out_offsets[0] = 0
+    for row in range(len(places)):
+        place = np.uint64(places[row])
+        begin = int(offsets[place])
+        length = int(offsets[place + np.uint64(1)]) - begin
+        done = 0
+        while done < length:
+            _store(out, end + done, _word(data, begin + done, length - done))
+            done += WORD
+        end += length
+        out_offsets[row + 1] = end
