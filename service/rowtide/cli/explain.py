@@ -1,4 +1,4 @@
-"""``rowtide explain``: the plan of a pipeline at each stage; why a relation of a running one is silent."""
+"""``rowtide explain``: the plan of a pipeline; why a relation is silent, or what led to a row of it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from rowtide.plan.nodes import Node
     from rowtide.sql.pipeline import Session, Stage
 
+WHY_PATIENCE_S = 3600.0
+"""A long log is read several times for an answer about a row."""
+
 EXAMPLE = "Example: rowtide explain pipeline.sql per_minute"
 
 
@@ -32,6 +35,15 @@ def explain(
             metavar="RELATION",
         ),
     ] = None,
+    why: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--why",
+            help="Ask the running service what led to a row of this relation: a JSON object of columns, or "
+            "name=value, name=value.",
+            metavar="RELATION ROW",
+        ),
+    ] = None,
     service: ServiceUrl = None,
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the plans, or the answer, as JSON.")] = False,
@@ -41,7 +53,11 @@ def explain(
     With --why-not: which operators of the running service hold rows for a relation, which bound they need,
     which partition keeps it back and why, when the rows come out, and what to change.
 
-    Exit code 0: done. 2: the pipeline is refused, or there is no such relation. 3: no service answers.
+    With --why: the messages that a row was made of, with topic, partition and offset; the operators that it
+    came through; the bounds that it waited for, and what brought them; the decisions that were obeyed. The
+    service reads the log again for it, which may take a while, and goes on meanwhile.
+
+    Exit code 0: done. 2: the pipeline is refused, or there is no such relation or row. 3: no service answers.
     """
     from rowtide.cli.errors import read_text, shown_to_user
     from rowtide.plan.explain import explain as explained
@@ -53,6 +69,10 @@ def explain(
         if why_not is not None:
             found = _asked(session, why_not, service, config)
             typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(_told(found)))
+            return
+        if why is not None:
+            found = _asked_why(session, *why, service, config)
+            typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(_told_why(found)))
             return
         stages = [(stage.name, _wanted(session, stage, relation)) for stage in session.stages]
         if relation is None and session.explained:
@@ -78,6 +98,68 @@ def _asked(session: Session, relation: str, service: str | None, config: Path | 
 
     name = session.relation_name(relation)
     return ask(service_url(service, config), "/why-not", relation=dict(session.pumps).get(name, name))
+
+
+def _asked_why(session: Session, relation: str, row: str, service: str | None, config: Path | None) -> Any:
+    """Give the service's answer about a row. A pump stands for what it writes to."""
+    from rowtide.cli.service_url import ask, service_url
+
+    name = session.relation_name(relation)
+    name = dict(session.pumps).get(name, name)
+    return ask(service_url(service, config), "/why", patience_s=WHY_PATIENCE_S, relation=name, row=row)
+
+
+def _told_why(found: Any) -> list[str]:
+    """Give the answer about a row as text."""
+    more = "" if found["matching"] == 1 else f", the last of {found['matching']} such rows"
+    lines = [
+        f"{found['relation']} of pipeline {found['pipeline']}: {_row(found['row'])}",
+        f"  rowtime {_time(found['rowtime'])}{more}",
+    ]
+    lines += ["", "came from:"]
+    for each in found["inputs"]:
+        lines.append(f"  {_message(each)} at {_time(each['rowtime'])}: {_row(each['row'])}")
+    lines += ["", "through, from the row back to its messages:", *(f"  {each}" for each in found["path"])]
+    if found["made_of"]:
+        lines += ["", "made of:"]
+    for each in found["made_of"]:
+        lines.append(f"  {each['operator']} made {_row(each['row'])} of {each['rows']} rows")
+        lines += [
+            f"    {_place(span)}, offsets {span['first']} to {span['last']}" for span in each["offsets"]
+        ]
+        lines += [f"    {each['note']}"] if each["note"] else []
+    if found["releases"]:
+        lines += ["", "waited for:"]
+    for each in found["releases"]:
+        brought = {None: "nothing that is known", "ROW": "the row", "BOUND": "the bound record"}.get(
+            each["by"], f"the decision {each['by']}"
+        )
+        at = "" if each["offset"] is None else f" at offset {each['offset']}"
+        lines.append(f"  {_place(each)} to reach {_time(each['needs'])}: brought by {brought}{at}")
+    if found["decisions"]:
+        lines += ["", "decisions that were obeyed:"]
+    for each in found["decisions"]:
+        bound = "" if each["bound"] is None else f", bound {_time(each['bound'])}"
+        at = f"{each['relation']}[{each['partition']}]"
+        lines.append(f"  {each['kind']} of {at} before offset {each['next_offset']}{bound}")
+    if found["since"]:
+        lines += ["", "the log no longer holds what was read before; it is not among the rows:"]
+    for each in found["since"]:
+        lines.append(f"  {each['relation']}[{each['partition']}] before offset {each['next_offset']}")
+    return [*lines, *found["notes"], "", f"{found['messages_read']} messages were read again."]
+
+
+def _row(row: Any) -> str:
+    return ", ".join(f"{name} {'NULL' if value is None else value}" for name, value in row.items())
+
+
+def _place(each: Any) -> str:
+    topic = "" if each["topic"] is None else f" of topic {each['topic']}"
+    return f"{each['relation']}: partition {each['partition']}{topic}"
+
+
+def _message(each: Any) -> str:
+    return f"{_place(each)}, offset {each['offset']}"
 
 
 def _told(found: Any) -> list[str]:

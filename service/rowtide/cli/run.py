@@ -45,6 +45,7 @@ def run(
     Exit code 0: stopped by SIGTERM or SIGINT, or at the end. 1: an invariant broke; nothing wrong was
     committed. 2: the start is refused. 3: a dependency is down, or another process took the pipeline.
     """
+    from rowtide.cli.asked_row import why_of
     from rowtide.cli.errors import shown_to_user
     from rowtide.cli.pipeline_file import opened
     from rowtide.clock import SystemClock
@@ -89,6 +90,7 @@ def run(
             clock,
             version=_version(),
             why_not=service.why_not,
+            why=why_of(pipeline, config),
             snapshot=service.snapshot,
             contents=service.contents,
             query=query_of(pipeline, service),

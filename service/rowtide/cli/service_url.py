@@ -39,7 +39,7 @@ def service_url(given: str | None, config: Path | None) -> str:
     return given.rstrip("/")
 
 
-def ask(url: str, path: str, *, post: bool = False, **parameters: str) -> Any:
+def ask(url: str, path: str, *, post: bool = False, patience_s: float = PATIENCE_S, **parameters: str) -> Any:
     """Give what the service answers; ``post``: it is told to do something.
 
     Raises:
@@ -56,7 +56,7 @@ def ask(url: str, path: str, *, post: bool = False, **parameters: str) -> Any:
     query = f"?{urlencode(parameters)}" if parameters else ""
     try:
         request = Request(f"{url}{path}{query}", method="POST" if post else "GET")
-        with urlopen(request, timeout=PATIENCE_S) as response:
+        with urlopen(request, timeout=patience_s) as response:
             return json.load(response)
     except HTTPError as error:
         refused = _said(error.read())

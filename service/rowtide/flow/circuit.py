@@ -6,7 +6,7 @@ what leaves them to the next.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -37,7 +37,8 @@ class Circuit:
     """The operators of the steps at ``positions`` of a program (all, if not given).
 
     ``operators`` has None for sources, which only let rows in. ``bounds`` is what each step has
-    promised last. ``gates`` keep resubmitted rows from where they have been.
+    promised last. ``gates`` keep resubmitted rows from where they have been. ``watch`` is shown what each
+    step gives.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Circuit:
             for at in self._positions
         }
         self.bounds: dict[int, Bound] = dict.fromkeys(self._positions, NO_BOUND)
+        self.watch: Callable[[int, Tray], None] | None = None
         self._gathering = frozenset(
             at for at, operator in self.operators.items() if isinstance(operator, Gathering)
         )
@@ -70,6 +72,8 @@ class Circuit:
                     passed.faults += output.faults
                 if output.tray is not None:
                     passed.given.setdefault(at, []).append(output.tray)
+                    if self.watch is not None:
+                        self.watch(at, output.tray)
                 for target in self.program.steps[at].targets:
                     position, port = target
                     tray = output.tray if not self._gates else self._gates.through(at, target, output.tray)

@@ -7,7 +7,7 @@ not on how it was cut into trays, nor on how partitions were interleaved.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -251,9 +251,22 @@ class Flow:
         ``relation`` is the name of an output, or of what ``node`` of the plan gives. None where nothing
         that runs reads it.
         """
-        enquiry = Enquiry(self._program, self._circuit.operators, self._circuit.bounds, self.bounds())
+        enquiry = self.enquiry()
         roots = enquiry.roots(relation, node)
         return enquiry.silence(relation, roots) if roots else None
+
+    @property
+    def program(self) -> Program:
+        """The steps, for those who look into them; they may not be changed."""
+        return self._program
+
+    def watch(self, watch: Callable[[int, Tray], None]) -> None:
+        """Show ``watch`` what each step gives from now on, by its position in the program."""
+        self._circuit.watch = watch
+
+    def enquiry(self) -> Enquiry:
+        """Give what answers questions about who waits for whom; everything must have been drained."""
+        return Enquiry(self._program, self._circuit.operators, self._circuit.bounds, self.bounds())
 
     def table(self, relation: str) -> Tray:
         """Give the present contents of an engine table.

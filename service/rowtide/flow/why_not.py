@@ -154,6 +154,18 @@ class Enquiry:
             tuple(self._sources(above)),
         )
 
+    def keepers(self, at: int, needs: int) -> list[Keeper]:
+        """Give the partitions without whose promise step ``at`` does not promise ``needs`` (ms)."""
+        return self._trace(at, needs, set())
+
+    def wants(self, at: int, bound: int) -> list[tuple[int, int]]:
+        """Give the steps that must promise something for step ``at`` to promise ``bound``, and what (ms)."""
+        operator, feeders = self._operators[at], self._feeders.get(at, {})
+        if operator is None:
+            return []
+        wants = wants_of(operator, len(feeders), bound)
+        return [(feeders[want.port], want.bound) for want in wants if want.bound is not None]
+
     def _sources(self, above: Sequence[int]) -> Iterable[Keeper]:
         """Give the partitions of sources, but for those from which nothing can come any more."""
         for at in above:

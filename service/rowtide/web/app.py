@@ -4,7 +4,8 @@
 ``/query?sql=..`` gives rows of a query as they come (``web.query``).
 
 ``/why-not?relation=NAME`` (a catalog name) says as JSON why a relation is silent; 404 where there is no
-such relation, 503 while the main loop has no time to answer.
+such relation, 503 while the main loop has no time to answer. ``/why?relation=NAME&row=ROW`` says what led to
+a row that came out; it reads the log again.
 
 Alive and ready are two questions. A process whose database is down is alive (a
 restart would not help) and not ready; one whose loop hangs is not alive.
@@ -42,6 +43,7 @@ def build_app(
     version: str,
     beat_limit_s: float = BEAT_LIMIT_S,
     why_not: WhyNot | None = None,
+    why: Callable[[str, str], Answer] | None = None,
     snapshot: Callable[[], Answer] | None = None,
     contents: Callable[[str, int], Answer] | None = None,
     query: Query | None = None,
@@ -56,6 +58,13 @@ def build_app(
     ]
     if why_not is not None:
         routes.append(Route("/why-not", _answering(lambda request: why_not(_relation(request)))))
+    if why is not None:
+        routes.append(
+            Route(
+                "/why",
+                _answering(lambda request: why(_relation(request), request.query_params.get("row", ""))),
+            )
+        )
     if snapshot is not None:
         routes.append(Route("/snapshot", _answering(lambda _request: snapshot()), methods=["POST"]))
     if contents is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rowtide.cli.asked_row import why_of
 from rowtide.cli.main import app
 from rowtide.clock import SystemClock
 from rowtide.errors import StatementError, TransientError
@@ -172,6 +173,38 @@ class Answering:
             (Fate(relation, "Merge", None, account, 1, joins=False),),
             2,
         )
+
+
+def test_explain_why_tells_the_message_behind_a_row(files: Files) -> None:
+    files.call("run", "--until-end")
+    board = StatusBoard("readings", SystemClock(), lambda _phase: None)
+    pages = build_app(board, Metrics(), SystemClock(), version="1", why=why_of(files.sql, files.config))
+    web = WebServer(pages, "127.0.0.1:0")
+    web.start()
+    at = ("--service", web.url)
+    try:
+        rows = ('{"at": "1970-01-01T00:00:12Z"}', "at=1970-01-01 00:00:12, sensor=s", '["12000", "s"]')
+        for row in rows:
+            told = json.loads(files.call("explain", "--why", "raw_log", row, *at, "--json"))
+            (found,) = told["inputs"]
+            assert (found["topic"], found["partition"], found["offset"]) == ("readings", 0, 6)
+            assert found["row"] == {"SENSOR": "s", "AMOUNT": 12}
+            assert told["rowtime"] == 12_000
+        shown = files.call("explain", "--why", "p", "rowtime=12000", *at)
+        assert "READINGS: partition 0 of topic readings, offset 6 at 1970-01-01 00:00:12.000" in shown
+        assert "READINGS: partition 1 of topic readings to reach 1970-01-01 00:00:12.000" in shown
+        for relation, row, said in (
+            ("raw_log", '{"at": 7000}', "no such row has come out"),
+            ("raw_log", '{"other": 1}', 'has no column "OTHER"'),
+            ("raw_log", '{"at": "noon"}', "is no time"),
+            ("raw_log", "seven", "this is no row"),
+            ("raw_log", "{", "this is no row"),
+            ("raw_log", "[1]", "1 values and not 2"),
+            ("nowhere", "{}", "does not exist"),
+        ):
+            assert said in files.call("explain", "--why", relation, row, *at, code=2)
+    finally:
+        web.stop()
 
 
 def test_explain_why_not_asks_the_running_service(files: Files) -> None:

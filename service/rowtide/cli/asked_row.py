@@ -1,0 +1,135 @@
+"""Asking for the reasons of a row: how ROW is written, and who answers within a service."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rowtide.plan.plan import Plan
+    from rowtide.rows.types import RowType
+    from rowtide.runtime.why_answer import Wanted, Why
+
+HOW = (
+    'It is a JSON object of columns, such as {"sensor": "a", "period": "2026-01-31 10:00:00"}, '
+    "or name=value, name=value; ROWTIME may be among them."
+)
+ROWTIME = "ROWTIME"
+
+
+def why_of(file: Path, config: Path | None) -> Callable[[str, str], Why]:
+    """Give what says why a row is there: it opens the pipeline's log and database by itself.
+
+    The function takes a relation's catalog name and ROW. It raises StatementError where there is no such
+    relation or row, and TransientError while another row is being explained.
+    """
+    from rowtide.cli.pipeline_file import equipment_of, opened
+    from rowtide.errors import TransientError
+    from rowtide.runtime.why import why
+
+    busy = threading.Lock()
+
+    def answer(relation: str, row: str) -> Why:
+        if not busy.acquire(blocking=False):
+            raise TransientError("another row is being explained", hint="Ask again when that is done.")
+        try:
+            with opened(file, config) as (pipeline, settings):
+                wanted = asked_row(pipeline.plan, relation, row)
+                return why(equipment_of(pipeline, settings), relation, wanted)
+        finally:
+            busy.release()
+
+    return answer
+
+
+def asked_row(plan: Plan, relation: str, text: str) -> Wanted:
+    """Read ROW of a relation (its catalog name).
+
+    Raises:
+      StatementError: there is no such relation or column, or a value is none of its column's type.
+    """
+    from rowtide.errors import StatementError
+    from rowtide.runtime.why_answer import Wanted
+
+    row_type = _row_type(plan, relation)
+    values: dict[int, object] = {}
+    rowtime: int | None = None
+    for name, given in _named(text, row_type).items():
+        folded = name.strip().strip('"') if name.strip().startswith('"') else name.strip().upper()
+        if folded in row_type.names:
+            at = row_type.names.index(folded)
+            values[at] = _value(given, row_type, at)
+        elif folded == ROWTIME and given is not None:
+            rowtime = _time(given)
+        else:
+            known = ", ".join(row_type.names)
+            raise StatementError(f'"{relation}" has no column "{folded}"', hint=f"It has {known}.")
+    return Wanted(values, rowtime)
+
+
+def _row_type(plan: Plan, relation: str) -> RowType:
+    from rowtide.errors import StatementError
+
+    for table in plan.foreign_tables:
+        if table.name == relation:
+            return table.row_type
+    for name, node in plan.relations:
+        if name == relation:
+            return node.row_type
+    raise StatementError(f'relation "{relation}" does not exist', hint="It is named as in SQL.")
+
+
+def _named(text: str, row_type: RowType) -> dict[str, str | None]:
+    """Read ROW as text by name; a JSON array has all columns in order."""
+    from rowtide.errors import StatementError
+
+    stripped = text.strip()
+    if not stripped.startswith(("{", "[")):
+        pairs = [each.partition("=") for each in stripped.split(",") if each.strip()]
+        if not pairs or not all(sign for _, sign, _ in pairs):
+            raise StatementError(f"this is no row: {text}", hint=HOW)
+        return {name: value.strip().strip("'") for name, _, value in pairs}
+    try:
+        # Numbers are kept as they are written: 0.1 is exact for a DECIMAL.
+        found = json.loads(stripped, parse_float=str, parse_int=str)
+    except ValueError as error:
+        raise StatementError(f"this is no row: {error}", hint=HOW) from error
+    if isinstance(found, list):
+        if len(found) != len(row_type):
+            raise StatementError(f"the row has {len(found)} values and not {len(row_type)}", hint=HOW)
+        found = dict(zip((f'"{name}"' for name in row_type.names), found, strict=True))
+    return {name: _text(value) for name, value in found.items()}
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return None if value is None else str(value)
+
+
+def _value(given: str | None, row_type: RowType, at: int) -> object:
+    from rowtide.errors import StatementError
+    from rowtide.rows.types import Kind
+    from rowtide.testing.times import ScenarioDay
+    from rowtide.testing.values import value_of
+
+    field = row_type[at]
+    if given is None:
+        return None
+    if field.type.kind is Kind.TIMESTAMP:
+        return _time(given)
+    try:
+        return value_of(given, field.type, ScenarioDay(0))
+    except ValueError as error:
+        raise StatementError(f'column "{field.name}" is {field.type}: {error}', hint=HOW) from error
+
+
+def _time(text: str) -> int:
+    """Read a time as the command line takes it everywhere, or milliseconds since the epoch."""
+    from rowtide.runtime.begin import parse_time
+
+    # parse_time takes a short number for a year; here it is milliseconds.
+    return int(text) if text.lstrip("-").isdigit() else parse_time(text)

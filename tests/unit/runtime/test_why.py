@@ -1,0 +1,212 @@
+"""Why a row is there: the messages behind it, the operators between, bounds and decisions it waited for."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from rowtide.errors import StatementError
+from rowtide.runtime.live import Pace
+from rowtide.runtime.service import Service
+from rowtide.runtime.why import why
+from rowtide.runtime.why_answer import Wanted, Why
+from rowtide.sql.pipeline import plan_pipeline
+from runtime_kit import Topic, World
+
+HEAD = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'b');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///nowhere.db');
+CREATE FOREIGN STREAM clicks (k VARCHAR(8), n INTEGER) SERVER k OPTIONS (topic 'clicks'{});
+CREATE FOREIGN STREAM views (k VARCHAR(8), n INTEGER) SERVER k OPTIONS (topic 'views');
+"""
+
+
+class Ran:
+    """A pipeline that has read its topics to the end; rows are (partition, second, k, n)."""
+
+    def __init__(
+        self,
+        sql: str,
+        clicks: Sequence[tuple[int, int, str, int]],
+        views: Sequence[tuple[int, int, str, int]] = (),
+    ) -> None:
+        plan = plan_pipeline(HEAD.format("") + sql)
+        self.topics = {}
+        for name, rows in (("clicks", clicks), ("views", views)):
+            topic = Topic(name, 1 + max((row[0] for row in rows), default=0))
+            for partition, second, k, n in rows:
+                topic.add(partition, 1_000 * second, b'{"k":"%s","n":%d}' % (k.encode(), n))
+            if name.upper() in sql.upper():
+                self.topics[name.upper()] = topic
+        self.world = World(next(iter(self.topics.values())), plan=plan)
+        self.run()
+
+    def run(self) -> None:
+        equipment = self.world.equipment(sources=self.topics, pace=Pace(100, 3, 2, None))
+        Service(equipment).run(until_end=True)
+
+    def why(self, relation: str, rowtime: int | None = None, **values: object) -> Why:
+        plan = self.world.plan
+        types = {table.name: table.row_type for table in plan.foreign_tables}
+        types |= {name: node.row_type for name, node in plan.relations}
+        fields = {types[relation].names.index(name.upper()): value for name, value in values.items()}
+        return why(self.world.equipment(sources=self.topics), relation, Wanted(fields, rowtime))
+
+
+def messages(found: Why) -> list[tuple[str, int, int]]:
+    return [(each.relation, each.partition, each.offset) for each in found.inputs]
+
+
+PER_MINUTE = """
+CREATE FOREIGN TABLE out (period TIMESTAMP, k VARCHAR(8), total BIGINT, PRIMARY KEY (period, k)) SERVER d;
+CREATE VIEW per_minute AS SELECT STREAM FLOOR(ROWTIME TO MINUTE) AS period, k, SUM(n) AS total
+  FROM clicks GROUP BY FLOOR(ROWTIME TO MINUTE), k;
+CREATE PUMP p STARTED AS INSERT INTO out SELECT STREAM period, k, total * 10 AS total FROM per_minute;
+"""
+
+
+def test_a_group_is_told_by_its_messages_and_by_what_closed_it() -> None:
+    ran = Ran(
+        PER_MINUTE,
+        [(0, 5, "a", 1), (0, 6, "b", 2), (1, 7, "a", 4), (1, 61, "a", 8), (0, 20, "a", 16), (0, 75, "c", 1)],
+    )
+    found = ran.why("OUT", k="a", period=0)
+    assert found.row == {"PERIOD": "1970-01-01 00:00:00.000", "K": "a", "TOTAL": 210}
+    assert found.rowtime == 60_000
+    assert messages(found) == [("CLICKS", 0, 0), ("CLICKS", 0, 2), ("CLICKS", 1, 0)]
+    assert found.inputs[1].row == {"K": "a", "N": 16}
+    (group,) = found.made_of
+    assert (group.relation, group.operator, group.rows) == ("PER_MINUTE", "PER_MINUTE GroupByPeriod", 3)
+    closed = [(each.partition, each.needs, each.by, each.offset) for each in found.releases]
+    assert closed == [(0, 60_000, "ROW", 3), (1, 60_000, "ROW", 1)]
+    assert found.path[0] == "OUT Project" or found.path[0].endswith("Project")
+    assert "CLICKS[1] Source" in found.path
+    # The view tells the same of its own row.
+    assert messages(ran.why("PER_MINUTE", k="a", total=21)) == messages(found)
+
+
+PAIRS = """
+CREATE FOREIGN TABLE out (k VARCHAR(8), clicked BIGINT, viewed BIGINT) SERVER d;
+CREATE VIEW pairs AS SELECT STREAM c.k, c.n AS clicked, v.n AS viewed
+  FROM clicks AS c LEFT JOIN views OVER (RANGE INTERVAL '10' SECOND FOLLOWING) AS v ON c.k = v.k;
+CREATE PUMP p STARTED AS INSERT INTO out SELECT STREAM k, clicked, viewed FROM pairs;
+"""
+
+
+def test_a_pair_is_told_by_both_of_its_messages_and_a_single_by_the_bound_that_let_it_go() -> None:
+    ran = Ran(
+        PAIRS,
+        [(0, 10, "a", 1), (0, 11, "a", 1), (0, 20, "b", 2), (0, 90, "z", 0)],
+        [(0, 5, "a", 6), (0, 15, "a", 7), (0, 60, "b", 8)],
+    )
+    pair = ran.why("OUT", clicked=1, viewed=7, rowtime=11_000)
+    assert messages(pair) == [("CLICKS", 0, 1), ("VIEWS", 0, 1)]
+    assert [each.rows for each in pair.made_of] == [1, 1]
+    single = ran.why("OUT", k="b")
+    assert single.row["VIEWED"] is None
+    assert messages(single) == [("CLICKS", 0, 2)]
+    # Views up to ten seconds later could still have matched.
+    assert ("VIEWS", 30_001, "ROW", 2) in [
+        (each.relation, each.needs, each.by, each.offset) for each in single.releases
+    ]
+
+
+FRAMES = """
+CREATE FOREIGN TABLE out (k VARCHAR(8), n BIGINT, s BIGINT) SERVER d;
+CREATE VIEW sums AS SELECT STREAM k, n, SUM(n) OVER (PARTITION BY k {}) AS s FROM clicks;
+CREATE PUMP p STARTED AS INSERT INTO out SELECT STREAM k, n, s FROM sums;
+"""
+
+
+@pytest.mark.parametrize(
+    ("frame", "total", "offsets"),
+    [
+        ("ORDER BY ROWTIME RANGE INTERVAL '10' SECOND PRECEDING", 28, [1, 3, 4]),
+        ("ORDER BY ROWTIME ROWS 1 PRECEDING", 24, [3, 4]),
+        ("ORDER BY ROWTIME", 29, [0, 1, 3, 4]),
+        ("ORDER BY ROWTIME ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", 56, [3, 4, 5]),
+    ],
+)
+def test_a_row_with_a_frame_is_told_by_the_rows_of_its_frame(
+    frame: str, total: int, offsets: list[int]
+) -> None:
+    seconds = [(1, "a", 1), (12, "a", 4), (13, "b", 5), (15, "a", 8), (20, "a", 16), (25, "a", 32)]
+    seconds += [(26, "b", 0), (60, "z", 0)]
+    ran = Ran(FRAMES.format(frame), [(0, *each) for each in seconds])
+    found = ran.why("OUT", n=16)
+    assert found.row["S"] == total
+    assert [each.offset for each in found.inputs] == offsets
+
+
+ENRICHED = """
+CREATE TABLE latest (k VARCHAR(8), n INTEGER, PRIMARY KEY (k));
+CREATE PUMP fill STARTED AS INSERT INTO latest SELECT STREAM k, n FROM views;
+CREATE FOREIGN TABLE out (k VARCHAR(8), n BIGINT, known BIGINT) SERVER d;
+CREATE PUMP p STARTED AS INSERT INTO out
+  SELECT STREAM c.k, c.n, t.n AS known FROM clicks AS c JOIN latest AS t ON c.k = t.k;
+"""
+
+
+def test_an_enriched_row_is_told_by_the_message_that_had_filled_the_table() -> None:
+    ran = Ran(
+        ENRICHED,
+        [(0, 10, "a", 1), (0, 20, "a", 2)],
+        [(0, 5, "a", 6), (0, 15, "b", 7), (0, 19, "a", 9), (0, 60, "c", 8)],
+    )
+    found = ran.why("OUT", n=2)
+    assert found.row["KNOWN"] == 9
+    assert messages(found) == [("CLICKS", 0, 1), ("VIEWS", 0, 2)]
+    assert ("VIEWS", 20_001, "ROW", 3) in [
+        (each.relation, each.needs, each.by, each.offset) for each in found.releases
+    ]
+
+
+def test_a_row_over_two_windows_is_followed_through_both() -> None:
+    ran = Ran(
+        """
+CREATE VIEW per_second AS SELECT STREAM FLOOR(ROWTIME TO SECOND) AS s, COUNT(*) AS n
+  FROM clicks GROUP BY FLOOR(ROWTIME TO SECOND);
+CREATE FOREIGN TABLE out (m TIMESTAMP, most BIGINT, PRIMARY KEY (m)) SERVER d;
+CREATE PUMP p STARTED AS INSERT INTO out
+  SELECT STREAM FLOOR(ROWTIME TO MINUTE) AS m, MAX(n) AS most FROM per_second
+  GROUP BY FLOOR(ROWTIME TO MINUTE);
+""",
+        [(0, second, "a", 1) for second in (1, 1, 1, 2, 2, 30, 61, 200, 300)],
+    )
+    found = ran.why("OUT", m=0)
+    assert found.row["MOST"] == 3
+    assert [each.offset for each in found.inputs] == [0, 1, 2, 3, 4, 5]
+    assert sorted(each.rows for each in found.made_of) == [1, 2, 3, 3]
+
+
+def test_what_cannot_be_told_is_refused_plainly() -> None:
+    ran = Ran(PER_MINUTE, [(0, 5, "a", 1), (0, 65, "a", 8)])
+    with pytest.raises(StatementError, match='relation "NOWHERE" does not exist'):
+        why(ran.world.equipment(sources=ran.topics), "NOWHERE", Wanted({}))
+    with pytest.raises(StatementError, match="no such row has come out"):
+        ran.why("OUT", k="b")
+    # The second minute is open: its row has not come out.
+    with pytest.raises(StatementError, match="no such row has come out"):
+        ran.why("OUT", total=80)
+    ran.topics["CLICKS"].earliest[0] = 1
+    with pytest.raises(StatementError, match="the log no longer holds what was before"):
+        ran.why("OUT", k="a")
+
+
+def test_a_decision_that_let_a_row_go_is_named() -> None:
+    plan = plan_pipeline(HEAD.format(", idle_timeout '1 SECOND'") + PER_MINUTE)
+    topic = Topic("clicks", 2)
+    topic.add(0, 5_000, b'{"k":"a","n":1}')
+    topic.add(1, 6_000, b'{"k":"a","n":1}')
+    topic.add(1, 70_000, b'{"k":"a","n":1}')
+    world = World(topic, plan=plan)
+    end = 30.0
+    world.clock.seconds = 0.0
+    sources = {"CLICKS": topic}
+    stopping = lambda: world.clock.seconds > end  # noqa: E731
+    Service(world.equipment(sources=sources, stopping=stopping, pace=Pace(100, 100, None, None))).run()
+    found = why(world.equipment(sources=sources), "OUT", Wanted({0: 0}))
+    released = {each.partition: (each.needs, each.by, each.offset) for each in found.releases}
+    assert released == {0: (60_000, "IDLE", 1), 1: (60_000, "ROW", 1)}
+    assert [(each["kind"], each["partition"], each["bound"]) for each in found.decisions] == [
+        ("IDLE", 0, 70_000)
+    ]
