@@ -24,6 +24,7 @@ from rowtide.checkpoint.error_stream import (
     stored_error,
 )
 from rowtide.checkpoint.ledger import (
+    RESET,
     Decision,
     ErrorRow,
     KeptAccount,
@@ -250,6 +251,10 @@ class DatabaseLedger:
         )
         connection.execute(
             sa.delete(positions).where(positions.c.pipeline == self._pipeline, positions.c.relation.in_(gone))
+        )
+        decisions = tables.decisions
+        connection.execute(
+            sa.delete(decisions).where(decisions.c.pipeline == self._pipeline, decisions.c.kind == RESET)
         )
         self._drop_snapshots(connection)
 

@@ -154,6 +154,10 @@ def is_resubmission(place: Place) -> bool:
     return place[1] >= RESUBMITTED
 
 
+RESET = "RESET"
+"""The kind of the decision that the time of a model jumps, since history is over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Something that the wall clock or the broker decided, which a replay must repeat (sql-decisions 13).
@@ -161,6 +165,9 @@ class Decision:
     It took effect before the message at ``next_offset`` of the partition, and raised its bound to
     ``bound``, if that is not None. ``kind`` says why, such as IDLE, JOIN, APPEND_TIME, ARRIVAL.
     ``reader`` names the one judge of lateness that it is for; None: all that read the partition.
+
+    One of kind RESET is of no partition: it says that the time of the model ``relation`` jumped from the
+    rowtime ``next_offset`` to ``bound``, and holds from the beginning (docs/decisions/0005).
     """
 
     kind: str
@@ -169,6 +176,12 @@ class Decision:
     next_offset: int
     bound: int | None
     reader: str | None = None
+
+
+def jump_of(decision: Decision) -> tuple[str, int, int]:
+    """Give, of a decision of kind RESET, the model and the rowtimes (ms) from which to which it jumps."""
+    before = decision.next_offset
+    return decision.relation, before, before if decision.bound is None else decision.bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +262,8 @@ class Ledger(Protocol):
     def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
         """Record that the commit under way is the first of another plan.
 
-        Snapshots of the plan before it are dropped, and the positions of the streams that are ``gone``.
+        Snapshots of the plan before it are dropped, the positions of the streams that are ``gone``, and jumps
+        of time: the models that are kept have theirs in their state.
         """
 
     def write_accounts(self, transaction: Transaction, accounts: Sequence[KeptAccount]) -> None:

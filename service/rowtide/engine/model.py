@@ -136,6 +136,8 @@ class ModelSetup:
         """The outputs that are changes of a table, with the fields that tell its rows apart (or none)."""
         self.keys: dict[str, tuple[str, ...]] = {}
         """The fields of each input by whose values a pipeline may split the model."""
+        self.jumps: list[Callable[[int, int], None]] = []
+        """What wants to know when history is over."""
 
     def input(self, name: str, label: Label, *, key: Sequence[str] = ()) -> None:
         """Offer a label as an input of the model.
@@ -169,6 +171,14 @@ class ModelSetup:
         """
         self.changelog(name, table.out, *table.type.unique_key())
         self.tables[name] = table
+
+    def on_jump(self, handler: Callable[[int, int], None]) -> None:
+        """Have ``handler`` called with two rowtimes (ms) between which what was due may be told as one.
+
+        That is when history is over and what is live begins. It is called once at most, at any time before
+        the first of them has passed, with no effect on what came before.
+        """
+        self.jumps.append(handler)
 
     def _offer(self, offered: dict[str, Label], name: str, label: Label) -> None:
         if name in offered:
@@ -269,6 +279,16 @@ class ModelRun:
         """Run the events up to ``rowtime``, before which no more rows come; give what came out."""
         self._setup.clock.advance(rowtime)
         return self._take_sent()
+
+    @property
+    def wants_jump(self) -> bool:
+        """Tell whether the model wants to know when history is over."""
+        return bool(self._setup.jumps)
+
+    def jump(self, before: int, after: int) -> None:
+        """Tell the model that history ended at ``before`` and what is live begins at ``after`` (ms)."""
+        for handler in self._setup.jumps:
+            handler(before, after)
 
     def run_event(self) -> list[Sent]:
         """Run the next event; give what came out.

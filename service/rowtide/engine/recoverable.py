@@ -31,6 +31,13 @@ class Taken(NamedTuple):
     rowtime: int
 
 
+class Jumped(NamedTuple):
+    """Time jumped, from ``before`` to ``after`` (ms)."""
+
+    before: int
+    after: int
+
+
 class ModelFailure(Exception):
     """A row or an event made the model fail; the model is as if it had not come."""
 
@@ -52,8 +59,8 @@ class RecoverableModel:
         self._judge = judge
         self._run = make()
         self._kept: Mapping[str, Any] | None = None
-        # What came since: a rowop, or an event that ran (True) or that failed (False).
-        self._since: list[Taken | bool] = []
+        # What came since: a rowop, a jump of time, or an event that ran (True) or that failed (False).
+        self._since: list[Taken | Jumped | bool] = []
         self._keep_at = keep_after
 
     @property
@@ -103,6 +110,16 @@ class RecoverableModel:
         self._log(True)
         return sent
 
+    @property
+    def wants_jump(self) -> bool:
+        """Tell whether the model wants to know when history is over."""
+        return self._run.wants_jump
+
+    def jump(self, before: int, after: int) -> None:
+        """Tell the model that history ended at ``before`` and what is live begins at ``after`` (ms)."""
+        self._run.jump(before, after)
+        self._log(Jumped(before, after))
+
     def snapshot(self) -> Mapping[str, Any]:
         """Give everything that the model remembers, as plain values by name."""
         return self._run.snapshot()
@@ -117,7 +134,7 @@ class RecoverableModel:
             self._judge(each)
         return sent
 
-    def _log(self, step: Taken | bool) -> None:
+    def _log(self, step: Taken | Jumped | bool) -> None:
         self._since.append(step)
         if len(self._since) >= self._keep_at:
             self._keep()
@@ -136,6 +153,8 @@ class RecoverableModel:
                 self._run.run_event()
             elif step is False:
                 self._run.drop_event()
+            elif isinstance(step, Jumped):
+                self._run.jump(*step)
             else:
                 self._run.take(*step)
         self._keep()

@@ -18,7 +18,16 @@ from rowtide.flow.gates import Gates, Target
 from rowtide.flow.program import Program, Step
 from rowtide.flow.succession import Released, Succession, contents_read_by_new, inputs_of_new
 from rowtide.flow.why_not import Enquiry, Silence
-from rowtide.operators.contract import PARTITION_BITS, Account, Fault, HoldsTable, Meeting, Operator, State
+from rowtide.operators.contract import (
+    PARTITION_BITS,
+    Account,
+    Fault,
+    HoldsTable,
+    Jumping,
+    Meeting,
+    Operator,
+    State,
+)
 from rowtide.operators.merge import MergeOperator
 from rowtide.plan.nodes import Node, Sort, TableSource
 from rowtide.rows.rowop import Opcode, TimedRow
@@ -278,6 +287,20 @@ class Flow:
             if step.node.relation == relation and isinstance(operator, HoldsTable):
                 return operator.contents()
         raise KeyError(relation)
+
+    def jumps_from(self) -> dict[str, int]:
+        """Give the models that want to know when history is over, with the rowtime (ms) each has reached."""
+        found = {}
+        for step, operator in self._steps():
+            if isinstance(operator, Jumping) and (rowtime := operator.jumps_from()) is not None:
+                found[step.node.relation] = rowtime
+        return found
+
+    def jump(self, relation: str, before: int, after: int) -> None:
+        """Let a model's time jump (ms), if the flow has it; see ``operators.contract.Jumping``."""
+        for step, operator in self._steps():
+            if step.node.relation == relation and isinstance(operator, Jumping):
+                operator.jump(before, after)
 
     def snapshot(self) -> dict[str, State]:
         """Give everything that the flow remembers; everything that came in must have been drained."""

@@ -188,6 +188,21 @@ class HoldsTable(Protocol):
 
 
 @runtime_checkable
+class Jumping(Protocol):
+    """An operator that may want to know when history is over and what is live begins."""
+
+    def jumps_from(self) -> int | None:
+        """Give the rowtime that it has reached (ms), if it wants to know and has not been told; else None."""
+
+    def jump(self, before: int, after: int) -> None:
+        """Take note that history ended at ``before`` and what is live begins at ``after`` (ms).
+
+        What comes out is the same whenever it is told before its time has passed ``before``. Where
+        ``after`` is not later no time is skipped. Told again, it takes no note.
+        """
+
+
+@runtime_checkable
 class Meeting(Protocol):
     """An operator with inputs that wait for each other."""
 

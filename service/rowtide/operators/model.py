@@ -14,7 +14,7 @@ import pyarrow as pa
 from rowtide.engine.generated import generated
 from rowtide.engine.loading import model_maker
 from rowtide.engine.model import Sent
-from rowtide.engine.recoverable import KEEP_AFTER, ModelFailure, RecoverableModel, Taken
+from rowtide.engine.recoverable import KEEP_AFTER, Jumped, ModelFailure, RecoverableModel, Taken
 from rowtide.engine.values import column_check
 from rowtide.errors import FaultError, Reason, RowtideError
 from rowtide.operators.contract import Account, Fault, Output, Place, State
@@ -82,6 +82,7 @@ class ModelOperator:
         self._made: list[_Part] = []
         # What is due, and the number of the model; one whose time is no longer that of the model is stale.
         self._due: list[tuple[int, int]] = []
+        self._jumped: Jumped | None = None
         if not self._width:
             self._part((), (EARLIEST, 0, 0))
 
@@ -101,6 +102,24 @@ class ModelOperator:
         given = Tray.from_rows(self._node.row_type, out) if out else None
         return Output(given, self._bound_out(), faults)
 
+    def jumps_from(self) -> int | None:
+        """See ``contract.Jumping``."""
+        wants = self._jumped is None and any(part.model.wants_jump for part in self._made)
+        return self._bound if wants else None
+
+    def jump(self, before: int, after: int) -> None:
+        """See ``contract.Jumping``."""
+        if self._jumped is not None:
+            return
+        self._jumped = Jumped(before, after)
+        for part in self._made:
+            self._tell_jump(part)
+
+    def _tell_jump(self, part: _Part) -> None:
+        if self._jumped is not None and self._jumped.before < self._jumped.after:
+            part.model.jump(*self._jumped)
+            self._note_due(part)
+
     def held(self) -> int:
         """No row waits: what it becomes is the model's own."""
         return 0
@@ -112,7 +131,7 @@ class ModelOperator:
         contents = [pickle.dumps((part.key, part.model.snapshot()), protocol=5) for part in parts]
         return {
             "account": self.account.to_arrow(),
-            "clock": pa.table({"bound": [self._bound], "given": [self._given]}),
+            "clock": _clock_table(self._bound, self._given, self._jumped),
             "parts": pa.table(
                 {
                     **{
@@ -134,7 +153,10 @@ class ModelOperator:
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._bound, self._given = clock["bound"], clock["given"]
-        self._parts, self._made, self._due = {}, [], []
+        # States that Spark has made, and older ones, know of no jump.
+        before, after = clock.get("jumped_from"), clock.get("jumped_to")
+        jumped = None if before is None or after is None else Jumped(before, after)
+        self._parts, self._made, self._due, self._jumped = {}, [], [], None
         for row in state["parts"].to_pylist():
             try:
                 key, content = pickle.loads(row[STATE])
@@ -150,6 +172,8 @@ class ModelOperator:
                     hint="Run the version of the module that wrote it.",
                 ) from error
             self._note_due(part)
+        # The models have it in their own states.
+        self._jumped = jumped
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
@@ -158,11 +182,8 @@ class ModelOperator:
         clocks = [state["clock"].to_pylist()[0] for state in states]
         return {
             "account": pa.concat_tables([state["account"] for state in states]),
-            "clock": pa.table(
-                {
-                    "bound": [max(clock["bound"] for clock in clocks)],
-                    "given": [sum(clock["given"] for clock in clocks)],
-                }
+            "clock": _clock_table(
+                max(clock["bound"] for clock in clocks), sum(clock["given"] for clock in clocks), None
             ),
             "parts": parts.sort_by([(name, "ascending") for name in (ROWTIME, RANK, COUNTER)]),
         }
@@ -173,6 +194,8 @@ class ModelOperator:
         model = RecoverableModel(self._make, self._judge, keep_after)
         part = self._parts[key] = _Part(key, len(self._made), model, first)
         self._made.append(part)
+        if self._jumped is not None and first[0] < self._jumped.after:
+            self._tell_jump(part)
         return part
 
     def _note_due(self, part: _Part) -> None:
@@ -268,6 +291,18 @@ class ModelOperator:
         if self._bound in (EARLIEST, LATEST) or not self._given:
             return Bound(self._bound)
         return Bound(self._bound, self._origin, self._given)
+
+
+def _clock_table(bound: int, given: int, jumped: Jumped | None) -> pa.Table:
+    before, after = (None, None) if jumped is None else jumped
+    return pa.table(
+        {
+            "bound": [bound],
+            "given": [given],
+            "jumped_from": pa.array([before], pa.int64()),
+            "jumped_to": pa.array([after], pa.int64()),
+        }
+    )
 
 
 def _surely_fits(row_type: RowType) -> Callable[[Row], bool]:

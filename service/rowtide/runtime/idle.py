@@ -15,7 +15,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable, Mapping, Sequence
 
-from rowtide.checkpoint.ledger import Decision, Place, is_resubmission
+from rowtide.checkpoint.ledger import RESET, Decision, Place, is_resubmission, jump_of
 from rowtide.clock import Clock
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
@@ -123,8 +123,13 @@ class DecisionLog:
 
     def __init__(self, decisions: Sequence[Decision]) -> None:
         self._held: dict[Place, list[Decision]] = {}
+        self.jumps: list[tuple[str, int, int]] = []
+        """Models, with the rowtimes (ms) from which to which their time jumps: known from the beginning."""
         for decision in decisions:
-            self._held.setdefault((decision.relation, decision.partition), []).append(decision)
+            if decision.kind == RESET:
+                self.jumps.append(jump_of(decision))
+            else:
+                self._held.setdefault((decision.relation, decision.partition), []).append(decision)
 
     def at(self, place: Place, offset: int) -> list[Decision]:
         """Give what was decided before the message at ``offset`` of a partition, in order."""

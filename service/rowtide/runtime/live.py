@@ -23,6 +23,7 @@ from rowtide.runtime.idle import IdleWatch
 from rowtide.runtime.inbox import Inbox
 from rowtide.runtime.intake import Delivery
 from rowtide.runtime.questions import Questions
+from rowtide.runtime.seam import Seam
 from rowtide.runtime.status import Phase, StatusBoard
 from rowtide.runtime.work import Cut, Work
 
@@ -131,6 +132,7 @@ class Live:
       inbox: gives deliveries from the work's positions on.
       stopping: tells whether to stop: looked at between turns.
       admit: lets partitions in that have appeared: called between turns.
+      seam: says when history is over; None: it is not for this run to say.
       carries_state: every commit has a snapshot: the log may not give the same messages again.
     """
 
@@ -151,6 +153,7 @@ class Live:
         observer: Observer,
         questions: Questions | None = None,
         append_times: AppendTimes | None = None,
+        seam: Seam | None = None,
     ) -> None:
         self._work = work
         self._inbox = inbox
@@ -164,6 +167,7 @@ class Live:
         self._backpressure = backpressure
         self._idle = idle
         self._append_times = AppendTimes(()) if append_times is None else append_times
+        self._seam = seam
         self._observer = observer
         self._questions = Questions() if questions is None else questions
         self._waiting: deque[Delivery] = deque()
@@ -208,6 +212,9 @@ class Live:
             self._crash_points.reach("flow.before_drain")
             self._work.drain()
             self._crash_points.reach("flow.after_drain")
+        if self._seam is not None and not self._waiting:
+            for decision in self._seam.decide(self._work):
+                self._work.obey(decision)
         self._backpressure.balance(self._work, self._inbox, self._reached())
         self._questions.answer(self._work)
         if self._is_commit_due():

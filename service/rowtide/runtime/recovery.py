@@ -193,6 +193,8 @@ def replay(
       UnavailableError and others, as ``Inbox.take``.
     """
     work.place_at(begin)
+    for model, before, after in decisions.jumps:
+        work.flow.jump(model, before, after)
     obeyed = [_obey(work, decisions, place, offset) for place, offset in begin.items()]
     left = {place: targets[place] for place, offset in begin.items() if offset < targets[place]}
     if not left and not any(obeyed):

@@ -54,6 +54,7 @@ from rowtide.runtime.recovery import (
 )
 from rowtide.runtime.resubmission import let_in, topic_places
 from rowtide.runtime.retry import Retry
+from rowtide.runtime.seam import Seam
 from rowtide.runtime.state import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.status import DATABASE, StatusBoard, broker_of
 from rowtide.runtime.why_not import Answer, answer, not_running
@@ -162,6 +163,8 @@ class Service:
             observer=Watching(self.board, equipment.observer),
             questions=self._questions,
             append_times=self._append_times,
+            # A run to the end leaves the rest of history, if there is more, to the next one.
+            seam=None if until_end else Seam(_ends(ranges), equipment.clock),
         )
         self._snapshot = lambda: self._take_snapshot(live, committer)
         _log.info("running", pipeline=equipment.name, epoch=record.epoch, commits=record.commits)

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptAccount, KeptSnapshot, Place, Standing
+from rowtide.checkpoint.ledger import (
+    RESET,
+    Decision,
+    ErrorRow,
+    KeptAccount,
+    KeptSnapshot,
+    Place,
+    Standing,
+    jump_of,
+)
 from rowtide.errors import BoundRegressionError, FaultError, Reason
 from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Target
@@ -174,9 +183,10 @@ class Work:
     def obey(self, decision: Decision) -> None:
         """Let a decision take effect, here and now in its partition; ``drain`` works it off."""
         place = (decision.relation, decision.partition)
-        if decision.bound is not None:
+        if decision.kind == RESET:
+            self.flow.jump(*jump_of(decision))
+        elif decision.bound is not None:
             self.followers.bound(place, Bound(decision.bound), decision.reader)
-        if decision.bound is not None:
             # Of a decision that the state knows already, nothing is left to do.
             with suppress(BoundRegressionError):
                 if decision.reader is None:

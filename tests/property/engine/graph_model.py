@@ -261,7 +261,7 @@ class Reference:
             self._inbox = {each: [(-1, "reset", row)] for each in self._gaps}
         elif kind in ("loop", "event"):
             self._inbox.setdefault(self._target(name), []).append((-2, f"{kind} {name}", row))
-        else:
+        elif kind != "told":
             self._inbox.setdefault(name, []).append((-1, kind, row))
         for each, node in self._nodes.items():
             waiting = sorted(self._inbox.pop(each, []), key=lambda item: item[0])
@@ -342,6 +342,30 @@ class InOneOrder(Reference):
     def insert(self, arrival: Arrival) -> None:
         self._rows.append(arrival)
 
+    def skip(self, before: int, after: int) -> None:
+        """Let what is due between two rowtimes come by reset: before a row in there, and at its end."""
+        self.reset(before, after)
+
+    def _cut(self, rowtime: int) -> bool:
+        """Tell who has something due in front of a row that comes while time is skipped."""
+        due, is_cut = {}, False
+        for name, (before, after) in self._gaps.items():
+            if before < rowtime < after:
+                self._gaps[name], is_cut = (rowtime, after), True
+                if self._is_due(name, (before, rowtime)):
+                    due[name] = (before, rowtime)
+        if due:
+            rest, self._gaps = self._gaps, {**self._gaps, **due}
+            self._inbox = {name: [(-1, "reset", gap)] for name, gap in due.items()}
+            self._through(Stamp(rowtime, -1, -1), "told", "", None)
+            self._gaps = rest
+        return is_cut
+
+    def _is_due(self, name: str, gap: tuple[int, int]) -> bool:
+        timers = [stamp for stamp, _ in self._nodes[name].timers.values()]
+        events = [each[0] for each in self._heap if each[2] == "event" and self._target(each[3]) == name]
+        return any(hidden(gap, stamp) for stamp in (*timers, *events))
+
     def run(self) -> dict[str, list[Given]]:
         now = EARLIEST
         while True:
@@ -352,6 +376,9 @@ class InOneOrder(Reference):
             if stimulus is None:
                 stimulus = self._least(self._gaps, self._rows[0].rowtime if self._rows else LATEST)
             if stimulus is None and self._rows:
+                if self._cut(self._rows[0].rowtime):
+                    now = self._rows[0].rowtime
+                    continue
                 arrival = self._rows.pop(0)
                 stimulus = self._next(arrival.rowtime), "source", arrival.source, arrival.row
             if stimulus is None:

@@ -27,8 +27,10 @@ def model_of(shape: Shape) -> ModelRun:
     return ModelRun("graph", wire)
 
 
-def referred(shape: Shape, arrived: list[Arrival]) -> Out:
+def referred(shape: Shape, arrived: list[Arrival], skipped: tuple[int, int] | None = None) -> Out:
     reference = InOneOrder(shape.graph)
+    if skipped is not None:
+        reference.skip(*skipped)
     for each in arrived:
         reference.insert(each)
     return {name: [(stamp.rowtime, row) for stamp, row in rows] for name, rows in reference.run().items()}
@@ -65,3 +67,36 @@ def test_any_bounds_and_restarts_give_what_going_row_by_row_gives(data: st.DataO
     sent += model.advance(FAR)
     assert by_output(shape, sent) == referred(shape, arrived)
     assert [each.rowtime for each in sent] == sorted(each.rowtime for each in sent)
+
+
+@given(data=st.data())
+def test_a_jump_of_time_gives_the_same_whenever_it_becomes_known(data: st.DataObject) -> None:
+    shape = data.draw(shapes(uses=ALL_USES, resets=True))
+    arrived = data.draw(in_one_order(shape))
+    cut = data.draw(st.integers(0, len(arrived)))
+    reached = arrived[cut - 1].rowtime if cut else 0
+    # Rows may come in between, at both of its ends, and behind it.
+    before = reached + data.draw(st.sampled_from((0, 3)))
+    after = before + data.draw(st.sampled_from((1, 4, 9, 30)))
+    known_after = data.draw(st.integers(0, cut))
+    model = model_of(shape)
+    sent: list[Sent] = []
+    for number, each in enumerate(arrived):
+        if number == cut:
+            sent += model.advance(min(before, each.rowtime))
+        if number == known_after:
+            model.jump(before, after)
+        if data.draw(st.booleans()):
+            state = pickle.loads(pickle.dumps(model.snapshot()))
+            model = model_of(shape)
+            model.restore(state)
+            # A replay tells it of what its state knows already.
+            if number >= known_after:
+                model.jump(before, after)
+        sent += model.take(each.source, Opcode.INSERT, PAIR.row(*each.row), each.rowtime)
+    if known_after == len(arrived):
+        sent += model.advance(before)
+        model.jump(before, after)
+    sent += model.advance(FAR)
+    is_told = any(habits.resets for habits in shape.habits.values())
+    assert by_output(shape, sent) == referred(shape, arrived, (before, after) if is_told else None)

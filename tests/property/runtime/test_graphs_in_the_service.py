@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from functools import partial
+from itertools import cycle
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from property.engine.graph_model import LOOP_MS, Arrival, Busy, Habits, InOneOrder, Shape, shapes
+from property.engine.graph_model import (
+    LOOP_MS,
+    Arrival,
+    Busy,
+    BusyResettable,
+    Habits,
+    InOneOrder,
+    Shape,
+    shapes,
+)
 from property.runtime import drawn_graph
 from rowtide.clock import SystemClock
 from rowtide.engine.graph import Graph, Use
@@ -48,15 +59,20 @@ def plan_of(shape: Shape) -> Plan:
     return plan_pipeline(text)
 
 
-def world_of(plan: Plan, arrived: list[Arrival], cut: int) -> World:
-    topic = Topic("readings", PARTITIONS, random.Random(cut))
+def world_of(plan: Plan, arrived: list[Arrival], cut: int, end: int = FAR) -> World:
+    world = World(Topic("readings", PARTITIONS, random.Random(cut)), plan=plan)
+    bring(world, arrived, end)
+    return world
+
+
+def bring(world: World, arrived: list[Arrival], end: int) -> None:
+    """Bring rows to the partitions in turn, and a bound behind them."""
     for number, each in enumerate(arrived):
         energy, mark = each.row
         value = b'{"source":%d,"energy":%d,"mark":%d}' % (int(each.source[1:]), energy, mark)
-        topic.add(number % PARTITIONS, each.rowtime, value)
+        world.topic.add(number % PARTITIONS, each.rowtime, value)
     for partition in range(PARTITIONS):
-        topic.add(partition, FAR, None, rowtide_bound=str(FAR).encode())
-    return World(topic, plan=plan)
+        world.topic.add(partition, end, None, rowtide_bound=str(end).encode())
 
 
 def rows_of(world: World) -> Rows:
@@ -64,12 +80,15 @@ def rows_of(world: World) -> Rows:
     return {name: rows for name, rows in sorted(world.database.contents.appended.items()) if rows}
 
 
-def referred(shape: Shape, arrived: list[Arrival]) -> Rows:
+def referred(shape: Shape, *brought: list[Arrival], jump: tuple[int, int] | None = None) -> Rows:
     """Give what the row-by-row reference says; rows of one rowtime come by partition."""
     reference = InOneOrder(shape.graph)
-    places = {id(each): number % PARTITIONS for number, each in enumerate(arrived)}
-    for each in sorted(arrived, key=lambda each: (each.rowtime, places[id(each)])):
-        reference.insert(each)
+    if jump is not None:
+        reference.skip(*jump)
+    for arrived in brought:
+        places = {id(each): number % PARTITIONS for number, each in enumerate(arrived)}
+        for each in sorted(arrived, key=lambda each: (each.rowtime, places[id(each)])):
+            reference.insert(each)
     found: Rows = {}
     for name, rows in sorted(reference.run().items()):
         if rows:
@@ -91,9 +110,9 @@ def rows_in_order(draw: st.DrawFn, shape: Shape) -> list[Arrival]:
 
 
 def run_with_deaths(world: World, point: str, count: int, pace: Pace) -> int:
-    """Start processes until one gets to the end; the first four die at ``point``. Give how many died."""
+    """Start processes until one gets to the end; the first three die at ``point``. Give how many died."""
     for attempt in range(20):
-        crash: CrashPoints = CrashAt(point, count, raise_crash) if attempt < 4 else NoCrash()
+        crash: CrashPoints = CrashAt(point, count, raise_crash) if attempt < 3 else NoCrash()
         try:
             Service(world.equipment(pace=pace, crash_points=crash)).run(until_end=True)
         except SimulatedCrash:
@@ -116,14 +135,26 @@ def test_any_death_gives_what_going_row_by_row_gives(data: st.DataObject) -> Non
     assert world.database.contents.decisions == []
 
 
-def diamond_with_loops() -> Shape:
+def run_live(world: World, pace: Pace, point: str, count: int) -> None:
+    """Start processes that are live for some turns; all but the third die at ``point`` if they come to it."""
+    for attempt in range(3):
+        crash: CrashPoints = CrashAt(point, count, raise_crash) if attempt < 2 else NoCrash()
+        looks = iter(range(25))
+        equipment = world.equipment(
+            pace=pace, crash_points=crash, stopping=lambda looks=looks: next(looks, None) is None
+        )
+        with suppress(SimulatedCrash):
+            Service(equipment).run()
+
+
+def diamond_with_loops(kind: type[Busy] = Busy) -> Shape:
     """Two nodes over two inputs, a third that reads both, and a loop of every use."""
     graph = Graph()
     one, two = graph.source("S0"), graph.source("S1")
     habits = {name: Habits(at, 5 * at, 3, at % 2, resets=False) for at, name in enumerate(("N0", "N1", "N2"))}
-    graph.node("N0", partial(Busy, habits["N0"], [], []), [one])
+    graph.node("N0", partial(kind, habits["N0"], [], []), [one])
     graph.node("N1", partial(Busy, habits["N1"], ["own"], []), [two, one])
-    graph.node("N2", partial(Busy, habits["N2"], ["soon", "later"], ["clock"]), ["N0", "N1"])
+    graph.node("N2", partial(kind, habits["N2"], ["soon", "later"], ["clock"]), ["N0", "N1"])
     graph.loop("own", "N1", "N1", use=Use.RECORDED)
     graph.loop("soon", "N2", "N0", LOOP_MS, Use.LIMITED)
     graph.loop("later", "N2", "N1", LOOP_MS)
@@ -131,9 +162,9 @@ def diamond_with_loops() -> Shape:
     return Shape(graph, habits)
 
 
-def many_rows(shape: Shape, seed: int, count: int = 30) -> list[Arrival]:
+def many_rows(shape: Shape, seed: int, count: int = 30, rowtime: int = 1_000) -> list[Arrival]:
     rng = random.Random(seed)
-    rowtime, found = 1_000, []
+    found = []
     for _ in range(count):
         rowtime += rng.choice((0, 0, 0, 1, 4, 20))
         row = rng.randrange(2, 6), rng.randrange(50)
@@ -162,3 +193,39 @@ def test_threads_that_read_change_nothing() -> None:
         until_end=True
     )
     assert rows_of(world) == referred(shape, arrived)
+
+
+@pytest.mark.parametrize(("point", "snapshot_rows"), [*zip(POINTS, cycle((None, 7)), strict=False)])
+def test_dying_around_the_seam_between_history_and_today_changes_nothing(
+    point: str, snapshot_rows: int | None
+) -> None:
+    shape = diamond_with_loops(BusyResettable)
+    history = many_rows(shape, seed=5, count=15)
+    world = world_of(plan_of(shape), history, cut=3, end=history[-1].rowtime + 1)
+    pace = Pace(0, 5, snapshot_rows, None)
+    run_live(world, pace, point, 2)
+    (decision,) = world.database.contents.decisions
+    assert (decision.kind, decision.relation) == ("RESET", "G")
+    jump = decision.next_offset, decision.bound or 0
+    # Nobody made it when nothing was there, or would make it again: the clock has gone on since.
+    assert jump[0] == history[-1].rowtime + 1
+    assert jump[1] <= world.clock.now_ms()
+    # The first rows of today are from before anybody looked.
+    today = many_rows(shape, seed=6, count=15, rowtime=jump[1] - 40)
+    bring(world, today, end=jump[1] + FAR)
+    run_live(world, pace, point, 1)
+    assert world.database.contents.decisions == [decision]
+    assert rows_of(world) == referred(shape, history, today, jump=jump)
+    assert rows_of(world) != referred(shape, history, today)
+    assert world.database.contents.errors == []
+
+
+def test_a_pipeline_without_history_has_no_jump_and_makes_none_later() -> None:
+    shape = diamond_with_loops(BusyResettable)
+    world = World(Topic("readings", PARTITIONS), plan=plan_of(shape))
+    run_live(world, Pace(0, 5, None, None), "commit.after_commit", 9)
+    today = many_rows(shape, seed=6, rowtime=world.clock.now_ms())
+    bring(world, today, end=today[-1].rowtime + FAR)
+    run_live(world, Pace(0, 5, None, None), "commit.after_commit", 1)
+    assert [each.kind for each in world.database.contents.decisions] == ["RESET"]
+    assert rows_of(world) == referred(shape, today)

@@ -2,7 +2,7 @@
 
 A row goes through the whole graph, its loops included, before the next one. So
 what comes out, looping rows and timers included, follows from the order of the
-rows and their rowtimes, and nothing is left to be logged (docs/decisions/0004).
+rows and their rowtimes, and nothing is left to be logged (docs/decisions/0005).
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class _Embedded:
             self._outputs[name] = setup.unit.label(f"{name} from the graph", row_type)
             setup.output(name, self._outputs[name])
         setup.unit.keep("graph", self)
+        if self._run.wants_resets:
+            setup.on_jump(self._jump)
 
     def snapshot(self) -> Any:
         """Give what the graph remembers, as plain values."""
@@ -83,6 +85,10 @@ class _Embedded:
                 self._work()
 
         return take
+
+    def _jump(self, before: int, after: int) -> None:
+        self._run.skip(before, after)
+        self._work()
 
     def _time(self, _rowop: Rowop) -> None:
         self._run.bound(self._sources[0], self._clock.rowtime)

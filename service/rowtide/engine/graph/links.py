@@ -14,7 +14,7 @@ from typing import Any
 from rowtide.engine.graph.decisions import Divergence, ReplayDivergedError, Restamped
 from rowtide.engine.graph.graph import LoopShape, Use
 from rowtide.engine.graph.node import Timer
-from rowtide.engine.graph.stamp import BEHIND, END, START, Given, Stamp, Turn, later, reaching
+from rowtide.engine.graph.stamp import BEHIND, END, START, Gap, Given, Stamp, Turn, later, reaching
 
 
 class Link:
@@ -107,6 +107,10 @@ class Timers:
         for each in due:
             del self._live[each.handle]
         return due
+
+    def is_between(self, before: int, after: int) -> bool:
+        """Tell whether an event has a rowtime between two (ms, both excluded)."""
+        return any(before < each.stamp.rowtime < after for each in self._live.values())
 
     def snapshot(self) -> Any:
         """Give the events as plain values."""
@@ -201,7 +205,7 @@ class LoopLink:
             self.decided.append(decided)
             heappush(self._heap, (decided.stamp, decided.last, number, given.row))
 
-    def next_turn(self, hidden: tuple[int, int] | None = None) -> Turn:
+    def next_turn(self, hidden: Gap | None = None) -> Turn:
         """Give the least turn that what is in it, or comes next, can have; called after ``settle``.
 
         Events of a scheduler with a rowtime between ``hidden`` (ms, both excluded) are left out.
@@ -215,13 +219,13 @@ class LoopLink:
         """Tell whether what is in front has this turn."""
         return bool(self._heap) and self._turn(*self._heap[0][:2]) == turn
 
-    def waiting(self, hidden: tuple[int, int] | None) -> Stamp:
+    def waiting(self, hidden: Gap | None) -> Stamp:
         """Give the stamp of what is in front, as of ``next_turn``; END where nothing is."""
         return self._front(hidden)[0]
 
-    def _front(self, hidden: tuple[int, int] | None) -> Turn:
+    def _front(self, hidden: Gap | None) -> Turn:
         if self.shape.use is None and hidden is not None:
-            before, after = hidden
+            before, after, _ = hidden
             stamps = (each[0] for each in self._heap if not before < each[0].rowtime < after)
             return min(stamps, default=END), self._port
         return self._turn(*self._heap[0][:2]) if self._heap else (END, self._port)
@@ -244,6 +248,10 @@ class LoopLink:
         self._heap = [each for each in self._heap if each[2] not in taken]
         heapify(self._heap)
         return [Timer(stamp, number, payload) for stamp, _, number, payload in due]
+
+    def is_between(self, before: int, after: int) -> bool:
+        """Tell whether an event has a rowtime between two (ms, both excluded)."""
+        return any(before < each[0].rowtime < after for each in self._heap)
 
     def jump(self, least: Stamp) -> bool:
         """Take note that nothing in the whole graph is before ``least``; tells whether that lets it go on.

@@ -3,7 +3,7 @@
 Where a row goes through the whole graph before the next one, nothing waits at
 the target of a loop: what was sent into it has its turn when all else up to now
 is worked off, as a row of the present rowtime that has just come in. So its
-stamp follows from the order of the rows alone (docs/decisions/0004).
+stamp follows from the order of the rows alone (docs/decisions/0005).
 """
 
 from __future__ import annotations

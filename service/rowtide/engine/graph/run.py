@@ -21,11 +21,9 @@ from rowtide.engine.graph.graph import Graph, NodeShape, Use
 from rowtide.engine.graph.links import Link, LoopLink, Timers
 from rowtide.engine.graph.node import Remembering, Resettable
 from rowtide.engine.graph.returns import Returning, Returns
-from rowtide.engine.graph.stamp import END, START, Given, Stamp, Turn, reaching
+from rowtide.engine.graph.stamp import END, START, Gap, Given, Stamp, Turn, reaching
 from rowtide.errors import BoundRegressionError, Reason, RejectedRowError
 from rowtide.rowtime.bound import EARLIEST, LATEST
-
-Gap = tuple[int, int]
 
 
 class _Source:
@@ -198,12 +196,25 @@ class _Node:
             self.processor.event(timer.payload, _Here(self, timer.stamp))
             return
         self._gaps_met += 1
-        due = self.timers.take_between(*gap)
+        before, after, is_last = gap
+        due = self.timers.take_between(before, after)
         for loop in self.loops:
             if loop.shape.use is None:
-                due += loop.take_between(*gap)
-        if isinstance(self.processor, Resettable):
-            self.processor.reset(*gap, sorted(due, key=lambda timer: timer.stamp), _Here(self, stamp))
+                due += loop.take_between(before, after)
+        if isinstance(self.processor, Resettable) and (due or is_last):
+            due.sort(key=lambda timer: timer.stamp)
+            self.processor.reset(before, after, due, _Here(self, stamp))
+
+    @property
+    def wants_resets(self) -> bool:
+        return self._wants_resets
+
+    def is_due_between(self, before: int, after: int) -> bool:
+        """Tell whether an event that a reset would bring is between two rowtimes (ms, both excluded)."""
+        if not self._wants_resets:
+            return False
+        events = [loop for loop in self.loops if loop.shape.use is None]
+        return self.timers.is_between(before, after) or any(loop.is_between(before, after) for loop in events)
 
     def _timer_stamp(self) -> Stamp:
         first, gap = self.timers.first(), self._gap()
@@ -275,7 +286,8 @@ class GraphRun:
         in_one_order: bool = False,
     ) -> None:
         log = Decisions() if log is None else log
-        self._gaps: list[Gap] = [(each.before, each.after) for each in log.resets]
+        self._gaps = [Gap(each.before, each.after) for each in log.resets]
+        self._skipped: list[tuple[int, int]] = []
         self._resets: list[WasReset] = []
         first_node = len(graph.loops)
         first_source = first_node + len(graph.nodes)
@@ -321,6 +333,10 @@ class GraphRun:
           RejectedRowError: it is behind the source's bound (LATE); nothing has changed.
           KeyError: no such source.
         """
+        if self._cut_gap(rowtime):
+            # What is told now, and what is due at this rowtime, comes before the row, with all it causes.
+            self._reach(source, rowtime)
+            self.drain()
         self._sources[source].insert(rowtime, row)
         self._reach(source, rowtime)
 
@@ -354,10 +370,46 @@ class GraphRun:
         before = max((source.bound.rowtime for source in self._sources.values()), default=EARLIEST)
         if after < before:
             raise BoundRegressionError("time", 0, held=before, offered=after)
-        self._gaps.append((before, after))
+        self._gaps.append(Gap(before, after))
         self._resets.append(WasReset(before, after))
         for source in self._sources.values():
             source.reach(after)
+
+    @property
+    def wants_resets(self) -> bool:
+        """Tell whether any processor wants to know when time jumps."""
+        return any(node.wants_resets for node in self._nodes.values())
+
+    def skip(self, before: int, after: int) -> None:
+        """Let events of who is ``Resettable`` come by ``reset`` between two rowtimes (ms, both excluded).
+
+        For sources in one order, and the same whenever it is called while time has not passed ``before``;
+        of a stretch that is known nothing changes. A row of a source in between ends the stretch: a
+        processor is told what was due before it, and the rest of the stretch begins with it.
+
+        Raises:
+          BoundRegressionError: it begins before another one has ended.
+        """
+        if (before, after) in self._skipped:
+            return
+        held = max((end for _, end in self._skipped), default=EARLIEST)
+        if before < held or after <= before:
+            raise BoundRegressionError("time", 0, held=held, offered=min(before, after))
+        self._skipped.append((before, after))
+        self._gaps.append(Gap(before, after))
+
+    def _cut_gap(self, rowtime: int) -> bool:
+        """Let a row from outside end the stretch in which it is, if any; the rest of it begins there."""
+        if not self._skipped:
+            return False
+        before, after, _ = self._gaps[-1]
+        if before < rowtime < after:
+            # Nodes count the gaps that they have met: one that nobody has to be told of leaves no trace.
+            told = any(node.is_due_between(before, rowtime) for node in self._nodes.values())
+            cut = [Gap(before, rowtime, is_last=False)] if told else []
+            self._gaps[-1:] = [*cut, Gap(rowtime, after)]
+            return True
+        return False
 
     def step(self, node: str, limit: int = 1) -> bool:
         """Let one node work off up to ``limit`` rows and events; tell whether anything has moved.
@@ -438,7 +490,8 @@ class GraphRun:
         for node in self._nodes.values():
             node.settle()
         return {
-            "gaps": list(self._gaps),
+            "gaps": [tuple(gap) for gap in self._gaps],
+            "skipped": list(self._skipped),
             "sources": {name: source.snapshot() for name, source in self._sources.items()},
             "nodes": {name: node.snapshot() for name, node in self._nodes.items()},
             "returns": self._returns.snapshot(),
@@ -446,11 +499,9 @@ class GraphRun:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over, while new, what ``snapshot`` of a run of the same graph gave."""
-        known = {tuple(gap) for gap in state["gaps"]}
-        self._gaps[:] = [
-            *(tuple(gap) for gap in state["gaps"]),
-            *(gap for gap in self._gaps if gap not in known),
-        ]
+        known = [Gap(*gap) for gap in state["gaps"]]
+        self._gaps[:] = [*known, *(gap for gap in self._gaps if gap not in known)]
+        self._skipped = [(before, after) for before, after in state["skipped"]]
         for name, source in self._sources.items():
             source.restore(state["sources"][name])
         for name, node in self._nodes.items():

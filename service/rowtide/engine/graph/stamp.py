@@ -34,6 +34,14 @@ class Given(NamedTuple):
     row: object
 
 
+class Gap(NamedTuple):
+    """A stretch of time (ms, both ends excluded) that is skipped; ``is_last``: none of the jump is left."""
+
+    before: int
+    after: int
+    is_last: bool = True
+
+
 Turn = tuple[Stamp, int]
 """When something has its turn at a node: by stamp, and of one stamp by port."""
 BEHIND = 1 << 20
