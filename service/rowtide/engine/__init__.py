@@ -57,7 +57,7 @@ from rowtide.engine.unit.loop import Loop, make_loop, make_loop_around
 from rowtide.engine.unit.rowop import DELETE, INSERT, NOP, Rowop, Tray
 from rowtide.engine.unit.scheduling import Scheduling
 from rowtide.engine.unit.trace import Moment, TextTracer, TraceEvent, Tracer
-from rowtide.engine.unit.unit import Unit
+from rowtide.engine.unit.unit import CountsChanges, Unit
 from rowtide.rows.rowop import Opcode
 
 __all__ = [
@@ -75,6 +75,7 @@ __all__ = [
     "Collapse",
     "Computed",
     "Count",
+    "CountsChanges",
     "DELETE",
     "Descending",
     "ExecutionError",

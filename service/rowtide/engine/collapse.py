@@ -11,11 +11,11 @@ from rowtide.engine.errors import ModelError
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.unit.label import Label
 from rowtide.engine.unit.rowop import DELETE, INSERT, Rowop
-from rowtide.engine.unit.unit import Unit
+from rowtide.engine.unit.unit import CountsChanges, Unit
 from rowtide.engine.values import Value
 
 
-class Collapse:
+class Collapse(CountsChanges):
     """Holds changes that come in at ``input`` back until ``flush`` sends what is left of them to ``out``.
 
     ``source`` is a label to follow or, if ``unit`` is given, the type of the rows. The labels are
@@ -34,6 +34,7 @@ class Collapse:
         row_type = source.row_type if isinstance(source, Label) else source
         self.name = name
         self._key_of = row_type.getter(*key)
+        self._changes = 0
         self._deleted: dict[Value, Row] = {}
         self._inserted: dict[Value, Row] = {}
         self.input = unit.label(f"{name}.in", row_type, self._take)
@@ -44,6 +45,7 @@ class Collapse:
 
     def _take(self, rowop: Rowop) -> None:
         key = self._key_of(rowop.row)
+        self._changes += 1
         if rowop.opcode is INSERT:
             self._inserted[key] = rowop.row
         elif rowop.opcode is DELETE and self._inserted.pop(key, None) is None:
@@ -52,11 +54,17 @@ class Collapse:
 
     def flush(self) -> None:
         """Send all DELETEs, then all INSERTs, in the order in which their keys came; forget them."""
+        self._changes += 1
         for pending, opcode in ((self._deleted, DELETE), (self._inserted, INSERT)):
             for key in list(pending):
                 row = pending.pop(key, None)
                 if row is not None:
                     self.out.send(opcode, row)
+
+    @property
+    def changes(self) -> int:
+        """How often something has come, or was flushed."""
+        return self._changes
 
     def snapshot(self) -> tuple[list[Row], list[Row]]:
         """Give the rows to be deleted and those to be inserted at the next flush, as plain tuples."""

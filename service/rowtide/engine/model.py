@@ -19,7 +19,7 @@ from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.table.table import Table
 from rowtide.engine.unit.label import Label
 from rowtide.engine.unit.rowop import Rowop
-from rowtide.engine.unit.unit import Unit
+from rowtide.engine.unit.unit import CountsChanges, Unit
 from rowtide.rows.rowop import Opcode
 from rowtide.rowtime.bound import EARLIEST
 
@@ -34,7 +34,7 @@ class Event(NamedTuple):
     row: Row
 
 
-class RowtimeClock:
+class RowtimeClock(CountsChanges):
     """What time it is for a model: the rowtime of what is being worked off, in ms; it never goes back."""
 
     def __init__(self, unit: Unit) -> None:
@@ -46,6 +46,11 @@ class RowtimeClock:
 
     def __len__(self) -> int:
         return len(self._events)
+
+    @property
+    def changes(self) -> int:
+        """How many events have been asked for; whoever lets one run, or time pass, knows that himself."""
+        return self._number
 
     def at(self, rowtime: int, rowop: Rowop) -> None:
         """Let ``rowop`` run at ``rowtime``, before the rows of that rowtime that come in later.
@@ -188,6 +193,14 @@ class ModelSetup:
         offered[name] = label
 
 
+class Mark(NamedTuple):
+    """Where a model stands: how many events are pending, and how often its parts have changed."""
+
+    rowtime: int
+    events: int
+    changes: tuple[int, ...]
+
+
 class Sent(NamedTuple):
     """One rowop that reached an output of a model, and when."""
 
@@ -302,6 +315,23 @@ class ModelRun:
     def drop_event(self) -> None:
         """Take the next event away without running it."""
         self._setup.clock.drop_event()
+
+    def mark(self) -> Mark | None:
+        """Give what ``forget_since`` needs; None if parts of the model do not tell whether they change."""
+        changes, clock = self._setup.unit.changes(), self._setup.clock
+        return None if changes is None else Mark(clock.rowtime, len(clock), changes)
+
+    def forget_since(self, mark: Mark | None, dropped: int = 0) -> bool:
+        """Be as at ``mark`` again, which was given before a step that failed; False if more has changed.
+
+        ``dropped`` says how many events were taken away to run, and stay away.
+        """
+        clock = self._setup.clock
+        if mark is None or mark[1:] != (len(clock) + dropped, self._setup.unit.changes()):
+            return False
+        self._sent.clear()
+        clock.rowtime = mark.rowtime
+        return True
 
     def _take_sent(self) -> list[Sent]:
         sent = self._sent[:]

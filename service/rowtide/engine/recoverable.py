@@ -3,7 +3,8 @@
 An error leaves a model in the middle of something, and no label says what it
 has changed already. So a model that failed is thrown away: a fresh one takes
 over the last state that was kept and repeats what came since. That gives the
-same as before, as a model remembers nothing but what its snapshots hold.
+same as before, as a model remembers nothing but what its snapshots hold. Only
+one whose parts all tell that they have not changed yet goes on as it is.
 """
 
 from __future__ import annotations
@@ -84,11 +85,13 @@ class RecoverableModel:
         Raises:
           ModelFailure: the model failed; the rowop was not taken.
         """
+        mark = self._run.mark()
         try:
             sent = self._judged(self._run.take(*taken))
         except Exception as error:
             # Whatever a model raises: it is thrown away, and the row is the one that is told of.
-            self._take_back()
+            if not self._run.forget_since(mark):
+                self._take_back()
             raise ModelFailure(failure_text(error)) from error
         self._log(taken)
         return sent
@@ -99,12 +102,14 @@ class RecoverableModel:
         Raises:
           ModelFailure: the model failed; the event is dropped.
         """
+        mark = self._run.mark()
         try:
             sent = self._judged(self._run.run_event())
         except Exception as error:
             # As above.
-            self._take_back()
-            self._run.drop_event()
+            if not self._run.forget_since(mark, dropped=1):
+                self._take_back()
+                self._run.drop_event()
             self._log(False)
             raise ModelFailure(failure_text(error)) from error
         self._log(True)
@@ -157,7 +162,9 @@ class RecoverableModel:
                 self._run.jump(*step)
             else:
                 self._run.take(*step)
-        self._keep()
+        # Repeating a step costs several times what keeping a row does.
+        if len(self._since) * 4 > self._run.held():
+            self._keep()
 
 
 def failure_text(error: BaseException) -> str:

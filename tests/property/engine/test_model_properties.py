@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from contextlib import suppress
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,11 +13,13 @@ from rowtide.engine import (
     DELETE,
     INSERT,
     AdditiveAggregator,
+    Collapse,
     Count,
     Fifo,
     First,
     Hashed,
     Ordered,
+    Row,
     Rowop,
     RowType,
     Sum,
@@ -110,7 +113,10 @@ def judge(sent: Sent) -> None:
 
 def replayed(history: list[Taken | bool]) -> ModelRun:
     """Give a model that has seen just this: rows, events that ran, and events that were dropped."""
-    run = ModelRun("totals", Totals, {"keep": 3})
+    return repeated(ModelRun("totals", Totals, {"keep": 3}), history)
+
+
+def repeated(run: ModelRun, history: list[Taken | bool]) -> ModelRun:
     for each in history:
         if isinstance(each, Taken):
             run.take(*each)
@@ -153,3 +159,101 @@ def test_bounds_between_rows_change_nothing_but_when_events_are_seen(made: Steps
         rowtime += gap
         sent += bounded.take("readings", INSERT if opcode > 0 else DELETE, (None, sensor, value), rowtime)
     assert sent + bounded.advance(rowtime + 3) == expected
+
+
+class FailsSomewhere:
+    """Changes one part after the other, and fails before, between or after, as the row says."""
+
+    def __init__(self, setup: ModelSetup, is_counting: bool = True) -> None:
+        unit, clock = setup.unit, setup.clock
+        readings = Table(unit, "readings", TableType(READING, by_sensor=Hashed("sensor")))
+        changed = Collapse("changed", READING, "sensor", unit=unit)
+        later = unit.label("later", READING)
+        if not is_counting:
+            unit.keep("own", Remembers())
+
+        def fail(row: Row, here: int) -> None:
+            if row.value == here:
+                raise ValueError(here)
+
+        @unit.handler(READING)
+        def again(rowop: Rowop) -> None:
+            fail(rowop.row, 4)
+            readings.delete(rowop.row)
+            fail(rowop.row, 5)
+
+        @unit.handler(READING)
+        def arrive(rowop: Rowop) -> None:
+            row = rowop.row
+            fail(row, 0)
+            readings.input.forward(rowop)
+            fail(row, 1)
+            changed.input.forward(rowop)
+            fail(row, 2)
+            unit.schedule(later.adopt(rowop))
+            fail(row, 3)
+            clock.at(clock.rowtime + 2, again.adopt(rowop))
+            fail(row, 6)
+
+        setup.input("readings", arrive)
+        setup.output("later", later)
+
+
+class Remembers:
+    """A part of a model's own that does not tell whether it has changed."""
+
+    def snapshot(self) -> int:
+        return 0
+
+    def restore(self, state: int) -> None:
+        assert state == 0
+
+
+failing = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from("ab"), st.sampled_from([0, 0, 1, 2, 3, 4, 5, 6, 7])),
+    max_size=20,
+)
+
+
+@given(failing, st.integers(1, 5), st.booleans())
+def test_wherever_a_model_fails_nothing_stays(
+    made: list[tuple[int, str, int]], keep_after: int, is_counting: bool
+) -> None:
+    def fresh() -> ModelRun:
+        return ModelRun("fails", FailsSomewhere, {"is_counting": is_counting})
+
+    model = RecoverableModel(fresh, lambda sent: None, keep_after)
+    history: list[Taken | bool] = []
+    rowtime = 0
+    for gap, sensor, value in made:
+        rowtime += gap
+        while model.next_event is not None and model.next_event <= rowtime:
+            history.append(False)
+            with suppress(ModelFailure):
+                model.run_event()
+                history[-1] = True
+        taken = Taken("readings", INSERT, (None, sensor, value), rowtime)
+        with suppress(ModelFailure):
+            assert [sent.row.value for sent in model.take(taken)] == [value]
+            history.append(taken)
+        assert model.snapshot() == repeated(fresh(), history).snapshot()
+
+
+def test_a_model_that_fails_before_it_has_changed_anything_is_not_made_anew() -> None:
+    made: list[int] = []
+
+    def make() -> ModelRun:
+        made.append(1)
+        return ModelRun("fails", FailsSomewhere)
+
+    model = RecoverableModel(make, lambda sent: None)
+    model.take(Taken("readings", INSERT, (None, "a", 4), 0))
+    for _ in range(3):
+        with pytest.raises(ModelFailure):
+            model.take(Taken("readings", INSERT, (None, "a", 0), 1))
+    with pytest.raises(ModelFailure):
+        model.run_event()
+    assert len(made) == 1
+    with pytest.raises(ModelFailure):
+        model.take(Taken("readings", INSERT, (None, "a", 1), 3))
+    assert len(made) == 2

@@ -28,14 +28,14 @@ from rowtide.engine.table.tree import Group, KeyedLeaf
 from rowtide.engine.table.view import TableIndex, stale_iteration
 from rowtide.engine.unit.label import Label
 from rowtide.engine.unit.rowop import DELETE, INSERT, Rowop
-from rowtide.engine.unit.unit import Unit
+from rowtide.engine.unit.unit import CountsChanges, Unit
 from rowtide.engine.values import Value
 
 LARGEST_PORTION = 1024
 """Rows that ``remove_while`` looks ahead at most: enough that finding the beginning again costs little."""
 
 
-class Table:
+class Table(CountsChanges):
     """Rows of one type in one unit.
 
     Labels: rowops sent to ``input`` change the table; ``pre`` is told of each change of a row just before
@@ -308,6 +308,11 @@ class Table:
                 break
             portion = min(2 * portion, LARGEST_PORTION)
         return removed
+
+    @property
+    def changes(self) -> int:
+        """How many rows have gone in or out since the table was made."""
+        return self._changes
 
     def snapshot(self) -> TableState:
         """Give everything that the table remembers, as plain values; see ``engine.snapshot``."""

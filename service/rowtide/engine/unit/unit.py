@@ -38,6 +38,21 @@ class Stateful(Protocol):
         """Take over, while new, what ``snapshot`` gave."""
 
 
+class CountsChanges:
+    """A stateful part that can tell cheaply whether it is as it was: tables, collapses and the clock are.
+
+    A part of a model's own may be one too. A model fails cheaply while all its parts are, and none has
+    changed yet.
+    """
+
+    __slots__ = ()
+
+    @property
+    def changes(self) -> int:
+        """A number that is another one after every change of what the part remembers."""
+        raise NotImplementedError
+
+
 STACK_LIMIT = 100
 """Frames a unit may nest: one takes up to eight Python frames, of which Python allows a thousand."""
 
@@ -197,6 +212,12 @@ class Unit:
     def keep(self, name: str, part: Stateful) -> None:
         """Include a part of the model in the unit's snapshots; tables and collapses do it by themselves."""
         self._parts.append((name, part))
+
+    def changes(self) -> tuple[int, ...] | None:
+        """Give what stays the same while no part changes; None if one does not count or a rowop is queued."""
+        counted = [part.changes for _, part in self._parts if isinstance(part, CountsChanges)]
+        is_known = len(counted) == len(self._parts) and len(self._frames) == 1 and not self._outermost.queue
+        return tuple(counted) if is_known else None
 
     def held(self) -> int:
         """Count what the parts of the model that have a length hold: rows, for a table."""
