@@ -29,6 +29,14 @@ def power_of_two(least: int) -> int:
     return max(FIRST_SLOTS, 1 << max(0, (least - 1).bit_length()))
 
 
+def whole_codes(column: Column) -> NDArray[np.int64]:
+    """Give the code of each value of a type of fixed width that is no Python object; of NULL anything."""
+    if column.type.is_float:
+        # Zero has two forms.
+        return np.asarray((column.values.astype(np.float64) + 0.0).view(np.int64))
+    return np.asarray(column.values.astype(np.int64, copy=False))
+
+
 class TextTable:
     """Distinct variable-width values with dense codes, in order of first appearance."""
 
@@ -145,10 +153,8 @@ class KeyCoder:
                 codes = of_text(table, column.values)
             elif objects is not None:
                 codes = of_object(objects, column.values)
-            elif column.type.is_float:
-                codes = (column.values.astype(np.float64) + 0.0).view(np.int64)
             else:
-                codes = column.values
+                codes = whole_codes(column)
             if column.valid is None:
                 out[:, index] = codes
             else:

@@ -79,14 +79,27 @@ def warm() -> None:
     numbers.find(trays[1].columns[1:2], ROWS)
     table = make(KeyedTable("WARM", source, (0,)), Place(6))
     table.step(0, trays[0], Bound(LATEST))
-    windowed = WindowJoin(
-        "WARM", source, source, (0,), (0,), 0, 1, JoinTime.LATER, JoinKind.FULL, joined, None, 1, 1
-    )
-    window_join = make(windowed, Place(5, True, ((0,), (1,))))
-    for cut in (slice(0, ROWS // 2), slice(ROWS // 2, ROWS)):
-        for port, tray in enumerate(trays):
-            window_join.step(port, tray.slice(cut.start, cut.stop), Bound(int(tray.rowtime[cut.start])))
-    make(windowed, Place(5, True, ((0,), (1,)))).restore(window_join.snapshot())
+    for field in (0, 1):
+        windowed = WindowJoin(
+            "WARM",
+            source,
+            source,
+            (field,),
+            (field,),
+            0,
+            1,
+            JoinTime.LATER,
+            JoinKind.FULL,
+            joined,
+            None,
+            1,
+            1,
+        )
+        window_join = make(windowed, Place(5, True, ((0,), (1,))))
+        for cut in (slice(0, ROWS // 2), slice(ROWS // 2, ROWS)):
+            for port, tray in enumerate(trays):
+                window_join.step(port, tray.slice(cut.start, cut.stop), Bound(int(tray.rowtime[cut.start])))
+        make(windowed, Place(5, True, ((0,), (1,)))).restore(window_join.snapshot())
     keys = ((0,), (1,), (0, 1), ())
     for key in keys:
         group = make(_group(source, key), Place(3))

@@ -14,10 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
-from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.pair_condition import PairCondition
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_store import Growing, RowStore
+from rowtide.operators.window_join_keys import JoinKeys
 from rowtide.operators.window_join_places import (
     AFTER_ALL,
     FLAGS,
@@ -31,7 +31,7 @@ from rowtide.operators.window_join_places import (
     found_table,
     merge,
 )
-from rowtide.plan.nodes import Node, WindowJoin
+from rowtide.plan.nodes import JoinTime, Node, WindowJoin
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -44,6 +44,9 @@ MOVES_PER_PAIR = 8
 """Found rows are sorted instead of moved to their places one by one if they need more moves than this."""
 FRESH = -2
 """Where the kernel begins: at the beginning of a row's chain."""
+
+_WHOSE_TIME = {JoinTime.LEFT: LEFT, JoinTime.RIGHT: RIGHT, JoinTime.LATER: 2}
+"""As kernels have it."""
 
 Places = NDArray[np.int64]
 """Rowtime, number of the left row and of the right row: (n, 3)."""
@@ -60,7 +63,7 @@ class _Side:
         self.lonely = 0
         self.settled = 0
         self.store = RowStore(node.row_type)
-        self.groups = Growing(np.int64, -1)
+        self.groups = Growing(np.int64)
         self.following = Growing(np.int64, -1)
         self.matched = Growing(np.bool_, False)
         self.waiting = Growing(np.int64)
@@ -74,16 +77,15 @@ class _Side:
         rowtime = self.store.rowtime.view()
         return len(rowtime) - int(np.searchsorted(rowtime, bound, side="right"))
 
-    def add(self, tray: Tray, groups: NDArray[np.int64]) -> None:
+    def add(self, tray: Tray) -> None:
         """Keep rows; they are in no chain yet."""
         self.store.append(tray)
-        self.groups.append(groups)
-        for part in (self.following, self.matched, self.waiting):
+        for part in (self.groups, self.following, self.matched, self.waiting):
             part.extend(len(tray))
 
     def forget(self) -> None:
         """Let go of the rows at the front that nothing needs any more."""
-        from rowtide.operators.kernels.window_joining import settled
+        from rowtide.operators.kernels.window_places import settled
 
         self.settled = settled(self.settled, self.opened, self.store.base, self.waiting.array)
         gone = self.store.forget(self.settled)
@@ -120,7 +122,8 @@ class WindowJoinOperator:
         self._waiting = 0
         self._closed_waiting = 0
         self._given = 0
-        self._number_keys()
+        self._keys = JoinKeys([node.left.row_type[index].type for index in node.left_key])
+        self._keeps_any = self._places.keeps(LEFT) or self._places.keeps(RIGHT)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0 is the left side, port 1 the right one."""
@@ -180,7 +183,7 @@ class WindowJoinOperator:
             tray = Tray.from_arrow(side.store.row_type, state[name])
             # Closed rows that wait came before every open one.
             side.opened = side.lonely = int(np.count_nonzero(~opened))
-            side.add(tray, np.full(len(tray), -1, dtype=np.int64))
+            side.add(tray)
             side.matched.view()[:] = matched
             again.append(numbers)
         self._number_keys()
@@ -196,64 +199,73 @@ class WindowJoinOperator:
 
     def _meet(self, port: int, tray: Tray, faults: list[Fault]) -> list[Places]:
         """Take rows and find the pairs that they make with the other side's."""
-        from rowtide.operators.kernels.window_joining import mark, probe
+        from rowtide.operators.kernels.window_joining import probe
 
         side, other = self._sides[port], self._sides[1 - port]
         first, base = side.store.end, side.store.base
-        keys = [tray.columns[index] for index in side.key]
-        groups = without_nulls(self._keys.number(keys, len(tray)), keys)
-        side.add(tray, groups)
-        self._reserve_chains()
+        codes, missing = self._keys.codes([tray.columns[index] for index in side.key], len(tray))
+        side.add(tray)
+        side.groups.array[missing + (first - base)] = -1
+        entries = self._keys.entries(len(tray))
+        over = self._last_closed(port)
         progress = np.array([0, FRESH], dtype=np.int64)
         found = []
-        left, right = self._sides
         while progress[0] < len(tray):
-            lefts, rights = np.empty(PAIRS, dtype=np.int64), np.empty(PAIRS, dtype=np.int64)
+            places = np.empty((PAIRS, 3), dtype=np.int64)
             count = probe(
                 port,
                 side.store.rowtime.array[first - base : first - base + len(tray)],
-                groups,
+                side.groups.array,
+                codes,
                 first,
                 base,
                 side.following.array,
                 other.store.rowtime.array,
                 other.store.base,
                 other.following.array,
-                self._chains,
+                *entries,
                 self._low,
                 self._high,
+                over,
+                _WHOSE_TIME[self._node.time],
                 progress,
-                lefts,
-                rights,
+                places,
             )
-            if not count:
-                continue
-            lefts, rights = lefts[:count], rights[:count]
-            times = self._times(lefts, rights)
-            if self._condition is not None:
-                agree, failed = self._condition.judge(left.store, right.store, lefts, rights, times)
-                faults += failed
-                lefts, rights, times = lefts[agree], rights[agree], times[agree]
-            mark(lefts, rights, left.store.base, right.store.base, left.matched.array, right.matched.array)
-            found.append(np.stack([times, lefts, rights], axis=1))
+            if count:
+                found.append(self._agreed(places[:count], faults))
         return found
 
-    def _times(self, lefts: NDArray[np.int64], rights: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the rowtime of each pair."""
-        left, right = (side.store for side in self._sides)
-        return self._places.times_of(
-            left.rowtime.array[lefts - left.base], right.rowtime.array[rights - right.base]
+    def _agreed(self, places: Places, faults: list[Fault]) -> Places:
+        """Give the pairs for which the condition holds, and note which rows have met one."""
+        from rowtide.operators.kernels.window_places import mark
+
+        left, right = self._sides
+        if self._condition is not None:
+            times, lefts, rights = (np.ascontiguousarray(places[:, index]) for index in range(3))
+            agree, failed = self._condition.judge(left.store, right.store, lefts, rights, times)
+            faults += failed
+            places = places[agree]
+        if self._keeps_any:
+            mark(places, left.store.base, right.store.base, left.matched.array, right.matched.array)
+        return places
+
+    def _last_closed(self, port: int) -> int:
+        """Give the last rowtime at which a row of this side can meet no later one of the other side.
+
+        That is, whose last meeting, its rowtime + a length, is before the other side's bound. No row has
+        the earliest rowtime of all.
+        """
+        return max(
+            EARLIEST, min(self._sides[1 - port].bound - self._places.last_meeting(port, 0) - 1, LATEST)
         )
 
     def _close(self, port: int) -> Places:
         """Let go of the rows that nothing of the other side can meet any more; give those left alone."""
         from rowtide.operators.kernels.window_joining import close
 
-        side, other = self._sides[port], self._sides[1 - port]
+        side = self._sides[port]
         nothing = np.empty((0, 3), dtype=np.int64)
-        # A row closes whose last meeting, its rowtime + a length, is before the other side's bound.
-        last_time = other.bound - self._places.last_meeting(port, 0) - 1
-        if last_time < EARLIEST or not side.open_rows:
+        if not side.open_rows:
             return nothing
         store = side.store
         before = side.opened
@@ -261,12 +273,12 @@ class WindowJoinOperator:
             port,
             before,
             store.end,
-            min(last_time, LATEST),
+            self._last_closed(port),
             store.base,
             store.rowtime.array,
             side.groups.array,
             side.following.array,
-            self._chains,
+            *self._keys.entries(0),
         )
         closed = slice(before - store.base, side.opened - store.base)
         self._closed_waiting += int(np.count_nonzero(side.waiting.array[closed]))
@@ -280,7 +292,7 @@ class WindowJoinOperator:
 
     def _view(self, port: int) -> SideView:
         """Give what the frontier depends on."""
-        from rowtide.operators.kernels.window_joining import first_unmatched
+        from rowtide.operators.kernels.window_places import first_unmatched
 
         side = self._sides[port]
         lonely = None
@@ -300,7 +312,7 @@ class WindowJoinOperator:
 
     def _release(self, found: Places, frontier: Frontier) -> Tray | None:
         """Give what is before the frontier, of what is found and of what waits, in order; keep the rest."""
-        from rowtide.operators.kernels.window_joining import in_order, sift
+        from rowtide.operators.kernels.window_places import in_order, sift
 
         if len(self._heap) < self._waiting + len(found):
             larger = np.empty((2 * (self._waiting + len(found)), 3), dtype=np.int64)
@@ -348,39 +360,33 @@ class WindowJoinOperator:
     # ------------------------------------------------------------------ keys
 
     def _number_keys(self) -> None:
-        """Give the keys of the open rows numbers, and chain these anew."""
+        """Forget the keys, and chain the open rows anew."""
         from rowtide.operators.kernels.window_joining import enchain
 
-        node = self._node
-        self._keys = KeyGroups([node.left.row_type[index].type for index in node.left_key])
-        self._chains = np.full((0, 4), -1, dtype=np.int64)
+        self._keys.forget()
         for port, side in enumerate(self._sides):
             numbers = np.arange(side.opened, side.store.end, dtype=np.int64)
             keys = [side.store.column(index, numbers) for index in side.key]
-            groups = without_nulls(self._keys.number(keys, len(numbers)), keys)
+            codes, missing = self._keys.codes(keys, len(numbers))
             base = side.store.base
-            side.groups.array[side.opened - base : side.store.end - base] = groups
-            self._reserve_chains()
+            groups = side.groups.array[side.opened - base : side.store.end - base]
+            groups[:] = 0
+            groups[missing] = -1
             enchain(
                 port,
+                side.store.rowtime.array,
                 side.opened,
-                side.store.end,
                 side.groups.array,
+                codes,
                 base,
                 side.following.array,
-                self._chains,
+                *self._keys.entries(len(numbers)),
             )
-
-    def _reserve_chains(self) -> None:
-        if self._keys.count > len(self._chains):
-            larger = np.full((max(2 * self._keys.count, 64), 4), -1, dtype=np.int64)
-            larger[: len(self._chains)] = self._chains
-            self._chains = larger
 
     def _forget_keys(self) -> None:
         """Begin anew with the keys where most of them have no row any more: memory follows the windows."""
         left, right = self._sides
-        if self._keys.count > max(FORGET_KEYS_OVER, 4 * (left.open_rows + right.open_rows)):
+        if self._keys.made > max(FORGET_KEYS_OVER, 4 * (left.open_rows + right.open_rows)):
             self._number_keys()
 
 
