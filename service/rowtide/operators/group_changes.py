@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -30,6 +30,7 @@ from rowtide.operators.change_functions import (
 )
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.operators.ranks import RANK, Ranks
+from rowtide.operators.refused import RefusedRows
 from rowtide.operators.window_functions import WindowFunction, from_json, to_json
 from rowtide.plan.nodes import GroupChanges
 from rowtide.rows.column import Column
@@ -118,7 +119,7 @@ class GroupChangesOperator:
         self._groups: OrderedDict[GroupKey, _Group] = OrderedDict()
         self._dirty: dict[int, _Group] = {}
         self._ends: list[tuple[int, int, GroupKey]] = []
-        self._refused: Counter[Row] = Counter()
+        self._refused = RefusedRows()
         self._begun = 0
         self._due: int | None = None
         self._reached = EARLIEST
@@ -181,9 +182,8 @@ class GroupChangesOperator:
             self.account.done += 1
             return
         leaves = timed.opcode == Opcode.DELETE
-        if leaves and row in self._refused:
+        if leaves and self._refused.take(row):
             # It was never there.
-            self._refused -= Counter([row])
             self.account.done += 1
             return
         key = tuple(_as_key(row[index]) for index in self._node.keys)
@@ -265,7 +265,7 @@ class GroupChangesOperator:
             if not group.rows and group.shown is None and not group.pending:
                 del self._groups[self._at(group), group.key]
         if self._node.of_changes and timed.opcode == Opcode.INSERT:
-            self._refused[timed.row] += 1
+            self._refused.add(timed.row)
         self.account.rejected += 1
         faults.append(
             Fault(
@@ -438,7 +438,7 @@ class GroupChangesOperator:
             for at in range(len(self._calls))
         }
         due = LATEST if self._due is None else self._due
-        refused = [TimedRow(0, 0, 0, Opcode.INSERT, row) for row in self._refused.elements()]
+        refused = [TimedRow(0, 0, 0, Opcode.INSERT, row) for row in self._refused]
         return {
             "account": self.account.to_arrow(),
             "clock": pa.table({"reached": [self._reached], "given": [self._given], "due": [due]}),
@@ -458,7 +458,7 @@ class GroupChangesOperator:
         self._reached, self._given = clock["reached"], clock["given"]
         self._due = None if clock["due"] == LATEST else clock["due"]
         fields = self._node.input.row_type
-        self._refused = Counter(row.row for row in Tray.from_arrow(fields, state["refused"]).rows())
+        self._refused = RefusedRows(row.row for row in Tray.from_arrow(fields, state["refused"]).rows())
         table = state["groups"]
         keys = [
             Column.from_arrow(fields[index].type, table.column(f"key {at}")).to_list()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ import pyarrow as pa
 from rowtide.errors import RejectedRowError
 from rowtide.expr.rowwise import compile_row
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.refused import RefusedRows
 from rowtide.plan.table_join import LEFT, PREFIXES, TableJoin
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
@@ -38,7 +38,7 @@ class TableJoinOperator:
         self._missing: tuple[Row, Row] = ((None,) * node.left, (None,) * (width - self._split))
         self._keeps = (node.kind.keeps_left, node.kind.keeps_right)
         self._groups: dict[Row, _Group] = {}
-        self._refused: Counter[Row] = Counter()
+        self._refused = RefusedRows()
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0, changes of both sides in rowtime order."""
@@ -67,7 +67,7 @@ class TableJoinOperator:
         return {
             "account": self.account.to_arrow(),
             "rows": self._tray(self._held_rows()),
-            "refused": self._tray(self._refused.elements()),
+            "refused": self._tray(iter(self._refused)),
         }
 
     def restore(self, state: State) -> None:
@@ -77,7 +77,7 @@ class TableJoinOperator:
         for timed in Tray.from_arrow(kind, state["rows"]).rows():
             key, side, row = self._parts(timed.row)
             self._apply(self._groups.setdefault(key, _Group()), side, row, 1, self._matched(key, side, row))
-        self._refused = Counter(timed.row for timed in Tray.from_arrow(kind, state["refused"]).rows())
+        self._refused = RefusedRows(timed.row for timed in Tray.from_arrow(kind, state["refused"]).rows())
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
@@ -97,8 +97,7 @@ class TableJoinOperator:
         if timed.opcode == Opcode.NOP:
             return
         leaves = timed.opcode == Opcode.DELETE
-        if leaves and timed.row in self._refused:
-            self._refused -= Counter([timed.row])
+        if leaves and self._refused.take(timed.row):
             return
         key, side, row = self._parts(timed.row)
         if leaves and not self._is_there(key, side, row):
@@ -107,7 +106,7 @@ class TableJoinOperator:
             matched = self._matched(key, side, row)
         except RejectedRowError as error:
             if not leaves:
-                self._refused[timed.row] += 1
+                self._refused.add(timed.row)
             faults.append(self._fault(error, timed))
             return
         group = self._groups.setdefault(key, _Group())
