@@ -23,6 +23,7 @@ from rowtide.checkpoint.ledger import (
     KeptSnapshot,
     Record,
     Resubmission,
+    SnapshotEntry,
     Standing,
     StoredError,
 )
@@ -315,6 +316,12 @@ class MemoryLedger:
         transaction.connection.snapshots.append(
             pickle.dumps((dict(snapshot.positions), dict(snapshot.state)))
         )
+
+    def snapshots(self) -> Sequence[SnapshotEntry]:
+        stored = self._database.contents.snapshots
+        return [
+            SnapshotEntry(number, 0, 0, len(stored[number]), 0) for number in reversed(range(len(stored)))
+        ]
 
     def newest_snapshot(self) -> KeptSnapshot | None:
         if not self._database.contents.snapshots:

@@ -284,5 +284,8 @@ class Ledger(Protocol):
     def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
         """Keep a snapshot, and give its size in bytes; older ones but the last few are dropped."""
 
+    def snapshots(self) -> Sequence[SnapshotEntry]:
+        """Give what snapshots are stored, the newest first; what an entry stands for never changes."""
+
     def newest_snapshot(self) -> KeptSnapshot | None:
         """Give the newest snapshot that this version can read; None where there is none."""

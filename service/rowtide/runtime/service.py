@@ -41,6 +41,7 @@ from rowtide.runtime.inbox import QUEUE_BYTES, QUEUE_MESSAGES, DirectInbox, Inbo
 from rowtide.runtime.intake import LOOK_UP_S, POLL_MESSAGES, Channel, Intake, check_identity
 from rowtide.runtime.joining import Newcomers
 from rowtide.runtime.live import Live, Observer, Pace, Unobserved, Watching
+from rowtide.runtime.newest import NewestSnapshot
 from rowtide.runtime.output import target_table
 from rowtide.runtime.questions import Questions
 from rowtide.runtime.recovery import (
@@ -117,6 +118,7 @@ class Service:
         self._newcomers = Newcomers()
         self._compacted: Mapping[str, str] = {}
         self._identities: Mapping[str, str] = {}
+        self._newest = NewestSnapshot(equipment.ledger)
         self._questions = Questions()
         self._work: Work | None = None
         self._snapshot: Callable[[], SnapshotTaken] | None = None
@@ -335,7 +337,7 @@ class Service:
 
     def _check_log(self, record: Record, ranges: Mapping[str, Mapping[int, OffsetRange]]) -> None:
         """Refuse a start for which the log no longer holds what is needed."""
-        snapshot = usable(self._database_retry.call(self._equipment.ledger.newest_snapshot), record)
+        snapshot = usable(self._database_retry.call(self._newest.look), record)
         begin = begin_of_replay(record, snapshot)
         check_ranges(record, begin, ranges)
         check_compacted(record, begin, self._compacted)
@@ -347,7 +349,7 @@ class Service:
         equipment = self._equipment
         self.board.enter("recovering")
         equipment.crash_points.reach("recovery.before_snapshot")
-        snapshot = usable(self._database_retry.call(equipment.ledger.newest_snapshot), record)
+        snapshot = usable(self._database_retry.call(self._newest.take), record)
         resubmissions = self._database_retry.call(equipment.ledger.resubmissions)
         flow = flow_at(table_nodes(equipment.plan), record, snapshot, resubmissions)
         work = Work(flow, equipment.plan.foreign_tables, record.standings)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
+from rowtide.checkpoint.ledger import KeptSnapshot
 from rowtide.errors import StatementError, SupersededError, TransientError
 from rowtide.plan.nodes import KeyedTable, TableSource
 from rowtide.plan.plan import Pump
@@ -14,7 +15,7 @@ from rowtide.runtime.begin import At, Edge, parse_begin
 from rowtide.runtime.live import Pace
 from rowtide.runtime.retry import StoppedError
 from rowtide.runtime.service import Service
-from runtime_kit import READINGS, Topic, World, down, fill, readings_plan
+from runtime_kit import READINGS, MemoryLedger, Topic, World, down, fill, readings_plan
 
 
 def world_with(messages: int = 60, seed: int = 1, *, in_small_polls: bool = False) -> World:
@@ -300,3 +301,71 @@ def test_begins_are_read(text: str, begin: object) -> None:
 def test_a_begin_that_is_none_is_refused() -> None:
     with pytest.raises(StatementError, match='"latest" is no time'):
         parse_begin("latest")
+
+
+class CountingLedger(MemoryLedger):
+    """Counts how often a snapshot is read."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.database)
+        self.read_snapshots = 0
+
+    def newest_snapshot(self) -> KeptSnapshot | None:
+        self.read_snapshots += 1
+        return super().newest_snapshot()
+
+
+class Meanwhile:
+    """Lets something happen at one point of the start."""
+
+    def __init__(self, point: str, happens: Callable[[], None]) -> None:
+        self._point, self._happens = point, happens
+
+    def reach(self, point: str) -> None:
+        if point == self._point:
+            self._happens()
+
+
+EACH_COMMIT = Pace(100, 10, 1, None)
+
+
+def test_a_start_reads_the_newest_snapshot_once() -> None:
+    world = world_with()
+    run(world, pace=EACH_COMMIT)
+    expected = world.state()
+    ledger = CountingLedger(world)
+    run(world, ledger=ledger)
+    assert ledger.read_snapshots == 1
+    assert world.state() == expected
+
+
+def test_a_snapshot_that_another_process_stores_before_the_epoch_is_taken_is_read_too() -> None:
+    world, alone = world_with(), world_with()
+    for each in (world, alone):
+        run(each, pace=EACH_COMMIT)
+        fill(each.topic, random.Random(2), 40)
+    run(alone, pace=EACH_COMMIT)
+    ledger = CountingLedger(world)
+    run(
+        world,
+        ledger=ledger,
+        crash_points=Meanwhile("start.before_epoch", lambda: run(world, pace=EACH_COMMIT)),
+    )
+    assert ledger.read_snapshots == 2
+    assert world.state() == alone.state()
+
+
+@pytest.mark.parametrize("point", ["start.before_epoch", "start.after_epoch", "recovery.before_snapshot"])
+def test_a_snapshot_that_is_dropped_during_the_start_is_not_used(point: str) -> None:
+    world = world_with()
+    run(world, pace=EACH_COMMIT)
+    expected = world.state()
+    ledger = CountingLedger(world)
+
+    def drop() -> None:
+        # The database has new contents after every transaction.
+        world.database.contents.snapshots.clear()
+
+    run(world, ledger=ledger, crash_points=Meanwhile(point, drop))
+    assert ledger.read_snapshots == 2
+    assert world.state() == expected
