@@ -28,7 +28,9 @@ def demo(
     serve: Annotated[
         bool, typer.Option("--serve", help="Keep the service and its pages up until interrupted.")
     ] = False,
-    port: Annotated[int, typer.Option(help="Port of the service's pages; 0 takes a free one.")] = 0,
+    port: Annotated[
+        int, typer.Option(help="Port of the service's pages; 0 takes 8080 for --serve, else a free one.")
+    ] = 0,
 ) -> None:
     """Run a year of New York's flights and weather through an embedded broker into SQLite.
 
@@ -53,12 +55,21 @@ def demo(
         else:
             _show(result)
         if serve:
-            course.serve()
+            course.serve(_serving)
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
     if not result.identical:
         raise typer.Exit(1)
+
+
+def _serving(address: str, config: Path) -> None:
+    """Say where the service is, and what to try."""
+    from rowtide.testing.demo.run import PIPELINE
+
+    typer.echo(f"The service is at {address} until Ctrl-C; its pipeline is {PIPELINE}.", err=True)
+    typer.echo(f'Try: rowtide sql --service {address} -e "SELECT * FROM HOURLY"', err=True)
+    typer.echo(f"     rowtide positions {PIPELINE} --config {config}", err=True)
 
 
 @contextmanager

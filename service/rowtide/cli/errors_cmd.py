@@ -167,7 +167,10 @@ def show(
     with shown_to_user(), opened(pipeline, config) as (found, _):
         rows = found.ledger.errors(ErrorFilter(numbers=(number,)))
         if not rows:
-            raise StatementError(f'error row {number} of pipeline "{found.name}" does not exist')
+            raise StatementError(
+                f'error row {number} of pipeline "{found.name}" does not exist',
+                hint="rowtide errors list shows which there are.",
+            )
         shown = _as_json(rows[0])
         if as_json:
             typer.echo(json.dumps(shown, indent=2))

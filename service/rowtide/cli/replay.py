@@ -22,21 +22,20 @@ def replay(
     config: ConfigFile = None,
     begin: Annotated[
         str | None,
-        typer.Option("--from", help="Compare rows of this time or later, UTC.", metavar="TIME"),
+        typer.Option("--from", help="Only rows of this time or later, UTC.", metavar="TIME"),
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", help="Compare rows before this time, UTC.", metavar="TIME")
+        str | None, typer.Option("--to", help="Only rows before this time, UTC.", metavar="TIME")
     ] = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Compare with what was committed; nothing is written.")
-    ] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Compare with what was committed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON.")] = False,
 ) -> None:
-    """Recompute what a pipeline has committed from its log, and say where it differs.
+    """Recompute what a pipeline has committed from its log: show the rows, or say where they differ.
 
     The time of a row is that of the column which ROWTIME or the group's period feeds. Nothing is
-    written; a service that runs goes on. Exit code 0: equal. 1: a difference was found. 2: it cannot
-    be compared: the log has aged out, or a table has no such column. 3: a dependency is down.
+    written; a service that runs goes on. Without --compare each row is a JSON object a line. Exit code
+    0: equal. 1: a difference was found. 2: it cannot be recomputed: the log has aged out, or a table has
+    no such column. 3: a dependency is down.
     """
     from rowtide.cli.errors import FAILED, shown_to_user
     from rowtide.cli.pipeline_file import opened
@@ -51,12 +50,16 @@ def replay(
     from rowtide.runtime.stopping import StopSignals
 
     with shown_to_user():
-        if not compare:
-            raise StatementError(
-                "a replay without --compare would repeat what is committed", hint="Add --compare."
-            )
+        wanted = Range(None if begin is None else parse_time(begin), None if end is None else parse_time(end))
+        if wanted.begin_ms is not None and wanted.end_ms is not None and wanted.end_ms <= wanted.begin_ms:
+            raise StatementError(f'--to "{end}" is not behind --from "{begin}"', hint="No row lies between.")
         with opened(pipeline, config) as (found, settings):
             set_up_logs(settings.log)
+            tables = {table.name: table for table in found.plan.foreign_tables}
+
+            def told(table: str, row: Row) -> None:
+                typer.echo(json.dumps({"table": table, "row": _named(row, tables[table])}))
+
             result = compared(
                 Equipment(
                     name=found.name,
@@ -69,10 +72,12 @@ def replay(
                     stopping=StopSignals().is_set,
                     wait=False,
                 ),
-                Range(None if begin is None else parse_time(begin), None if end is None else parse_time(end)),
+                wanted,
+                None if compare else told,
             )
-            tables = {table.name: table for table in found.plan.foreign_tables}
-            if as_json:
+            if not compare:
+                typer.echo(f"{result.messages} messages recomputed, nothing compared", err=True)
+            elif as_json:
                 typer.echo(json.dumps(_as_json(result, tables), indent=2))
             else:
                 _show(result, tables)

@@ -114,9 +114,10 @@ def query_of(file: Path, service: Service) -> Query:
     session = Session()
     session.feed(read_text(file), file=str(file))
 
-    def query(text: str) -> tuple[Follower, bool]:
+    def query(text: str, once: bool) -> tuple[Follower, bool]:
         node = session.query(text)
-        return service.follow(node), gives_changes(node)
+        changes = gives_changes(node)
+        return service.follow(node, once=once and changes), changes
 
     return query
 

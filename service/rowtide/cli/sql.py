@@ -43,6 +43,9 @@ def sql(
     until_end: Annotated[
         bool, typer.Option("--until-end", help="End a query where its topics end when it begins.")
     ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on with the changes of a service's tables.")
+    ] = False,
     limit: Annotated[int | None, typer.Option(help="Rows of a query at most.", min=1)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object a row.")] = False,
 ) -> None:
@@ -50,14 +53,15 @@ def sql(
 
     On its own engine a query sees all rows that INSERT statements have given, and reads its foreign
     streams; nothing is committed and no pump into a foreign table runs. On a service it begins where the
-    pipeline stands, with what that keeps. A query on streams goes on until Ctrl-C, --limit or --until-end.
+    pipeline stands, with what that keeps. A query on streams goes on until Ctrl-C, --limit or --until-end;
+    one on tables gives their contents.
 
     Exit code 0: done. 2: a statement is refused. 3: a broker or the service is down.
     """
     from rowtide.cli.errors import shown_to_user
 
     with shown_to_user():
-        engine = _engine(pipeline, config, service, begin, until_end=until_end)
+        engine = _engine(pipeline, config, service, begin, until_end=until_end, follow=follow)
         show = _shower(as_json=as_json, limit=limit)
         if statements:
             for each in statements:
@@ -94,7 +98,13 @@ def split_statements(text: str) -> list[str]:
 
 
 def _engine(
-    pipeline: Path | None, config: Path | None, service: str | None, begin: str, *, until_end: bool
+    pipeline: Path | None,
+    config: Path | None,
+    service: str | None,
+    begin: str,
+    *,
+    until_end: bool,
+    follow: bool,
 ) -> Engine:
     from rowtide.cli.errors import read_text
     from rowtide.cli.sql_engine import EmbeddedEngine, ServiceEngine
@@ -108,7 +118,7 @@ def _engine(
             raise StatementError("a running service has its own pipeline", hint="Leave the file out.")
         from rowtide.cli.service_url import service_url
 
-        return ServiceEngine(service_url(service, config))
+        return ServiceEngine(service_url(service, config), follow=follow)
     settings = load_settings(config)
     name = None if pipeline is None else settings.pipeline.name or pipeline.stem
     engine = EmbeddedEngine(settings, parse_begin(begin), SystemClock(), until_end=until_end, name=name)

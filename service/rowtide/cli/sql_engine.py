@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from rowtide.rows.tray import Tray
 from rowtide.runtime.begin import Begin, first_offsets
 from rowtide.runtime.configured import configured
 from rowtide.runtime.deadletters import error_values
+from rowtide.runtime.following import CONTENTS
 from rowtide.runtime.intake import POLL_MESSAGES, ExplicitBound
 from rowtide.runtime.pipeline import open_pipeline, open_source
 from rowtide.runtime.service import channel
@@ -255,10 +257,14 @@ class EmbeddedEngine:
 
 
 class ServiceEngine:
-    """A running service: it takes queries, each of which goes on until it is stopped."""
+    """A running service: it takes queries. One on streams goes on until it is stopped.
 
-    def __init__(self, url: str) -> None:
+    One on tables gives their contents; with ``follow`` it gives their changes, and goes on, too.
+    """
+
+    def __init__(self, url: str, *, follow: bool = False) -> None:
         self._url = url
+        self._follow = follow
 
     def execute(self, text: str) -> Iterator[Answer]:
         """See ``Engine``."""
@@ -272,14 +278,14 @@ class ServiceEngine:
                 hint="Its pipeline is what its file says; without --service statements may define things.",
             )
         try:
-            with urlopen(f"{self._url}/query?{urlencode({'sql': text})}", timeout=30) as response:
-                for line in response:
-                    if line.strip():
-                        yield _told(json.loads(line))
+            asked = {"sql": text} if self._follow else {"sql": text, "once": "true"}
+            with urlopen(f"{self._url}/query?{urlencode(asked)}", timeout=30) as response:
+                told = (_told(json.loads(line)) for line in response if line.strip())
+                yield from told if self._follow else _contents(told)
         except HTTPError as error:
             told = json.loads(error.read() or b"{}")
             if error.code == 400:
-                raise StatementError(str(told["error"]).removeprefix("error: ")) from error
+                raise StatementError(re.sub(r"^(\d+:\d+: )?error: ", "", str(told["error"]))) from error
             raise TransientError(str(told.get("error", error)), hint=told.get("hint")) from error
         except (URLError, TimeoutError, ConnectionError) as error:
             reason = getattr(error, "reason", error)
@@ -288,6 +294,22 @@ class ServiceEngine:
     def names(self) -> list[str]:
         """See ``Engine``: nothing is known here."""
         return []
+
+
+def _contents(told: Iterator[Answer]) -> Iterator[Answer]:
+    """Give contents in place of the changes that make them up; rows of streams as they are."""
+    contents: Columns | None = None
+    held: Counter[Row] = Counter()
+    for answer in told:
+        if isinstance(answer, Columns) and answer.changes:
+            contents = replace(answer, changes=False, timed=False)
+            yield contents
+        elif contents is not None and isinstance(answer, ResultRow):
+            held[tuple(answer.row)] += -1 if answer.op == "-" else 1
+        elif contents is None or answer != Note(CONTENTS):
+            yield answer
+    for row in held.elements():
+        yield ResultRow("+", None, row)
 
 
 def _told(line: Mapping[str, Any]) -> Answer:

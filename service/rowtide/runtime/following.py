@@ -24,6 +24,8 @@ from rowtide.rowtime.bound import Bound
 
 RESULT = "RESULT"
 """The one output of a query's flow."""
+CONTENTS = "these were all rows"
+"""Why a query ended that was to see what is there."""
 WAITING_TRAYS = 1_000
 """Trays that may wait for the reader: it has seconds to take them."""
 QUERIES_AT_MOST = 8
@@ -129,8 +131,10 @@ class Followers:
     def __init__(self) -> None:
         self._held: list[Follower] = []
 
-    def add(self, node: Node, flow: Flow, places: Sequence[Place]) -> Follower:
+    def add(self, node: Node, flow: Flow, places: Sequence[Place], *, once: bool = False) -> Follower:
         """Let a query look on from here; everything must have been drained.
+
+        With ``once`` it is given what is there, and ends.
 
         Raises:
           StatementError: there are too many, or it cannot begin here.
@@ -145,7 +149,10 @@ class Followers:
             partitions.setdefault(relation, []).append(partition)
         follower = Follower(node, flow, partitions)
         follower.drain()
-        self._held.append(follower)
+        if once:
+            follower.end(CONTENTS)
+        else:
+            self._held.append(follower)
         return follower
 
     def insert(self, place: Place, tray: Tray) -> None:

@@ -11,7 +11,7 @@ is written and no epoch is taken: a service that runs goes on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -82,8 +82,12 @@ class Comparison:
     count: int
 
 
-def compare(equipment: Equipment, compared: Range) -> Comparison:
-    """Recompute and compare the tables of a pipeline.
+def compare(
+    equipment: Equipment, compared: Range, told: Callable[[str, Row], None] | None = None
+) -> Comparison:
+    """Recompute and compare the tables of a pipeline; nothing is written.
+
+    With ``told`` nothing is compared: it is called with each recomputed row and the name of its table.
 
     Raises:
       StatementError: nothing is committed, the plan is another one, a table has no column of time to
@@ -104,11 +108,15 @@ def compare(equipment: Equipment, compared: Range) -> Comparison:
         }
         record = _committed(equipment, tables)
         refuse_another_plan(equipment.name, record, plan_digests(equipment.plan))
-        return _recomputed(equipment, compared, record, tables)
+        return _recomputed(equipment, compared, record, tables, told)
 
 
 def _recomputed(
-    equipment: Equipment, compared: Range, record: Record, tables: Mapping[str, ComparedTable]
+    equipment: Equipment,
+    compared: Range,
+    record: Record,
+    tables: Mapping[str, ComparedTable],
+    told: Callable[[str, Row], None] | None,
 ) -> Comparison:
     """Recompute what the tables should hold, and compare."""
     identities = identities_of(record)
@@ -138,6 +146,10 @@ def _recomputed(
     )
     between = (compared.begin_ms, compared.end_ms)
     count = 0
+    if told is not None:
+        for name, table in tables.items():
+            for row in table.rows(*between):
+                told(name, row)
 
     def found() -> Iterator[Difference]:
         nonlocal count
@@ -146,7 +158,7 @@ def _recomputed(
                 count += 1
                 yield Difference(name, held, wanted, {} if turn is None else turns.offsets(turn))
 
-    first = nsmallest(MAX_DIFFERENCES, found(), key=_last_offset)
+    first = nsmallest(MAX_DIFFERENCES, found() if told is None else (), key=_last_offset)
     rows = {name: table.count(*between) for name, table in tables.items()}
     return Comparison(rows, messages, record.positions(), tuple(first), count)
 

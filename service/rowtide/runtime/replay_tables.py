@@ -98,6 +98,15 @@ class ComparedTable:
         query = f"select coalesce(sum(n), 0) from {self._wanted} as w where {_within('w', begin_ms, end_ms)}"
         return int(self._connection.execute(query).fetchone()[0])
 
+    def rows(self, begin_ms: int | None, end_ms: int | None) -> Iterator[Row]:
+        """Give the rows that it should hold from ``begin_ms`` to before ``end_ms``, in order."""
+        within = _within("w", begin_ms, end_ms)
+        query = f"select w.row, w.n from {self._wanted} as w where {within} order by w.turn, w.time"
+        for row, n in self._connection.execute(query):
+            held = _row(row)
+            if held is not None:
+                yield from [held] * n
+
     def differences(
         self, begin_ms: int | None, end_ms: int | None
     ) -> Iterator[tuple[Row | None, Row | None, int | None]]:

@@ -244,14 +244,16 @@ class Service:
         stored = committer.stored
         return SnapshotTaken(self._equipment.name, committer.commits, stored.size_bytes, stored.seconds)
 
-    def follow(self, node: Node) -> Follower:
-        """Let a query look on while the pipeline runs; called by any thread.
+    def follow(self, node: Node, *, once: bool = False) -> Follower:
+        """Let a query look on while the pipeline runs, or see once what is there; called by any thread.
 
         Raises:
           StatementError: there are too many, or it cannot begin here.
           TransientError: the pipeline does not run, or did not come round in time.
         """
-        return self._questions.ask(lambda work: work.followers.add(node, work.flow, list(work.positions)))
+        return self._questions.ask(
+            lambda work: work.followers.add(node, work.flow, list(work.positions), once=once)
+        )
 
     def contents(self, relation: str, limit: int) -> TableContents:
         """Give rows of an engine table as it is now; called by any thread.

@@ -11,9 +11,20 @@ ENDS_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--") if shutil.which("set
 """Before a command: it ends when this process is gone, however that ended (Linux only)."""
 
 
-def free_port() -> int:
-    """Give a TCP port that nobody listens on now."""
+def free_port(wanted: int = 0) -> int:
+    """Give a TCP port that nobody listens on now: ``wanted``, if it is free."""
     with socket.socket() as probe:
-        probe.bind((LOCAL, 0))
+        try:
+            probe.bind((LOCAL, wanted))
+        except OSError:
+            if not wanted:
+                raise
+            probe.bind((LOCAL, 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def answers(port: int) -> bool:
+    """Tell whether something listens on a TCP port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex((LOCAL, port)) == 0

@@ -2,7 +2,8 @@
 
 The first line is ``{"columns": [..], "types": [..], "changes": bool}``; then ``{"op": "+", "rowtime": ms,
 "row": [..]}``, ``{"error": ".."}`` for a row that the query rejects, and ``{"ended": ".."}`` when the
-service ends it. A blank line now and then says that nothing came.
+service ends it. A blank line now and then says that nothing came. With ``&once=true`` a query on tables gives
+the changes that make up their present contents, and ends.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from rowtide.runtime.state import plain
 HEARTBEAT_S = 1.0
 """How long nothing may be said: so that a client that has gone is noticed."""
 
-Query = Callable[[str], tuple[Follower, bool]]
-"""Plans a query and lets it look on; with whether its rows are changes of a table."""
+Query = Callable[[str, bool], tuple[Follower, bool]]
+"""Plans a query and lets it look on, or once if its rows are changes of a table; gives whether they are."""
 
 
 def query_handler(query: Query) -> Callable[[Request], Response]:
@@ -30,7 +31,8 @@ def query_handler(query: Query) -> Callable[[Request], Response]:
 
     def handler(request: Request) -> Response:
         try:
-            follower, changes = query(request.query_params.get("sql", ""))
+            once = request.query_params.get("once") == "true"
+            follower, changes = query(request.query_params.get("sql", ""), once)
         except StatementError as error:
             return JSONResponse({"error": error.render(), "hint": None}, status_code=400)
         except TransientError as error:

@@ -110,9 +110,13 @@ def test_positions_tell_where_each_partition_stands(files: Files) -> None:
 
 
 def test_replay_compares_and_says_no_when_a_row_differs(files: Files) -> None:
-    assert "Add --compare" in files.call("replay", code=2)
     assert "has committed nothing" in files.call("replay", "--compare", code=2)
+    backwards = ("--from", "1970-01-01 00:00:02", "--to", "1970-01-01 00:00:02")
+    assert "is not behind" in files.call("replay", *backwards, code=2)
     files.call("run", "--until-end")
+    shown = [json.loads(line) for line in files.call("replay").splitlines() if line.startswith("{")]
+    assert len(shown) == 18
+    assert shown[0] == {"table": "RAW_LOG", "row": {"AT": "0", "SENSOR": "s"}}
     assert "Equal: 20 messages" in files.call("replay", "--compare")
     connection = sqlite3.connect(files.database)
     with connection:

@@ -120,8 +120,14 @@ def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(fore
         assert "has its own pipeline" in call(str(foreign), "--service", url, code=2)
         hidden = "SELECT STREAM KAFKA_OFFSET FROM readings"
         assert "does not carry KAFKA_OFFSET" in call("--service", url, "-e", hidden, code=2)
-        table = call("--service", url, "-e", "SELECT * FROM latest_of", "--limit", "3", "--json")
+        table = call("--service", url, "-e", "SELECT * FROM latest_of", "--json")
         assert {json.loads(row)["SENSOR"] for row in table.splitlines()} == {"s0", "s1", "s2"}
+        counted = call("--service", url, "-e", "SELECT COUNT(*) AS n FROM latest_of", "--json")
+        assert [json.loads(row) for row in counted.splitlines()] == [{"N": 3}]
+        changes = call(
+            "--service", url, "-e", "SELECT * FROM latest_of", "--follow", "--limit", "3", "--json"
+        )
+        assert {json.loads(row)["OP"] for row in changes.splitlines()} == {"+"}
 
         seen: list[Answer] = []
         query = "SELECT STREAM sensor, amount FROM readings"

@@ -22,9 +22,12 @@ from rowtide.clock import Clock
 from rowtide.errors import FaultError
 from rowtide.testing.demo.broker import EmbeddedBroker
 from rowtide.testing.demo.flights import FLIGHTS, PARTITIONS, WEATHER, messages
+from rowtide.testing.processes import ENDS_WITH_PARENT, LOCAL, answers, free_port
 
 PIPELINE = Path(__file__).with_name("pipeline.sql")
 TABLE = "hourly_departures"
+USUAL_PORT = 8080
+"""Where commands look for a service that nobody says where it is."""
 KILL_AT = 0.4
 """The share of messages after whose commit the service is killed."""
 LOOK_EVERY_S = 0.05
@@ -139,10 +142,20 @@ class Demo:
             differences=tuple(_differences(killed, straight)),
         )
 
-    def serve(self) -> None:
-        """Keep a service on the demo's result running until interrupted."""
-        child = self._start(self._folder / "killed.db", until_end=False)
+    def serve(self, told: Callable[[str, Path], None]) -> None:
+        """Keep a service on the demo's result running until interrupted.
+
+        Args:
+          told: called once the service answers, with its address and its configuration.
+        """
+        self._port = self._port or free_port(USUAL_PORT)
+        database = self._folder / "killed.db"
+        child = self._start(database, until_end=False)
         try:
+            while child.poll() is None and not answers(self._port):
+                self._clock.sleep(LOOK_EVERY_S)
+            if child.poll() is None:
+                told(f"http://{LOCAL}:{self._port}", database.with_suffix(".toml"))
             child.wait()
         except KeyboardInterrupt:
             child.send_signal(signal.SIGTERM)
@@ -176,7 +189,8 @@ class Demo:
         config = database.with_suffix(".toml")
         servers = self._broker.bootstrap_servers
         config.write_text(_CONFIG.format(broker=servers, database=database, port=self._port))
-        command = [sys.executable, "-m", "rowtide", "run", str(PIPELINE), "--config", str(config)]
+        command = [*ENDS_WITH_PARENT, sys.executable, "-m", "rowtide", "run", str(PIPELINE)]
+        command += ["--config", str(config)]
         if until_end:
             command.append("--until-end")
         with database.with_suffix(".log").open("ab") as log:
