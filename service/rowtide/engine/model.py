@@ -42,6 +42,7 @@ class RowtimeClock(CountsChanges):
         self._events: list[Event] = []
         self._number = 0
         self._known: dict[str, Label] = {}
+        self._when_dropped: dict[str, Callable[[int], None]] = {}
         self.rowtime = EARLIEST
 
     def __len__(self) -> int:
@@ -97,14 +98,24 @@ class RowtimeClock(CountsChanges):
         Raises:
           ExecutionError: if a label raised.
         """
-        event = self.drop_event()
+        event = heappop(self._events)
         self.rowtime = event.rowtime
         self._label(event.label).send(Opcode(event.opcode), event.row)
         self._unit.drain()
 
-    def drop_event(self) -> Event:
+    def when_dropped(self, label: Label, handler: Callable[[int], None]) -> None:
+        """Have ``handler`` called with the rowtime of an event of ``label`` that failed and comes no more.
+
+        Everything is then as it was before that event, and the event is gone.
+        """
+        self._when_dropped[label.name] = handler
+
+    def drop_event(self) -> None:
         """Take the next event away without running it."""
-        return heappop(self._events)
+        event = heappop(self._events)
+        if event.label in self._when_dropped:
+            self.rowtime = event.rowtime
+            self._when_dropped[event.label](event.rowtime)
 
     @property
     def next_event(self) -> int | None:

@@ -7,7 +7,7 @@ import pytest
 from rowtide.engine.errors import ExecutionError, ModelError
 from rowtide.engine.graph import At, Graph, GraphRun, Timer, Use, run_in_model
 from rowtide.engine.model import ModelRun, ModelSetup
-from rowtide.engine.recoverable import failure_text
+from rowtide.engine.recoverable import ModelFailure, RecoverableModel, Taken, failure_text
 from rowtide.engine.row_type import RowType
 from rowtide.errors import BoundRegressionError, RejectedRowError
 from rowtide.rows.rowop import Opcode
@@ -300,3 +300,45 @@ def test_what_cannot_be_a_graph_is_refused() -> None:
     run.bound("in", LATEST)
     run.drain()
     assert rows(run) == []
+
+
+def test_in_a_model_an_event_that_fails_is_dropped_and_what_comes_later_comes() -> None:
+    class Fails:
+        def row(self, port: str, row: object, at: At) -> None:
+            if port == "in":
+                at.schedule(at.rowtime + 10, "fails")
+                at.schedule(at.rowtime + 20, "comes")
+                at.send(row, to="back")
+            at.send(row)
+
+        def event(self, payload: object, at: At) -> None:
+            if payload == "fails":
+                raise ValueError("it fails")
+            at.send((0,))
+
+    def wire(setup: ModelSetup) -> None:
+        graph = Graph()
+        graph.source("in")
+        graph.node("A", Fails, ["in"])
+        graph.loop("back", "A", "A", 15)
+        run_in_model(setup, graph, {"in": reading}, {"A": reading})
+
+    reading = RowType(n="int64")
+    model = RecoverableModel(lambda: ModelRun("m", wire), lambda _sent: None)
+    for _ in range(2):
+        model.take(Taken("in", Opcode.INSERT, reading.row(7), 100))
+    assert model.next_event == 110
+    with pytest.raises(ModelFailure, match="it fails"):
+        model.run_event()
+    # Nothing else was due at 110. The rest of the time goes on, and rows are not to blame.
+    told = []
+    told += model.take(Taken("in", Opcode.INSERT, reading.row(8), 112))
+    while model.next_event is not None and model.next_event < 122:
+        told += model.run_event()
+    assert [(each.rowtime, *each.row) for each in told] == [
+        (112, 8),
+        (115, 7),
+        (115, 7),
+        (120, 0),
+        (120, 0),
+    ]

@@ -60,6 +60,7 @@ class _Embedded:
         self._outputs: dict[str, Label] = {}
         self._awake_at: int | None = None
         self._tick = setup.unit.label("tick of the graph", _NOTHING, self._time)
+        setup.clock.when_dropped(self._tick, self._dropped)
         for name, row_type in inputs.items():
             setup.input(name, setup.unit.label(f"{name} of the graph", row_type, self._taking(name)))
         for name, row_type in outputs.items():
@@ -85,6 +86,11 @@ class _Embedded:
                 self._work()
 
         return take
+
+    def _dropped(self, rowtime: int) -> None:
+        """Go on without what was due up to a rowtime: it failed, and would fail again."""
+        self._run.drop_due(rowtime)
+        self._work()
 
     def _jump(self, before: int, after: int) -> None:
         self._run.skip(before, after)

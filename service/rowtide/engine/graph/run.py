@@ -147,6 +147,14 @@ class _Node:
         found += [link.next_stamp() for link in self.inputs if len(link)]
         return min(found)
 
+    def drop_due(self, rowtime: int) -> None:
+        """Drop what is due from within the graph up to a rowtime (ms)."""
+        while (gap := self._gap()) is not None and gap.after <= rowtime:
+            self._gaps_met += 1
+        self.timers.take_between(EARLIEST, rowtime + 1)
+        for loop in self.loops:
+            loop.take_between(EARLIEST, rowtime + 1)
+
     def settle(self) -> None:
         """Stamp what has come through looping links."""
         self._survey()
@@ -374,6 +382,13 @@ class GraphRun:
         self._resets.append(WasReset(before, after))
         for source in self._sources.values():
             source.reach(after)
+
+    def drop_due(self, rowtime: int) -> None:
+        """Go on, sources in one order, to ``rowtime`` (ms) without events and looping rows due by then."""
+        for node in self._nodes.values():
+            node.drop_due(rowtime)
+        self._reach(next(iter(self._sources)), rowtime)
+        self.drain()
 
     @property
     def wants_resets(self) -> bool:
