@@ -87,6 +87,14 @@ class FromPlanner:
             )
         return self._leaf(item)
 
+    def scope_of(self, item: RelationRef | DerivedTable) -> Scope:
+        """Give the scope of one relation of a FROM that is still to be planned.
+
+        Raises:
+          StatementError: it does not exist.
+        """
+        return self._side(item).scope
+
     def _leaf(self, item: RelationRef | DerivedTable) -> Read:
         if isinstance(item, RelationRef):
             planned, qualifiers = self._read_relation(item)

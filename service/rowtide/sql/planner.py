@@ -19,6 +19,7 @@ from rowtide.plan.nodes import KeyedTable, Merge, Node, Sort, Source, TableSourc
 from rowtide.plan.pseudo import with_pseudo_columns
 from rowtide.plan.trace import key_fields
 from rowtide.rows.types import RowType
+from rowtide.sql.comma_joins import with_joined_where
 from rowtide.sql.conversions import UNTYPED_NULL, assign, cast
 from rowtide.sql.joins import FromPlanner
 from rowtide.sql.models import model_node, output_node
@@ -198,6 +199,7 @@ class Planner:
             return combined(query.operation, aligned, at.relation, query.place)
         retention = self._retention(at.reader)
         from_planner = self._from_planner(at)
+        query = with_joined_where(query, from_planner.scope_of)
         read = from_planner.plan(query.source)
         subqueries = SubqueryPlanner(
             at.relation,

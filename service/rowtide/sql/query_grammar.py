@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rowtide.errors import StatementError
+from rowtide.sql.aggregates import OF_GROUPS
 from rowtide.sql.dialect import Token, TokenKind
 from rowtide.sql.expression_grammar import ExpressionGrammar
 from rowtide.sql.syntax import (
@@ -29,6 +30,7 @@ from rowtide.sql.syntax import (
     UnionAll,
     With,
 )
+from rowtide.sql.syntax_walk import calls_in
 from rowtide.sql.window_grammar import named_windows
 
 
@@ -137,19 +139,34 @@ class QueryGrammar(ExpressionGrammar):
         items = cursor.comma_list(self._item)
         if not cursor.accept("FROM"):
             raise cursor.unexpected('"," or "FROM"')
-        source = self._from()
+        source = self._sources()
         where = self.expression() if cursor.accept("WHERE") else None
         group_by: tuple[Expression, ...] = ()
         if cursor.accept("GROUP", "BY"):
             if cursor.is_word("ROLLUP") or cursor.is_word("CUBE") or cursor.is_word("GROUPING", "SETS"):
                 raise cursor.unsupported(f"GROUP BY {cursor.current.text} is")
-            group_by = cursor.comma_list(self.expression)
+            if cursor.is_symbol("(") and cursor.ahead(1).text == ")":
+                self._all_rows(items)
+            else:
+                group_by = cursor.comma_list(self.expression)
         having = self.expression() if cursor.accept("HAVING") else None
         windows = named_windows(self) if cursor.accept("WINDOW") else ()
         if cursor.is_word("QUALIFY"):
             raise cursor.unsupported("QUALIFY is")
         place = cursor.place_of(first)
         return Select(items, source, stream, where, group_by, having, (), place, windows, distinct)
+
+    def _all_rows(self, items: Sequence[SelectItem | StarItem]) -> None:
+        """Read (), one group of all rows: aggregates without GROUP BY are of that, too."""
+        cursor = self.cursor
+        first = cursor.expect_symbol("(")
+        cursor.expect_symbol(")")
+        for item in items:
+            if isinstance(item, SelectItem) and any(
+                call.name in OF_GROUPS for call in calls_in(item.expression)
+            ):
+                return
+        raise StatementError("GROUP BY () wants an aggregate in the select list", place=cursor.span(first))
 
     def _emit(self) -> Emit:
         """Read EMIT CHANGES [EVERY interval]."""
@@ -225,16 +242,18 @@ class QueryGrammar(ExpressionGrammar):
 
     # ----------------------------------------------------------------- FROM
 
+    def _sources(self) -> FromItem:
+        """Read relations and joins with commas in between: each comma is a join without ON."""
+        first, *others = self.cursor.comma_list(self._from)
+        for other in others:
+            first = Join(first, other, "INNER", BooleanLiteral(True, other.place), other.place)
+        return first
+
     def _from(self) -> FromItem:
         cursor = self.cursor
         left = self._from_primary()
         while True:
             token = cursor.current
-            if cursor.is_symbol(","):
-                raise cursor.fail(
-                    "relations in FROM are joined with JOIN .. ON, not with a comma",
-                    hint="Write JOIN and say in ON what must be equal.",
-                )
             if cursor.accept("CROSS", "JOIN"):
                 place = cursor.place_of(token)
                 left = Join(left, self._from_primary(), "INNER", BooleanLiteral(True, place), place)

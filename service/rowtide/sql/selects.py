@@ -50,11 +50,13 @@ from rowtide.sql.relations import (
     told_apart,
 )
 from rowtide.sql.scope import ROWTIME, Scope
+from rowtide.sql.select_terms import at_position, meant_by_group_term
 from rowtide.sql.set_operations import closed_by_period
 from rowtide.sql.syntax import (
     ColumnRef,
     Expression,
     FunctionCall,
+    NumberLiteral,
     OrderItem,
     Select,
     SelectItem,
@@ -103,6 +105,7 @@ class SelectPlanner:
         self._max_ahead_ms = max_ahead_ms
         self._retention = retention
         self._tells_changes = read.changelog or select.emit is not None
+        self._select = replace(select, order_by=tuple(map(self._ordered_by, select.order_by)))
 
     def plan(self) -> Shape:
         """Give the query's node and outputs.
@@ -165,6 +168,12 @@ class SelectPlanner:
         by_period = begins_with_window(shape.node) and order.keys[:1] == ((period, False),)
         partition = (0,) if by_period else ()
         return first_of_changes(self._relation, shape, order, partition, self._retention)
+
+    def _ordered_by(self, item: OrderItem) -> OrderItem:
+        """Give a term of ORDER BY with the column that it means where it is a number."""
+        if not isinstance(item.expression, NumberLiteral):
+            return item
+        return replace(item, expression=at_position(self._select, item.expression, "ORDER BY"))
 
     # ------------------------------------------------------------ select list
 
@@ -333,11 +342,7 @@ class SelectPlanner:
                     syntax = each.expression
         key = planner.plan_as(syntax, UNTYPED_NULL.type)
         if isinstance(key, Literal):
-            raise StatementError(
-                "a constant sorts nothing",
-                place=item.place,
-                hint="A term of ORDER BY is the expression itself, not its position.",
-            )
+            raise StatementError("a constant sorts nothing", place=item.place)
         if promotion is not None and uses_rowtime(key):
             raise StatementError("ROWTIME is promoted here: it can only be the first term", place=item.place)
         if self._tells_changes and uses_rowtime(key):
@@ -476,17 +481,6 @@ class SelectPlanner:
                 closed = Closed(window, None)
         return _Selected(grouped, outputs, promotion, order, closed)
 
-    def _meant(self, term: Expression, scope: Scope) -> Expression:
-        """Give what a term of GROUP BY means: an alias of the select list, if no column is called so."""
-        if not isinstance(term, ColumnRef) or len(term.parts) > 1 or term.parts[0].text == ROWTIME:
-            return term
-        if any(name == term.parts[0].text for name, _, _ in scope.columns()):
-            return term
-        for item in self._select.items:
-            if isinstance(item, SelectItem) and item.alias == term.parts[0]:
-                return item.expression
-        return term
-
     def _group_terms(self, scope: Scope) -> tuple[Window | None, Expr | None, list[Expr]]:
         """Give the window of GROUP BY, the expression that names it if one does, and the other terms.
 
@@ -497,7 +491,7 @@ class SelectPlanner:
         window_expr: Expr | None = None
         keys: list[Expr] = []
         for written in self._select.group_by:
-            term = self._meant(written, scope)
+            term = meant_by_group_term(self._select, written, scope)
             if isinstance(term, FunctionCall) and term.name in GROUP_WINDOWS:
                 if window is not None:
                     raise StatementError("GROUP BY has a period already", place=term.place)
@@ -506,11 +500,7 @@ class SelectPlanner:
                 continue
             typed = planner.plan(term)
             if isinstance(typed, Literal):
-                raise StatementError(
-                    "a constant groups nothing",
-                    place=term.place,
-                    hint="A term of GROUP BY is the expression itself, not its position.",
-                )
+                raise StatementError("a constant groups nothing", place=term.place)
             found = period_of(typed)
             if found is not None and window is None:
                 window, window_expr = found, typed
