@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from rowtide.expr.tree import AggregateCall
 from rowtide.operators.distinct import Distinct
-from rowtide.operators.group_functions import PICKS, SORTED, SPREADS, Kept, Spreads
+from rowtide.operators.group_functions import PICKS, SPREADS, Kept, Spreads
 from rowtide.operators.rounding import round_half_away
+from rowtide.operators.value_functions import SORTED
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.types import FAST_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION, Kind, Type
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 import heapq
 import json
 import math
-from bisect import bisect_left, insort_right
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.operators.group_functions import CONTINUOUS, SORTED, between
 from rowtide.operators.row_keys import Descending
+from rowtide.operators.value_functions import CONTINUOUS, SORTED, Listed, SortedValues, Truths
 from rowtide.operators.window_functions import (
     Distinct,
     WindowFunction,
@@ -34,7 +32,7 @@ from rowtide.rows.types import MAX_DECIMAL_PRECISION, Kind, RowType, Type
 
 STALE_OVER = 64
 """Values that have gone are taken out of a heap once there are more of them than this, and than others."""
-BY_ROW = frozenset({"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE"})
+BY_ROW = frozenset({"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE", "LISTAGG"})
 """To these it matters over changes which of two rows with one value goes."""
 
 
@@ -54,7 +52,7 @@ def make(call: AggregateCall, row_type: RowType, *, of_changes: bool) -> WindowF
             found = PlainSum(average=call.function == "AVG")
         case "MIN" | "MAX" if of_changes:
             return Best(of, greatest=call.function == "MAX")
-        case "FIRST_VALUE" | "LAST_VALUE" | "ANY_VALUE" | "MODE" if of_changes:
+        case "FIRST_VALUE" | "LAST_VALUE" | "ANY_VALUE" | "MODE" | "LISTAGG" if of_changes:
             return Arrivals(call, row_type)
         case "ANY_VALUE":
             found = make_function(_window_call(call, "FIRST_VALUE"), endless=True)
@@ -62,8 +60,10 @@ def make(call: AggregateCall, row_type: RowType, *, of_changes: bool) -> WindowF
             return Truths(all_of=call.function != "BOOL_OR")
         case "MODE":
             found = Mode(of)
-        case function if function in SORTED:
-            found = Percentile(call, of)
+        case "LISTAGG":
+            found = Listed(call.function, of)
+        case function if function in SORTED or function == "SORTED_LISTAGG":
+            found = SortedValues(call, of)
         case function:
             found = make_function(_window_call(call, function), endless=not of_changes)
     return DistinctValues(found, of) if distinct else found
@@ -188,13 +188,15 @@ class Best:
 
 
 class Arrivals:
-    """FIRST_VALUE, LAST_VALUE, ANY_VALUE and MODE of rows that come and go; of equal rows the first goes."""
+    """FIRST_VALUE and its like, MODE and LISTAGG of rows that come and go; of equal rows the first goes."""
 
     def __init__(self, call: AggregateCall, row_type: RowType) -> None:
         if not isinstance(call.argument, FieldRef):
             raise TypeError("this aggregate has a field as argument")
         self._argument = call.argument.index
         self._mode = call.function == "MODE" and not call.distinct
+        self._joins = call.function == "LISTAGG"
+        self._each_once = call.distinct
         self._last = call.function == "LAST_VALUE"
         self._types = [field.type for field in row_type]
         self._added = 0
@@ -220,6 +222,8 @@ class Arrivals:
         values = self._values
         if not values:
             return None
+        if self._joins:
+            return "".join(dict.fromkeys(values.values()) if self._each_once else values.values())
         if self._mode:
             counts = Counter(values.values())
             return max(counts, key=counts.__getitem__)
@@ -262,77 +266,6 @@ class Mode:
     def load(self, saved: list[Any]) -> None:
         """See the protocol."""
         self._counts = {from_json(self._of, value): count for value, count in saved}
-
-
-class Truths:
-    """EVERY, BOOL_AND and BOOL_OR: how many are TRUE and FALSE."""
-
-    def __init__(self, *, all_of: bool) -> None:
-        self._all = all_of
-        self._counts = [0, 0]
-
-    def add(self, value: Any) -> None:
-        """See the protocol."""
-        if value is not None:
-            self._counts[value] += 1
-
-    def drop(self, value: Any) -> None:
-        """See the protocol."""
-        if value is not None:
-            self._counts[value] -= 1
-
-    def result(self) -> object:
-        """See the protocol."""
-        false, true = self._counts
-        if not false and not true:
-            return None
-        return not false if self._all else bool(true)
-
-    def save(self) -> list[Any]:
-        """See the protocol."""
-        return list(self._counts)
-
-    def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
-        self._counts = list(saved)
-
-
-class Percentile:
-    """MEDIAN, PERCENTILE_CONT and PERCENTILE_DISC: all values, sorted."""
-
-    def __init__(self, call: AggregateCall, of: Type) -> None:
-        self._of = of
-        self._type = call.type
-        self._between = call.function in CONTINUOUS
-        self._fraction = call.fraction or Fraction(0)
-        self._held: list[Any] = []
-
-    def add(self, value: Any) -> None:
-        """See the protocol."""
-        if value is not None:
-            insort_right(self._held, value)
-
-    def drop(self, value: Any) -> None:
-        """See the protocol."""
-        if value is not None:
-            del self._held[bisect_left(self._held, value)]
-
-    def result(self) -> object:
-        """See the protocol."""
-        held = self._held
-        if not held:
-            return None
-        if self._between:
-            return between(held, self._fraction, self._type)
-        return held[max(0, math.ceil(self._fraction * len(held)) - 1)]
-
-    def save(self) -> list[Any]:
-        """See the protocol."""
-        return [to_json(value) for value in self._held]
-
-    def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
-        self._held = [from_json(self._of, value) for value in saved]
 
 
 class DistinctValues(Distinct):

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from rowtide.errors import RejectedRowError
 from rowtide.expr.tree import AggregateCall
+from rowtide.operators.value_functions import CONTINUOUS, LISTS, SORTED, between, picked
 from rowtide.operators.window_functions import Spread
-from rowtide.rows.column import Column, Mask, arrow_type, scaled
+from rowtide.rows.column import Column, Mask, arrow_type
 from rowtide.rows.types import MAX_DECIMAL_PRECISION, Kind, Type
 
 Groups = NDArray[np.int64]
@@ -24,9 +25,7 @@ Groups = NDArray[np.int64]
 SAFE_DOUBLE = 1e150
 """Doubles up to here have a variance that is a double, however many they are."""
 SPREADS = frozenset({"VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"})
-CONTINUOUS = frozenset({"MEDIAN", "PERCENTILE_CONT"})
-SORTED = CONTINUOUS | {"PERCENTILE_DISC"}
-PICKS = frozenset({"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE", "EVERY", "BOOL_AND", "BOOL_OR"})
+PICKS = LISTS | {"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE", "EVERY", "BOOL_AND", "BOOL_OR"}
 
 
 def counts_nulls(call: AggregateCall) -> bool:
@@ -140,9 +139,9 @@ class Kept:
         name = self._call.function
         for group, value in rows_of(groups, column, use):
             held = self._held[group]
-            if name in SORTED:
+            if name in SORTED or name == "SORTED_LISTAGG":
                 insort_right(held, value)
-            elif name == "MODE" or not held:
+            elif name in ("MODE", "LISTAGG") or not held:
                 held.append(value)
             elif name == "LAST_VALUE":
                 held[0] = value
@@ -177,13 +176,7 @@ class Kept:
             return between(held, fraction, self._call.type)
         if name == "PERCENTILE_DISC":
             return held[max(0, math.ceil(fraction * len(held)) - 1)]
-        if name == "MODE":
-            counts: dict[object, int] = {}
-            for value in held:
-                counts[value] = counts.get(value, 0) + 1
-            # The first of those that are most frequent.
-            return max(counts, key=counts.__getitem__)
-        return held[0]
+        return picked(name, held)
 
 
 def rows_of(groups: Groups, column: Column | None, use: Mask) -> Iterator[tuple[int, Any]]:
@@ -192,16 +185,3 @@ def rows_of(groups: Groups, column: Column | None, use: Mask) -> Iterator[tuple[
         raise ValueError("this aggregate has an argument")
     where = np.flatnonzero(use)
     return zip(groups[where].tolist(), column.take(where).to_list(), strict=True)
-
-
-def between(held: list[Any], fraction: Fraction, kind: Type) -> object:
-    """Give the value at ``fraction`` of the way through sorted values, between two if need be."""
-    place = fraction * (len(held) - 1)
-    low, part = held[int(place)], place - int(place)
-    high = held[min(int(place) + 1, len(held) - 1)]
-    exact = Fraction(low) + (Fraction(high) - Fraction(low)) * part
-    if kind.is_float:
-        return float(exact)
-    whole = abs(exact) * 10**kind.scale
-    units = int(whole + Fraction(1, 2))
-    return scaled(-units if exact < 0 else units, kind.scale)

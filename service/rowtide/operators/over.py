@@ -27,7 +27,8 @@ from rowtide.operators.contract import Account, Fault, Output, Place, State, Wan
 from rowtide.operators.over_calls import stored_type
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_keys import key_getter
-from rowtide.operators.window_functions import NOTHING, WindowFunction, can_fail, make_function
+from rowtide.operators.value_functions import make_window_function
+from rowtide.operators.window_functions import NOTHING, WindowFunction, can_fail
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, WindowCall
 from rowtide.plan.nodes import WindowAggregate
 from rowtide.rows.column import Column
@@ -380,7 +381,7 @@ class OverOperator:
         return group
 
     def _functions(self) -> list[WindowFunction]:
-        return [make_function(call, endless=self._endless) for call in self._calls]
+        return [make_window_function(call, endless=self._endless) for call in self._calls]
 
     def _of_bound(self, period: Period) -> int:
         """Give the least period that a row to come can be in."""

@@ -27,6 +27,9 @@ NOTHING = object()
 """The result of a shift where there is no row to shift to."""
 FLOAT_BITS = 1074
 """Every double is a whole number of 2**-1074."""
+CAN_FAIL = frozenset(
+    {"SUM", "AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP", "MEDIAN", "PERCENTILE_CONT"}
+)
 MAX_BIGINT = 2**63
 MAX_DECIMAL = 10**MAX_DECIMAL_PRECISION
 
@@ -88,7 +91,7 @@ def make_function(call: WindowCall, *, endless: bool) -> WindowFunction:
 
 def can_fail(call: WindowCall) -> bool:
     """Tell whether a call's result may not fit its type; such a function forgets a value by ``drop``."""
-    return call.function in ("SUM", "AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
+    return call.function in CAN_FAIL
 
 
 def to_whole(of: Type) -> Callable[[Any], int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 
 from rowtide.expr.tree import Expr
 from rowtide.rows.types import Type
@@ -60,7 +61,7 @@ class WindowCall:
 
     ``argument`` None is COUNT(*), RANK or DENSE_RANK. ``number`` is n of NTH_VALUE and of the LAG that
     leaves out NULLs; any other LAG and LEAD have a frame of the one row that they look at. Where they
-    find none, the result is ``default``, a field of the current row.
+    find none, the result is ``default``, a field of the current row. ``fraction`` is that of a percentile.
     """
 
     function: str
@@ -71,3 +72,4 @@ class WindowCall:
     ignore_nulls: bool = False
     number: int = 1
     default: Expr | None = None
+    fraction: Fraction | None = None

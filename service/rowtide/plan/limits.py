@@ -51,7 +51,7 @@ def keeps_for_ever(node: GroupChanges | TableJoin | TopChanges | WindowJoin) -> 
         return not is_limited(node.input)
     if isinstance(node, TableJoin):
         return not node.limited
-    if _is_one_small_group(node):
+    if is_one_small_group(node):
         return False
     return node.window is None and not (node.of_changes and is_limited(node.input))
 
@@ -60,10 +60,11 @@ _SMALL = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VA
 """Aggregates of rows that only come which keep one value, or a few, however many rows there are."""
 
 
-def _is_one_small_group(node: GroupChanges) -> bool:
+def is_one_small_group(node: GroupChanges) -> bool:
     """Tell whether all rows are of one group, which keeps as much after the last row as after the first."""
     small = all(call.function in _SMALL and not call.distinct for call in node.aggregates)
-    return not node.keys and node.window is None and not node.of_changes and small
+    unlimited = node.window is None and node.retention_ms is None
+    return not node.keys and unlimited and not node.of_changes and small
 
 
 def reads_streams(node: Node) -> bool:

@@ -48,6 +48,8 @@ def show_window_call(call: WindowCall, row_type: RowType) -> str:
     if call.default is not None:
         args.append(f"DEFAULT {show(call.default, row_type)}")
     text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{', '.join(args)})"
+    if call.function.startswith("PERCENTILE_"):
+        text = f"{call.function}({float(call.fraction or 0)}) WITHIN GROUP (ORDER BY {args[0]})"
     if call.condition is not None:
         text += f" FILTER (WHERE {show(call.condition, row_type)})"
     return f"{text} IGNORE NULLS" if call.ignore_nulls else text

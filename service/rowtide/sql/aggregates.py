@@ -8,6 +8,7 @@ from rowtide.rows.types import (
     BIGINT,
     DOUBLE,
     MAX_DECIMAL_PRECISION,
+    VARCHAR,
     Kind,
     Type,
     decimal,
@@ -15,7 +16,7 @@ from rowtide.rows.types import (
 
 AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "AVG"})
 LATER = frozenset(
-    {"NTH_VALUE", "COVAR_POP", "COVAR_SAMP", "CORR", "EXP_AVG", "LISTAGG", "COLLECT", "APPROX_COUNT_DISTINCT"}
+    {"NTH_VALUE", "COVAR_POP", "COVAR_SAMP", "CORR", "EXP_AVG", "COLLECT", "APPROX_COUNT_DISTINCT"}
 )
 """Aggregates that are not there yet."""
 ONLY_OVER = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD", "NTILE"})
@@ -30,9 +31,13 @@ PERCENTILES = frozenset({"PERCENTILE_CONT", "PERCENTILE_DISC"})
 TRUTHS = frozenset({"EVERY", "BOOL_AND", "BOOL_OR"})
 _ONE_OF_THEM = frozenset({"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE", "PERCENTILE_DISC", "MIN", "MAX"})
 """Their result is one of the values."""
+LISTS = frozenset({"LISTAGG", "STRING_AGG"})
+"""Text put together; what stands for either in a plan is LISTAGG, or SORTED_LISTAGG."""
+OVER_VALUES = PERCENTILES | TRUTHS | {"MEDIAN", "MODE", "ANY_VALUE"}
+"""What works over windows, too, and looks at all values there."""
 NEVER_DISTINCT = (_ONE_OF_THEM | TRUTHS) - {"MODE", "PERCENTILE_DISC"}
 """It makes no difference to these how often a value comes."""
-OF_GROUPS = AGGREGATES | PERCENTILES | TRUTHS | _ONE_OF_THEM | frozenset(SPREADS) | {"MEDIAN"}
+OF_GROUPS = AGGREGATES | PERCENTILES | TRUTHS | _ONE_OF_THEM | frozenset(SPREADS) | LISTS | {"MEDIAN"}
 """All that GROUP BY knows; some of them work over windows, too."""
 GROUP_WINDOWS = frozenset({"TUMBLE", "HOP", "SESSION"})
 """What cuts groups by time, in GROUP BY only."""
@@ -52,6 +57,8 @@ def result_type(function: str, argument: Type | None, place: Place) -> Type:
         return BIGINT
     if argument is None:
         raise StatementError(f"{function} takes one argument", place=place)
+    if function in ("LISTAGG", "SORTED_LISTAGG"):
+        return VARCHAR
     if function in _ONE_OF_THEM:
         return argument
     if function in TRUTHS and argument.kind is Kind.BOOLEAN:

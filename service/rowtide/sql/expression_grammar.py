@@ -7,6 +7,7 @@ Precedence from loose to tight: OR, AND, NOT, predicates and comparisons
 from __future__ import annotations
 
 from rowtide.rowtime.period import CalendarUnit
+from rowtide.sql.aggregates import LISTS, PERCENTILES
 from rowtide.sql.dialect import Token, TokenKind
 from rowtide.sql.syntax import (
     Between,
@@ -342,19 +343,12 @@ class ExpressionGrammar(TypeGrammar):
             raise cursor.unsupported("a query as an argument is")
         args = () if star or cursor.is_symbol(")") else cursor.comma_list(self.expression)
         if cursor.is_word("ORDER"):
-            raise cursor.unsupported("ORDER BY inside of an aggregate is")
+            args = (*args, *self._value_order(name.text, args))
         inside = cursor.accept("IGNORE", "NULLS")
         cursor.expect_symbol(")")
-        if cursor.is_word("WITHIN", "GROUP") and not name.text.startswith("PERCENTILE_"):
-            raise cursor.unsupported(f"WITHIN GROUP of {name.text} is")
         if cursor.accept("WITHIN", "GROUP"):
             cursor.expect_symbol("(")
-            cursor.expect("ORDER", "BY")
-            # As the last argument: PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x).
-            args = (*args, self.expression())
-            if cursor.is_word("DESC"):
-                raise cursor.unsupported("DESC in WITHIN GROUP is")
-            cursor.accept("ASC")
+            args = (*args, *self._value_order(name.text, args))
             cursor.expect_symbol(")")
         condition = None
         if cursor.is_word("FILTER") and cursor.ahead(1).text == "(":
@@ -369,6 +363,23 @@ class ExpressionGrammar(TypeGrammar):
         window = over(self) if cursor.accept("OVER") else None
         place = cursor.span(token)
         return FunctionCall(name.text, args, place, star, distinct, condition, window, ignore_nulls)
+
+    def _value_order(self, name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """Read ORDER BY of the values of an aggregate, as further arguments: it is the last one.
+
+        LISTAGG has its separator before it, '' where none is written.
+        """
+        cursor = self.cursor
+        lists = name in LISTS
+        if not lists and name not in PERCENTILES:
+            raise cursor.unsupported(f"ORDER BY inside of {name} is")
+        separator = (StringLiteral("", cursor.place_of(cursor.current)),) if lists and len(args) == 1 else ()
+        cursor.expect("ORDER", "BY")
+        order = self.expression()
+        if cursor.is_word("DESC"):
+            raise cursor.unsupported(f"DESC in {name} is")
+        cursor.accept("ASC")
+        return (*separator, order)
 
     def _floor(self, token: Token, function: str) -> Expression:
         cursor = self.cursor

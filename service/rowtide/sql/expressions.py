@@ -302,6 +302,18 @@ class ExpressionPlanner:
             return Call("COALESCE", tuple(values), values[0].type)
         return self._call(name, args, place)
 
+    def as_one(self, parts: Sequence[Expression], place: Place) -> Expr:
+        """Give one value that is the same for two rows if, and only if, all ``parts`` are; NULL if one is."""
+        values = [self.plan(each) for each in parts]
+        texts = [self._cast(each, VARCHAR, part.place) for each, part in zip(values, parts, strict=True)]
+        joined: Expr | None = None
+        for text in texts:
+            # Its length tells where each part ends.
+            length = self._cast(self._call("CHAR_LENGTH", [text], place), VARCHAR, place)
+            for each in (length, Literal(":", replace(VARCHAR, precision=1)), text):
+                joined = each if joined is None else self._call("||", [joined, each], place)
+        return values[0] if joined is None else joined
+
     def _by_unit(self, syntax: FunctionCall) -> Expr:
         """Plan TIMESTAMPADD(unit, n, x), or TIMESTAMPDIFF(unit, x, y) in whole units, towards zero."""
         name, place = syntax.name, syntax.place

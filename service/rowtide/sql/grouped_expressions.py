@@ -8,9 +8,11 @@ from fractions import Fraction
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.constant import fold
-from rowtide.expr.tree import AggregateCall, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.rows.types import INTEGER, VARCHAR
 from rowtide.sql.aggregates import (
     LATER,
+    LISTS,
     NEVER_DISTINCT,
     OF_GROUPS,
     PERCENTILES,
@@ -19,6 +21,7 @@ from rowtide.sql.aggregates import (
     AggregateList,
     result_type,
 )
+from rowtide.sql.conversions import cast
 from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.scope import Scope
 from rowtide.sql.syntax import (
@@ -107,15 +110,19 @@ class GroupedPlanner(ExpressionPlanner):
         name, place = SPREADS.get(syntax.name, syntax.name), syntax.place
         argument, fraction = None, None
         args = syntax.args
+        if name in LISTS:
+            return self._list(syntax, inner)
         if name == "MEDIAN":
             fraction = Fraction(1, 2)
         elif name in PERCENTILES and not syntax.star:
             if len(args) != 2:
                 raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
-            fraction, args = _fraction(inner.plan(args[0]), name, args[0].place), args[1:]
+            fraction, args = fraction_of(inner.plan(args[0]), name, args[0].place), args[1:]
         if syntax.star:
             if name != "COUNT":
                 raise StatementError(f"{syntax.name}(*) has no meaning", place=place)
+        elif name == "COUNT" and syntax.distinct and len(args) > 1:
+            argument = inner.as_one(args, place)
         elif len(args) != 1:
             raise StatementError(f"{syntax.name} takes one argument", place=place)
         else:
@@ -128,8 +135,33 @@ class GroupedPlanner(ExpressionPlanner):
         call = AggregateCall(name, argument, of, distinct, condition, syntax.ignore_nulls, fraction)
         return self._aggregates.reference(call)
 
+    def _list(self, syntax: FunctionCall, inner: ExpressionPlanner) -> Expr:
+        """Plan LISTAGG: each value behind the separator, and the first separator taken away again."""
+        place, args = syntax.place, syntax.args
+        if syntax.star or not 1 <= len(args) <= 3:
+            raise StatementError(f"{syntax.name} is written {syntax.name}(x, ', ')", place=place)
+        value = inner.plan(args[0])
+        separator = inner.plan(args[1]) if len(args) > 1 else Literal("", VARCHAR)
+        if not isinstance(separator, Literal) or not isinstance(separator.value, str):
+            raise StatementError(f"what {syntax.name} puts in between is constant text", place=args[1].place)
+        name = "LISTAGG"
+        if len(args) == 3 and not isinstance(by := inner.plan(args[2]), RowtimeRef):
+            if by != value:
+                raise StatementError(
+                    f"{syntax.name} puts values into their own order, or that of ROWTIME", place=args[2].place
+                )
+            name = "SORTED_LISTAGG"
+        if not value.type.is_text:
+            value = cast(value, VARCHAR, args[0].place)
+        width = len(separator.value)
+        argument = fold(Call("||", (separator, value), VARCHAR)) if width else value
+        condition = None if syntax.condition is None else inner.condition(syntax.condition)
+        call = AggregateCall(name, argument, VARCHAR, syntax.distinct, condition)
+        whole = self._aggregates.reference(call)
+        return Call("SUBSTRING", (whole, Literal(width + 1, INTEGER)), VARCHAR) if width else whole
 
-def _fraction(typed: Expr, name: str, place: Place) -> Fraction:
+
+def fraction_of(typed: Expr, name: str, place: Place) -> Fraction:
     """Give the fraction of a percentile.
 
     Raises:

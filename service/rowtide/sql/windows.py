@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from rowtide.errors import StatementError
 from rowtide.expr.constant import fold
@@ -16,10 +17,19 @@ from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Node, WindowAggregate
 from rowtide.rows.types import BIGINT, BOOLEAN, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
-from rowtide.sql.aggregates import AGGREGATES, OF_GROUPS, SPREADS, result_type
+from rowtide.sql.aggregates import (
+    AGGREGATES,
+    NEVER_DISTINCT,
+    OF_GROUPS,
+    OVER_VALUES,
+    PERCENTILES,
+    SPREADS,
+    result_type,
+)
 from rowtide.sql.conversions import UNTYPED_NULL, assign
 from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.group_windows import period_of
+from rowtide.sql.grouped_expressions import fraction_of
 from rowtide.sql.ranking import Ranked, Ranking, ranked
 from rowtide.sql.relations import can_be_null, project, unique_names
 from rowtide.sql.scope import Scope
@@ -320,7 +330,7 @@ class Windows:
     def _call(self, syntax: FunctionCall, frame: Frame) -> tuple[WindowCall, Frame]:
         """Give a call, and the frame that it looks at."""
         name, place = syntax.name, syntax.place
-        if name in AGGREGATES or name in SPREADS:
+        if name in AGGREGATES or name in SPREADS or name in OVER_VALUES:
             return self._aggregate(syntax), frame
         if name in OF_GROUPS - PICKS:
             raise StatementError(f"{name} over a window is not supported yet", place=place)
@@ -349,20 +359,31 @@ class Windows:
 
     def _aggregate(self, syntax: FunctionCall) -> WindowCall:
         name, place = SPREADS.get(syntax.name, syntax.name), syntax.place
-        argument = None
+        argument, fraction = None, None
+        args = syntax.args
+        if name == "MEDIAN":
+            fraction = Fraction(1, 2)
+        elif name in PERCENTILES and len(args) == 2 and not syntax.star:
+            fraction, args = fraction_of(self._planner.plan(args[0]), name, args[0].place), args[1:]
+        elif name in PERCENTILES:
+            raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
+        if name == "MODE" and syntax.distinct:
+            raise StatementError("MODE(DISTINCT) over a window is not supported", place=place)
         if syntax.ignore_nulls:
             raise StatementError(f"{syntax.name} never counts NULLs", place=place)
         if syntax.star:
             if name != "COUNT":
                 raise StatementError(f"{syntax.name}(*) has no meaning", place=place)
-        elif len(syntax.args) != 1:
+        elif name == "COUNT" and syntax.distinct and len(args) > 1:
+            argument = fold(self._planner.as_one(args, place))
+        elif len(args) != 1:
             raise StatementError(f"{syntax.name} takes one argument", place=place)
         else:
-            argument = fold(self._planner.plan(syntax.args[0]))
+            argument = fold(self._planner.plan(args[0]))
         condition = None if syntax.condition is None else self._planner.condition(syntax.condition)
         of = result_type(name, None if argument is None else argument.type, place)
-        distinct = syntax.distinct and name not in ("MIN", "MAX")
-        return WindowCall(name, argument, of, distinct, condition)
+        distinct = syntax.distinct and name not in NEVER_DISTINCT
+        return WindowCall(name, argument, of, distinct, condition, fraction=fraction)
 
     def _shift(self, syntax: FunctionCall, call: WindowCall) -> tuple[WindowCall, Frame]:
         """Give LAG or LEAD: over the one row that it looks at, or over all rows before it."""

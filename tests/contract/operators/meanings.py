@@ -75,6 +75,8 @@ def aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> object:
             return any(values)
         case "ANY_VALUE":
             return values[0]
+        case "LISTAGG" | "SORTED_LISTAGG":
+            return "".join(sorted(values) if call.function == "SORTED_LISTAGG" else values)
         case "MODE":
             return max(values, key=values.count)
         case "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":

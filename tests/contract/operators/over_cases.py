@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from hypothesis import strategies as st
 
 from contract.operators.inputs import (
@@ -29,12 +31,22 @@ from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit
 from rowtide.plan.nodes import Source, WindowAggregate
 from rowtide.rows.types import Field, RowType, Type
 from rowtide.rowtime.period import Period, PeriodEdge
-from rowtide.sql.aggregates import result_type
+from rowtide.sql.aggregates import PERCENTILES, result_type
 
 NUMBERS: tuple[Type, ...] = (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, WIDEST)
 ANY: tuple[Type, ...] = (*NUMBERS, BOOLEAN, VARCHAR, VARBINARY, DATE, TIMESTAMP)
 SUMS = ("SUM", "AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
 PICKS = ("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE")
+VALUES: dict[str, tuple[Type, ...]] = {
+    "MEDIAN": (TINYINT, BIGINT, REAL, DOUBLE, NARROW),
+    "PERCENTILE_CONT": (TINYINT, BIGINT, REAL, DOUBLE, NARROW),
+    "PERCENTILE_DISC": ANY,
+    "MODE": ANY,
+    "ANY_VALUE": ANY,
+    "EVERY": (BOOLEAN,),
+    "BOOL_OR": (BOOLEAN,),
+}
+FRACTIONS = tuple(map(Fraction, ("0", "1/4", "1/2", "0.9", "1")))
 ORIGINS = (6 << 16, 2 << 16)
 ORDERS = (Period(PeriodEdge.EXACT), Period(PeriodEdge.FLOOR, step_ms=3), Period(PeriodEdge.CEIL, step_ms=4))
 
@@ -73,8 +85,8 @@ def overs(draw: st.DrawFn) -> Case:
             frame = Frame(end=Edge(EdgeUnit.ROWS, -1))
         calls = [call]
     while not calls or (shift is None and draw(st.booleans())):
-        function = draw(st.sampled_from(("COUNT", "MIN", "MAX", *SUMS, *PICKS)))
-        kind = draw(st.sampled_from(NUMBERS if function in SUMS else ANY))
+        function = draw(st.sampled_from(("COUNT", "MIN", "MAX", *SUMS, *PICKS, *VALUES)))
+        kind = draw(st.sampled_from(NUMBERS if function in SUMS else VALUES.get(function, ANY)))
         argument = None if function == "COUNT" and draw(st.booleans()) else FieldRef(len(fields), kind)
         fields.append(kind)
         if function in PICKS:
@@ -87,9 +99,11 @@ def overs(draw: st.DrawFn) -> Case:
         if draw(st.integers(0, 3)) == 0:
             condition = FieldRef(len(fields), BOOLEAN)
             fields.append(BOOLEAN)
-        distinct = argument is not None and function not in ("MIN", "MAX") and draw(st.booleans())
+        may_differ = function not in ("MIN", "MAX", "MODE", "ANY_VALUE", "EVERY", "BOOL_OR")
+        distinct = argument is not None and may_differ and draw(st.booleans())
         of = result_type(function, kind, TextPlace(1, 1, 1))
-        calls.append(WindowCall(function, argument, of, distinct, condition))
+        fraction = draw(st.sampled_from(FRACTIONS)) if function in ("MEDIAN", *PERCENTILES) else None
+        calls.append(WindowCall(function, argument, of, distinct, condition, fraction=fraction))
     row_type = row_type_of(fields)
     results = [Field(f"R{at}", call.type) for at, call in enumerate(calls)]
     node = WindowAggregate(

@@ -10,6 +10,7 @@ from typing import Any
 from contract.operators.meanings import (
     FIRST_TIMESTAMP,
     LAST_TIMESTAMP,
+    aggregate,
     as_key,
     bits,
     exact,
@@ -17,7 +18,7 @@ from contract.operators.meanings import (
 )
 from contract.operators.model import Model, later
 from rowtide.errors import Reason
-from rowtide.expr.tree import Expr, FieldRef
+from rowtide.expr.tree import AggregateCall, Expr, FieldRef
 from rowtide.operators.contract import Place
 from rowtide.plan.frames import Edge, EdgeUnit, WindowCall
 from rowtide.plan.nodes import WindowAggregate
@@ -150,6 +151,11 @@ def window_result(call: WindowCall, inside: Sequence[TimedRow], current: TimedRo
             return min(values, default=None)
         case "MAX":
             return max(values, default=None)
+        case "EVERY" | "BOOL_OR" | "MODE" | "ANY_VALUE" | "MEDIAN" | "PERCENTILE_CONT" | "PERCENTILE_DISC":
+            of_group = AggregateCall(
+                call.function, FieldRef(0, call.argument.type), call.type, fraction=call.fraction
+            )
+            return aggregate(of_group, [current._replace(row=(value,)) for value in values])
     return total_of(call, [Fraction(value) for value in values])
 
 
