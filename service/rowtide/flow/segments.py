@@ -7,15 +7,30 @@ What leaves it goes to the entries of later segments, or to outputs.
 A t-sort over a merged stream judges and gives ties in the order in which rows
 arrive: that of the rowtimes before the promotions below it. So the first of
 those begins a segment that is not split, and the t-sort is in it.
+
+A merge does not look at its rows, it only holds some back. So where one entry
+alone reads what comes out of a merge and the row-wise steps behind it, and the
+key of that entry can be seen in the rows before the merge, all of them are one
+segment: its rows are brought together once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from rowtide.expr.tree import FieldRef
 from rowtide.flow.program import Port, Program
-from rowtide.plan.nodes import ROW_WISE, Merge, PartitionKey, Promote, Source, TableSource, partition_key
+from rowtide.plan.nodes import (
+    ROW_WISE,
+    Merge,
+    PartitionKey,
+    Project,
+    Promote,
+    Source,
+    TableSource,
+    partition_key,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +40,7 @@ class Segment:
     ``entries`` are the positions where rows come in: the entrances of one source's partitions, or
     one step. ``steps`` are all its positions. ``exits`` are the ports outside that it feeds, with
     the step inside that feeds each; ``outputs`` the steps inside whose rows are wanted, by name.
-    ``keys`` splits its input, port by port; None: it must not be split.
+    ``keys`` splits its input, port by port; None: it must not be split, unless it ``is_row_wise``.
     """
 
     entries: tuple[int, ...]
@@ -33,6 +48,7 @@ class Segment:
     exits: tuple[tuple[int, Port], ...]
     outputs: tuple[tuple[str, int], ...]
     keys: PartitionKey | None
+    is_row_wise: bool
 
     @property
     def feeders(self) -> tuple[int, ...]:
@@ -73,6 +89,29 @@ def segments(program: Program) -> list[Segment]:
             entries.append([at])
         home[at] = number
         members[number].append(at)
+    keys = {number: _keys(program, entries[number][0]) for number in range(len(members))}
+    row_wise = {
+        number for number in range(len(members)) if isinstance(program.steps[entries[number][0]].node, Merge)
+    }
+    for number in sorted(row_wise):
+        found = _only_reader(program, members[number], home, program.outputs.values())
+        if found is None:
+            continue
+        feeder, reader = found
+        key = keys[home[reader]]
+        seen = None
+        if key is not None:
+            (fields,) = key
+            seen = _seen_before(program, entries[number][0], feeder, fields, fed_by)
+            if seen is None:
+                continue
+        ports = len(fed_by[entries[number][0]])
+        keys[number] = None if seen is None else (seen,) * ports
+        row_wise.discard(number)
+        taken = home[reader]
+        members[number] += members[taken]
+        home |= dict.fromkeys(members[taken], number)
+        members[taken] = []
     return [
         Segment(
             tuple(entries[number]),
@@ -84,10 +123,51 @@ def segments(program: Program) -> list[Segment]:
                 if home[target[0]] != number
             ),
             tuple((name, at) for name, at in program.outputs.items() if home[at] == number),
-            _keys(program, entries[number][0]),
+            keys[number],
+            number in row_wise,
         )
         for number, inside in enumerate(members)
+        if inside
     ]
+
+
+def _only_reader(
+    program: Program, inside: Sequence[int], home: Mapping[int, int], outputs: Collection[int]
+) -> tuple[int, int] | None:
+    """Give the one entry, of one port, that reads a merge's segment, and the step that it reads."""
+    exits = [
+        (at, position)
+        for at in inside
+        for position, _ in program.steps[at].targets
+        if home[position] != home[at]
+    ]
+    if len(exits) != 1 or not set(outputs).isdisjoint(inside):
+        return None
+    ((at, position),) = exits
+    if isinstance(program.steps[position].node, Merge) or len(program.steps[position].node.inputs) != 1:
+        return None
+    return at, position
+
+
+def _seen_before(
+    program: Program,
+    entry: int,
+    feeder: int,
+    fields: Sequence[int],
+    fed_by: Mapping[int, Sequence[int]],
+) -> tuple[int, ...] | None:
+    """Give the fields of the entry's rows that fields of a row-wise step's rows merely repeat."""
+    found = tuple(fields)
+    at = feeder
+    while at != entry:
+        node = program.steps[at].node
+        if isinstance(node, Project):
+            given = [node.expressions[index] for index in found]
+            if not all(isinstance(each, FieldRef) for each in given):
+                return None
+            found = tuple(each.index for each in given if isinstance(each, FieldRef))
+        (at,) = fed_by[at]
+    return found
 
 
 def _promoted_for(program: Program, fed_by: Mapping[int, Sequence[int]]) -> dict[int, int]:

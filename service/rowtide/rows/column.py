@@ -86,6 +86,8 @@ class Column:
         if kind.is_variable_width:
             return cls(kind, array, valid)
         if kind.kind is Kind.DECIMAL:
+            if kind.dtype != object:
+                return cls(kind, _low_words(array), valid)
             stored = np.zeros(len(array), dtype=kind.dtype)
             for index, value in enumerate(array.to_pylist()):
                 stored[index] = 0 if value is None else unscaled(value, kind.scale)
@@ -160,6 +162,25 @@ class Column:
         if self.type.is_variable_width:
             return self.values
         if self.type.kind is Kind.DECIMAL:
-            return pa.array(self.to_list(), type=arrow_type(self.type))
+            if self.values.dtype == object:
+                return pa.array(self.to_list(), type=arrow_type(self.type))
+            return _decimals(self.type, self.values, self.valid)
         mask = None if self.valid is None else ~self.valid
         return pa.array(self.values, type=arrow_type(self.type), mask=mask)
+
+
+def _low_words(array: pa.Array) -> NDArray[np.int64]:
+    """Give the lower halves of decimals of 128 bits: all of them, where no more than 18 digits are meant."""
+    _, data = array.buffers()
+    if data is None:
+        return np.zeros(len(array), dtype=np.int64)
+    words = np.frombuffer(data, dtype=np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+    return words[::2].copy()
+
+
+def _decimals(kind: Type, values: NDArray[np.int64], valid: Mask | None) -> pa.Array:
+    words = np.empty((len(values), 2), dtype=np.int64)
+    words[:, 0] = values
+    words[:, 1] = values >> 63
+    nulls = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(arrow_type(kind), len(values), [nulls, pa.py_buffer(words)])

@@ -34,7 +34,7 @@ from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, Bound
 from rowtide.runners.spark.stage import Definition
-from rowtide.runtime.backfill_output import ErrorsOutput, TablesOutput, errors_output
+from rowtide.runtime.backfill_output import ErrorsOutput, TablesOutput, errors_output, written_tables
 from rowtide.runtime.commit import Committer
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.deadletters import RecentMessages
@@ -145,7 +145,8 @@ def backfill(
     streams = {stream.name: stream for stream in pipeline.plan.foreign_streams}
     outputs = table_nodes(pipeline.plan)
     partitions = {name: sorted(held) for name, held in begin.items()}
-    run = SparkRun(session, Definition(outputs, partitions), staging, MessageIntake(streams))
+    keys = {table.name: table.key for table in written_tables(pipeline.plan)}
+    run = SparkRun(session, Definition(outputs, partitions), staging, MessageIntake(streams), keys)
     messages = {name: frames(streams[name], begin[name], end[name]) for name in pipeline.sources}
     with spark_errors():
         run.read(messages, in_order=in_order)

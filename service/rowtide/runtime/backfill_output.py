@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset
+import pyarrow.parquet as pq
 
 from rowtide.checkpoint.ledger import ErrorRow, Place
 from rowtide.errors import FaultError
 from rowtide.operators.contract import Fault
-from rowtide.plan.plan import ForeignTable, Server
+from rowtide.plan.plan import ForeignTable, Plan, Server
 from rowtide.rows.rowop import Opcode
-from rowtide.rows.tray import OPCODE, Tray
+from rowtide.rows.tray import Tray
 from rowtide.runtime.deadletters import RecentMessages, error_rows
 from rowtide.runtime.output import TableOutput, Writes, target_table
 from rowtide.runtime.pipeline import Pipeline
@@ -40,7 +40,8 @@ from rowtide_connectors.registry import find_connector
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from rowtide.runners.spark.frames import Note, SparkRun
+    from rowtide.runners.spark.folding import Note
+    from rowtide.runners.spark.frames import SparkRun
 
 OUTPUT_ROWS = 10_000
 """Rows of one write statement."""
@@ -99,7 +100,7 @@ class StagedFold:
 
     def __call__(self, trays: Iterable[Tray]) -> Iterator[Fault | Note]:
         """Work off one task's rows."""
-        from rowtide.runners.spark.frames import Note
+        from rowtide.runners.spark.folding import Note
 
         part, rows = uuid.uuid4().hex, 0
         try:
@@ -138,6 +139,12 @@ class StagedFold:
             write({self.table.row_type[each].name: rows.columns[each].to_list() for each in fields})
 
 
+def written_tables(plan: Plan) -> list[ForeignTable]:
+    """Give the foreign tables that a pump writes to."""
+    pumped = {pump.target for pump in plan.pumps}
+    return [table for table in plan.foreign_tables if table.name in pumped]
+
+
 class TablesOutput:
     """The rows of every foreign table that a pump writes to, ready for the commit.
 
@@ -155,9 +162,8 @@ class TablesOutput:
         self._retry = retry
         self._mine = f"{STAGES}_{blake2b(pipeline.name.encode(), digest_size=6).hexdigest()}_"
         self._epoch = epoch
-        pumped = {pump.target for pump in pipeline.plan.pumps}
-        self._tables = {table.name: table for table in pipeline.plan.foreign_tables if table.name in pumped}
-        self._paths: dict[str, str] = {}
+        self._tables = {table.name: table for table in written_tables(pipeline.plan)}
+        self._paths: dict[str, Sequence[str]] = {}
         self._staged: list[tuple[Stage, list[str]]] = []
 
     def prepare(self) -> None:
@@ -194,17 +200,15 @@ class TablesOutput:
 
     def chunks(self) -> Iterator[Writes]:
         """Read the staging folder."""
-        for name, path in self._paths.items():
+        for name, paths in self._paths.items():
             table = self._tables[name]
             output = TableOutput(table)
             self.counts[name] = 0
-            rows = pyarrow.dataset.dataset(path, format="parquet")
-            for batch in rows.to_batches(batch_size=OUTPUT_ROWS):
-                kept = batch.filter(batch.column(OPCODE).is_valid())
-                output.add([Tray.from_arrow(table.row_type, kept)])
+            for batch in (each for path in paths for each in pq.ParquetFile(path).iter_batches(OUTPUT_ROWS)):
+                output.add([Tray.from_arrow(table.row_type, batch)])
                 writes = output.take()
                 if writes is not None:
-                    self.counts[name] += kept.num_rows
+                    self.counts[name] += batch.num_rows
                     yield writes
 
     def _put_aside(self, table: ForeignTable, stage: Stage, name: str) -> bool:
@@ -214,8 +218,8 @@ class TablesOutput:
 
         def fill() -> list[StagedPart]:
             stage.create()
-            _, notes = self._run.fold(table.name, table.row_type, table.key, fold, self._folder(table))
-            parts = [note for note in notes if isinstance(note, StagedPart)]
+            folded = self._run.fold(table.name, table.row_type, fold, self._folder(table))
+            parts = [note for note in folded.notes if isinstance(note, StagedPart)]
             if troubles := [part.trouble for part in parts if part.trouble is not None]:
                 raise UnavailableError(troubles[0])
             return parts
@@ -229,8 +233,8 @@ class TablesOutput:
         return True
 
     def _write_folder(self, table: ForeignTable) -> None:
-        path, _ = self._run.fold(table.name, table.row_type, table.key, TableFold(table), self._folder(table))
-        self._paths[table.name] = path
+        folded = self._run.fold(table.name, table.row_type, TableFold(table), self._folder(table))
+        self._paths[table.name] = folded.paths
 
     def _folder(self, table: ForeignTable) -> str:
         return f"table-{list(self._tables).index(table.name)}"

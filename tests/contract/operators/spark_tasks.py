@@ -1,8 +1,7 @@
 """What of a case runs inside Spark tasks; imported by workers, so without the strategies.
 
-Each case is a program of its own: the node over entrances of any rows, put in its place. Rows of all
-cases lie in one frame, so that one job does for them: each case is one more field of the key. The
-columns of the frame are shared by fields of one type, those of a key by themselves.
+Each case is a program of its own: the node over entrances of any rows, put in its place. Its rows are
+written here as a stage before would have written them, apart by key; one job works off all cases.
 """
 
 from __future__ import annotations
@@ -21,36 +20,22 @@ from rowtide.flow.segments import Segment, segments
 from rowtide.operators.contract import Fault, Place
 from rowtide.plan.nodes import Filter, Merge, Node, Sort, Source, TableSource
 from rowtide.plan.walk import with_inputs
-from rowtide.rows.column import Column
 from rowtide.rows.rowop import TimedRow
-from rowtide.rows.tray import COUNTER, OPCODE, ORIGIN, ROWTIME, Tray
-from rowtide.rows.types import BOOLEAN, INTEGER, Field, RowType, Type
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import BOOLEAN, RowType
 from rowtide.rowtime.bound import Bound
-from rowtide.runners.spark.frames import brought_together
-from rowtide.runners.spark.stage import (
-    FAULTS_STEP,
-    PORT,
-    REPORT,
-    REPORT_STEP,
-    SEQ,
-    STEP,
-    Definition,
-    Report,
-    Stage,
-    entry_row_types,
-    field_name,
-    tray_of,
-)
+from rowtide.runners.spark.given import Layout, TaskFiles
+from rowtide.runners.spark.runs import Inputs, Numbered, Piece, numbered
+from rowtide.runners.spark.stage import Definition, Report, Stage, entry_row_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OUT = "OUT"
-SIGNED, ENTERED = "$signed", "$entered"
-"""A row's own origin, as ``$origin`` has its rank among the case's origins, and its own port."""
 GIVEN = "case int, content binary"
 BATCH_ROWS = 3
 """Rows that a stage gets at once."""
+PARTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,83 +113,51 @@ class LoggedIntake:
             yield partition, item if isinstance(item, Bound) else Tray.from_rows(self.row_type, [item])
 
 
+@dataclass(slots=True)
+class _Kept:
+    """What one task gives, in memory."""
+
+    kept_rows: list[TimedRow]
+    kept_faults: list[Fault]
+
+    def rows(self, at: int, rows: Numbered) -> None:
+        """See ``Given``."""
+        self.kept_rows += rows.tray.rows()
+
+    def faults(self, faults: Sequence[Fault]) -> None:
+        """See ``Given``."""
+        self.kept_faults += faults
+
+
 @dataclass(frozen=True, slots=True)
-class _Layout:
-    """Where the fields of a case stand in the common frame: column numbers, by port and field."""
+class _CaseStage:
+    """The stage of one case and what each of its tasks reads; none for one that reads a log."""
 
-    columns: tuple[tuple[int, ...], ...]
-
-
-class _Frame:
-    """The common frame: its columns by type and turn; those of keys come first in their turn."""
-
-    def __init__(self) -> None:
-        self.fields: list[Field] = [Field("CASE", INTEGER)]
-        self.keys: list[int] = [0]
-        self._known: dict[tuple[bool, Type, int], int] = {}
-
-    def layout(self, row_types: Sequence[RowType], keys: Sequence[Sequence[int]]) -> _Layout:
-        """Find columns for the fields of a case."""
-        ports = []
-        for row_type, key in zip(row_types, keys, strict=True):
-            turns: dict[Type, int] = {}
-            columns = []
-            for index, field in enumerate(row_type):
-                is_key = index in key
-                turn = list(key).index(index) if is_key else turns.setdefault(field.type, 0)
-                if not is_key:
-                    turns[field.type] += 1
-                columns.append(self._column(is_key, field.type, turn))
-            ports.append(tuple(columns))
-        return _Layout(tuple(ports))
-
-    def _column(self, is_key: bool, kind: Type, turn: int) -> int:
-        place = (is_key, kind, turn)
-        if place not in self._known:
-            self._known[place] = len(self.fields)
-            if is_key:
-                self.keys.append(len(self.fields))
-            self.fields.append(Field(f"C{len(self.fields)}", kind))
-        return self._known[place]
+    stage: Stage
+    inputs: Sequence[Inputs] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Tasks:
-    """The work of all cases in one task: gives what the stage of each gives, as bytes."""
+    """One task of all cases: gives what the stage of each gives, as bytes."""
 
-    definitions: Mapping[int, CaseDefinition]
-    bounds: Mapping[int, Mapping[int, Bound]]
-    layouts: Mapping[int, _Layout]
+    stages: Mapping[int, _CaseStage]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Work off one task's rows, case by case."""
-        held = list(batches)
-        for number, definition in self.definitions.items():
-            cases = (batch.filter(pc.equal(batch.column(field_name(0, 0)), number)) for batch in held)
-            mine = [self._of_case(number, batch) for batch in cases if batch.num_rows]
-            home, segment = definition.home()
-            if not mine and segment.keys is None:
-                # What cannot be split has one task, wherever its rows are.
-                continue
-            stage = Stage(definition, home, self.bounds[number])
-            for batch in stage.run(_sliced(mine)):
-                yield _packed(number, batch)
-
-    def _of_case(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give rows of a case as its stage's input has them."""
-        columns = {name: batch.column(name) for name in (ROWTIME, COUNTER, OPCODE, SEQ)}
-        columns |= {ORIGIN: batch.column(SIGNED), PORT: batch.column(ENTERED)}
-        for port, fields in enumerate(self.layouts[number].columns):
-            for index, at in enumerate(fields):
-                columns[field_name(port, index)] = batch.column(field_name(0, at))
-        return pa.RecordBatch.from_pydict(columns)
+        """Work off the part of every case that has this number."""
+        for part in (part for batch in batches for part in batch.column(0).to_pylist()):
+            for number, case in self.stages.items():
+                if part < len(case.inputs):
+                    kept = _Kept([], [])
+                    report = case.stage.run(case.inputs[part].in_order(case.stage.bounds), kept)
+                    yield _packed(number, kept, report)
 
 
 @dataclass(frozen=True, slots=True)
 class _LogTasks:
     """The work of all cases that read a log: one is one partition."""
 
-    definitions: Mapping[int, CaseDefinition]
+    stages: Mapping[int, _CaseStage]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Work off one task's messages, case by case."""
@@ -212,35 +165,25 @@ class _LogTasks:
         for number in sorted({each for batch in held for each in batch.column("partition").to_pylist()}):
             mine = [batch.filter(pc.equal(batch.column("partition"), number)) for batch in held]
             alone = [each.set_column(0, "partition", pa.array([0] * len(each), pa.int32())) for each in mine]
-            definition = self.definitions[number]
-            intake = LoggedIntake(definition.outputs[OUT].row_type)
-            for batch in Stage(definition, 0, {}).run_source(intake, alone):
-                yield _packed(number, batch)
+            stage = self.stages[number].stage
+            kept = _Kept([], [])
+            intake = LoggedIntake(stage.definition.outputs[OUT].row_type)
+            yield _packed(number, kept, stage.run_source(intake, alone, kept))
 
 
-def run(session: SparkSession, works: Sequence[CaseWork]) -> list[Given]:
+def run(session: SparkSession, works: Sequence[CaseWork], folder: str) -> list[Given]:
     """Run many cases: one job for those that are split by key, one for those that read a log."""
-    definitions = {number: work.definition for number, work in enumerate(works)}
-    logged = {number for number, work in enumerate(works) if work.log is not None}
-    split = {number: definitions[number] for number in definitions if number not in logged}
-    frame, layouts = _common_frame(session, {number: works[number] for number in split})
-    bounds = {number: dict(enumerate(works[number].bounds)) for number in split}
-    jobs = [frame.mapInArrow(_Tasks(split, bounds, layouts), GIVEN)]
+    stages = {number: _case_stage(work, folder) for number, work in enumerate(works)}
+    jobs = [session.range(0, PARTS, 1, PARTS).mapInArrow(_Tasks(stages), GIVEN)]
     logs = [work.log or () for work in works]
-    jobs.append(messages(session, logs).mapInArrow(_LogTasks(definitions), GIVEN))
+    jobs.append(messages(session, logs).mapInArrow(_LogTasks(stages), GIVEN))
     found = [Given([], [], []) for _ in works]
     for row in (row for job in jobs for row in job.toArrow().to_pylist()):
-        definition, given = definitions[row["case"]], found[row["case"]]
-        batch = pa.ipc.open_stream(row["content"]).read_all()
-        steps = batch.column(STEP).to_pylist()
-        if steps == [REPORT_STEP]:
-            given.reports.append(pickle.loads(batch.column(REPORT)[0].as_py()))
-        elif steps == [FAULTS_STEP]:
-            given.faults += pickle.loads(batch.column(REPORT)[0].as_py())
-        else:
-            program = definition.program()
-            ordinal = program.steps[program.outputs[OUT]].ordinal
-            given.rows += tray_of(batch, definition.outputs[OUT].row_type, ordinal).rows()
+        rows, faults, report = pickle.loads(row["content"])
+        given = found[row["case"]]
+        given.rows += rows
+        given.faults += faults
+        given.reports.append(report)
     return found
 
 
@@ -259,64 +202,38 @@ def messages(session: SparkSession, ports: Sequence[Sequence[TimedRow | Bound]])
     return frame.repartition("partition").sortWithinPartitions("partition", "offset")
 
 
-def _common_frame(
-    session: SparkSession, works: Mapping[int, CaseWork]
-) -> tuple[DataFrame, dict[int, _Layout]]:
-    """Bring the rows of all cases together by case and key, in order of time."""
-    common, layouts, row_types = _Frame(), {}, {}
-    for number, work in works.items():
-        segment = work.definition.home()[1]
-        program = work.definition.program()
-        row_types[number] = entry_row_types(program, segment.entries[0])
-        is_row_wise = program.steps[segment.entries[0]].is_source
-        # What looks at one row at a time may be split any way.
-        keys = ((0,),) if is_row_wise else segment.keys or ((),) * len(row_types[number])
-        layouts[number] = common.layout(row_types[number], keys)
-    row_type = RowType(tuple(common.fields))
-    parts = []
-    for number, work in works.items():
-        ranks = {origin: rank for rank, origin in enumerate(work.definition.origins())}
-        for port, rows in enumerate(work.rows):
-            if rows:
-                tray = Tray.from_rows(row_types[number][port], rows)
-                parts.append(_spread(number, port, tray, row_type, layouts[number].columns[port], ranks))
-    frame = session.createDataFrame(pa.concat_tables(parts))
-    ranks_in_order = range(max(len(work.definition.origins()) for work in works.values()))
-    return brought_together(frame, [row_type], (tuple(common.keys),), ranks_in_order), layouts
-
-
-def _spread(
-    number: int, port: int, tray: Tray, row_type: RowType, places: Sequence[int], ranks: Mapping[int, int]
-) -> pa.Table:
-    """Give one port's rows of a case as rows of the common frame."""
-    count = len(tray)
-    arrow = {index: tray.columns[field].to_arrow() for field, index in enumerate(places)}
-    arrow[0] = pa.array([number] * count, pa.int32())
-    columns = {
-        PORT: pa.array([0] * count, pa.int32()),
-        ENTERED: pa.array([port] * count, pa.int32()),
-        ROWTIME: pa.array(tray.rowtime),
-        ORIGIN: pa.array([ranks[origin] for origin in tray.origin.tolist()], pa.int32()),
-        COUNTER: pa.array(tray.counter),
-        OPCODE: pa.array(tray.opcode),
-        SIGNED: pa.array(tray.origin),
-        SEQ: pa.array(range(count), pa.int64()),
+def _case_stage(work: CaseWork, folder: str) -> _CaseStage:
+    home, segment = work.definition.home()
+    if work.log is not None:
+        return _CaseStage(Stage(work.definition, 0, {}))
+    program = work.definition.program()
+    (entry,) = segment.entries
+    is_source = program.steps[entry].is_source
+    row_types = [program.steps[entry].node.row_type] if is_source else entry_row_types(program, entry)
+    # What looks at one row at a time may be split any way.
+    keys = (tuple(range(len(row_types[0]))),) if is_source else segment.keys or ((),) * len(row_types)
+    pieces = {
+        port: _written(rows, row_types[port], keys[port], folder) for port, rows in enumerate(work.rows)
     }
-    for index, field in enumerate(row_type):
-        empty = Column.nulls(field.type, count).to_arrow() if index not in arrow else arrow[index]
-        columns[field_name(0, index)] = empty
-    return pa.table(columns)
+    stage = Stage(work.definition, home, dict(enumerate(work.bounds)))
+    parts = PARTS if any(keys) else 1
+    origins = work.definition.origins()
+    inputs = [Inputs(pieces, row_types, (part,), origins, BATCH_ROWS) for part in range(parts)]
+    return _CaseStage(stage, inputs)
 
 
-def _sliced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for start in range(0, batch.num_rows, BATCH_ROWS):
-            yield batch.slice(start, BATCH_ROWS)
+def _written(
+    rows: Sequence[TimedRow], row_type: RowType, key: tuple[int, ...], folder: str
+) -> Sequence[Piece]:
+    """Write rows as a stage does that gives them in the place of step 0."""
+    if not rows:
+        return ()
+    files = TaskFiles(Layout(folder, PARTS, {0: [key]}, frozenset(), has_seq=True), {0: row_type})
+    files.rows(0, numbered(Tray.from_rows(row_type, rows), None))
+    return [Piece(run) for run in files.close().runs.values()]
 
 
-def _packed(number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    content = pa.array([sink.getvalue().to_pybytes()], pa.binary())
-    return pa.RecordBatch.from_pydict({"case": pa.array([number], pa.int32()), "content": content})
+def _packed(number: int, kept: _Kept, report: Report) -> pa.RecordBatch:
+    content = pickle.dumps((kept.kept_rows, kept.kept_faults, report))
+    columns = {"case": pa.array([number], pa.int32()), "content": pa.array([content], pa.binary())}
+    return pa.RecordBatch.from_pydict(columns)

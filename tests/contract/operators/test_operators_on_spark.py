@@ -6,7 +6,7 @@ the merged state and works off the rest, as the live service does after a backfi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -96,19 +96,10 @@ def drawn(kind: type) -> list[Cut]:
 
 
 @pytest.fixture(scope="module")
-def apart(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session with small partitions left apart: else all keys of small cases lie in one."""
-    name = "spark.sql.adaptive.coalescePartitions.enabled"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "false")
-    yield spark
-    spark.conf.set(name, before or "true")
-
-
-@pytest.fixture(scope="module")
-def came(apart: SparkSession) -> dict[type, list[Given]]:
+def came(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[type, list[Given]]:
     """What all cases of all operators gave."""
-    given_ = iter(run(apart, [cut.work() for kind in IN_TASKS for cut in drawn(kind)]))
+    folder = str(tmp_path_factory.mktemp("runs"))
+    given_ = iter(run(spark, [cut.work() for kind in IN_TASKS for cut in drawn(kind)], folder))
     return {kind: [next(given_) for _ in drawn(kind)] for kind in IN_TASKS}
 
 
@@ -157,13 +148,13 @@ def test_an_operator_does_in_tasks_what_its_model_does(came: dict[type, list[Giv
 
 @pytest.mark.parametrize("number", range(MERGES))
 def test_a_merge_lets_out_and_keeps_what_its_model_does(
-    apart: SparkSession, tmp_path: Path, number: int
+    spark: SparkSession, tmp_path: Path, number: int
 ) -> None:
     cut = drawn(Merge)[number]
     ports = range(len(cut.case.ports))
     definition, model = cut.work().definition, cut.model()
-    spark_run = SparkRun(apart, definition, str(tmp_path), LoggedIntake(cut.case.node.row_type))
-    spark_run.read({"S": messages(apart, [cut.items(port) for port in ports])})
+    spark_run = SparkRun(spark, definition, str(tmp_path), LoggedIntake(cut.case.node.row_type))
+    spark_run.read({"S": messages(spark, [cut.items(port) for port in ports])})
     assert shown(list(spark_run.rows(OUT).rows())) == shown(model.out)
     program = definition.program()
     state = spark_run.flow().snapshot()[program.steps[program.outputs[OUT]].key]

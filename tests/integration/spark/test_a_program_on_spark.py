@@ -127,7 +127,7 @@ def test_spark_up_to_a_cut_and_a_flow_from_there_are_a_flow_all_along(
     feed(live, log, before)
     wanted = live.drain()
 
-    run = SparkRun(spark, Definition(outputs(), PARTITIONS), str(tmp_path), intake)
+    run = SparkRun(spark, Definition(outputs(), PARTITIONS), str(tmp_path), intake, few=0)
     frames = {
         relation: spark.createDataFrame(
             pa.Table.from_batches([batch_of(log, (relation, each), *before[relation, each]) for each in held])

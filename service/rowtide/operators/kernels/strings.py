@@ -209,6 +209,13 @@ def rehash(slots: Int32s, marks: Marks, count: int) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def hash_all(offsets: Int32s, data: Bytes, hashes: Marks) -> None:
+    """Write the hash of each value into ``hashes``: the same in every process."""
+    for row in range(len(hashes)):
+        hashes[row] = _hash(data, offsets[row], offsets[row + 1] - offsets[row])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def lay_out(codes: Int64s, starts: Int64s, offsets: Int32s) -> int:
     """Write where each value of ``codes`` will begin, and behind it the end (n + 1); give how many bytes."""
     end = 0

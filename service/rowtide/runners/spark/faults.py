@@ -1,7 +1,7 @@
 """Faults of a parallel run: they lie where the tasks have put them until error rows are made of them.
 
-Each folder of a run has, beside rows, rows that carry some faults each (see
-``stage``). The driver counts them, and reads them only where they are few.
+Each file has rows that carry some faults each (see ``given``). The driver counts
+them, and reads them only where they are few.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.parquet as pq
 
 from rowtide.operators.contract import Fault
-from rowtide.runners.spark.stage import FAULTS_STEP, REPORT, SEQ, STEP
+from rowtide.runners.spark.given import REPORT
+from rowtide.runners.spark.runs import SEQ
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,15 +35,15 @@ _ROWS_AT_ONCE = 1_000
 
 
 class FaultFiles:
-    """The faults in some folders, in the order in which those were written."""
+    """The faults in some files, in the order in which those were written."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._paths: dict[str, None] = {}
 
-    def add(self, path: str) -> None:
-        """Look at this folder too; one that is written anew counts once."""
-        self._paths[path] = None
+    def add(self, paths: Iterable[str | None]) -> None:
+        """Look at these files too, each once; None: a task had no faults."""
+        self._paths.update(dict.fromkeys(path for path in paths if path is not None))
 
     def count(self) -> int:
         """Count the faults, repetitions among them; no fault is read."""
@@ -91,19 +93,16 @@ class FaultFiles:
         """Give the faults as rows: where each stands, what makes it the same as another, itself pickled."""
         frame: DataFrame | None = None
         for turn, path in enumerate(self._paths):
-            chunks = self._session.read.schema(f"`{STEP}` int, `{REPORT}` binary").parquet(path)
-            chosen = chunks.where(f"`{STEP}` = {FAULTS_STEP}").select(f"`{REPORT}`")
-            part = chosen.mapInArrow(_apart(turn, dict(places)), _TOLD)
+            chunks = self._session.read.schema(f"`{REPORT}` binary").parquet(path)
+            part = chunks.mapInArrow(_apart(turn, dict(places)), _TOLD)
             frame = part if frame is None else frame.unionAll(part)
         if frame is None:
             raise ValueError("there are no faults to read")
         return frame
 
     def _chunks(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        schema = pa.schema([(STEP, pa.int32()), (SEQ, pa.int64()), (REPORT, pa.binary())])
         for path in self._paths:
-            parts = pyarrow.dataset.dataset(path, schema=schema, format="parquet")
-            yield parts.to_table(columns=list(columns), filter=pyarrow.dataset.field(STEP) == FAULTS_STEP)
+            yield pq.ParquetFile(path).read(columns=list(columns))
 
 
 def _apart(

@@ -1,72 +1,62 @@
-"""A program on DataFrames: segment after segment, each written once, read by those behind it.
+"""A program on Spark: segment after segment, the tasks of each reading what those before have written.
 
-The driver keeps a shadow of the live circuit. After each segment it takes over
-the states that the tasks reported and lets the bounds follow, as the live
-service would; so in the end the shadow is what a live service would remember
-that had read just these messages, and the rows never pass through the driver.
+Spark chooses the messages, places the tasks and repeats those that die; the
+rows lie in files (see ``runs``). The driver keeps a shadow of the live circuit.
+After each segment it takes over the states that the tasks reported and lets the
+bounds follow, as the live service would; so in the end the shadow is what a
+live service would remember that had read just these messages, and the rows
+never pass through the driver.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset
+import pyarrow.parquet as pq
 
 from rowtide.errors import FaultError
 from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.flow import Flow, initial
 from rowtide.flow.program import Port
 from rowtide.flow.segments import Segment, segments
-from rowtide.operators.contract import Account, Fault, State
+from rowtide.operators.contract import Account, State
 from rowtide.operators.merge import END, MergeOperator
+from rowtide.operators.ranks import Ranks
 from rowtide.operators.registry import operator_type
-from rowtide.plan.nodes import PartitionKey, Source, TableSource
-from rowtide.rows.column import arrow_type
-from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray, tray_schema
+from rowtide.plan.nodes import Source, TableSource
+from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound
 from rowtide.runners.spark.faults import FaultFiles
+from rowtide.runners.spark.folding import Fold, Folded, FoldTasks
+from rowtide.runners.spark.given import Layout, output_schema
+from rowtide.runners.spark.runs import SEQ, Cut, Inputs, Limit, Numbered, Piece, Split
 from rowtide.runners.spark.stage import (
-    FAULTS_AT_ONCE,
-    FAULTS_STEP,
-    PORT,
-    REPORT,
-    REPORT_STEP,
-    SEQ,
-    STEP,
-    TIMES,
+    DONE,
     Definition,
+    Done,
     Intake,
     Report,
+    SourceTasks,
     Stage,
+    StageTasks,
     entry_row_types,
-    field_name,
-    stage_schema,
+    task_files,
     told,
-    tray_of,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
+FEW_ROWS = 20_000
+"""Rows that one task works off sooner than Spark starts another."""
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Something that a fold tells the driver."""
-
-    content: object
-
-
-Fold = Callable[[Iterable[Tray]], Iterable["Tray | Fault | Note"]]
-"""Works off the rows of one task; pickled to the workers."""
+Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class SparkRun:
@@ -77,17 +67,33 @@ class SparkRun:
       definition: outputs and partitions, as the live flow has them.
       staging: a folder for what the stages give; the workers and this process must both reach it.
       intake: makes rows of messages; pickled to the workers.
+      folded: outputs that ``fold`` will be asked for, and by which fields; the others are kept as Parquet.
+      few: up to so many rows of an operator go to one task, whatever their keys.
     """
 
-    def __init__(self, session: SparkSession, definition: Definition, staging: str, intake: Intake) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        definition: Definition,
+        staging: str,
+        intake: Intake,
+        folded: Mapping[str, Sequence[int]] | None = None,
+        few: int = FEW_ROWS,
+    ) -> None:
         self._session = session
         self._definition = definition
         self._staging = staging
         self._intake = intake
+        self._folded = {name: tuple(key) for name, key in (folded or {}).items()}
         self._program = definition.program()
         self._segments = segments(self._program)
         self._home = {at: number for number, each in enumerate(self._segments) for at in each.steps}
-        self._given: dict[int, DataFrame] = {}
+        self._kept = frozenset(at for name, at in self._program.outputs.items() if name not in self._folded)
+        self._splits = self._wanted_splits()
+        self._few = few
+        self._parts = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
+        self._pieces: dict[tuple[int, Split], list[Piece]] = {}
+        self._outputs: dict[int, list[str]] = {}
         self._circuits = {
             number: Circuit(self._program, each.steps) for number, each in enumerate(self._segments)
         }
@@ -112,6 +118,8 @@ class SparkRun:
             source = self._program.steps[segment.entries[0]].node
             if isinstance(source, Source | TableSource) and source.relation in messages:
                 self._run_source(number, segment, messages, in_order)
+            elif isinstance(source, TableSource):
+                self._run_initial(number, segment, source)
             elif segment.is_merge(self._program):
                 self._run_merge(number, segment)
             else:
@@ -119,48 +127,38 @@ class SparkRun:
 
     def output(self, name: str) -> DataFrame:
         """Give the rows of an output: its fields by name, the time columns, ``$seq``."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
         at = self._program.outputs[name]
-        ordinal = self._program.steps[at].ordinal
-        return self._rows_of(at).select(
-            *(name for name, _ in TIMES),
-            SEQ,
-            *(
-                _column(field_name(ordinal, index)).alias(field.name)
-                for index, field in enumerate(self._program.steps[at].node.row_type)
-            ),
-        )
+        schema = from_arrow_schema(output_schema(self._program.steps[at].node.row_type))
+        paths = self._outputs.get(at, [])
+        return self._session.read.schema(schema).parquet(*paths) if paths else self._nothing(schema)
 
     def rows(self, name: str) -> Tray:
         """Bring the rows of an output to the driver, in the order in which the live flow gives them."""
         at = self._program.outputs[name]
         step = self._program.steps[at]
-        ranks = {origin: rank for rank, origin in enumerate(step.origins)}
-        held = self._rows_of(at).toArrow()
-        return tray_of(held.take(_in_order(held, ranks)), step.node.row_type, step.ordinal)
+        tables = [pq.ParquetFile(path).read() for path in self._outputs.get(at, ())]
+        if not tables:
+            return Tray.empty(step.node.row_type)
+        held = pa.concat_tables(tables)
+        found = Numbered(Tray.from_arrow(step.node.row_type, held), np.asarray(held.column(SEQ)))
+        return found.in_time(Ranks(step.origins)).tray
 
-    def fold(
-        self, name: str, row_type: RowType, key: Sequence[int], fold: Fold, folder: str
-    ) -> tuple[str, list[object]]:
-        """Bring the rows of an output together by key, fold each key's, and keep what is left.
+    def fold(self, name: str, row_type: RowType, fold: Fold, folder: str) -> Folded:
+        """Fold the rows of an output, each key's in one task and in order of time, and keep what is left.
 
-        ``row_type`` names the fields that are kept; ``fold`` works off one task's rows, in order of
-        time. Gives where its trays are, as Parquet, and its notes; its faults are among ``faults``.
+        ``row_type`` names the fields; the output must have been named in ``folded``. What is late or
+        rejected then is among ``faults``.
         """
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        path = f"{self._staging}/{folder}"
-        frame = self.output(name).toDF(*(each for each, _ in TIMES), SEQ, *row_type.names)
-        keys = [_column(row_type[index].name) for index in key]
-        if keys:
-            frame = frame.repartition(*keys)
-        frame = frame.sortWithinPartitions(*(_column(name) for name in (ROWTIME, ORIGIN, COUNTER, SEQ)))
-        schema = pa.schema([field.with_nullable(True) for field in tray_schema(row_type)])
-        for name_, kind in ((STEP, pa.int32()), (SEQ, pa.int64()), (REPORT, pa.binary())):
-            schema = schema.append(pa.field(name_, kind))
-        work = _folding(row_type, fold, schema)
-        frame.mapInArrow(work, from_arrow_schema(schema)).write.mode("overwrite").parquet(path)
-        self.faults.add(path)
-        return path, [pickle.loads(each) for each in _reports(path, REPORT_STEP)]
+        at, split = self._program.outputs[name], self._folded[name]
+        inputs = self._inputs({0: self._pieces.get((at, split), [])}, [row_type], split, self._origins([at]))
+        work = FoldTasks(fold, f"{self._staging}/{folder}", inputs)
+        done = [pickle.loads(each) for each in self._told_by(self._numbers(len(inputs)), work)]
+        self.faults.add(each.faults for each in done)
+        return Folded(
+            [each.rows for each in done if each.rows], [note for each in done for note in each.notes]
+        )
 
     def flow(self) -> Flow:
         """Give the live flow that has read just these messages."""
@@ -168,142 +166,184 @@ class SparkRun:
         flow.take_over(self._circuits.values(), self._promised)
         return flow
 
+    def _wanted_splits(self) -> dict[int, tuple[Split, ...]]:
+        """Give, for each step whose rows are read later, the ways in which they are split.
+
+        From the outputs on backwards: what only passes a merge is split where it is written.
+        """
+        found: dict[int, dict[Split, None]] = {
+            self._program.outputs[name]: {key: None} for name, key in self._folded.items()
+        }
+        for segment in reversed(self._segments):
+            (entry, *_) = segment.entries
+            for port, at in self._feeders(entry).items():
+                if self._only_passes(segment):
+                    wanted = found.get(entry, {})
+                else:
+                    wanted = {segment.keys[port] if segment.keys else (): None}
+                found.setdefault(at, {}).update(wanted)
+        return {at: tuple(wanted) for at, wanted in found.items()}
+
+    def _only_passes(self, segment: Segment) -> bool:
+        """Tell whether a segment is a merge alone: its rows are read where they lie."""
+        return (
+            len(segment.steps) == 1
+            and segment.is_merge(self._program)
+            and segment.entries[0] not in self._kept
+        )
+
     def _run_source(
         self, number: int, segment: Segment, messages: Mapping[str, DataFrame], in_order: bool
     ) -> None:
         relation = self._program.steps[segment.entries[0]].node.relation
-        stage, intake = Stage(self._definition, number, {}), self._intake
         frame = messages[relation]
         if not in_order:
             frame = frame.repartition("partition").sortWithinPartitions("partition", "offset")
-        self._write(number, segment, frame, lambda batches: stage.run_source(intake, batches))
+        stage = Stage(self._definition, number, {})
+        self._take_over(number, self._told_by(frame, SourceTasks(stage, self._layout(number), self._intake)))
         arrivals = {at: [(0, None, self._entrance_bound(at))] for at in segment.entries}
         self._settle(number, arrivals)
 
+    def _run_initial(self, number: int, segment: Segment, node: TableSource) -> None:
+        """Work off a table's INSERT statements: here, since they are few."""
+        (entry,) = segment.entries
+        _, tray, bound = initial(node, self._program.steps[entry])
+        stage = Stage(self._definition, number, {0: bound})
+        files = task_files(stage, self._layout(number))
+        report = stage.run([] if tray is None else [Cut([(0, tray, bound)])], files)
+        self._take_over(number, [told(files, report)])
+        self._settle(number, {entry: [(0, None, bound)]})
+
     def _run_operator(self, number: int, segment: Segment) -> None:
         (entry,) = segment.entries
+        feeders = self._feeders(entry)
         row_types = entry_row_types(self._program, entry)
-        node = self._program.steps[entry].node
-        if isinstance(node, TableSource):
-            _, tray, bound = initial(node, self._program.steps[entry])
-            bounds = {0: bound}
-            frame = self._session.createDataFrame(_initial_rows(tray or Tray.empty(node.row_type)))
-        else:
-            bounds = {port: self._reached[entry, port] for port in range(len(row_types))}
-            frame = self._brought_together(entry, row_types, segment.keys)
-        stage = Stage(self._definition, number, bounds)
-        self._write(number, segment, frame, stage.run)
+        bounds = {port: self._reached[entry, port] for port in feeders}
+        splits = segment.keys or ((),) * len(feeders)
+        pieces = {port: self._pieces.get((at, splits[port]), []) for port, at in feeders.items()}
+        self._run_stage(
+            number, bounds, self._inputs(pieces, row_types, splits[0], self._origins(feeders.values()))
+        )
         self._settle(number, {entry: [(port, None, bound) for port, bound in bounds.items()]})
 
     def _run_merge(self, number: int, segment: Segment) -> None:
         """Let through what the final bounds allow; the rest is what the merge remembers."""
         (entry,) = segment.entries
-        circuit = self._circuits[number]
-        merge = cast("MergeOperator", circuit.operators[entry])
+        merge = cast("MergeOperator", self._circuits[number].operators[entry])
         feeders = self._feeders(entry)
         for port in feeders:
             merge.offer(port, None, self._reached[entry, port])
-        limits = merge.limits()
+        limits = {port: Limit(place, port, merge.ranks) for port, place in enumerate(merge.limits())}
+        origins = tuple(sorted(merge.ranks, key=merge.ranks.__getitem__))
         row_type = self._program.steps[entry].node.row_type
-        parts, waiting = [], []
-        for ports in self._of_one_node(feeders):
-            rows = self._rows_of(*ports)
-            if any(limits[port] < END for port in ports.values()):
-                leaves = reduce(
-                    or_,
-                    (
-                        (_column(STEP) == at) & self._before(limits[port], merge.ranks, port)
-                        for at, port in ports.items()
-                    ),
-                )
-                # What waits is not before any limit: so whole files and pages need not be read.
-                least = min(limits[port][0] for port in ports.values())
-                waits = rows.where((_column(ROWTIME) >= least) & ~leaves)
-                waiting.append(self._port_rows(waits, ports, [row_type], 0))
-                rows = rows.where(leaves)
-            parts.append(self._port_rows(rows, dict.fromkeys(ports, 0), [row_type], 0))
-        for port, tray in self._collected(waiting, row_type, merge.ranks).items():
-            merge.offer(port, tray, self._reached[entry, port])
-        frame = _union(parts)
-        if len(segment.steps) > 1:
-            stage = Stage(self._definition, number, {0: self._reached[entry, 0]})
-            self._write(number, segment, frame, stage.run)
+        for port, at in feeders.items():
+            waiting = self._waiting(at, row_type, limits[port], Ranks(origins))
+            if waiting is not None:
+                merge.offer(port, waiting, self._reached[entry, port])
+        released = merge.release()
+        if released.tray is not None:
+            raise FaultError(
+                f'the merge of "{self._program.steps[entry].node.relation}" gave what has to wait'
+            )
+        if self._only_passes(segment):
+            for split in self._splits.get(entry, ()):
+                self._pieces[entry, split] = self._passing(feeders, limits, [split] * len(feeders))
         else:
-            # What is let through is read where it lies: nothing is computed here.
-            self._given[number] = self._as_given(frame, entry)
+            splits = segment.keys or ((),) * len(feeders)
+            pieces = self._passing(feeders, limits, splits)
+            if segment.is_row_wise:
+                # Any split will do: so that of the files.
+                shares = [pieces[first :: self._parts] for first in range(min(self._parts, len(pieces)))]
+                inputs = [Inputs({0: share}, [row_type], (0,), origins) for share in shares]
+            else:
+                inputs = self._inputs({0: pieces}, [row_type], splits[0], origins)
+            self._run_stage(number, {0: released.bound}, inputs)
         came = sum(self._account(at).rows_out for at in feeders.values())
-        released = came - merge.held()
-        merge.account.rows_in += released
-        merge.account.done += released
-        merge.account.rows_out += released
+        passed = came - merge.held()
+        merge.account.rows_in += passed
+        merge.account.done += passed
+        merge.account.rows_out += passed
         self._settle(number, {entry: [(port, None, self._reached[entry, port]) for port in feeders]})
 
-    def _of_one_node(self, feeders: Mapping[int, int]) -> list[dict[int, int]]:
-        """Give the steps that feed a merge with their ports, those together whose rows lie together."""
-        found: dict[tuple[int, int, int], dict[int, int]] = {}
-        for port, at in feeders.items():
-            place = (self._home[at], self._program.steps[at].ordinal)
-            # One step may feed several ports: its rows are read for each.
-            turn = 0
-            while at in found.get((*place, turn), {}):
-                turn += 1
-            found.setdefault((*place, turn), {})[at] = port
-        return list(found.values())
-
-    def _collected(
-        self, rows: Sequence[DataFrame], row_type: RowType, ranks: Mapping[int, int]
-    ) -> dict[int, Tray]:
-        """Bring rows of several ports to the driver in one job, those of each port in its order."""
-        if not rows:
-            return {}
-        held = _union(rows).toArrow()
-        held = held.take(_in_order(held, ranks))
-        ports = np.asarray(held.column(PORT))
-        return {
-            int(port): tray_of(held.filter(pa.array(ports == port)), row_type, 0) for port in np.unique(ports)
-        }
-
-    def _account(self, at: int) -> Account:
-        operator = self._circuits[self._home[at]].operators[at]
-        if operator is None:
-            raise FaultError(f"step {at} is a source: it judges no rows and cannot feed a merge")
-        return operator.account
-
-    def _as_given(self, rows: DataFrame, at: int) -> DataFrame:
-        """Give rows of port 0 as those that step ``at`` gave."""
-        from pyspark.sql import functions
-
-        step = self._program.steps[at]
-        fields = [
-            (field_name(0, index), field_name(step.ordinal, index))
-            for index in range(len(step.node.row_type))
+    def _passing(
+        self, feeders: Mapping[int, int], limits: Mapping[int, Limit], splits: Sequence[Split]
+    ) -> list[Piece]:
+        origins = [origin for at in feeders.values() for origin in self._program.steps[at].origins]
+        meets_itself = len(set(origins)) < len(origins)
+        return [
+            piece.behind(limits[port], meets_itself=meets_itself)
+            for port, at in feeders.items()
+            for piece in self._pieces.get((at, splits[port]), [])
         ]
-        return rows.select(
-            functions.lit(at).cast("int").alias(STEP),
-            *(_column(name) for name, _ in TIMES),
-            _column(SEQ),
-            *(_column(name).alias(given) for name, given in fields),
+
+    def _waiting(self, at: int, row_type: RowType, limit: Limit, ranks: Ranks) -> Tray | None:
+        """Bring the rows of a step that wait in a merge to the driver, in their order."""
+        splits = self._splits.get(at, ())
+        if limit.place >= END or not splits:
+            return None
+        # All rows lie there, split some way; best not at all: then they are in order.
+        pieces = self._pieces.get((at, min(splits, key=len)), [])
+        found = [rows for piece in pieces for rows in piece.waiting(row_type, limit)]
+        if not found:
+            return None
+        return Numbered.concat(found).in_time(ranks).tray
+
+    def _inputs(
+        self,
+        pieces: Mapping[int, Sequence[Piece]],
+        row_types: Sequence[RowType],
+        split: Split,
+        origins: tuple[int, ...],
+    ) -> list[Inputs]:
+        """Give what each task reads: its part, or all of it where rows are few or not split."""
+        parts = range(self._parts if split else 1)
+        count = sum(block.rows for held in pieces.values() for each in held for block in each.run.blocks)
+        if count <= self._few:
+            return [Inputs(pieces, row_types, parts, origins)]
+        return [Inputs(pieces, row_types, (part,), origins) for part in parts]
+
+    def _origins(self, steps: Iterable[int]) -> tuple[int, ...]:
+        """Give the origins of the rows of some steps, in their order at one rowtime."""
+        return tuple(dict.fromkeys(origin for at in steps for origin in self._program.steps[at].origins))
+
+    def _run_stage(self, number: int, bounds: Mapping[int, Bound], inputs: Sequence[Inputs]) -> None:
+        work = StageTasks(Stage(self._definition, number, bounds), self._layout(number), inputs)
+        self._take_over(number, self._told_by(self._numbers(len(inputs)), work))
+
+    def _layout(self, number: int) -> Layout:
+        segment = self._segments[number]
+        is_source = isinstance(self._program.steps[segment.entries[0]].node, Source)
+        return Layout(
+            f"{self._staging}/segment-{number}",
+            self._parts,
+            {at: self._splits[at] for at in segment.feeders if at in self._splits},
+            self._kept.intersection(segment.steps),
+            # Row-wise steps and t-sorts never make two rows of one.
+            has_seq=not is_source,
         )
 
-    def _write(
-        self,
-        number: int,
-        segment: Segment,
-        frame: DataFrame,
-        work: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]],
-    ) -> None:
-        """Run a stage, keep what it gives, and take over what its tasks report."""
-        from pyspark.sql.pandas.types import from_arrow_schema
+    def _numbers(self, count: int) -> DataFrame:
+        """Give numbers, each to a task of its own."""
+        return self._session.range(0, count, 1, max(count, 1))
 
-        path = f"{self._staging}/segment-{number}"
-        schema = from_arrow_schema(stage_schema(self._program, segment))
-        frame.mapInArrow(work, schema).write.mode("overwrite").parquet(path)
-        given = self._session.read.schema(schema).parquet(path)
-        self._given[number] = given
-        self.faults.add(path)
+    def _nothing(self, schema: object) -> DataFrame:
+        return self._session.createDataFrame([], schema)  # type: ignore[call-overload, no-any-return]
+
+    def _told_by(self, frame: DataFrame, work: Work) -> list[bytes]:
+        """Run tasks, and give what they tell: places of files, no rows."""
+        return [bytes(row[0]) for row in frame.mapInArrow(work, DONE).collect()]
+
+    def _take_over(self, number: int, told_: Iterable[bytes]) -> None:
+        """Note the files of a stage's tasks, and take over what these report."""
         states: dict[int, list[State]] = {}
-        for content in _reports(path, REPORT_STEP):
-            report: Report = pickle.loads(content)
+        for content in told_:
+            done: Done = pickle.loads(content)
+            for (at, split), run in done.files.runs.items():
+                self._pieces.setdefault((at, split), []).append(Piece(run))
+            for at, path in done.files.outputs.items():
+                self._outputs.setdefault(at, []).append(path)
+            self.faults.add([done.files.faults])
+            report: Report = pickle.loads(Path(done.report).read_bytes())
             self.messages += report.messages
             for at, bound in report.promised.items():
                 step = self._program.steps[at]
@@ -324,180 +364,22 @@ class SparkRun:
         for port, _, bound in passed.leaving:
             self._reached[port] = bound
 
-    def _brought_together(
-        self, entry: int, row_types: Sequence[RowType], keys: PartitionKey | None
-    ) -> DataFrame:
-        """Give an entry's rows of all ports, those of one key in one task, in order of time."""
-        feeders = self._feeders(entry)
-        rows = _union(
-            self._port_rows(self._rows_of(at), {at: port}, row_types, port) for port, at in feeders.items()
-        )
-        leaving = (self._program.steps[at].origins for at in feeders.values())
-        origins = tuple(dict.fromkeys(origin for each in leaving for origin in each))
-        return brought_together(rows, row_types, keys, origins)
-
-    def _port_rows(
-        self, rows: DataFrame, ports: Mapping[int, int], row_types: Sequence[RowType], into: int
-    ) -> DataFrame:
-        """Give rows of steps of one node as those of a port; fields of the other ports are NULL.
-
-        ``ports`` says what ``$port`` is by step; ``row_types`` and ``into`` which fields there are.
-        """
-        from pyspark.sql import functions
-        from pyspark.sql.pandas.types import from_arrow_type
-
-        (ordinal,) = {self._program.steps[at].ordinal for at in ports}
-        columns = [_chosen(STEP, ports).cast("int").alias(PORT)]
-        columns += [_column(name) for name, _ in TIMES]
-        columns.append(_column(SEQ))
-        for number, row_type in enumerate(row_types):
-            for index, field in enumerate(row_type):
-                name = field_name(number, index)
-                if number == into:
-                    columns.append(_column(field_name(ordinal, index)).alias(name))
-                else:
-                    kind = from_arrow_type(arrow_type(field.type))
-                    columns.append(functions.lit(None).cast(kind).alias(name))
-        return rows.select(*columns)
-
-    def _rows_of(self, *steps: int) -> DataFrame:
-        """Give the rows of steps that lie together."""
-        (home,) = {self._home[at] for at in steps}
-        return self._given[home].where(_column(STEP).isin(*steps))
+    def _account(self, at: int) -> Account:
+        operator = self._circuits[self._home[at]].operators[at]
+        if operator is None:
+            raise FaultError(f"step {at} is a source: it judges no rows and cannot feed a merge")
+        return operator.account
 
     def _feeders(self, entry: int) -> dict[int, int]:
-        """Give the step that feeds each port of an entry."""
-        return {
+        """Give the step that feeds each port of an entry, port by port."""
+        found = {
             port: at
             for at, step in enumerate(self._program.steps)
             for position, port in step.targets
             if position == entry
         }
+        return dict(sorted(found.items()))
 
     def _entrance_bound(self, at: int) -> Bound:
         step = self._program.steps[at]
         return self._promised.get((step.node.relation, step.partition or 0), NO_BOUND)
-
-    def _before(self, limit: tuple[int, int, int, int], ranks: Mapping[int, int], port: int) -> SparkColumn:
-        """Give the condition that a row's place in consistent time comes before ``limit``."""
-        rowtime, rank, counter = _column(ROWTIME), _rank(ranks), _column(COUNTER)
-        ends = counter < limit[2]
-        if port < limit[3]:
-            ends = ends | (counter == limit[2])
-        return (rowtime < limit[0]) | (
-            (rowtime == limit[0]) & ((rank < limit[1]) | ((rank == limit[1]) & ends))
-        )
-
-
-def brought_together(
-    rows: DataFrame, row_types: Sequence[RowType], keys: PartitionKey | None, origins: Sequence[int]
-) -> DataFrame:
-    """Give an entry's rows of all ports, those of one key in one task, in order of time.
-
-    Args:
-      rows: with the columns ``$port``, the time columns, ``$seq``, and the fields of every port.
-      row_types: those of the ports.
-      keys: the fields of each port by which rows are split; None: they all go to one task.
-      origins: in the order in which rows of one rowtime come.
-    """
-    names = []
-    for index in range(len(keys[0]) if keys else 0):
-        names.append(f"$key{index}")
-        rows = rows.withColumn(names[-1], _key_column(row_types, [port[index] for port in keys or ()]))
-    together = rows.repartition(*map(_column, names)) if names else rows.repartition(1)
-    ranks = {origin: rank for rank, origin in enumerate(origins)}
-    by_rank = [_rank(ranks)] if len(ranks) > 1 else []
-    in_order = together.sortWithinPartitions(_column(ROWTIME), *by_rank, _column(COUNTER), _column(SEQ))
-    return in_order.drop(*names)
-
-
-def _key_column(row_types: Sequence[RowType], fields: Sequence[int]) -> SparkColumn:
-    """Give one field of the key: of each port its own."""
-    from pyspark.sql import functions
-
-    columns = []
-    for port, (row_type, field) in enumerate(zip(row_types, fields, strict=True)):
-        column = _column(field_name(port, field))
-        # Adding zero makes one of the two zeros of floating point.
-        column = column + 0.0 if row_type[field].type.is_float else column
-        columns.append(functions.when(_column(PORT) == port, column))
-    return functions.coalesce(*columns)
-
-
-def _rank(ranks: Mapping[int, int]) -> SparkColumn:
-    return _chosen(ORIGIN, ranks)
-
-
-def _chosen(name: str, values: Mapping[int, int]) -> SparkColumn:
-    """Give the value that goes with what a column holds."""
-    from pyspark.sql import functions
-
-    if len(set(values.values())) == 1:
-        return functions.lit(next(iter(values.values())))
-    # Not a map: that would be built and searched for every row.
-    chosen = functions.when(functions.lit(False), functions.lit(0))
-    for held, value in values.items():
-        chosen = chosen.when(_column(name) == held, functions.lit(value))
-    return chosen
-
-
-def _column(name: str) -> SparkColumn:
-    from pyspark.sql import functions
-
-    return functions.col(f"`{name}`")
-
-
-def _union(parts: Iterable[DataFrame]) -> DataFrame:
-    return reduce(lambda left, right: left.unionByName(right), parts)
-
-
-def _in_order(rows: pa.Table, ranks: Mapping[int, int]) -> pa.Array:
-    """Give the indices that put rows of one step into consistent time."""
-    rank = np.array([ranks[origin] for origin in rows.column(ORIGIN).to_pylist()], dtype=np.int64)
-    rowtime, counter, seq = (np.asarray(rows.column(name)) for name in (ROWTIME, COUNTER, SEQ))
-    return pa.array(np.lexsort((seq, counter, rank, rowtime)))
-
-
-def _reports(path: str, step: int) -> list[bytes]:
-    """Give what the tasks of a stage have reported; read here, since a job for it costs more."""
-    schema = pa.schema([(STEP, pa.int32()), (REPORT, pa.binary())])
-    parts = pyarrow.dataset.dataset(path, schema=schema, format="parquet")
-    rows = parts.to_table(columns=[REPORT], filter=pyarrow.dataset.field(STEP) == step)
-    return list(rows.column(REPORT).to_pylist())
-
-
-def _folding(
-    row_type: RowType, fold: Fold, schema: pa.Schema
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        faults = []
-        for each in fold(Tray.from_arrow(row_type, batch) for batch in batches):
-            if isinstance(each, Tray):
-                yield from _padded(each.to_arrow(), schema).to_batches()
-            elif isinstance(each, Fault):
-                faults.append(each)
-            else:
-                yield told(schema, REPORT_STEP, each.content, 1)
-            if len(faults) == FAULTS_AT_ONCE:
-                yield told(schema, FAULTS_STEP, faults, len(faults))
-                faults = []
-        if faults:
-            yield told(schema, FAULTS_STEP, faults, len(faults))
-
-    return work
-
-
-def _padded(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    for field in list(schema)[rows.num_columns :]:
-        rows = rows.append_column(field, pa.nulls(len(rows), field.type))
-    return rows.cast(schema)
-
-
-def _initial_rows(tray: Tray) -> pa.Table:
-    """Give the rows of a table's INSERT statements as a stage's input."""
-    columns: dict[str, Any] = {PORT: pa.array([0] * len(tray), type=pa.int32())}
-    times = (tray.rowtime, tray.origin, tray.counter, tray.opcode)
-    columns |= {name: pa.array(values) for (name, _), values in zip(TIMES, times, strict=True)}
-    columns[SEQ] = pa.array(range(len(tray)), type=pa.int64())
-    columns |= {field_name(0, index): column.to_arrow() for index, column in enumerate(tray.columns)}
-    return pa.table(columns)

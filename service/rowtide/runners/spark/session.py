@@ -26,7 +26,7 @@ def open_session(master: str, *, shuffles: int | None = None, is_brief: bool = F
 
     Args:
       master: Spark's master URL, such as ``local[2]``.
-      shuffles: how many partitions a shuffle makes; Spark's own default if not given.
+      shuffles: into how many parts rows are split by key; as many as there are cores if not given.
       is_brief: it works off small inputs only, such as those of tests.
 
     Raises:
@@ -53,8 +53,6 @@ def open_session(master: str, *, shuffles: int | None = None, is_brief: bool = F
         # Workers find this very package, installed or not.
         "spark.executorEnv.PYTHONPATH": ":".join(each for each in sys.path if each),
     }
-    if shuffles is not None:
-        settings["spark.sql.shuffle.partitions"] = str(shuffles)
     if is_brief:
         settings["spark.driver.extraJavaOptions"] = BRIEF_JVM
         settings["spark.ui.showConsoleProgress"] = "false"
@@ -62,12 +60,16 @@ def open_session(master: str, *, shuffles: int | None = None, is_brief: bool = F
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
     except Exception as error:
         raise TransientError(
             f'Spark does not start with master "{master}": {error}',
             hint="rowtide doctor tells what this machine lacks.",
         ) from error
+
+    # A part more is a task more of each stage: Spark's own default, 200, is for clusters.
+    session.conf.set("spark.sql.shuffle.partitions", str(shuffles or session.sparkContext.defaultParallelism))
+    return session
 
 
 @contextmanager

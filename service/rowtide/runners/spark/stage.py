@@ -1,10 +1,8 @@
-"""What runs inside a Spark task: one segment of the program over Arrow batches.
+"""What runs inside a Spark task: one segment of the program over the rows of one part.
 
 A task gets its rows in order, runs the segment's operators over them, then lets
 the final bounds follow, and gives the rows that leave, the state that remains
-and the faults. Rows of all feeding steps share one schema: ``$step`` says which
-step gave a row, and its fields are named by its node and number. A row with
-``$step`` -1 carries a report in ``$report`` instead, one with -2 some faults.
+and the faults.
 
 Imported by workers; never imports pyspark.
 """
@@ -18,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as declared
 
-import numpy as np
 import pyarrow as pa
 
 from rowtide.engine.loading import look_in
@@ -26,23 +23,20 @@ from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.program import Program
 from rowtide.flow.segments import Segment, segments
 from rowtide.operators.contract import Fault, State
-from rowtide.plan.nodes import Merge, Node
-from rowtide.rows.column import Column, arrow_type
-from rowtide.rows.tray import COUNTER, OPCODE, ORIGIN, ROWTIME, Tray
+from rowtide.plan.nodes import Node
+from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound
-
-STEP, REPORT, PORT, SEQ = "$step", "$report", "$port", "$seq"
-"""``$seq`` numbers the rows of one task: it keeps the order of rows that one row has caused."""
-REPORT_STEP, FAULTS_STEP = -1, -2
-FAULTS_AT_ONCE = 1_000
-"""Faults of one row: a task gives them away as they come, so that it holds no more."""
-TIMES = ((ROWTIME, pa.int64()), (ORIGIN, pa.int32()), (COUNTER, pa.int64()), (OPCODE, pa.int8()))
+from rowtide.runners.spark.given import Files, Given, Layout, TaskFiles
+from rowtide.runners.spark.runs import Causes, Cut, Inputs, numbered
 
 Intake = Callable[[str, pa.RecordBatch, Mapping[int, int]], Iterable[tuple[int, "Tray | Bound | Fault"]]]
 """Makes rows of a source's messages: from the relation, a batch of messages of the source (sorted by
 partition and offset) and the origins of its partitions, gives trays, explicit bounds and faults
 with their partition, in log order."""
+
+DONE = "content binary"
+"""The schema of what a task tells the driver: one ``Done``, pickled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +68,14 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Done:
+    """What a task tells the driver: what it has written, and where its report is."""
+
+    files: Files
+    report: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """The work of one segment: ``bounds`` are the final ones of the ports of its entry."""
 
@@ -81,25 +83,24 @@ class Stage:
     number: int
     bounds: Mapping[int, Bound]
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Work off one task's rows, in time order; each has its port in ``$port``."""
+    def run(self, cuts: Iterable[Cut], given: Given) -> Report:
+        """Work off one task's rows, in time order."""
         program = self.definition.program()
         segment = segments(program)[self.number]
         (entry,) = segment.entries
-        work = _Work(program, segment)
+        work = _Work(program, segment, given)
         if segment.is_merge(program):
             work.let_through(entry)
-        row_types = entry_row_types(program, entry)
-        for batch in batches:
-            yield from work.push({entry: _arrivals(batch, row_types, self.bounds)})
-        yield from work.push({entry: [(port, None, bound) for port, bound in self.bounds.items()]})
-        yield from work.end()
+        for cut in cuts:
+            work.push({entry: cut.arrivals}, cut.causes)
+        work.push({entry: [(port, None, bound) for port, bound in self.bounds.items()]})
+        return work.report()
 
-    def run_source(self, intake: Intake, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run_source(self, intake: Intake, batches: Iterable[pa.RecordBatch], given: Given) -> Report:
         """Work off one task's messages of a source, sorted by partition and offset."""
         program = self.definition.program()
         segment = segments(program)[self.number]
-        work = _Work(program, segment)
+        work = _Work(program, segment, given)
         relation = program.steps[segment.entries[0]].node.relation
         entries = {program.steps[at].partition or 0: at for at in segment.entries}
         origins = {number: program.steps[at].place.origin for number, at in entries.items()}
@@ -108,163 +109,109 @@ class Stage:
             for partition, part in intake(relation, batch, origins):
                 at = entries[partition]
                 if isinstance(part, Fault):
-                    work.faults.append(part)
-                    yield from work.full_faults()
+                    given.faults([part])
                 elif isinstance(part, Tray):
-                    yield from work.push({at: [(0, part, work.promised.get(at, NO_BOUND))]})
+                    work.push({at: [(0, part, work.promised.get(at, NO_BOUND))]})
                 else:
                     work.promise(at, part)
-                    yield from work.push({at: [(0, None, work.promised[at])]})
-        yield from work.end()
+                    work.push({at: [(0, None, work.promised[at])]})
+        return work.report()
+
+
+@dataclass(frozen=True, slots=True)
+class StageTasks:
+    """The tasks of a stage: what Spark gives one is its number among ``inputs``. Pickled to the workers."""
+
+    stage: Stage
+    layout: Layout
+    inputs: Sequence[Inputs]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Work off the tasks of these numbers, and tell of each."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                files = task_files(self.stage, self.layout)
+                report = self.stage.run(self.inputs[number].in_order(self.stage.bounds), files)
+                yield _batch(told(files, report))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTasks:
+    """The tasks of a source: each reads messages. Pickled to the workers."""
+
+    stage: Stage
+    layout: Layout
+    intake: Intake
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Work off one task's messages, and tell of it."""
+        files = task_files(self.stage, self.layout)
+        report = self.stage.run_source(self.intake, batches, files)
+        yield _batch(told(files, report))
+
+
+def task_files(stage: Stage, layout: Layout) -> TaskFiles:
+    """Begin the files of a task."""
+    program = stage.definition.program()
+    row_types = {at: program.steps[at].node.row_type for at in segments(program)[stage.number].feeders}
+    return TaskFiles(layout, row_types)
+
+
+def told(files: TaskFiles, report: Report) -> bytes:
+    """Close the files of a task, and give what it tells the driver: a ``Done``, pickled."""
+    return pickle.dumps(Done(files.close(), files.keep(report)))
+
+
+def _batch(content: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"content": pa.array([content], pa.binary())})
 
 
 class _Work:
-    """A circuit of one segment, and what it has given so far."""
+    """A circuit of one segment at work."""
 
-    def __init__(self, program: Program, segment: Segment) -> None:
-        self.faults: list[Fault] = []
+    def __init__(self, program: Program, segment: Segment, given: Given) -> None:
         self.promised: dict[int, Bound] = {}
         self.messages = 0
-        self._given = 0
+        self._given = given
         self._program = program
         self._segment = segment
         self._circuit = Circuit(program, segment.steps)
         self._touched: set[int] = set()
-        self._schema = stage_schema(program, segment)
 
     def let_through(self, entry: int) -> None:
-        """Make the entry pass rows on as they come: what a merge holds back was taken out before."""
+        """Make the entry pass rows on as they come: what a merge holds back was left out before."""
         self._circuit.operators[entry] = None
 
     def promise(self, entry: int, bound: Bound) -> None:
         """Take an explicit bound; one that goes back becomes a fault of the intake before."""
         self.promised[entry] = self.promised.get(entry, NO_BOUND).raised(bound)
 
-    def _touch(self, entry: int) -> None:
-        """Note that rows of this entry were seen: only its steps are reported."""
-        if entry not in self._touched:
-            self._touched |= _behind(self._program, entry, frozenset(self._segment.steps))
-
-    def push(self, arrivals: Mapping[int, Sequence[Arrival]]) -> Iterator[pa.RecordBatch]:
+    def push(self, arrivals: Mapping[int, Sequence[Arrival]], causes: Causes | None = None) -> None:
         """Push into the circuit and give the rows that leave."""
         for at in arrivals:
-            self._touch(at)
+            # Only the steps behind entries where rows were seen are reported.
+            if at not in self._touched:
+                self._touched |= _behind(self._program, at, frozenset(self._segment.steps))
         passed = self._circuit.push(arrivals)
-        self.faults += passed.faults
         for at in self._segment.feeders:
             for tray in passed.given.get(at, ()):
-                yield _batch(self._schema, at, self._program.steps[at].ordinal, tray, self._given)
-                self._given += len(tray)
-        yield from self.full_faults()
+                self._given.rows(at, numbered(tray, causes))
+        if passed.faults:
+            self._given.faults(passed.faults)
 
-    def full_faults(self) -> Iterator[pa.RecordBatch]:
-        """Give the faults away if there are many."""
-        while len(self.faults) >= FAULTS_AT_ONCE:
-            yield told(self._schema, FAULTS_STEP, self.faults[:FAULTS_AT_ONCE], FAULTS_AT_ONCE)
-            del self.faults[:FAULTS_AT_ONCE]
-
-    def end(self) -> Iterator[pa.RecordBatch]:
-        """Give the faults that are left, and the state as the last row."""
-        if self.faults:
-            yield told(self._schema, FAULTS_STEP, self.faults, len(self.faults))
+    def report(self) -> Report:
+        """Tell what remains."""
         states = {
             at: operator.snapshot()
             for at, operator in self._circuit.operators.items()
             if operator is not None and at in self._touched
         }
-        yield told(self._schema, REPORT_STEP, Report(states, self.promised, self.messages), 1)
-
-
-def told(schema: pa.Schema, step: int, content: object, count: int) -> pa.RecordBatch:
-    """Give a row that carries ``content``, pickled; ``count`` says in ``$seq`` of how many things."""
-    values = {STEP: step, SEQ: count, REPORT: pickle.dumps(content)}
-    arrays = [pa.array([values.get(field.name)], field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def stage_schema(program: Program, segment: Segment) -> pa.Schema:
-    """Give the schema of what a stage gives."""
-    fields = [pa.field(STEP, pa.int32())]
-    fields += [pa.field(name, kind) for name, kind in TIMES]
-    fields.append(pa.field(SEQ, pa.int64()))
-    nodes = {program.steps[at].ordinal: program.steps[at].node for at in segment.feeders}
-    for ordinal, node in nodes.items():
-        fields += [
-            pa.field(field_name(ordinal, index), arrow_type(field.type))
-            for index, field in enumerate(node.row_type)
-        ]
-    fields.append(pa.field(REPORT, pa.binary()))
-    return pa.schema(fields)
-
-
-def field_name(number: int, index: int) -> str:
-    """Name field ``index`` of the rows of a port, or of those that the node of that ordinal gives.
-
-    The steps of one node, one for each partition, share their fields.
-    """
-    return f"f{number}_{index}"
+        return Report(states, self.promised, self.messages)
 
 
 def entry_row_types(program: Program, entry: int) -> list[RowType]:
-    """Give the row type of each port of an entry; a source has one port."""
-    node = program.steps[entry].node
-    if isinstance(node, Merge):
-        return [node.row_type]
-    return [each.row_type for each in node.inputs] or [node.row_type]
-
-
-def tray_of(batch: pa.RecordBatch | pa.Table, row_type: RowType, prefix: int) -> Tray:
-    """Read rows out of a batch that has no others; ``prefix`` is the number in the names of their fields."""
-    columns = tuple(
-        Column.from_arrow(field.type, batch.column(field_name(prefix, index)))
-        for index, field in enumerate(row_type)
-    )
-    times = (np.asarray(batch.column(name)) for name, _ in TIMES)
-    return Tray(row_type, columns, *times)
-
-
-def _arrivals(
-    batch: pa.RecordBatch, row_types: Sequence[RowType], final: Mapping[int, Bound]
-) -> list[Arrival]:
-    """Cut a batch in time order into what each port gets.
-
-    Every port has come as far as the batch, but not further than it will ever come.
-    """
-    ports = np.asarray(batch.column(PORT))
-    rowtimes = np.asarray(batch.column(ROWTIME))
-    if not len(ports):
-        return []
-    reached = int(rowtimes[-1])
-    arrivals: list[Arrival] = []
-    for port, row_type in enumerate(row_types):
-        mine = np.flatnonzero(ports == port)
-        tray = None
-        if len(mine):
-            part = batch if len(mine) == len(ports) else batch.take(pa.array(mine))
-            tray = tray_of(part, row_type, port)
-        arrivals.append((port, tray, Bound(min(reached, final[port].rowtime))))
-    return arrivals
-
-
-def _batch(schema: pa.Schema, at: int, ordinal: int, tray: Tray, first: int) -> pa.RecordBatch:
-    count = len(tray)
-    mine = {field_name(ordinal, index): column for index, column in enumerate(tray.columns)}
-    times = dict(
-        zip((name for name, _ in TIMES), (tray.rowtime, tray.origin, tray.counter, tray.opcode), strict=True)
-    )
-    arrays = []
-    for field in schema:
-        if field.name == STEP:
-            arrays.append(pa.array(np.full(count, at, dtype=np.int32)))
-        elif field.name == SEQ:
-            arrays.append(pa.array(np.arange(first, first + count, dtype=np.int64)))
-        elif field.name in times:
-            arrays.append(pa.array(times[field.name]))
-        elif field.name in mine:
-            arrays.append(mine[field.name].to_arrow())
-        else:
-            arrays.append(pa.nulls(count, field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    """Give the row type of each port of an entry that is no merge."""
+    return [each.row_type for each in program.steps[entry].node.inputs]
 
 
 def _behind(program: Program, entry: int, inside: frozenset[int]) -> set[int]:

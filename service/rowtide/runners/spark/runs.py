@@ -1,0 +1,399 @@
+"""Rows between stages: sorted runs in files, apart by key, woven together by the tasks that read them.
+
+A task writes the rows of each of its steps as Arrow batches, once for each key
+that a later stage splits them by, those of one part of the keys in batches of
+their own. A later task reads the batches of its part from the files of all
+tasks before it. No row passes through the JVM or the driver on the way.
+
+Every run is in order of rowtime, or says that it is not; so weaving needs a few
+batches of each run in memory, and no more.
+
+Rows that one row has caused share its place in time. ``$seq`` tells their order,
+in whichever tasks they were made: see ``numbered``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+from numpy.typing import NDArray
+
+from rowtide.flow.circuit import Arrival
+from rowtide.operators.merge import END, Threshold
+from rowtide.operators.ranks import Ranks
+from rowtide.rows.column import Column, arrow_type, owned
+from rowtide.rows.tray import COUNTER, OPCODE, ORIGIN, ROWTIME, Tray
+from rowtide.rows.types import RowType
+from rowtide.rowtime.bound import LATEST, Bound
+
+SEQ = "$seq"
+"""Orders the rows that one row has caused, and says nothing of others."""
+SEQ_BITS = 20
+"""Bits of ``$seq`` for what one row causes in one stage; the bits above say which row of the stage before."""
+PORT_BITS = 40
+"""Bits below the port of a merge, where one row can come to several of them."""
+TIMES = ((ROWTIME, pa.int64()), (ORIGIN, pa.int32()), (COUNTER, pa.int64()), (OPCODE, pa.int8()))
+BLOCK_ROWS = 16_384
+"""Rows of one batch of a file, and of one tray that a stage gets: trays of about this size are best."""
+WOVEN_BY_ONE_LOOK = 16
+"""Runs up to this many are woven by looking at the head of each; more are sorted."""
+
+Int64s = NDArray[np.int64]
+Split = tuple[int, ...]
+"""The fields that rows are split by; none: all of them are in part 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One batch of a file: its number there, its part, how many rows, its first and last rowtime."""
+
+    number: int
+    part: int
+    rows: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """Rows with ``$seq``."""
+
+    tray: Tray
+    seq: Int64s
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Numbered]) -> Numbered:
+        """Put rows behind one another; at least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(Tray.concat([each.tray for each in parts]), np.concatenate([each.seq for each in parts]))
+
+    def slice(self, start: int, stop: int) -> Numbered:
+        """Give the rows from ``start`` (inclusive) to ``stop`` (exclusive)."""
+        if start == 0 and stop == len(self):
+            return self
+        return Numbered(self.tray.slice(start, stop), self.seq[start:stop])
+
+    def take(self, indices: Int64s) -> Numbered:
+        """Give the rows at ``indices``, in that order."""
+        return Numbered(self.tray.take(indices), self.seq[indices])
+
+    def in_time(self, ranks: Ranks) -> Numbered:
+        """Give the rows in consistent time."""
+        tray = self.tray
+        return self.take(np.lexsort((self.seq, tray.counter, ranks.of(tray.origin), tray.rowtime)))
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """Places in time, and ``$seq``, of the rows that a stage gets at once."""
+
+    origin: NDArray[np.int32]
+    counter: Int64s
+    seq: Int64s
+
+    def of(self, tray: Tray) -> Int64s:
+        """Give ``$seq`` of the first row at the place of each of these; 0 for a place of their own."""
+        found = np.zeros(len(tray), dtype=np.int64)
+        for origin in np.unique(tray.origin):
+            mine = np.flatnonzero(self.origin == origin)
+            if len(mine):
+                order = mine[np.argsort(self.counter[mine], kind="stable")]
+                wanted = np.flatnonzero(tray.origin == origin)
+                at = np.searchsorted(self.counter[order], tray.counter[wanted])
+                at = order[np.minimum(at, len(order) - 1)]
+                found[wanted] = np.where(self.counter[at] == tray.counter[wanted], self.seq[at], 0)
+        return found
+
+
+def numbered(tray: Tray, causes: Causes | None) -> Numbered:
+    """Give rows of a stage their numbers: by the row that caused each, then as they came.
+
+    So tasks that each got some of the rows of one place agree on the order of what they make of them.
+    """
+    count = len(tray)
+    begins = np.ones(count, dtype=np.bool_)
+    begins[1:] = (
+        (tray.rowtime[1:] != tray.rowtime[:-1])
+        | (tray.origin[1:] != tray.origin[:-1])
+        | (tray.counter[1:] != tray.counter[:-1])
+    )
+    rows = np.arange(count, dtype=np.int64)
+    seq = rows - np.maximum.accumulate(np.where(begins, rows, 0))
+    return Numbered(tray, seq if causes is None else (causes.of(tray) << SEQ_BITS) + seq)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one task gave of one step, split one way. ``has_seq``: the file has ``$seq``, else it is 0."""
+
+    path: str
+    blocks: tuple[Block, ...]
+    is_sorted: bool
+    has_seq: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a merge lets through of one port: the rows before ``place``; see ``MergeOperator.limits``."""
+
+    place: Threshold
+    port: int
+    ranks: Mapping[int, int]
+
+    def passes(self, tray: Tray) -> NDArray[np.bool_]:
+        """Tell which rows come before the place."""
+        rowtime, rank, counter, port = self.place
+        passing = tray.rowtime < rowtime
+        for at in np.flatnonzero(tray.rowtime == rowtime).tolist():
+            own = (self.ranks[int(tray.origin[at])], int(tray.counter[at]), self.port)
+            passing[at] = own < (rank, counter, port)
+        return passing
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run as a stage may read it: the rows that every merge on the way lets through.
+
+    ``first`` is added to ``$seq``.
+    """
+
+    run: Run
+    limits: tuple[Limit, ...] = ()
+    first: int = 0
+
+    def behind(self, merge: Limit, *, meets_itself: bool) -> Piece:
+        """Give what passes one more merge; ``meets_itself``: a row may come to it at several ports."""
+        limits = self.limits if merge.place >= END else (*self.limits, merge)
+        return Piece(self.run, limits, self.first + (merge.port << PORT_BITS if meets_itself else 0))
+
+    def rows(self, row_type: RowType, part: int) -> Iterator[Numbered]:
+        """Read one part, block by block."""
+        for rows in self._blocks(row_type, part):
+            passing = np.ones(len(rows), dtype=np.bool_)
+            for limit in self.limits:
+                passing &= limit.passes(rows.tray)
+            if passing.all():
+                yield rows
+            elif passing.any():
+                yield rows.take(np.flatnonzero(passing))
+
+    def waiting(self, row_type: RowType, merge: Limit) -> Iterator[Numbered]:
+        """Give the rows of all parts that come here but do not pass one more merge."""
+        for rows in self._blocks(row_type, None, merge.place[0]):
+            staying = ~merge.passes(rows.tray)
+            for limit in self.limits:
+                staying &= limit.passes(rows.tray)
+            if staying.any():
+                yield rows.take(np.flatnonzero(staying))
+
+    def _blocks(self, row_type: RowType, part: int | None, least: int | None = None) -> Iterator[Numbered]:
+        for block in self.run.blocks:
+            if part is not None and block.part != part:
+                continue
+            if least is not None and self.run.is_sorted and block.last < least:
+                continue
+            # Opened for each block: a task may read thousands of files by turns.
+            with pa.memory_map(self.run.path) as file, pyarrow.ipc.open_file(file) as reader:
+                batch = reader.get_batch(block.number)
+            seq = np.asarray(batch.column(SEQ)) if self.run.has_seq else np.zeros(block.rows, np.int64)
+            yield Numbered(tray_of(batch, row_type), seq + self.first if self.first else seq)
+
+
+def rows_schema(row_type: RowType, *, has_seq: bool) -> pa.Schema:
+    """Give the schema of a file of rows; fields are named by their number."""
+    fields = [pa.field(name, kind) for name, kind in TIMES]
+    fields += [pa.field(f"f{index}", arrow_type(each.type)) for index, each in enumerate(row_type)]
+    return pa.schema([*fields, pa.field(SEQ, pa.int64())] if has_seq else fields)
+
+
+def rows_batch(schema: pa.Schema, tray: Tray, seq: Int64s | None) -> pa.RecordBatch:
+    """Give a tray as a batch of ``rows_schema``, or of one that only names the fields otherwise."""
+    arrays = [pa.array(each) for each in (tray.rowtime, tray.origin, tray.counter, tray.opcode)]
+    arrays += [column.to_arrow() for column in tray.columns]
+    if seq is not None:
+        arrays.append(pa.array(seq))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def tray_of(batch: pa.RecordBatch, row_type: RowType) -> Tray:
+    """Read the rows of a batch of ``rows_schema``."""
+    times = (owned(np.asarray(batch.column(index))) for index in range(len(TIMES)))
+    columns = tuple(
+        Column.from_arrow(each.type, batch.column(len(TIMES) + index)) for index, each in enumerate(row_type)
+    )
+    return Tray(row_type, columns, *times)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a stage gets at once: each port's rows. ``causes`` is None where no two rows share a place."""
+
+    arrivals: Sequence[Arrival]
+    causes: Causes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a task reads: of each port the pieces, of those its parts; ``origins`` as they rank there."""
+
+    ports: Mapping[int, Sequence[Piece]]
+    row_types: Sequence[RowType]
+    parts: Sequence[int]
+    origins: tuple[int, ...]
+    rows_at_once: int = field(default=BLOCK_ROWS)
+
+    def in_order(self, final: Mapping[int, Bound]) -> Iterator[Cut]:
+        """Give the rows of all ports in consistent time.
+
+        Every port has come as far as each cut, but not further than ``final`` says that it ever comes.
+        """
+        ranks = Ranks(self.origins)
+        heads = [
+            _Head(port, _whole(piece, self.row_types[port], part, ranks))
+            for port in sorted(self.ports)
+            for piece in self.ports[port]
+            for part in self.parts
+        ]
+        while heads := [head for head in heads if head.rows is not None]:
+            limit = min(head.reach for head in heads)
+            taken = [(head.port, part) for head in heads if (part := head.take(limit)) is not None]
+            if not taken:
+                for head in heads:
+                    if head.reach == limit:
+                        head.extend()
+            for by_port, reached, causes in _woven(taken, ranks, self.rows_at_once):
+                arrivals = [
+                    (port, by_port.get(port), Bound(min(reached, final[port].rowtime)))
+                    for port in range(len(self.row_types))
+                ]
+                yield Cut(arrivals, causes)
+
+
+class _Head:
+    """Where one run is read. ``rows`` is None at its end."""
+
+    def __init__(self, port: int, blocks: Iterator[Numbered]) -> None:
+        self.port = port
+        self._blocks = blocks
+        self.rows = next(blocks, None)
+        self._next = next(blocks, None)
+
+    @property
+    def reach(self) -> int:
+        """The last rowtime whose rows are all here."""
+        assert self.rows is not None
+        if self._next is None:
+            return LATEST
+        last = int(self.rows.tray.rowtime[-1])
+        return last if int(self._next.tray.rowtime[0]) > last else last - 1
+
+    def extend(self) -> None:
+        """Read on: all rows that are here have one rowtime, and more may have it."""
+        assert self.rows is not None and self._next is not None
+        self.rows = Numbered.concat([self.rows, self._next])
+        self._next = next(self._blocks, None)
+
+    def take(self, limit: int) -> Numbered | None:
+        """Take the rows up to a rowtime that is not beyond ``reach``."""
+        assert self.rows is not None
+        count = int(np.searchsorted(self.rows.tray.rowtime, limit, side="right"))
+        if not count:
+            return None
+        taken = self.rows.slice(0, count)
+        if count < len(self.rows):
+            self.rows = self.rows.slice(count, len(self.rows))
+        else:
+            self.rows, self._next = self._next, next(self._blocks, None)
+        return taken
+
+
+def _whole(piece: Piece, row_type: RowType, part: int, ranks: Ranks) -> Iterator[Numbered]:
+    """Give the rows of a run in order of rowtime."""
+    blocks = piece.rows(row_type, part)
+    if piece.run.is_sorted:
+        yield from blocks
+    elif held := list(blocks):
+        yield Numbered.concat(held).in_time(ranks)
+
+
+def _woven(
+    taken: Sequence[tuple[int, Numbered]], ranks: Ranks, at_once: int
+) -> Iterator[tuple[dict[int, Tray], int, Causes | None]]:
+    """Give whole rowtimes of several runs in order: each port's rows, cut by cut, and how far they go."""
+    if not taken:
+        return
+    by_port: dict[int, list[Tray]] = {}
+    for port, rows in taken:
+        by_port.setdefault(port, []).append(rows.tray)
+    ports = {port: Tray.concat(trays) for port, trays in by_port.items()}
+    starts = dict(zip(ports, accumulate((len(tray) for tray in ports.values()), initial=0), strict=False))
+    rowtime = np.concatenate([tray.rowtime for tray in ports.values()])
+    origin = np.concatenate([tray.origin for tray in ports.values()])
+    counter = np.concatenate([tray.counter for tray in ports.values()])
+    seq = np.concatenate([rows.seq for _, rows in taken])
+    is_numbered = bool(seq.any())
+    order = np.arange(len(rowtime))
+    if len(taken) > 1:
+        rank = ranks.of(origin)
+        if is_numbered:
+            order = np.lexsort((seq, counter, rank, rowtime))
+        else:
+            order = _order(rowtime, rank, counter, [len(rows) for _, rows in taken])
+    edges = {*range(0, len(order), at_once), len(order)}
+    if is_numbered:
+        edges.update(_gaps(rowtime[order], origin[order], counter[order], seq[order]).tolist())
+    for start, stop in pairwise(sorted(edges)):
+        mine = order[start:stop]
+        cut = {}
+        for port, tray in ports.items():
+            at = starts[port]
+            if len(taken) == 1:
+                cut[port] = tray.slice(start, stop)
+                continue
+            own = mine if len(ports) == 1 else mine[(mine >= at) & (mine < at + len(tray))]
+            if len(own):
+                cut[port] = tray.take(own - at)
+        causes = Causes(origin[mine], counter[mine], seq[mine]) if is_numbered else None
+        yield cut, int(rowtime[mine[-1]]), causes
+
+
+def _gaps(rowtime: Int64s, origin: NDArray[np.int32], counter: Int64s, seq: Int64s) -> Int64s:
+    """Give where rows of one place stand with others between them that are not here.
+
+    What is made of them must not be told at once: it goes before and behind what is made of the others.
+    """
+    is_same = (rowtime[1:] == rowtime[:-1]) & (origin[1:] == origin[:-1]) & (counter[1:] == counter[:-1])
+    return np.flatnonzero(is_same & (seq[1:] > seq[:-1] + 1)) + 1
+
+
+def _order(rowtime: Int64s, rank: Int64s, counter: Int64s, lengths: Sequence[int]) -> Int64s:
+    """Give the order of rows that lie run behind run; equal places keep the order of the runs."""
+    starts = [0, *accumulate(lengths)]
+    if len(lengths) > WOVEN_BY_ONE_LOOK or not all(
+        _is_sorted(rowtime[start:stop], rank[start:stop], counter[start:stop])
+        for start, stop in pairwise(starts)
+    ):
+        return np.lexsort((counter, rank, rowtime))
+    from rowtide.operators.kernels.merging import merge_order
+
+    order = np.empty(len(rowtime), dtype=np.int64)
+    merge_order(owned(rowtime), rank, owned(counter), np.array(starts, dtype=np.int64), order)
+    return order
+
+
+def _is_sorted(rowtime: Int64s, rank: Int64s, counter: Int64s) -> bool:
+    """Tell whether the rows of equal rowtimes, which lie together, are in order."""
+    is_tie = rowtime[1:] == rowtime[:-1]
+    if not is_tie.any():
+        return True
+    backwards = (rank[1:] < rank[:-1]) | ((rank[1:] == rank[:-1]) & (counter[1:] < counter[:-1]))
+    return not bool((is_tie & backwards).any())
