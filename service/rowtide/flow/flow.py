@@ -16,7 +16,13 @@ from rowtide.errors import BoundRegressionError
 from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.gates import Gates, Target
 from rowtide.flow.program import Program, Step
-from rowtide.flow.succession import Released, Succession, contents_read_by_new, inputs_of_new
+from rowtide.flow.succession import (
+    Released,
+    Succession,
+    contents_read_by_new,
+    inputs_of_new,
+    left_by_replaced_models,
+)
 from rowtide.flow.why_not import Enquiry, Silence
 from rowtide.operators.contract import (
     PARTITION_BITS,
@@ -392,6 +398,10 @@ class Flow:
                 self._prime(at, (0, None, NO_BOUND))
         for at, port, held in contents_read_by_new(self._program, succession, self._circuit.operators):
             self._prime(at, (port, held, NO_BOUND))
+        for at, gone in left_by_replaced_models(
+            self._program, succession, self._circuit.operators, self._circuit.bounds
+        ):
+            self._prime(at, (0, gone, self._circuit.bounds[at]))
         for at, port, position in inputs_of_new(self._program, succession):
             self._prime(at, (port, None, self._circuit.bounds[position]))
         for at in succession.unmatched():

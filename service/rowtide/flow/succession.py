@@ -8,7 +8,9 @@ not in the new one. Rows that wait in a merge are never lost: they leave when it
 is left with one input, and a change that would leave some without a port is
 refused.
 
-A new reader of an engine table is given the table's present contents first.
+A new reader of an engine table is given the table's present contents first. A
+model that is replaced knows nothing of the rows that the one before it left in
+its tables: they leave, so that every reader is told.
 """
 
 from __future__ import annotations
@@ -23,11 +25,23 @@ from rowtide.errors import StatementError
 from rowtide.flow.program import Port, Program, Step
 from rowtide.operators.contract import HoldsTable, Operator, State
 from rowtide.operators.merge import PROMISED
-from rowtide.plan.nodes import AsOfJoin, Merge, Node, Sort, Source, TableSource
+from rowtide.plan.models import Model
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    Filter,
+    KeyedTable,
+    Merge,
+    Node,
+    Project,
+    Sort,
+    Source,
+    TableSource,
+)
 from rowtide.plan.walk import rewrite
+from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import ORIGIN, Tray
 from rowtide.rows.types import RowType, Type
-from rowtide.rowtime.bound import NO_BOUND
+from rowtide.rowtime.bound import LATEST, NO_BOUND, UNMARKED, Bound
 
 Signature = tuple[object, ...]
 ORIGIN_COLUMNS = (ORIGIN, "origin")
@@ -183,6 +197,61 @@ def contents_read_by_new(
             for target, port in newer.steps[at].targets:
                 if target not in succession.matched:
                     yield target, port, in_time
+
+
+def left_by_replaced_models(
+    newer: Program,
+    succession: Succession,
+    operators: Mapping[int, Operator | None],
+    bounds: Mapping[int, Bound],
+) -> Iterator[tuple[int, Tray]]:
+    """Give the position of each table of a model that is another one now, and DELETEs of what it holds.
+
+    They come after everything that the table has promised to be past: ``bounds`` are those of the steps.
+    """
+    for at, operator in operators.items():
+        step = newer.steps[at]
+        if at not in succession.matched or not isinstance(operator, HoldsTable):
+            continue
+        model = _model_behind(step.node)
+        if model is None or any(position in succession.matched for position in newer.positions(model)):
+            continue
+        held = operator.contents()
+        if not len(held):
+            continue
+        rowtime, last = bounds[at].rowtime, int(held.rowtime.max())
+        bound = bounds[at] if last <= rowtime < LATEST else Bound(last, *_last_mark(held, last))
+        origin = step.origins[0] if bound.origin == UNMARKED else bound.origin
+        count = len(held)
+        yield (
+            at,
+            Tray(
+                held.row_type,
+                held.columns,
+                np.full(count, bound.rowtime, dtype=np.int64),
+                np.full(count, origin, dtype=np.int32),
+                np.arange(bound.counter + 1, bound.counter + 1 + count, dtype=np.int64),
+                np.full(count, Opcode.DELETE, dtype=np.int8),
+            ),
+        )
+
+
+def _model_behind(node: Node) -> Model | None:
+    """Give the model that a table belongs to; None for any other step."""
+    if not isinstance(node, KeyedTable):
+        return None
+    behind = node.input
+    while isinstance(behind, Filter | Project):
+        behind = behind.input
+    is_own = isinstance(behind, Model) and node.relation.startswith(f"{behind.relation}.")
+    return behind if is_own and isinstance(behind, Model) else None
+
+
+def _last_mark(held: Tray, rowtime: int) -> tuple[int, int]:
+    """Give origin and counter of the last of the rows at ``rowtime``."""
+    at = np.flatnonzero(held.rowtime == rowtime)
+    last = at[np.lexsort((held.counter[at], held.origin[at]))[-1]]
+    return int(held.origin[last]), int(held.counter[last])
 
 
 def inputs_of_new(newer: Program, succession: Succession) -> Iterator[tuple[int, int, int]]:
