@@ -156,8 +156,11 @@ class WindowJoinOperator:
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """See ``Explaining``."""
-        waiting = int(self._heap[0, 0]) if self._waiting else None
-        return self._places.wants((self._view(LEFT), self._view(RIGHT)), waiting, self._last_before, bound)
+        waiting: Frontier | None = None
+        if self._waiting:
+            rowtime, left, right = self._heap[0].tolist()
+            waiting = (rowtime, left, right)
+        return self._places.wants(self._look, waiting, self._last_before, bound)
 
     def snapshot(self) -> State:
         """See the contract."""
@@ -302,6 +305,23 @@ class WindowJoinOperator:
             )
             lonely = side.row(side.lonely)
         return SideView(side.bound, side.row(side.opened), lonely)
+
+    def _look(self, left: int, right: int) -> tuple[SideView, SideView]:
+        """Give what the frontier would depend on after these bounds; see ``window_join_places.Look``."""
+        from rowtide.operators.kernels.window_places import first_unmatched
+
+        bounds = (max(left, self._sides[LEFT].bound), max(right, self._sides[RIGHT].bound))
+        views = []
+        for port, side in enumerate(self._sides):
+            times = side.store.rowtime.view()
+            opening = self._places.first_open(port, bounds[1 - port])
+            at = int(np.searchsorted(times, max(EARLIEST, min(opening, LATEST))))
+            opened, lonely = max(side.opened, side.store.base + at), None
+            if self._places.keeps(port):
+                matched = side.matched.array
+                lonely = side.row(first_unmatched(opened, side.store.end, side.store.base, matched))
+            views.append(SideView(bounds[port], side.row(opened), lonely))
+        return views[LEFT], views[RIGHT]
 
     def _last_before(self, port: int, rowtime: int) -> int | None:
         """Give the rowtime of the last open row before a rowtime."""

@@ -126,8 +126,8 @@ class WindowJoinByRow:
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """See ``Explaining``."""
-        waiting = self._found[0][0][0] if self._found else None
-        return self._places.wants((self._view(LEFT), self._view(RIGHT)), waiting, self._last_before, bound)
+        waiting = self._found[0][0] if self._found else None
+        return self._places.wants(self._look, waiting, self._last_before, bound)
 
     def snapshot(self) -> State:
         """See the contract."""
@@ -240,6 +240,23 @@ class WindowJoinByRow:
             found = next((held for held in rows if not held.matched), None)
             lonely = None if found is None else (found.timed.rowtime, found.number)
         return SideView(self._sides[port].bound.rowtime, first, lonely)
+
+    def _look(self, left: int, right: int) -> tuple[SideView, SideView]:
+        """Give what the frontier would depend on after these bounds; see ``window_join_places.Look``."""
+        bounds = (
+            max(left, self._sides[LEFT].bound.rowtime),
+            max(right, self._sides[RIGHT].bound.rowtime),
+        )
+        views = []
+        for port, side in enumerate(self._sides):
+            opening = self._places.first_open(port, bounds[1 - port])
+            rows = [held for held in side.rows if held.timed.rowtime >= opening]
+            lonely = [held for held in rows if not held.matched] if self._places.keeps(port) else []
+            first, alone = (
+                (held[0].timed.rowtime, held[0].number) if held else None for held in (rows, lonely)
+            )
+            views.append(SideView(bounds[port], first, alone))
+        return views[LEFT], views[RIGHT]
 
     def _last_before(self, port: int, rowtime: int) -> int | None:
         """Give the rowtime of the last open row before a rowtime."""

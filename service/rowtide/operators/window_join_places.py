@@ -30,6 +30,9 @@ FLAGS = ("$number", "$matched", "$open")
 
 Frontier = tuple[int, int, int]
 """Rowtime, number of the left row, number of the right row."""
+Look = Callable[[int, int], "tuple[SideView, SideView]"]
+"""Gives both sides as they were if the left one had promised this bound and the right one that, without
+rows; a bound that is behind what is promised changes nothing."""
 LastBefore = Callable[[int, int], "int | None"]
 """Gives the rowtime of a side's last open row before a rowtime."""
 
@@ -79,6 +82,10 @@ class JoinPlaces:
         """Give the last rowtime of the other side that a row of this one can meet."""
         return rowtime + (self._node.high_ms if port == LEFT else -self._node.low_ms)
 
+    def first_open(self, port: int, other: int) -> int:
+        """Give the first rowtime of a row that is open when the other side has promised ``other``."""
+        return other + (-self._node.high_ms if port == LEFT else self._node.low_ms)
+
     def alone(self, port: int, rowtime: int, number: int) -> Frontier:
         """Give the place of a row that nothing has met."""
         if port == LEFT:
@@ -99,38 +106,56 @@ class JoinPlaces:
         return min(places)
 
     def wants(
-        self,
-        views: tuple[SideView, SideView],
-        waiting: int | None,
-        last_before: LastBefore,
-        bound: int | None,
+        self, look: Look, waiting: Frontier | None, last_before: LastBefore, bound: int | None
     ) -> Sequence[Want]:
-        """See ``Explaining``: enough, and of two ways that are enough the one that both sides go.
+        """See ``Explaining``: no side could promise less. ``waiting`` is the first place that waits.
 
-        ``waiting`` is the rowtime of the first place that waits.
+        Where one side may promise less if the other promises more, the two together promise least.
         """
-        if bound is None and waiting is not None:
-            # The frontier is behind every output row of this rowtime once it is past it.
-            bound = waiting + 1
-        if bound is None:
+        now = look(EARLIEST, EARLIEST)
+        enough: Callable[[int, int], bool]
+        if bound is not None:
+            goal = bound
+            enough = lambda left, right: self.frontier(*look(left, right))[0] >= goal  # noqa: E731
+            if enough(EARLIEST, EARLIEST):
+                return [Want(port, view.bound) for port, view in enumerate(now)]
+        else:
             firsts = [
                 (self.last_meeting(port, view.first[0]) + 1, port)
-                for port, view in enumerate(views)
+                for port, view in enumerate(now)
                 if view.first is not None
             ]
-            if not firsts:
+            if waiting is not None:
+                # The frontier is behind every output row of this rowtime once it is past it.
+                goal = waiting[0] + 1
+            elif firsts:
+                closed, port = min(firsts)
+                first = now[port].first
+                if first is None or first != now[port].lonely:
+                    return [Want(1 - port, closed)]
+                goal = self.alone(port, *first)[0] + 1
+            else:
                 return []
-            closed, port = min(firsts)
-            view = views[port]
-            if view.first is None or view.first != view.lonely:
-                return [Want(1 - port, closed)]
-            bound = self.alone(port, *view.first)[0] + 1
-        found = [Want(port, bound) for port in (LEFT, RIGHT)]
+            enough = lambda left, right: self._lets_go(now, look(left, right), waiting)  # noqa: E731
+        most = [goal, goal]
         for port in (LEFT, RIGHT):
-            last = last_before(port, bound)
+            last = last_before(port, goal)
             if last is not None:
-                found.append(Want(1 - port, self.last_meeting(port, last) + 1))
-        return found
+                most[1 - port] = max(most[1 - port], self.last_meeting(port, last) + 1)
+        found = [_least(enough, now, most, order) for order in ((LEFT, RIGHT), (RIGHT, LEFT))]
+        wanted = min(found, key=lambda each: sum(max(0, each[port] - now[port].bound) for port in each))
+        return [Want(port, wanted[port]) for port in sorted(wanted)]
+
+    def _lets_go(
+        self, now: tuple[SideView, SideView], then: tuple[SideView, SideView], waiting: Frontier | None
+    ) -> bool:
+        """Tell whether an output row leaves: one that waits, or one that nothing can meet any more."""
+        places = [] if waiting is None else [waiting]
+        for port in (LEFT, RIGHT):
+            before = now[port].lonely
+            if before is not None and before != then[port].lonely:
+                places.append(self.alone(port, *before))
+        return bool(places) and min(places) < self.frontier(*then)
 
     def _of_both_to_come(self, left: int, right: int) -> Frontier:
         """Give the least place of a pair of rows that are both still to come."""
@@ -156,6 +181,33 @@ class JoinPlaces:
     def _first_meeting(self, port: int, rowtime: int) -> int:
         """Give the first rowtime of the other side that a row of this one can meet."""
         return rowtime + (self._node.low_ms if port == LEFT else -self._node.high_ms)
+
+
+def _least(
+    enough: Callable[[int, int], bool],
+    now: tuple[SideView, SideView],
+    most: Sequence[int],
+    order: Sequence[int],
+) -> dict[int, int]:
+    """Give least bounds by side with which it is ``enough``, as ``most`` is; none where more is not needed.
+
+    The sides are looked at in ``order``, each with what was found before.
+    """
+    bounds = list(most)
+    for port in order:
+
+        def does(bound: int, port: int = port) -> bool:
+            return enough(*(bound if side == port else held for side, held in enumerate(bounds)))
+
+        low, high = now[port].bound, bounds[port]
+        if low >= high or does(low):
+            bounds[port] = low
+            continue
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if does(middle) else (middle, high)
+        bounds[port] = high
+    return {port: bound for port, bound in enumerate(bounds) if bound > now[port].bound}
 
 
 def merge(states: Sequence[State]) -> State:

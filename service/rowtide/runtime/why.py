@@ -286,8 +286,9 @@ class _Asked:
                 return [(feeders[0], time), (feeders[1], time - node.left_delay_ms + node.high_ms + 1)]
             if not any(map(_is_there, row.row[:width])):
                 return [(feeders[1], time), (feeders[0], time - node.right_delay_ms - node.low_ms + 1)]
+            return [(feeders[0], time), (feeders[1], time)]
         # A window's row comes when nothing of its rowtime can come any more.
-        closes = not isinstance(node, WindowJoin | Sort | Model)
+        closes = not isinstance(node, Sort | Model)
         return self._enquiry.wants(at, time + closes)
 
     # ----------------------------------------------------------------- messages, bounds, decisions

@@ -58,6 +58,13 @@ class Run:
             return (bound.rowtime, -1, -1)
         return (bound.rowtime, self._ranks.index(bound.origin), bound.counter)
 
+    def copied(self) -> Run:
+        """Give another one that goes on from here."""
+        other = Run(self.case)
+        other.operator.restore(through_bytes(self.operator.snapshot()))
+        other.bound, other.out = self.bound, list(self.out)
+        return other
+
     def restart(self) -> None:
         """Go on with a fresh operator that has read this one's snapshot."""
         state = through_bytes(self.operator.snapshot())
