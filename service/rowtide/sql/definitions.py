@@ -6,7 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rowtide.errors import Place, StatementError
-from rowtide.rows.types import Field, RowType
+from rowtide.sql.columns import (
+    Defaults,
+    defaults_of,
+    distinct_names,
+    row_type_of,
+    with_column,
+    with_renamed_column,
+    without_column,
+)
 from rowtide.sql.literals import interval_text_ms
 from rowtide.sql.models import define_model, drop_model, refuse_port
 from rowtide.sql.objects import (
@@ -24,7 +32,6 @@ from rowtide.sql.objects import (
     relation_name,
 )
 from rowtide.sql.relations import column_index
-from rowtide.sql.scope import ROWTIME
 from rowtide.sql.servers import (
     altered,
     create_server,
@@ -38,9 +45,9 @@ from rowtide.sql.servers import (
     single,
 )
 from rowtide.sql.statements import (
+    AddColumn,
     Alter,
     AlterPump,
-    ColumnDefinition,
     CreateIndex,
     CreateModel,
     CreatePump,
@@ -50,10 +57,12 @@ from rowtide.sql.statements import (
     CreateView,
     CreateWrapper,
     Drop,
+    DropColumn,
     IndexDefinition,
     InsertValues,
     ObjectKind,
     OptionItem,
+    Rename,
     SetSchema,
     Statement,
 )
@@ -95,7 +104,7 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
                 pseudo_in(statement.query),
                 _retention(statement.options),
             )
-            _distinct(statement.columns)
+            distinct_names(statement.columns)
             return _create(catalog, statement.name, statement.replace, view)
         case CreatePump():
             pump = PumpDefinition(
@@ -113,6 +122,14 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
             return define_model(catalog, statement, origin)
         case InsertValues():
             return _insert(catalog, statement)
+        case AddColumn():
+            return with_column(catalog, statement)
+        case DropColumn():
+            return without_column(catalog, statement)
+        case Rename(column=Name() as column):
+            return with_renamed_column(catalog, statement, column)
+        case Rename():
+            return _renamed(catalog, statement)
         case AlterPump(name=name, start=start):
             key, found = catalog.find(name, "pump")
             if not isinstance(found, PumpDefinition):
@@ -182,7 +199,8 @@ def _retention(items: Sequence[OptionItem]) -> Retention | None:
 
 
 def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin) -> Catalog:
-    row_type, key = _row_type(statement.columns, statement.key)
+    row_type, key = row_type_of(statement.columns, statement.key)
+    defaults = defaults_of(statement.columns, row_type)
     server = None if statement.server is None else server_for(catalog, statement).name
     options = options_of(statement.options)
     definition: Definition
@@ -192,15 +210,36 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
         if statement.indexes:
             raise StatementError("a stream has no INDEX", place=statement.indexes[0].place)
         max_ahead = None if server is None else max_ahead_ms(options, statement.options)
-        definition = StreamDefinition(row_type, origin, server, options, max_ahead)
+        definition = StreamDefinition(
+            row_type,
+            origin,
+            server,
+            options,
+            max_ahead,
+            defaults=_no_defaults_of_messages(statement, defaults),
+            checks=statement.checks,
+        )
     else:
-        definition = _indexed(TableDefinition(row_type, key, origin, server, options), statement.indexes)
+        table = TableDefinition(
+            row_type, key, origin, server, options, defaults=defaults, checks=statement.checks
+        )
+        definition = _indexed(table, statement.indexes)
     if server is None and statement.options:
         item = statement.options[0]
         raise StatementError(
             f'option "{item.name}" is for a foreign {statement.kind.value}', place=item.place
         )
     return _create(catalog, statement.name, statement.replace, definition)
+
+
+def _no_defaults_of_messages(statement: CreateRelation, defaults: Defaults) -> Defaults:
+    if statement.kind is ObjectKind.FOREIGN_STREAM and defaults:
+        raise StatementError(
+            "what a message does not have is NULL: a foreign stream has no DEFAULT",
+            place=statement.columns[defaults[0][0]].name.place,
+            hint="A view on it can say COALESCE(column, ..).",
+        )
+    return defaults
 
 
 def _indexed(table: TableDefinition, indexes: Sequence[IndexDefinition]) -> TableDefinition:
@@ -216,7 +255,7 @@ def _indexed(table: TableDefinition, indexes: Sequence[IndexDefinition]) -> Tabl
                 place=index.place,
                 hint="Its database has: make it there.",
             )
-        _distinct(index.columns)
+        distinct_names(index.columns)
         columns = tuple(column_index(table.row_type, name, "the table") for name in index.columns)
         name = "_".join(each.text for each in index.columns) if index.name is None else index.name.text
         if any(name == other.name for other in table.indexes):
@@ -249,39 +288,6 @@ def _drop_index(catalog: Catalog, statement: Drop) -> Catalog:
     )
 
 
-def _row_type(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tuple[RowType, tuple[int, ...]]:
-    """Give the row type of declared columns and where the PRIMARY KEY is."""
-    _distinct([column.name for column in columns])
-    for column in columns:
-        if column.name.text == ROWTIME:
-            raise StatementError("ROWTIME is there in every row and is not declared", place=column.name.place)
-    if not columns:
-        raise StatementError("there is no column", place=key[0].place)
-    names = [column.name.text for column in columns]
-    _distinct(key)
-    for name in key:
-        if name.text not in names:
-            raise StatementError(
-                f'column "{name.text}" of the PRIMARY KEY does not exist',
-                place=name.place,
-                hint=did_you_mean(name.text, names),
-            )
-    in_key = {name.text for name in key}
-    fields = tuple(
-        Field(column.name.text, column.type, column.nullable and column.name.text not in in_key)
-        for column in columns
-    )
-    return RowType(fields), tuple(names.index(name.text) for name in key)
-
-
-def _distinct(names: Iterable[Name]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name.text in seen:
-            raise StatementError(f'column "{name.text}" stands twice', place=name.place)
-        seen.add(name.text)
-
-
 def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: Definition) -> Catalog:
     key = catalog.key(name)
     there = catalog.objects.get(key)
@@ -301,6 +307,23 @@ def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: D
     return catalog.define(key, definition)
 
 
+def _renamed(catalog: Catalog, statement: Rename) -> Catalog:
+    """Give a relation or pump, which nothing else names, another name; it keeps its place in the order."""
+    key, found = catalog.find(statement.name, statement.kind.value)
+    place = statement.name.place
+    if found.kind is not statement.kind:
+        raise StatementError(
+            f'"{relation_name(key)}" is a {found.kind.value}, not a {statement.kind.value}', place=place
+        )
+    refuse_port(catalog, key, place)
+    to = (key[0], statement.to.text)
+    if to in catalog.objects:
+        shown = f'{catalog.objects[to].kind.value} "{relation_name(to)}"'
+        raise StatementError(f"{shown} is there already", place=statement.to.place)
+    objects = {to if each == key else each: definition for each, definition in catalog.objects.items()}
+    return replace(catalog, objects=objects)
+
+
 def _insert(catalog: Catalog, statement: InsertValues) -> Catalog:
     key, found = catalog.find(statement.target, "table")
     shown = relation_name(key)
@@ -313,7 +336,7 @@ def _insert(catalog: Catalog, statement: InsertValues) -> Catalog:
             place=statement.target.place,
             hint=hint,
         )
-    rows = inserted_rows(statement, found.row_type, found.key, shown)
+    rows = inserted_rows(statement, found.row_type, found.key, shown, dict(found.defaults))
     return catalog.define(key, replace(found, rows=found.rows + rows))
 
 

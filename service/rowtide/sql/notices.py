@@ -11,6 +11,7 @@ from rowtide.plan.show import show_interval
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import TopChanges
 from rowtide.plan.walk import nodes_below
+from rowtide.sql.objects import Catalog, TableDefinition, relation_name
 
 IDLE_TIMEOUT = "idle_timeout"
 
@@ -19,6 +20,19 @@ def notices(relations: Mapping[str, Node], streams: Mapping[str, ForeignStream])
     """Give the notices of a plan: each once, in the order of the relations that they are about."""
     found = [notice for name, node in relations.items() for notice in _of(name, node, streams)]
     return tuple(dict.fromkeys(found))
+
+
+def index_notices(catalog: Catalog) -> tuple[Notice, ...]:
+    """Give a notice for each declared index: joins keep what they look up by their own keys."""
+    return tuple(
+        Notice(
+            relation_name(key),
+            f'nothing uses index "{index.name}": what looks into the table keeps its rows by its own keys',
+        )
+        for key, found in catalog.objects.items()
+        if isinstance(found, TableDefinition)
+        for index in found.indexes
+    )
 
 
 def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:

@@ -16,7 +16,7 @@ from rowtide.plan.plan import Server
 from rowtide.plan.pseudo import PSEUDO_COLUMNS, WITH_PSEUDO_COLUMNS
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
-from rowtide.sql.statements import ObjectKind
+from rowtide.sql.statements import CheckDefinition, ObjectKind
 from rowtide.sql.suggestions import did_you_mean
 from rowtide.sql.syntax import Name, QualifiedName, Query
 
@@ -48,6 +48,8 @@ class StreamDefinition:
     max_ahead_ms: int | None = None
     model: str | None = None
     """The model whose input it is."""
+    defaults: tuple[tuple[int, object], ...] = ()
+    checks: tuple[CheckDefinition, ...] = ()
 
     @property
     def kind(self) -> ObjectKind:
@@ -73,7 +75,10 @@ class TableIndex:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """An engine table or, with ``server``, a foreign table. ``rows`` are those of INSERT statements."""
+    """An engine table or, with ``server``, a foreign table. ``rows`` are those of INSERT statements.
+
+    ``defaults`` are the fields that have one, each with its value.
+    """
 
     row_type: RowType
     key: tuple[int, ...]
@@ -82,6 +87,8 @@ class TableDefinition:
     options: tuple[tuple[str, str], ...] = ()
     rows: tuple[Row, ...] = ()
     indexes: tuple[TableIndex, ...] = ()
+    defaults: tuple[tuple[int, object], ...] = ()
+    checks: tuple[CheckDefinition, ...] = ()
 
     @property
     def kind(self) -> ObjectKind:

@@ -15,12 +15,12 @@ from rowtide.errors import Place, StatementError
 from rowtide.plan.connect import Connector, Feed
 from rowtide.plan.nodes import Node, Source
 from rowtide.plan.order import place_order
-from rowtide.plan.plan import ForeignStream, ForeignTable, Plan, Pump
+from rowtide.plan.plan import ForeignStream, ForeignTable, Notice, Plan, Pump
 from rowtide.plan.trace import rowtime_field
 from rowtide.rows.rowop import Row
-from rowtide.sql.definitions import define, refuse_drop_of_used
-from rowtide.sql.models import ports_of, refuse_port
-from rowtide.sql.notices import notices
+from rowtide.sql.definitions import define
+from rowtide.sql.dropping import prepared_drop, pumps_of, refuse_renaming_of_used
+from rowtide.sql.notices import index_notices, notices
 from rowtide.sql.objects import (
     Catalog,
     Key,
@@ -40,6 +40,7 @@ from rowtide.sql.statements import (
     InsertValues,
     ObjectKind,
     QueryStatement,
+    Rename,
     Statement,
 )
 from rowtide.sql.syntax import Query
@@ -155,6 +156,11 @@ class Session:
         return self._arrived
 
     @property
+    def unused_indexes(self) -> tuple[Notice, ...]:
+        """A notice for each INDEX that is declared."""
+        return index_notices(self._catalog)
+
+    @property
     def kinds(self) -> tuple[tuple[str, str], ...]:
         """All relations and pumps by catalog name, with what they are, such as "foreign stream"."""
         return tuple((relation_name(key), found.kind.value) for key, found in self._catalog.objects.items())
@@ -198,7 +204,7 @@ def _query_node(
 ) -> Node:
     """Plan one query by itself, with judges and merges."""
     planned = Planner(catalog, pseudo_in(query)).query(query, schema)
-    feeds = _feeds(catalog, _pumps(catalog, Planner(catalog)), inserted, changing)
+    feeds = _feeds(catalog, pumps_of(catalog, Planner(catalog)), inserted, changing)
     return place_order(Connector(feeds).connect(planned.node))
 
 
@@ -215,7 +221,9 @@ def _defined(catalog: Catalog, statement: Statement, text: str, file: str | None
         return catalog
     refuse_change(statement)
     if isinstance(statement, Drop):
-        _check_drop(catalog, statement)
+        catalog = prepared_drop(catalog, statement)
+    if isinstance(statement, Rename) and statement.column is None:
+        refuse_renaming_of_used(catalog, statement)
     after = define(catalog, statement, Origin(text, file, statement.place))
     if isinstance(statement, CreateView | CreatePump):
         key = after.key(statement.name)
@@ -235,38 +243,7 @@ def _stream_rows(catalog: Catalog, statement: Statement) -> StreamRows | None:
     if found.kind is not ObjectKind.STREAM or not isinstance(found, StreamDefinition):
         return None
     name = relation_name(key)
-    return StreamRows(name, timed_rows(statement, found.row_type, (), name))
-
-
-_NEVER_READ = (
-    ObjectKind.SCHEMA,
-    ObjectKind.WRAPPER,
-    ObjectKind.SERVER,
-    ObjectKind.PUMP,
-    ObjectKind.INDEX,
-)
-
-
-def _check_drop(catalog: Catalog, statement: Drop) -> None:
-    if statement.kind in _NEVER_READ:
-        return
-    if statement.kind is ObjectKind.MODEL:
-        keys = ports_of(catalog, statement.name)
-    else:
-        keys = [catalog.key(statement.name)]
-        refuse_port(catalog, keys[0], statement.name.place)
-    planner = Planner(catalog)
-    pumps = _pumps(catalog, planner)
-    for each, found in catalog.objects.items():
-        if not isinstance(found, PumpDefinition):
-            planner.relation(each)
-    for key in keys:
-        if key not in catalog.objects:
-            continue
-        users = [reader for reader, read in planner.readers.items() if key in read]
-        users += [pump for pump, planned in pumps.items() if planned.target == key]
-        others = [user for user in dict.fromkeys(users) if user not in keys]
-        refuse_drop_of_used(catalog, key, others, statement.name.place)
+    return StreamRows(name, timed_rows(statement, found.row_type, (), name, dict(found.defaults)))
 
 
 # ------------------------------------------------------------------ the plan
@@ -282,7 +259,7 @@ def _plan(
         for key, found in catalog.objects.items()
         if found.kind not in (ObjectKind.PUMP, ObjectKind.FOREIGN_TABLE)
     }
-    pumps = _pumps(catalog, planner)
+    pumps = pumps_of(catalog, planner)
     _check_circles(catalog, planner, pumps)
     connector = Connector(_feeds(catalog, pumps, inserted, changing))
     connected = {name: connector.connect(node) for name, node in written.items()}
@@ -326,22 +303,16 @@ def _plan(
         streams=tuple(
             relation_name(key) for key, found in catalog.objects.items() if found.kind is ObjectKind.STREAM
         ),
-        notices=notices(ordered | ordered_flows, {stream.name: stream for stream in streams}),
+        notices=(
+            *notices(ordered | ordered_flows, {stream.name: stream for stream in streams}),
+            *index_notices(catalog),
+        ),
     )
     return stages, plan
 
 
 def _stage(name: str, relations: dict[str, Node], pumps: dict[str, Node]) -> Stage:
     return Stage(name, tuple(relations.items()), tuple(pumps.items()))
-
-
-def _pumps(catalog: Catalog, planner: Planner) -> dict[Key, PlannedPump]:
-    """Plan all pumps, stopped ones too.
-
-    Raises:
-      StatementError: one of them cannot be planned.
-    """
-    return {key: planner.pump(key) for key, _ in catalog.pumps()}
 
 
 def _flowing(catalog: Catalog, key: Key, planned: PlannedPump) -> Node:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import common_type
-from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
+from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.models import Model
 from rowtide.plan.nodes import KeyedTable, Merge, Node, Sort, Source, TableSource
 from rowtide.plan.pseudo import with_pseudo_columns
 from rowtide.plan.trace import key_fields
 from rowtide.rows.types import RowType
+from rowtide.sql.columns import checked
 from rowtide.sql.comma_joins import with_joined_where
 from rowtide.sql.conversions import UNTYPED_NULL, assign, cast
 from rowtide.sql.joins import FromPlanner
@@ -136,13 +137,17 @@ class Planner:
     def _relation(self, key: Key) -> Planned:
         name = relation_name(key)
         match self._catalog.objects[key]:
-            case StreamDefinition(row_type=row_type, server=server):
+            case StreamDefinition(row_type=row_type, server=server) as stream:
                 pseudo = self._catalog.pseudo_columns(key, self._pseudo)
                 given = with_pseudo_columns(row_type, pseudo)
                 source = Source(name, given, foreign=server is not None)
-                return Planned(source, changelog=False, hidden=len(pseudo))
-            case TableDefinition(row_type=row_type, key=columns):
-                return Planned(KeyedTable(name, TableSource(name, row_type), columns), changelog=True)
+                with written_in(stream.origin):
+                    node = checked(source, name, stream.checks)
+                return Planned(node, changelog=False, hidden=len(pseudo))
+            case TableDefinition(row_type=row_type, key=columns) as table:
+                with written_in(table.origin):
+                    rows = checked(TableSource(name, row_type), name, table.checks)
+                return Planned(KeyedTable(name, rows, columns), changelog=True)
             case ModelOutputDefinition(model=model, changes=changes) as output:
                 return Planned(output_node(name, output, self._model(key, model)), changes)
             case ViewDefinition() as view:
@@ -327,6 +332,7 @@ def _stored(
             place=shape.place,
         )
     values: dict[int, Expr] = {}
+    defaults = dict(definition.defaults)
     for output, position in zip(outputs, positions, strict=True):
         if position is not None:
             column = row_type[position]
@@ -335,14 +341,17 @@ def _stored(
             )
     for position, column in enumerate(row_type):
         if position not in values:
-            if not column.nullable:
+            if not column.nullable and position not in defaults:
                 raise StatementError(
                     f'column "{column.name}" of "{target}" is NOT NULL and gets no value',
                     place=shape.place,
                 )
-            values[position] = assign(UNTYPED_NULL, column.type, "", shape.place)
+            values[position] = Literal(defaults.get(position), column.type)
     expressions = tuple(values[position] for position in range(len(row_type)))
-    return project(relation, node, expressions, _judged_by_pump(definition))
+    stored = project(relation, node, expressions, _judged_by_pump(definition))
+    # An engine table and a stream judge their rows themselves, whoever brings them.
+    outside = definition.kind is ObjectKind.FOREIGN_TABLE
+    return checked(stored, target, definition.checks) if outside else stored
 
 
 def _judged_by_pump(definition: StreamDefinition | TableDefinition) -> RowType:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowtide.errors import StatementError
+from rowtide.errors import Place, StatementError
 from rowtide.sql.cursor import Cursor
 from rowtide.sql.dialect import Places, Token, TokenKind, tokenize
 from rowtide.sql.query_grammar import QueryGrammar
 from rowtide.sql.statements import (
     CREATED_KINDS,
+    AddColumn,
     Alter,
     AlterPump,
+    CheckDefinition,
     ColumnDefinition,
     CreateIndex,
     CreateModel,
@@ -22,6 +24,7 @@ from rowtide.sql.statements import (
     CreateView,
     CreateWrapper,
     Drop,
+    DropColumn,
     Explain,
     IndexDefinition,
     InsertValues,
@@ -29,10 +32,11 @@ from rowtide.sql.statements import (
     OptionChange,
     OptionItem,
     QueryStatement,
+    Rename,
     SetSchema,
     Statement,
 )
-from rowtide.sql.syntax import Name, QualifiedName, Query
+from rowtide.sql.syntax import Expression, FunctionCall, Name, QualifiedName, Query
 
 _CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW, PUMP or MODEL"
 _LATER = ("FUNCTION", "UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
@@ -43,6 +47,12 @@ _WITH_OPTIONS = (
     ObjectKind.WRAPPER,
     ObjectKind.SERVER,
     ObjectKind.FOREIGN_STREAM,
+    ObjectKind.FOREIGN_TABLE,
+)
+_WITH_COLUMNS = (
+    ObjectKind.STREAM,
+    ObjectKind.FOREIGN_STREAM,
+    ObjectKind.TABLE,
     ObjectKind.FOREIGN_TABLE,
 )
 
@@ -136,12 +146,21 @@ class _Grammar(QueryGrammar):
                         hint="Write CREATE PUMP name AS INSERT INTO .. SELECT STREAM ...",
                     )
                 cursor.expect("VALUES")
-                rows = cursor.comma_list(lambda: cursor.wrapped(self.expression))
+                rows = cursor.comma_list(lambda: cursor.wrapped(self._inserted))
                 return InsertValues(target, columns, rows, cursor.place_of(first))
         for word in _NOT_OURS:
             if cursor.is_word(word):
                 raise cursor.unsupported(f"{word} is")
         raise cursor.unexpected("CREATE, SET, ALTER, DROP, INSERT or SELECT")
+
+    def _inserted(self) -> Expression:
+        """Read one value of an INSERT statement, or DEFAULT."""
+        cursor = self.cursor
+        token = cursor.current
+        if cursor.is_word("DEFAULT") and cursor.ahead(1).text in (",", ")"):
+            cursor.advance()
+            return FunctionCall("DEFAULT", (), cursor.place_of(token))
+        return self.expression()
 
     # --------------------------------------------------------------- CREATE
 
@@ -216,24 +235,27 @@ class _Grammar(QueryGrammar):
         columns: list[ColumnDefinition] = []
         key: list[Name] = []
         indexes: list[IndexDefinition] = []
+        checks: list[CheckDefinition] = []
 
         def element() -> None:
             if self._is_index():
                 indexes.append(self._index())
                 return
-            if cursor.is_word("CONSTRAINT"):
-                cursor.advance()
-                cursor.name("the name of the constraint")
+            constraint = None
+            if cursor.accept("CONSTRAINT"):
+                constraint = cursor.name("the name of the constraint")
             if cursor.is_word("PRIMARY"):
                 token = cursor.expect("PRIMARY", "KEY")
                 if key:
                     raise cursor.fail("a second PRIMARY KEY", token=token)
                 key.extend(cursor.wrapped(lambda: cursor.name("the name of a column")))
                 return
-            for word in ("UNIQUE", "CHECK"):
-                if cursor.is_word(word):
-                    raise cursor.unsupported(f"{word} is")
-            columns.append(self._column(key))
+            if cursor.is_word("CHECK"):
+                checks.append(self._check(constraint))
+                return
+            if cursor.is_word("UNIQUE"):
+                raise self._unique()
+            columns.append(self._column(key, checks))
 
         cursor.expect_symbol("(")
         cursor.comma_list(element)
@@ -246,8 +268,29 @@ class _Grammar(QueryGrammar):
         self._description()
         place = cursor.place_of(first)
         return CreateRelation(
-            kind, name, replace, tuple(columns), tuple(key), server, options, place, tuple(indexes)
+            kind,
+            name,
+            replace,
+            tuple(columns),
+            tuple(key),
+            server,
+            options,
+            place,
+            tuple(indexes),
+            tuple(checks),
         )
+
+    def _check(self, name: Name | None) -> CheckDefinition:
+        cursor = self.cursor
+        first = cursor.expect("CHECK")
+        cursor.expect_symbol("(")
+        condition = self.expression()
+        cursor.expect_symbol(")")
+        return CheckDefinition(name, condition, cursor.span(first))
+
+    def _unique(self) -> StatementError:
+        hint = "A row replaces the one of its PRIMARY KEY; no other columns are unique."
+        return self.cursor.unsupported("UNIQUE is", hint=hint)
 
     def _is_index(self) -> bool:
         """Tell INDEX [name] (column, ..) from a column called INDEX."""
@@ -266,23 +309,32 @@ class _Grammar(QueryGrammar):
         columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
         return IndexDefinition(name, columns, cursor.span(first))
 
-    def _column(self, key: list[Name]) -> ColumnDefinition:
+    def _column(self, key: list[Name], checks: list[CheckDefinition]) -> ColumnDefinition:
         cursor = self.cursor
         name = cursor.name("the name of a column")
         column_type = self.type()
         nullable = True
+        default: Expression | None = None
+        constraint: Name | None = None
         while True:
             token = cursor.current
+            if cursor.accept("CONSTRAINT"):
+                constraint = cursor.name("the name of the constraint")
+                continue
             if cursor.accept("NOT", "NULL"):
                 nullable = False
             elif cursor.accept("PRIMARY", "KEY"):
                 if key:
                     raise cursor.fail("a second PRIMARY KEY", token=token)
                 key.append(name)
-            elif cursor.is_word("DEFAULT") or cursor.is_word("CHECK") or cursor.is_word("UNIQUE"):
-                raise cursor.unsupported(f"{token.text} is")
+            elif default is None and cursor.accept("DEFAULT"):
+                default = self.expression()
+            elif cursor.is_word("CHECK"):
+                checks.append(self._check(constraint))
+            elif cursor.is_word("UNIQUE"):
+                raise self._unique()
             elif not cursor.accept("NULL"):
-                return ColumnDefinition(name, column_type, nullable)
+                return ColumnDefinition(name, column_type, nullable, default)
 
     def _view(self, first: Token, replace: bool) -> CreateView:
         cursor = self.cursor
@@ -375,7 +427,7 @@ class _Grammar(QueryGrammar):
         place = cursor.place_of(token)
         return SetSchema(QualifiedName((Name(inner[0].text, place),), place), cursor.place_of(first))
 
-    def _alter(self, first: Token) -> AlterPump | Alter:
+    def _alter(self, first: Token) -> Statement:
         cursor = self.cursor
         kind = self._kind("can be altered")
         name = cursor.qualified_name(f"the name of the {kind.value}")
@@ -387,12 +439,37 @@ class _Grammar(QueryGrammar):
             return Alter(kind, name, (), place)
         if kind in _WITH_OPTIONS and cursor.accept("OPTIONS"):
             return Alter(kind, name, cursor.wrapped(self._option_change), place)
+        if kind in _WITH_COLUMNS and cursor.accept("ADD"):
+            cursor.accept("COLUMN")
+            return self._added_column(kind, name, place)
+        if kind in _WITH_COLUMNS and cursor.accept("DROP"):
+            cursor.accept("COLUMN")
+            return DropColumn(kind, name, cursor.name("the name of a column"), place)
+        if kind in (*_WITH_COLUMNS, ObjectKind.VIEW, ObjectKind.PUMP) and cursor.accept("RENAME"):
+            column = None
+            if not cursor.is_word("TO"):
+                if kind not in _WITH_COLUMNS:
+                    raise cursor.unexpected('"TO"')
+                cursor.accept("COLUMN")
+                column = cursor.name("the name of a column")
+            cursor.expect("TO")
+            return Rename(kind, name, column, cursor.name("the new name"), place)
         for word in ("ADD", "DROP", "RENAME", "SET", "ALTER", "AS"):
             if cursor.is_word(word):
                 hint = f"CREATE OR REPLACE {kind.value.upper()} defines it anew."
                 raise cursor.unsupported(f"ALTER {kind.value.upper()} .. {word} is", hint=hint)
         wanted = "START, STOP" if kind is ObjectKind.PUMP else "OPTIONS" if kind in _WITH_OPTIONS else ""
         raise cursor.unexpected(f"{wanted}{' or ' if wanted else ''}DESCRIPTION")
+
+    def _added_column(self, kind: ObjectKind, name: QualifiedName, place: Place) -> AddColumn:
+        cursor = self.cursor
+        key: list[Name] = []
+        checks: list[CheckDefinition] = []
+        first = cursor.current
+        column = self._column(key, checks)
+        if key or checks:
+            raise cursor.unsupported("a key or CHECK with an added column is", token=first)
+        return AddColumn(kind, name, column, place)
 
     def _option_change(self) -> tuple[OptionChange, OptionItem]:
         """Read ``[ADD | SET] name 'value'`` or ``DROP name``."""
@@ -425,7 +502,5 @@ class _Grammar(QueryGrammar):
         kind = self._kind("can be dropped")
         if_exists = cursor.accept("IF", "EXISTS")
         name = cursor.qualified_name(f"the name of the {kind.value}")
-        cursor.one_of("RESTRICT")
-        if cursor.is_word("CASCADE"):
-            raise cursor.unsupported("CASCADE is", hint="Drop what depends on it first.")
-        return Drop(kind, name, if_exists, cursor.place_of(first))
+        cascade = cursor.one_of("RESTRICT", "CASCADE") == "CASCADE"
+        return Drop(kind, name, if_exists, cursor.place_of(first), cascade)

@@ -52,12 +52,22 @@ class OptionItem:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckDefinition:
+    """``[CONSTRAINT name] CHECK (condition)``."""
+
+    name: Name | None
+    condition: Expression
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """``name type [NOT NULL]``."""
+    """``name type [NOT NULL] [DEFAULT constant]``."""
 
     name: Name
     type: Type
     nullable: bool
+    default: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +131,7 @@ class CreateRelation:
     options: tuple[OptionItem, ...]
     place: Place = field(default=NOWHERE, compare=False)
     indexes: tuple[IndexDefinition, ...] = ()
+    checks: tuple[CheckDefinition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +211,45 @@ class Alter:
 
 
 @dataclass(frozen=True, slots=True)
+class AddColumn:
+    """ALTER kind name ADD [COLUMN] column."""
+
+    kind: ObjectKind
+    name: QualifiedName
+    column: ColumnDefinition
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """ALTER kind name DROP [COLUMN] column."""
+
+    kind: ObjectKind
+    name: QualifiedName
+    column: Name
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """ALTER kind name RENAME TO other; with ``column`` RENAME [COLUMN] column TO other."""
+
+    kind: ObjectKind
+    name: QualifiedName
+    column: Name | None
+    to: Name
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
-    """DROP kind [IF EXISTS] name."""
+    """DROP kind [IF EXISTS] name [CASCADE]."""
 
     kind: ObjectKind
     name: QualifiedName
     if_exists: bool
     place: Place = field(default=NOWHERE, compare=False)
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +281,9 @@ Statement = (
     | InsertValues
     | AlterPump
     | Alter
+    | AddColumn
+    | DropColumn
+    | Rename
     | Drop
     | Explain
     | QueryStatement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rowtide.errors import RejectedRowError, StatementError
 from rowtide.expr.rowwise import compile_row
@@ -26,7 +26,11 @@ TimedValues = tuple[int | None, Row]
 
 
 def inserted_rows(
-    statement: InsertValues, row_type: RowType, key: Sequence[int], table: str
+    statement: InsertValues,
+    row_type: RowType,
+    key: Sequence[int],
+    table: str,
+    defaults: Mapping[int, object],
 ) -> tuple[Row, ...]:
     """Give the rows of an INSERT statement as the table stores them.
 
@@ -40,13 +44,19 @@ def inserted_rows(
                 place=name.place,
                 hint="Rows of INSERT statements are there from the beginning.",
             )
-    return tuple(row for _, row in timed_rows(statement, row_type, key, table))
+    return tuple(row for _, row in timed_rows(statement, row_type, key, table, defaults))
 
 
 def timed_rows(
-    statement: InsertValues, row_type: RowType, key: Sequence[int], relation: str
+    statement: InsertValues,
+    row_type: RowType,
+    key: Sequence[int],
+    relation: str,
+    defaults: Mapping[int, object],
 ) -> tuple[TimedValues, ...]:
     """Give the rows of an INSERT statement, which may name ROWTIME among its columns.
+
+    ``defaults`` are those of the fields that have one.
 
     Raises:
       StatementError: a value is no constant, does not fit its column, or is missing; with its place.
@@ -57,7 +67,6 @@ def timed_rows(
             None if name.text == ROWTIME else column_index(row_type, name, relation)
             for name in statement.columns
         ]
-    planner = ExpressionPlanner(Scope(()), "VALUES")
     rows = []
     for syntax in statement.rows:
         if len(syntax) != len(positions):
@@ -66,18 +75,14 @@ def timed_rows(
                 place=syntax[0].place,
             )
         rowtime: int | None = None
-        values: list[object] = [None] * len(row_type)
+        values: list[object] = [defaults.get(position) for position in range(len(row_type))]
         for position, each in zip(positions, syntax, strict=True):
             column = _ROWTIME_COLUMN if position is None else row_type[position]
+            if isinstance(each, FunctionCall) and each.name == "DEFAULT":
+                continue
             if position is None and isinstance(each, FunctionCall) and each.name in ARRIVAL:
                 continue
-            typed = assign(
-                planner.plan_as(each, UNTYPED_NULL.type),
-                column.type,
-                f'column "{column.name}" of "{relation}"',
-                each.place,
-            )
-            value = _constant(typed, each)
+            value = constant_of(each, column, f'column "{column.name}" of "{relation}"')
             if position is not None:
                 values[position] = value
             elif isinstance(value, int):
@@ -89,6 +94,16 @@ def timed_rows(
                 )
         rows.append((rowtime, tuple(values)))
     return tuple(rows)
+
+
+def constant_of(syntax: Expression, column: Field, what: str) -> object:
+    """Give the value that a constant is in a column; ``what`` names it in messages.
+
+    Raises:
+      StatementError: it is no constant, or does not fit.
+    """
+    typed = ExpressionPlanner(Scope(()), "a constant").plan_as(syntax, UNTYPED_NULL.type)
+    return _constant(assign(typed, column.type, what, syntax.place), syntax)
 
 
 def _constant(expr: Expr, syntax: Expression) -> object:

@@ -207,4 +207,29 @@ def _single() -> Function:
     return strict("$SINGLE", resolve, row, columnar)
 
 
-CONDITIONALS: Sequence[Function] = (_case(), _coalesce(), _single())
+def _check() -> Function:
+    """Declare $CHECK(condition, name): TRUE, and a rejected row where a CHECK of that name is not met."""
+
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) != 2 or args[0] != BOOLEAN or not args[1].is_text:
+            raise mismatch("$CHECK", args)
+        return BOOLEAN
+
+    def row(signature: Signature) -> RowKernel:
+        del signature
+
+        def one(condition: bool, name: str) -> bool:
+            if not condition:
+                raise RejectedRowError(Reason.CONSTRAINT, f'"{name}" is not met')
+            return True
+
+        return one
+
+    def columnar(signature: Signature) -> ColumnKernel:
+        del signature
+        return lambda condition, name: (condition, ~condition)
+
+    return strict("$CHECK", resolve, row, columnar)
+
+
+CONDITIONALS: Sequence[Function] = (_case(), _coalesce(), _single(), _check())
