@@ -33,7 +33,7 @@ class PipelineFiles:
         """Give what a command says of the pipeline; it must exit with ``code``."""
         command = [*name.split(), str(self.sql), *arguments, "--config", str(self.config)]
         result = CliRunner().invoke(app, command)
-        assert result.exit_code == code, result.output
+        assert result.exit_code == code, (result.output, result.exception)
         return result.output
 
     def run(self) -> None:

@@ -245,6 +245,11 @@ class ModelRun:
         return lambda rowop: sent.append(Sent(output, rowop.opcode, rowop.row, clock.rowtime))
 
     @property
+    def name(self) -> str:
+        """The name that the model was given."""
+        return self._setup.unit.name
+
+    @property
     def input_types(self) -> dict[str, RowType]:
         """The row types of the inputs, by name."""
         return {name: label.row_type for name, label in self._setup.inputs.items()}

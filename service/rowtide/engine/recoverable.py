@@ -9,6 +9,7 @@ one whose parts all tell that they have not changed yet goes on as it is.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from rowtide.engine.errors import ExecutionError
 from rowtide.engine.model import ModelRun, Sent
 from rowtide.engine.row_type import Row
 from rowtide.engine.table.table import Table
+from rowtide.errors import FaultError
 from rowtide.rows.rowop import Opcode
 
 KEEP_AFTER = 8192
@@ -59,7 +61,8 @@ class RecoverableModel:
         self._keep_after = keep_after
         self._judge = judge
         self._run = make()
-        self._kept: Mapping[str, Any] | None = None
+        # As bytes: what a part of the model gives may be what it goes on changing.
+        self._kept: bytes | None = None
         # What came since: a rowop, a jump of time, or an event that ran (True) or that failed (False).
         self._since: list[Taken | Jumped | bool] = []
         self._keep_at = keep_after
@@ -145,14 +148,14 @@ class RecoverableModel:
             self._keep()
 
     def _keep(self) -> None:
-        self._kept = self._run.snapshot()
+        self._kept = stored(self._run.snapshot(), self._run.name)
         self._since.clear()
         self._keep_at = max(self._keep_after, self._run.held())
 
     def _take_back(self) -> None:
         self._run = self._make()
         if self._kept is not None:
-            self._run.restore(self._kept)
+            self._run.restore(pickle.loads(self._kept))
         for step in self._since:
             if step is True:
                 self._run.run_event()
@@ -165,6 +168,22 @@ class RecoverableModel:
         # Repeating a step costs several times what keeping a row does.
         if len(self._since) * 4 > self._run.held():
             self._keep()
+
+
+def stored(state: object, model: str) -> bytes:
+    """Give a model's state as bytes.
+
+    Raises:
+      FaultError: something in it is no plain value.
+    """
+    try:
+        return pickle.dumps(state, protocol=5)
+    except Exception as error:
+        # What a part of a model gives is the model's own, and pickling it fails in any way.
+        raise FaultError(
+            f'the state of model "{model}" cannot be stored: {type(error).__name__}: {error}',
+            hint="What snapshot() gives must be plain values: numbers, text, tuples, lists, dicts.",
+        ) from error
 
 
 def failure_text(error: BaseException) -> str:

@@ -29,6 +29,7 @@ from rowtide.operators.contract import (
     Account,
     Fault,
     HoldsTable,
+    HoldsTables,
     Jumping,
     Meeting,
     Operator,
@@ -284,7 +285,7 @@ class Flow:
         return Enquiry(self._program, self._circuit.operators, self._circuit.bounds, self.bounds())
 
     def table(self, relation: str) -> Tray:
-        """Give the present contents of an engine table.
+        """Give the present contents of an engine table, or of a table inside a model.
 
         Raises:
           KeyError: if the flow has no such table.
@@ -292,6 +293,11 @@ class Flow:
         for step, operator in self._steps():
             if step.node.relation == relation and isinstance(operator, HoldsTable):
                 return operator.contents()
+            model, _, name = relation.partition(f"{step.node.relation}.")
+            if isinstance(operator, HoldsTables) and not model:
+                found = operator.table_inside(name)
+                if found is not None:
+                    return found
         raise KeyError(relation)
 
     def jumps_from(self) -> dict[str, int]:

@@ -188,6 +188,14 @@ class HoldsTable(Protocol):
 
 
 @runtime_checkable
+class HoldsTables(Protocol):
+    """An operator that has tables inside, which SQL knows by name."""
+
+    def table_inside(self, name: str) -> Tray | None:
+        """Give the rows that a table has now; None where there is none of that name."""
+
+
+@runtime_checkable
 class Jumping(Protocol):
     """An operator that may want to know when history is over and what is live begins."""
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from rowtide.engine.generated import generated
 from rowtide.engine.loading import model_maker
 from rowtide.engine.model import Sent
-from rowtide.engine.recoverable import KEEP_AFTER, Jumped, ModelFailure, RecoverableModel, Taken
+from rowtide.engine.recoverable import KEEP_AFTER, Jumped, ModelFailure, RecoverableModel, Taken, stored
 from rowtide.engine.values import column_check
 from rowtide.errors import FaultError, Reason, RowtideError
 from rowtide.operators.contract import Account, Fault, Output, Place, State
@@ -22,12 +22,14 @@ from rowtide.operators.ranks import RANK, Ranks
 from rowtide.plan.models import Model, first_field
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
-from rowtide.rows.types import INTEGER_BYTES, Kind, RowType
+from rowtide.rows.types import INTEGER_BYTES, Field, Kind, RowType
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
 STATE = "state"
 MOST_EVENTS = 1_000_000
 """Events of one model at one rowtime: more than any has rows to tell of, few enough to see that it hangs."""
+MOST_STATE_BYTES = 1 << 30
+"""What a model, of all keys, may come to in a snapshot: it is in memory several times as it is written."""
 KEEP_AFTER_SPLIT = 256
 """Steps after which the model of one key keeps a state at the earliest: there are many of them."""
 
@@ -102,6 +104,19 @@ class ModelOperator:
         given = Tray.from_rows(self._node.row_type, out) if out else None
         return Output(given, self._bound_out(), faults)
 
+    def table_inside(self, name: str) -> Tray | None:
+        """See ``contract.HoldsTables``; of a split model the rows of all keys, key by key."""
+        for port in self._node.gives:
+            if port.name.upper() == name and all(port.name in part.model.tables for part in self._made):
+                fields = tuple(Field(field.name.upper(), field.type) for field in port.row_type)
+                held = (row for part in self._made for row in part.model.tables[port.name])
+                rows = (
+                    TimedRow(self._bound, self._origin, number, Opcode.INSERT, tuple(row))
+                    for number, row in enumerate(held)
+                )
+                return Tray.from_rows(RowType(fields), rows)
+        return None
+
     def jumps_from(self) -> int | None:
         """See ``contract.Jumping``."""
         wants = self._jumped is None and any(part.model.wants_jump for part in self._made)
@@ -128,7 +143,7 @@ class ModelOperator:
         """See the contract; ``parts`` has a row a key, in order of the first rows."""
         parts = self._made
         origins = np.array([part.first[1] for part in parts], dtype=np.int64)
-        contents = [pickle.dumps((part.key, part.model.snapshot()), protocol=5) for part in parts]
+        contents = self._pickled()
         return {
             "account": self.account.to_arrow(),
             "clock": _clock_table(self._bound, self._given, self._jumped),
@@ -143,6 +158,26 @@ class ModelOperator:
                 }
             ),
         }
+
+    def _pickled(self) -> list[bytes]:
+        """Give the state of each model, with its key, as bytes.
+
+        Raises:
+          FaultError: it cannot be stored, or is too much.
+        """
+        found: list[bytes] = []
+        total = 0
+        for part in self._made:
+            found.append(stored((part.key, part.model.snapshot()), self._node.relation))
+            total += len(found[-1])
+            if total > MOST_STATE_BYTES:
+                raise FaultError(
+                    f'the state of model "{self._node.relation}" is too large for a snapshot: more than '
+                    f"{MOST_STATE_BYTES:,} bytes",
+                    hint="Let the model forget what it does not need, or keep it in an engine table of the "
+                    "pipeline.",
+                )
+        return found
 
     def restore(self, state: State) -> None:
         """See the contract.

@@ -86,7 +86,7 @@ def table_contents(flow: Flow, relation: str, limit: int) -> TableContents:
     except KeyError:
         raise StatementError(
             f'"{relation}" is no table that the pipeline keeps',
-            hint="Engine tables have contents: those of CREATE TABLE that a pump reads.",
+            hint="Engine tables have contents: those of CREATE TABLE that a pump reads, and those of models.",
         ) from None
     rows = [timed.row for timed in islice(tray.rows(), limit)]
     types = tuple(str(field.type) for field in tray.row_type)

@@ -47,6 +47,32 @@ class Keeping:
         setup.output("ticks", table.out)
 
 
+class Careless:
+    """Counts rows, fails at 13, and gives what it goes on changing as its state; it may be no plain value."""
+
+    def __init__(self, setup: ModelSetup, plain: int = 1) -> None:
+        self.seen: list[object] = []
+        ticks = setup.unit.label("ticks", ROW)
+
+        @setup.unit.handler(ROW)
+        def see(rowop: Rowop) -> None:
+            self.seen.append(rowop.row.n if plain else see)
+            if rowop.row.n == 13:
+                raise ValueError("unlucky")
+            ticks.insert(ROW.row(len(self.seen)))
+
+        setup.input("rows", see)
+        setup.output("ticks", ticks)
+        setup.unit.keep("seen", self)
+
+    def snapshot(self) -> object:
+        return self.seen
+
+    def restore(self, state: object) -> None:
+        assert isinstance(state, list)
+        self.seen = state
+
+
 def node(name: str, **options: str) -> Model:
     path = f"unit.operators.test_model_operator:{name}"
     given = (ModelPort("ticks", COLUMNS),)
@@ -92,3 +118,29 @@ def test_a_state_that_does_not_fit_the_class_any_more_is_refused_by_name() -> No
         newer.restore(run.snapshot())
     assert "rows1" in caught.value.message
     assert caught.value.hint == "Run the version of the module that wrote it."
+
+
+def test_a_row_is_taken_back_from_a_state_that_the_model_goes_on_changing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operator, "KEEP_AFTER", 2)
+    run = make(node("Careless"), Place(OWN))
+    output = run.step(0, rows(1, 2, 13, 13, 14, 13, 15), Bound(15))
+    assert output.tray is not None
+    assert [timed.row[-1] for timed in output.tray.rows()] == [1, 2, 3, 4]
+    assert len(output.faults) == 3
+
+
+def test_a_state_that_cannot_be_stored_or_is_too_large_stops_the_pipeline_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = make(node("Careless", plain="0"), Place(OWN))
+    run.step(0, rows(1), Bound(1))
+    with pytest.raises(FaultError, match='the state of model "M" cannot be stored: ') as caught:
+        run.snapshot()
+    assert "plain values" in (caught.value.hint or "")
+    monkeypatch.setattr(operator, "MOST_STATE_BYTES", 40)
+    large = make(node("Careless"), Place(OWN))
+    large.step(0, rows(1), Bound(1))
+    with pytest.raises(FaultError, match='state of model "M" is too large for a snapshot: more than 40 byt'):
+        large.snapshot()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from pipeline_kit import work_off
+from pipeline_kit import PipelineFiles, work_off
 from rowtide.runtime.crashpoints import CrashAt, CrashPoints, SimulatedCrash, raise_crash
 from rowtide.runtime.live import Pace
 from rowtide.sql.pipeline import plan_pipeline
@@ -72,3 +73,26 @@ def test_a_death_on_the_way_changes_nothing(tmp_path: Path, point: str) -> None:
             continue
     world.run(pace)
     assert world.tables()[:2] == expected(world.packets)
+
+
+def test_the_table_inside_a_model_is_shown_from_the_snapshot(tmp_path: Path) -> None:
+    text = EXAMPLE.read_text().replace("DATA WRAPPER KAFKA", "DATA WRAPPER MEMORY")
+    text = text.replace("bootstrap_servers 'localhost:9092'", "broker '{file}'")
+    text = text.replace("sqlite:///traffic.db", "sqlite:///{file}")
+    config = '[service]\nlisten = "127.0.0.1:0"\n[checkpoint]\nsnapshot_rows = 20\n'
+    files = PipelineFiles(tmp_path, text, config, name="traffic")
+    (tmp_path / "traffic.py").write_text(EXAMPLE.with_suffix(".py").read_text())
+    files.broker.ensure_topic("packets", 1)
+    sent = packets(5)[:100]
+    for each in sent:
+        files.broker.produce("packets", [message(each)], timestamps=[each[0]])
+    files.run()
+    told = json.loads(files.call("state show", "traffic.today", "--json", "--limit", "1000"))
+    assert told["columns"] == ["HOUR", "LOCAL_IP", "REMOTE_IP", "BYTES"]
+    assert told["total"] == len(told["rows"]) > 1
+    shown = {tuple(row[1:]) for row in told["rows"]}
+    # What the model holds of today has come out too.
+    hourly = {(local, remote, count) for _, local, remote, count in files.rows("hourly_traffic")}
+    assert shown <= hourly
+    assert "is no table" in files.call("state show", "traffic.tomorrow", code=2)
+    assert "is no table" in files.call("state show", "traffic.daily", code=2)
