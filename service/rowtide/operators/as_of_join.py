@@ -13,7 +13,7 @@ from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_store import RowStore
 from rowtide.operators.waiting import TrayQueue
-from rowtide.plan.nodes import AsOfJoin, JoinKind
+from rowtide.plan.nodes import AsOfJoin, JoinKind, KeyedTable
 from rowtide.rows.deferred import deferred_take
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import COUNTER, ROWTIME, Tray
@@ -145,7 +145,11 @@ class _Image:
         self._table = node.table.row_type
         self._clean_at = CLEAN_OVER
         self._groups = KeyGroups([self._table[index].type for index in node.table_key])
-        self._idents = KeyGroups([field.type for field in self._table])
+        self._no_changes, self._none_ready = Tray.empty(self._table), Tray.empty(node.stream.row_type)
+        # Where a join key has one row at most, it tells which row a DELETE is of.
+        one_row = isinstance(node.table, KeyedTable) and node.table.key
+        by_key = one_row and set(one_row) <= set(node.table_key)
+        self._idents = None if by_key else KeyGroups([field.type for field in self._table])
         self._store = RowStore(self._table)
         self._head, self._tail, self._following, self._ident = (np.zeros(0, dtype=np.int64) for _ in range(4))
 
@@ -153,13 +157,13 @@ class _Image:
         """Apply ``changes`` and join the rows of ``ready``, in order of time; give the joined rows."""
         from rowtide.operators.kernels.joining import join_as_of
 
-        if changes is None:
-            changes = Tray.empty(self._table)
-        if ready is None:
-            ready = Tray.empty(self._node.stream.row_type)
+        changes = self._no_changes if changes is None else changes
+        ready = self._none_ready if ready is None else ready
         keys = [changes.columns[index] for index in self._node.table_key]
         change_groups = without_nulls(self._groups.number(keys, len(changes)), keys)
-        idents = self._idents.number(changes.columns, len(changes))
+        idents = change_groups
+        if self._idents is not None:
+            idents = self._idents.number(changes.columns, len(changes))
         wanted = [ready.columns[index] for index in self._node.stream_key]
         stream_groups = without_nulls(self._groups.find(wanted, len(ready)), wanted)
         self._reserve(len(changes))

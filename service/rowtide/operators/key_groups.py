@@ -62,9 +62,13 @@ class KeyGroups:
         from rowtide.operators.kernels.groups import find
 
         if self._is_text:
+            from rowtide.operators.kernels.strings import numbers_of
+
             codes = self._coder.known_text_codes(columns[0])
             self._reserve(0)
-            return np.where(codes < -1, -1, self._number_of[np.maximum(codes, -1)])
+            groups = np.empty(rows, dtype=np.int64)
+            numbers_of(codes, self._number_of, groups)
+            return groups
         codes = np.empty((rows, self._keys.shape[1]), dtype=np.int64)
         self._coder.look_up(columns, codes)
         groups = np.empty(rows, dtype=np.int64)

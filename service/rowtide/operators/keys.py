@@ -121,13 +121,12 @@ class KeyCoder:
         return codes if column.valid is None else np.where(column.valid, codes, -1)
 
     def known_text_codes(self, column: Column) -> NDArray[np.int64]:
-        """Give the codes of keys that are one text each, -1 for NULL, -2 for a text that is new."""
+        """Give the codes of keys that are one text each, -1 for a text that is new, -2 for NULL."""
         (table,) = self._tables
         if table is None:
             raise TypeError("these keys are no single text")
         codes = table.find(column.values)
-        codes[codes < 0] = -2
-        return codes if column.valid is None else np.where(column.valid, codes, -1)
+        return codes if column.valid is None else np.where(column.valid, codes, -2)
 
     def encode(self, columns: Sequence[Column], out: NDArray[np.int64]) -> None:
         """Write the codes of the rows of ``columns`` into ``out`` (rows, width)."""

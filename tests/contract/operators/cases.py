@@ -55,7 +55,9 @@ from rowtide.plan.nodes import (
     Source,
     WindowJoin,
 )
+from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import INTERVAL_DAY, Field, RowType, Type, decimal
+from rowtide.rowtime.bound import Bound
 from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
 
 OWN = 9 << 16
@@ -361,12 +363,16 @@ def tables(draw: st.DrawFn) -> Case:
 
 @st.composite
 def joins(draw: st.DrawFn) -> Case:
-    """Joins by no key, one or two, of a table and a stream that may stem from one source."""
+    """Joins by no key, one or two, of a table and a stream that may stem from one source.
+
+    The table's changes are any, or those of a table whose primary key is among what is joined by.
+    """
     keyed = draw(st.lists(st.sampled_from((VARCHAR, BIGINT, DOUBLE, NARROW)), max_size=2))
     table, stream = row_type_of([*keyed, DATE], "T"), row_type_of([BOOLEAN, *keyed], "S")
+    source, key = Source("T", table), tuple(range(draw(st.integers(0, len(keyed)))))
     node = AsOfJoin(
         "J",
-        Source("T", table),
+        KeyedTable("T", source, key) if key else source,
         Source("S", stream),
         tuple(range(len(keyed))),
         tuple(range(1, len(keyed) + 1)),
@@ -374,11 +380,12 @@ def joins(draw: st.DrawFn) -> Case:
         RowType((*stream.fields, *table.fields)),
     )
     port_origins = ((6 << 16,), (8 << 16, 6 << 16))
+    changes = draw(ordered_items(table, port_origins[0], NEAR, opcodes=MOSTLY_INSERTS, copies=True))
     return Case(
         node,
         Place(OWN, True, port_origins),
         (
-            draw(ordered_items(table, port_origins[0], NEAR, opcodes=MOSTLY_INSERTS, copies=True)),
+            _of_table(changes, key) if key else changes,
             draw(ordered_items(stream, port_origins[1], NEAR, copies=True)),
         ),
     )
@@ -437,3 +444,22 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     Model: engine_models(),
 }
 """Node type to its cases: every registered operator has some."""
+
+
+def _of_table(items: tuple[TimedRow | Bound, ...], key: tuple[int, ...]) -> tuple[TimedRow | Bound, ...]:
+    """Give the changes of a table with a primary key that takes these."""
+    rows: dict[Row, TimedRow] = {}
+    found: list[TimedRow | Bound] = []
+    for item in items:
+        if isinstance(item, Bound):
+            found.append(item)
+            continue
+        of = tuple(item.row[index] for index in key)
+        if None in of or item.opcode == Opcode.NOP:
+            continue
+        if of in rows:
+            found.append(item._replace(opcode=Opcode.DELETE, row=rows.pop(of).row))
+        if item.opcode == Opcode.INSERT:
+            rows[of] = item
+            found.append(item)
+    return tuple(found)

@@ -198,6 +198,17 @@ def find(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def numbers_of(codes: Int64s, number_of: Int64s, numbers: Int64s) -> None:
+    """Write the number that stands at each code: of -2 (NULL) the last one, of -1 (unknown) -1."""
+    for row in range(len(codes)):
+        code = codes[row]
+        if code >= 0:
+            numbers[row] = number_of[code]
+        else:
+            numbers[row] = -1 if code == -1 else number_of[len(number_of) - 1]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def rehash(slots: Int32s, marks: Marks, count: int) -> None:
     """Enter the first ``count`` values into ``slots``, which are all empty."""
     mask = len(slots) - 1
