@@ -16,6 +16,7 @@ from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import Place
 from rowtide.operators.gathering import take_values
 from rowtide.operators.key_groups import KeyGroups
+from rowtide.operators.key_parts import parts_of
 from rowtide.operators.keys import FIRST_SLOTS, TextTable
 from rowtide.operators.registry import make
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
@@ -77,6 +78,7 @@ def warm() -> None:
     numbers = KeyGroups([BIGINT])
     numbers.number(trays[0].columns[1:2], ROWS)
     numbers.find(trays[1].columns[1:2], ROWS)
+    parts_of(trays[0].columns, 2)
     table = make(KeyedTable("WARM", source, (0,)), Place(6))
     table.step(0, trays[0], Bound(LATEST))
     for field in (0, 1):
