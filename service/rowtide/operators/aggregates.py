@@ -32,6 +32,7 @@ from rowtide.rows.types import FAST_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION, Ki
 Groups = NDArray[np.int64]
 
 LARGEST_INT64 = 2**63 - 1
+INT64_BYTES = 8
 UNSCALED_LIMIT = 10**MAX_DECIMAL_PRECISION
 """Where the unscaled values of DECIMAL end."""
 
@@ -174,31 +175,42 @@ class CheckedSum(_Arrays):
     """SUM of integers, BIGINT.
 
     ``_reach`` is at least the absolute value of every sum: rows that cannot take any sum out of
-    int64 from there need not be tried one by one.
+    int64 from there need not be tried one by one. While every row is to be used (no ``_gaps``), a count
+    says only that there is a value.
     """
 
     def __init__(self, kind: Type) -> None:
         super().__init__(count=np.int64, total=np.int64)
         self._type = kind
         self._reach = 0
+        self._begun = 0
+        self._gaps = False
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
         """See the protocol."""
         from rowtide.operators.kernels.groups import sums_fit
 
-        values = values_of(column)
-        if self._reach + len(values) * largest_of(values) <= LARGEST_INT64:
+        if self._after(column) <= LARGEST_INT64:
             return True
-        return bool(sums_fit(groups, values, use, self.parts["total"]))
+        self._reach = largest_of(self.parts["total"])
+        if self._after(column) <= LARGEST_INT64:
+            return True
+        return bool(sums_fit(groups, values_of(column), use, self.parts["total"]))
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
         """See the protocol."""
-        from rowtide.operators.kernels.groups import add_up, count_rows
+        from rowtide.operators.kernels.groups import add_all, add_up, count_rows
 
-        values = values_of(column)
-        self._reach += len(values) * largest_of(values)
-        add_up(groups, values, use, self.parts["total"])
-        count_rows(groups, use, self.parts["count"])
+        self._reach = self._after(column)
+        if self._gaps or not use.all():
+            self._gaps = True
+            add_up(groups, values_of(column), use, self.parts["total"])
+            count_rows(groups, use, self.parts["count"])
+            return
+        add_all(groups, values_of(column), self.parts["total"])
+        begun = max(self._begun, int(groups.max()) + 1) if len(groups) else self._begun
+        self.parts["count"][self._begun : begun] = 1
+        self._begun = begun
 
     def results(self, count: int) -> Column:
         """See the protocol."""
@@ -207,12 +219,23 @@ class CheckedSum(_Arrays):
     def drop(self, count: int, rest: int) -> None:
         """See the protocol."""
         super().drop(count, rest)
+        self._begun -= count
         self._reach = largest_of(self.parts["total"][:rest])
 
     def load(self, table: pa.Table) -> None:
         """See the protocol."""
         super().load(table)
         self._reach = largest_of(self.parts["total"])
+        self._begun = len(self.parts["count"])
+        self._gaps = not (self.parts["count"] > 0).all()
+
+    def _after(self, column: Column | None) -> int:
+        """Give what no sum exceeds once these rows are added; what stands under a NULL may be anything."""
+        if column is None or not len(column):
+            return self._reach
+        width = column.values.dtype.itemsize
+        largest = largest_of(column.values) if width == INT64_BYTES else 1 << (8 * width - 1)
+        return self._reach + len(column) * largest
 
 
 class FloatSum(_Arrays):
@@ -274,19 +297,44 @@ class WideSum(_Arrays):
 
 
 class Extreme(_Arrays):
-    """MIN and MAX of fixed-width types."""
+    """MIN and MAX of fixed-width types.
+
+    While every row is to be used (no ``_gaps``), groups get their first value in the order of their numbers:
+    the first ``_begun`` have one.
+    """
 
     def __init__(self, kind: Type, *, greatest: bool) -> None:
         super().__init__(best=np.float64 if kind.is_float else np.int64, seen=np.bool_)
         self._type = kind
         self._greatest = greatest
+        self._begun = 0
+        self._gaps = False
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
         """See the protocol."""
-        from rowtide.operators.kernels.groups import greatest, least
+        from rowtide.operators.kernels.groups import greatest, greatest_of_all, least, least_of_all
 
-        keep = greatest if self._greatest else least
-        keep(groups, values_of(column), use, self.parts["best"], self.parts["seen"])
+        best, seen = self.parts["best"], self.parts["seen"]
+        if self._gaps or not use.all():
+            self._gaps = True
+            keep = greatest if self._greatest else least
+            keep(groups, values_of(column), use, best, seen)
+            return
+        keep_all = greatest_of_all if self._greatest else least_of_all
+        begun = keep_all(groups, values_of(column), best, self._begun)
+        seen[self._begun : begun] = True
+        self._begun = begun
+
+    def drop(self, count: int, rest: int) -> None:
+        """See the protocol."""
+        super().drop(count, rest)
+        self._begun -= count
+
+    def load(self, table: pa.Table) -> None:
+        """See the protocol."""
+        super().load(table)
+        self._begun = len(self.parts["seen"])
+        self._gaps = not self.parts["seen"].all()
 
     def results(self, count: int) -> Column:
         """See the protocol."""

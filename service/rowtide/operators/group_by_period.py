@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rowtide.operators.contract import Place
-from rowtide.operators.open_groups import Assigned, Int64s, OpenGroupsOperator, row_places
+from rowtide.operators.open_groups import AT_START, Assigned, Int64s, OpenGroupsOperator, row_places
 from rowtide.plan.nodes import GroupByPeriod
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -30,13 +30,35 @@ class GroupByPeriodOperator(OpenGroupsOperator):
         from rowtide.operators.kernels.open_groups import into_periods
 
         self._reserve(len(rows))
-        starts = np.require(period_value(self._period, tray.rowtime), requirements=["C", "W"])
-        ends = np.require(period_end(self._period, starts), requirements=["C", "W"])
+        stops, starts = self._periods(tray.rowtime)
+        ends = period_end(self._period, starts)
+        # Rows come in order of time, so the groups of a period lie behind one another.
+        firsts = np.searchsorted(self._groups[: self._count, AT_START], starts)
         groups = np.empty(len(rows), dtype=np.int64)
         self._count = into_periods(
-            rows, keys, starts, ends, *row_places(tray), self._latest, self._groups, self._count, groups
+            rows,
+            keys,
+            stops,
+            starts,
+            np.require(ends, requirements=["C", "W"]),
+            firsts,
+            *row_places(tray),
+            self._latest,
+            self._groups,
+            self._count,
+            groups,
         )
         return Assigned(groups)
+
+    def _periods(self, rowtime: Int64s) -> tuple[Int64s, Int64s]:
+        """Give the periods of rows, in order: the row behind the last one of each, and its name."""
+        count = len(rowtime)
+        named = period_value(self._period, rowtime[[0, count - 1]])
+        if named[0] == named[1]:
+            return np.array([count], dtype=np.int64), named[:1]
+        named = period_value(self._period, rowtime)
+        begins = np.flatnonzero(named[1:] != named[:-1]) + 1
+        return np.append(begins, count), named[np.append(0, begins)]
 
     def _closed_by(self, end: int) -> int:
         return end + self._behind

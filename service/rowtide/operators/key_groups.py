@@ -85,7 +85,9 @@ class KeyGroups:
 
     def columns(self, which: slice | Groups = slice(None)) -> list[Column]:
         """Give the fields of the keys, or of some of them."""
-        return self._coder.decode(self._keys[: self.count, self._lead :][which])
+        keys = self._keys[: self.count]
+        chosen = keys[which] if isinstance(which, slice) else keys.take(which, axis=0)
+        return self._coder.decode(chosen[:, self._lead :])
 
     def keep(self, which: slice | Groups) -> None:
         """Forget all keys but these, which are numbered anew in the order given."""

@@ -38,6 +38,8 @@ KEEP_KEYS = FORGET_INTERNED_OVER
 AT_START, AT_END, AT_KEY, AT_ROWS, AT_FIRST = range(5)
 """Where a group's window, key, rows and first row stand; as in ``kernels.open_groups``."""
 WIDTH = 7
+NO_GROUP = 1 << 62
+"""Larger than the number of any group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +186,11 @@ class OpenGroupsOperator:
     def _reset(self) -> None:
         self._keys = KeyGroups(self._key_types)
         self._accumulators = [make_accumulator(call) for call in self._calls]
-        self._groups: Int64s = np.zeros((0, WIDTH), dtype=np.int64)
+        self._groups: Int64s = _room(0)
         self._count = 0
         self._held = 0
         self._least_end = LATEST
-        self._latest: Int64s = np.zeros(self._latest_shape(0), dtype=np.int64)
+        self._latest: Int64s = np.full(self._latest_shape(0), NO_GROUP)
 
     def _ends(self) -> Int64s:
         return self._groups[: self._count, AT_END]
@@ -197,12 +199,12 @@ class OpenGroupsOperator:
         """Make room for so many new groups, and for every key."""
         needed = self._count + groups
         if needed > len(self._groups):
-            larger = np.zeros((max(needed, 2 * len(self._groups)), WIDTH), dtype=np.int64)
+            larger = _room(max(needed, 2 * len(self._groups)))
             larger[: self._count] = self._groups[: self._count]
             self._groups = larger
         if self._keys.count > len(self._latest):
             room = max(self._keys.count, 2 * len(self._latest))
-            latest = np.zeros(self._latest_shape(room), dtype=np.int64)
+            latest = np.full(self._latest_shape(room), NO_GROUP)
             latest[: len(self._latest)] = self._latest
             self._latest = latest
 
@@ -270,6 +272,7 @@ class OpenGroupsOperator:
         if assigned.ends is not None:
             # The end before the first row of a group is written last.
             self._groups[groups[::-1], AT_END] = assigned.ends[::-1]
+        self._latest[self._places(self._groups[before : self._count])] = NO_GROUP
         self._count = before
         self._index()
 
@@ -340,6 +343,7 @@ class OpenGroupsOperator:
     def _forget(self, count: int) -> None:
         """Drop the first ``count`` groups; keys that only they had are let go in time."""
         rest = self._count - count
+        self._latest[self._places(self._groups[:count])] = NO_GROUP
         self._groups[:rest] = self._groups[count : self._count].copy()
         self._count = rest
         for accumulator in self._accumulators:
@@ -348,13 +352,18 @@ class OpenGroupsOperator:
             kept, numbers = np.unique(self._groups[:rest, AT_KEY], return_inverse=True)
             self._keys.keep(kept)
             self._groups[:rest, AT_KEY] = numbers
-            self._latest = np.zeros(self._latest_shape(0), dtype=np.int64)
+            self._latest = np.full(self._latest_shape(0), NO_GROUP)
         self._index()
 
     def _bound_out(self) -> Bound:
         if self._bound in (EARLIEST, LATEST):
             return Bound(self._bound)
         return Bound(min(LATEST, self._promised(self._bound)))
+
+
+def _room(groups: int) -> Int64s:
+    """Make room for groups, field by field: most rows touch only one or two fields of their group."""
+    return np.zeros((groups, WIDTH), dtype=np.int64, order="F")
 
 
 def aggregate_input(call: AggregateCall, tray: Tray) -> tuple[Column | None, Mask]:

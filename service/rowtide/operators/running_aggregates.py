@@ -16,7 +16,6 @@ from rowtide.operators.aggregates import (
     Extreme,
     FloatSum,
     Groups,
-    largest_of,
     values_of,
 )
 from rowtide.rows.column import Column, Mask
@@ -72,24 +71,16 @@ class RunningCount(Count):
 class RunningSum(CheckedSum):
     """SUM of integers. ``_gaps``: there may be groups without a value, so that their sum is NULL."""
 
-    def __init__(self, kind: Type) -> None:
-        super().__init__(kind)
-        self._gaps = False
-
     def run(
         self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
     ) -> Column:
         """See the protocol."""
-        values = values_of(column)
-        self._reach += len(values) * largest_of(values)
+        self._reach = self._after(column)
         self._gaps = self._gaps or not use.all()
         out = np.empty(rows_out, dtype=np.int64)
-        return _summed(self._type, groups, begins, values, use, self.parts, out, changed, gaps=self._gaps)
-
-    def load(self, table: pa.Table) -> None:
-        """See the protocol."""
-        super().load(table)
-        self._gaps = True
+        return _summed(
+            self._type, groups, begins, values_of(column), use, self.parts, out, changed, gaps=self._gaps
+        )
 
 
 class RunningFloatSum(FloatSum):

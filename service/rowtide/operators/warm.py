@@ -59,6 +59,7 @@ def warm() -> None:
     TextTable().intern(pa.array([f"n{at}" for at in range(FIRST_SLOTS)]))
     source = Source("WARM", ROW_TYPE)
     trays = [_tray(origin) for origin in (0, 1)]
+    parts_of(trays[0].columns[:1], 1)
     merge = make(Merge("WARM", (Sort("WARM", source, 0),)), Place(2, True, ((0,), (1,))))
     for port, tray in enumerate(trays):
         merge.step(port, tray, Bound(LATEST if port else ROWS // 2))
@@ -104,10 +105,10 @@ def warm() -> None:
         make(windowed, Place(5, True, ((0,), (1,)))).restore(window_join.snapshot())
     keys = ((0,), (1,), (0, 1), ())
     for key in keys:
-        group = make(_group(source, key), Place(3))
-        for tray in trays[:1]:
+        for tray in (trays[0], _with_nulls(trays[0])):
+            group = make(_group(source, key), Place(3))
             group.step(0, tray, Bound(int(tray.rowtime[-1])))
-        group.step(0, None, Bound(LATEST // 2))
+            group.step(0, None, Bound(LATEST // 2))
         for period in (None, _group(source, key).period):
             running = make(_changes(source, key, period), Place(6))
             for tray in (trays[0], _with_nulls(trays[0])):

@@ -280,6 +280,13 @@ def add_up(groups: Int64s, values: Int64s, use: Mask, total: Int64s) -> None:
 
 
 @njit(cache=True, nogil=True)
+def add_all(groups: Int64s, values: Int64s, total: Int64s) -> None:
+    """Add values that fit where all rows are to be used."""
+    for row in range(len(groups)):
+        total[groups[row]] += values[row]
+
+
+@njit(cache=True, nogil=True)
 def sum_wide(groups: Int64s, values: Int64s, use: Mask, high: Int64s, low: Int64s) -> None:
     """Add up int64 without a limit: the sum is high * 2**32 + low (for up to 2**31 rows a group)."""
     for row in range(len(groups)):
@@ -309,3 +316,32 @@ def greatest(groups: Int64s, values: Int64s, use: Mask, best: Int64s, seen: Mask
             if not seen[group] or values[row] > best[group]:
                 best[group] = values[row]
                 seen[group] = True
+
+
+@njit(cache=True, nogil=True)
+def least_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> int:
+    """Do what ``least`` does where all rows are to be used; the first ``begun`` groups have a value.
+
+    Groups begin in the order of their numbers. Gives how many have a value now.
+    """
+    for row in range(len(groups)):
+        group = groups[row]
+        if group >= begun:
+            best[group] = values[row]
+            begun = group + 1
+        elif values[row] < best[group]:
+            best[group] = values[row]
+    return begun
+
+
+@njit(cache=True, nogil=True)
+def greatest_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> int:
+    """Do what ``least_of_all`` does for the greatest value."""
+    for row in range(len(groups)):
+        group = groups[row]
+        if group >= begun:
+            best[group] = values[row]
+            begun = group + 1
+        elif values[row] > best[group]:
+            best[group] = values[row]
+    return begun

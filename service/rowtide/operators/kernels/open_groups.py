@@ -1,7 +1,7 @@
 """Putting rows into the groups of their windows and keys, and beginning groups where there are none.
 
-A group is a row of ``groups``. ``latest`` has, by key, the number of a group that may be the one that is
-looked for: it is if it has that key and that window.
+A group is a row of ``groups``, which lies in memory field by field. ``latest`` has, by key, the number of a
+group that may be the one that is looked for: it is if it has that window.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ def _begin(
 def into_periods(
     rows: Int64s,
     keys: Int64s,
+    stops: Int64s,
     starts: Int64s,
     ends: Int64s,
+    firsts: Int64s,
     rowtime: Int64s,
     origin: Int32s,
     counter: Int64s,
@@ -49,14 +51,24 @@ def into_periods(
     count: int,
     found: Int64s,
 ) -> int:
-    """Write the group of each of ``rows`` into ``found`` and give the new number of groups."""
+    """Write the group of each of ``rows`` into ``found`` and give the new number of groups.
+
+    Period ``i`` is that of the rows before ``stops[i]``. Its groups have the numbers from ``firsts[i]`` on,
+    or there are none yet: then that is ``count``. ``latest`` has no numbers but those of groups of its keys.
+    """
+    before = count
+    period = 0
+    first = firsts[0]
     for place in range(len(rows)):
         row = rows[place]
+        while row >= stops[period]:
+            period += 1
+            first = firsts[period] if firsts[period] < before else count
         key = keys[row]
         group = latest[key]
-        if group >= count or groups[group, KEY] != key or groups[group, START] != starts[row]:
+        if group < first or group >= count:
             group = count
-            _begin(groups, count, starts[row], ends[row], key, row, rowtime, origin, counter)
+            _begin(groups, count, starts[period], ends[period], key, row, rowtime, origin, counter)
             latest[key] = group
             count += 1
         groups[group, ROWS] += 1
