@@ -68,7 +68,9 @@ class _Places:
     def error(self, name: str, option: str | None, message: str, hint: str | None) -> StatementError:
         """Give the error about an option of an object, or about the object itself."""
         last = name.rpartition(".")[2]
-        place = self._found.get((last, option), self._found.get((last, None)))
+        place = self._found.get((last, option))
+        if place is None:
+            return StatementError(f'{message}; the configuration gives it to "{name}"', hint=hint)
         return StatementError(message, place=place, file=self._file, text=self._text, hint=hint)
 
 

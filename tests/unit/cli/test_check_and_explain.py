@@ -150,5 +150,9 @@ def test_the_configuration_counts_and_what_it_gives_is_not_shown(pipeline: Path,
     assert "swordfish" not in result.output
     assert "sasl.username '(from the configuration)'" in result.output
     assert "warning: NAMED" not in result.output
+    config.write_text("[servers.broker]\ntimeout = '3'\n", encoding="utf-8")
+    refused = run("check", pipeline, "--config", config)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith('error: option "timeout" of connector "kafka" does not exist; the conf')
     config.write_text("[servers.brocker]\nx = 'y'\n", encoding="utf-8")
     assert run("check", pipeline, "--config", config).exit_code == 2
