@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from rowtide.operators.arrow_buffers import text_array, text_buffers
 from rowtide.rows.column import Column
+from rowtide.rows.deferred import DeferredColumn
 from rowtide.rows.tray import Tray
 
 Int64s = NDArray[np.int64]
@@ -25,6 +27,27 @@ def take_rows(tray: Tray, places: Int64s, rowtime: Int64s) -> Tray:
         take_values(tray.counter, places),
         _take_mostly_equal(tray.opcode, places),
     )
+
+
+def take_rows_later(trays: Sequence[Tray], places: Int64s, rowtime: Int64s) -> Tray:
+    """Do what ``take_rows`` does with these trays end to end; a field is taken when something reads it."""
+    ends = [
+        np.concatenate(parts)
+        for parts in zip(*((each.origin, each.counter, each.opcode) for each in trays), strict=True)
+    ]
+    fields = zip(*(tray.columns for tray in trays), strict=True)
+    return Tray(
+        trays[0].row_type,
+        tuple(DeferredColumn(parts[0].type, len(places), _taken(parts, places)) for parts in fields),
+        rowtime,
+        _take_mostly_equal(ends[0], places),
+        take_values(ends[1], places),
+        _take_mostly_equal(ends[2], places),
+    )
+
+
+def _taken(parts: Sequence[Column], places: Int64s) -> Callable[[], Column]:
+    return lambda: take_column(Column.concat(parts), places)
 
 
 def take_column(column: Column, places: Int64s) -> Column:

@@ -3,7 +3,7 @@
 Rows that come in order of time wait in a queue where they are, also when they lie between others in their
 tray. Only the others, those that are earlier than a row before them, are sorted: into runs, each more than
 twice as long as the next, so that small trays do not sort what large ones have already sorted. When rows
-leave, every column is gathered once.
+leave, every column is gathered that something reads, once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.gathering import take_rows
+from rowtide.operators.gathering import take_rows, take_rows_later
 from rowtide.operators.waiting import SMALL_ROWS
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
@@ -111,7 +111,7 @@ class HeldRows:
         pieces = self._leaving(limit)
         runs, self._runs = _split(self._runs, limit)
         recent, self._recent = _split(self._recent, limit)
-        out = _together(pieces, [*runs, *recent])
+        out = _together(pieces, [*runs, *recent], leaving=True)
         self._waiting -= len(out)
         return out
 
@@ -165,24 +165,33 @@ def _split(pieces: Sequence[_Piece], limit: int) -> tuple[list[_Piece], list[_Pi
     return leaving, staying
 
 
-def _together(queue: Sequence[_Piece], runs: Sequence[_Piece]) -> Tray:
-    """Put the rows of a queue and of sorted runs, the oldest first, into one tray in order of time."""
+def _together(queue: Sequence[_Piece], runs: Sequence[_Piece], *, leaving: bool = False) -> Tray:
+    """Put the rows of a queue and of sorted runs, the oldest first, into one tray in order of time.
+
+    Of rows that are ``leaving``, fields are gathered that something reads.
+    """
     from rowtide.operators.kernels.gathering import zip_together
 
     if all(piece.rows is None for piece in queue) and (not runs or (not queue and len(runs) == 1)):
         return Tray.concat([piece.taken() for piece in (*queue, *runs)])
     trays, places = _laid_out([*queue, *runs])
+
+    def gathered(order: Int64s, rowtime: Int64s) -> Tray:
+        if leaving:
+            return take_rows_later(trays, order, rowtime)
+        return take_rows(Tray.concat(trays), order, rowtime)
+
     times = [piece.times for piece in queue]
     other_places, other_times = _sorted(places[len(queue) :], [piece.times for piece in runs])
     if not queue:
-        return take_rows(Tray.concat(trays), other_places, other_times)
+        return gathered(other_places, other_times)
     if not runs:
-        return take_rows(Tray.concat(trays), np.concatenate(places), np.concatenate(times))
+        return gathered(np.concatenate(places), np.concatenate(times))
     rows = sum(map(len, (*queue, *runs)))
     order, rowtime = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
     in_queue = np.concatenate(places[: len(queue)])
     zip_together(np.concatenate(times), in_queue, other_times, other_places, order, rowtime)
-    return take_rows(Tray.concat(trays), order, rowtime)
+    return gathered(order, rowtime)
 
 
 def _laid_out(pieces: Sequence[_Piece]) -> tuple[list[Tray], list[Int64s]]:

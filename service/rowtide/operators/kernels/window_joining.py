@@ -3,7 +3,7 @@
 The rows of a side have numbers in order of arrival, which is that of rowtime.
 ``following`` leads along a chain, -1 at its end. ``base`` is the number of a side's first row in memory.
 
-A key is one int64, its code. Its entry has the code, how many rows of it are open, and for the left side
+A key is one int64, its code. Its entry has the code, its slot and how many rows are open, for the left side
 and then the right one the first and the last row of a chain and the first one's rowtime; -1 for no row.
 ``slots`` has a power of two places: the entry of a code stands at its place or behind it, ``EMPTY`` ends
 the search, ``GONE`` does not. Without ``slots`` a code is the place of its entry.
@@ -28,8 +28,11 @@ ENTRY_WIDTH = CHAIN + 2 * CHAIN_WIDTH
 MADE, FREE, USED, FILLED = 0, 1, 2, 3
 """Where ``counts`` has what."""
 EMPTY, GONE = -1, -2
+UNSURE = -(2**63)
 ENTRY_BITS = 32
 ENTRY = np.int64((1 << 32) - 1)
+ONE_ROW = 1 << 32
+"""An entry counts its rows in the high bits, and has its slot in the low ones."""
 TAG_SHIFT = np.uint64(33)
 """A slot has an entry in its low bits and above them some of the hash: so few other entries are looked at."""
 BLOCK = 128
@@ -110,19 +113,27 @@ def _find(code: Whole, slots: Int64s, entries: Int64s) -> np.int64:
 
 @njit(cache=True, nogil=True)
 def _guess(codes: Int64s, first: int, stop: int, slots: Int64s, entries: Int64s, guesses: Int64s) -> None:
-    """Write the entries of the codes from ``first`` to before ``stop``, -1 for one not at its first place."""
+    """Write what ``_find`` gives for the codes from ``first`` to before ``stop``.
+
+    ``UNSURE`` stands for a code that has another at its first place.
+    """
     if len(slots) == 0:
         for row in range(first, stop):
             guesses[row - first] = codes[row]
         return
     for row in range(first, stop):
         value = _hash(codes[row])
-        found = slots[_place(codes[row], value, slots)]
-        guesses[row - first] = found & ENTRY if found >= 0 and (found & ~ENTRY) == _tag(value) else -1
+        place = _place(codes[row], value, slots)
+        found = slots[place]
+        guesses[row - first] = UNSURE
+        if found == EMPTY:
+            guesses[row - first] = -1 - place
+        elif found >= 0 and (found & ~ENTRY) == _tag(value):
+            guesses[row - first] = found & ENTRY
     for row in range(first, stop):
         entry = guesses[row - first]
         if entry >= 0 and entries[entry, CODE] != codes[row]:
-            guesses[row - first] = -1
+            guesses[row - first] = UNSURE
 
 
 @njit(cache=True, nogil=True)
@@ -138,7 +149,7 @@ def _enter(code: Whole, slot: Whole, slots: Int64s, entries: Int64s, counts: Int
         counts[FILLED] += 1
     counts[USED] += 1
     slots[slot] = _tag(_hash(code)) | entry
-    entries[entry, CODE], entries[entry, ROWS] = code, 0
+    entries[entry, CODE], entries[entry, ROWS] = code, slot
     entries[entry, CHAIN + HEAD] = -1
     entries[entry, CHAIN + CHAIN_WIDTH + HEAD] = -1
     return entry
@@ -147,14 +158,11 @@ def _enter(code: Whole, slot: Whole, slots: Int64s, entries: Int64s, counts: Int
 @njit(cache=True, nogil=True)
 def _leave(entry: Whole, slots: Int64s, entries: Int64s, counts: Int64s) -> None:
     """Take a row from the rows of a key; without any the entry is free."""
-    entries[entry, ROWS] -= 1
-    if entries[entry, ROWS] > 0 or len(slots) == 0:
+    entries[entry, ROWS] -= ONE_ROW
+    if entries[entry, ROWS] >= ONE_ROW or len(slots) == 0:
         return
     mask = np.int64(len(slots) - 1)
-    value = _hash(entries[entry, CODE])
-    place, mine = _place(entries[entry, CODE], value, slots), _tag(value) | entry
-    while slots[place] != mine:
-        place = (place + 1) & mask
+    place = entries[entry, ROWS]
     slots[place] = GONE
     # Nothing is looked for behind what is gone there.
     while slots[place] == GONE and slots[(place + 1) & mask] == EMPTY:
@@ -170,9 +178,11 @@ def _leave(entry: Whole, slots: Int64s, entries: Int64s, counts: Int64s) -> None
 def place_entries(slots: Int64s, entries: Int64s, counts: Int64s) -> None:
     """Enter all entries that are in use into ``slots``, which are all empty."""
     for entry in range(counts[MADE]):
-        if entries[entry, ROWS] > 0:
-            code = entries[entry, CODE]
-            slots[-1 - _find(code, slots, entries)] = _tag(_hash(code)) | entry
+        if entries[entry, ROWS] >= ONE_ROW:
+            code, rows = entries[entry, CODE], entries[entry, ROWS] >> ENTRY_BITS
+            slot = -1 - _find(code, slots, entries)
+            slots[slot] = _tag(_hash(code)) | entry
+            entries[entry, ROWS] = rows << ENTRY_BITS | slot
     counts[FILLED] = counts[USED]
 
 
@@ -223,7 +233,7 @@ def probe(
         if groups[first + row - base] >= 0:
             time = times[row]
             entry = guesses[row - block]
-            if entry < 0:
+            if entry < 0 and (entry == UNSURE or slots[-1 - entry] != EMPTY):
                 entry = _find(codes[row], slots, entries)
             if entry >= 0:
                 if place == -2:
@@ -276,7 +286,7 @@ def _enchain(
     else:
         following[entries[entry, own + TAIL] - base] = number
     entries[entry, own + TAIL] = number
-    entries[entry, ROWS] += 1
+    entries[entry, ROWS] += ONE_ROW
 
 
 @njit(cache=True, nogil=True)
