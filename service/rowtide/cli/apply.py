@@ -20,6 +20,17 @@ def apply(
     lose: Annotated[
         bool, typer.Option("--lose", help="Apply it although state is lost: `rowtide plan` says which.")
     ] = False,
+    shadow: Annotated[
+        bool,
+        typer.Option("--shadow", help="Only compare what it would have given with what is committed."),
+    ] = False,
+    begin: Annotated[
+        str | None,
+        typer.Option("--from", help="With --shadow: rows of this time or later, UTC.", metavar="TIME"),
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", help="With --shadow: rows before this time, UTC.", metavar="TIME")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write what was done as JSON.")] = False,
 ) -> None:
@@ -30,8 +41,13 @@ def apply(
     Start the new file afterwards with `rowtide run`. What came before the switch cannot be replayed any
     more, so the state of this commit or a later one is needed from then on.
 
-    Exit code 0: done, or nothing has changed. 1: you said no. 2: it cannot be applied; nothing has
-    changed. 3: a dependency is down, or another process took the pipeline.
+    With --shadow nothing is written and a running service goes on: the changed file is run over the log,
+    up to the committed positions, and the rows in which its tables differ from those that are there are
+    shown. Tables that it would create count as empty.
+
+    Exit code 0: done, or nothing has changed; with --shadow: no row differs. 1: you said no; with
+    --shadow: rows differ. 2: it cannot be applied; nothing has changed. 3: a dependency is down, or
+    another process took the pipeline.
     """
     import sys
     from dataclasses import asdict
@@ -39,12 +55,14 @@ def apply(
     from rowtide.cli.errors import FAILED, read_text, shown_to_user
     from rowtide.cli.pipeline_file import equipment_of, opened
     from rowtide.cli.plan import show_change
+    from rowtide.cli.replay import comparison_as_json, range_of, show_comparison
     from rowtide.errors import StatementError
     from rowtide.runtime import applying
     from rowtide.runtime.configured import configured
     from rowtide.runtime.logs import set_up_logs
     from rowtide.runtime.pipeline import open_pipeline
     from rowtide.runtime.planned_change import change_from
+    from rowtide.runtime.replay import compare
     from rowtide.sql.pipeline import plan_pipeline
 
     with shown_to_user(), opened(pipeline, config) as (found, settings):
@@ -55,6 +73,19 @@ def apply(
             return
         if not as_json:
             show_change(found.name, change)
+        if shadow:
+            set_up_logs(settings.log)
+            result = compare(equipment_of(found, settings), range_of(begin, end), older=older)
+            tables = {table.name: table for table in found.plan.foreign_tables}
+            if as_json:
+                typer.echo(json.dumps(comparison_as_json(result, tables), indent=2))
+            else:
+                show_comparison(result, tables)
+            if result.count:
+                raise typer.Exit(FAILED)
+            return
+        if begin is not None or end is not None:
+            raise StatementError("--from and --to restrict what --shadow compares", hint="Say --shadow.")
         if change.lost and not lose:
             lost = ", ".join(sorted({each.relation for each in change.lost}))
             raise StatementError(

@@ -12,7 +12,7 @@ from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
 if TYPE_CHECKING:
     from rowtide.plan.plan import ForeignTable
     from rowtide.rows.rowop import Row
-    from rowtide.runtime.replay import Comparison, Difference
+    from rowtide.runtime.replay import Comparison, Difference, Range
 
 EXAMPLE = "Example: rowtide replay pipeline.sql --from '2026-01-31' --to '2026-02-01' --compare"
 
@@ -40,19 +40,14 @@ def replay(
     from rowtide.cli.errors import FAILED, shown_to_user
     from rowtide.cli.pipeline_file import opened
     from rowtide.clock import SystemClock
-    from rowtide.errors import StatementError
-    from rowtide.runtime.begin import parse_time
     from rowtide.runtime.live import Pace
     from rowtide.runtime.logs import set_up_logs
-    from rowtide.runtime.replay import Range
     from rowtide.runtime.replay import compare as compared
     from rowtide.runtime.service import Equipment
     from rowtide.runtime.stopping import StopSignals
 
     with shown_to_user():
-        wanted = Range(None if begin is None else parse_time(begin), None if end is None else parse_time(end))
-        if wanted.begin_ms is not None and wanted.end_ms is not None and wanted.end_ms <= wanted.begin_ms:
-            raise StatementError(f'--to "{end}" is not behind --from "{begin}"', hint="No row lies between.")
+        wanted = range_of(begin, end)
         with opened(pipeline, config) as (found, settings):
             set_up_logs(settings.log)
             tables = {table.name: table for table in found.plan.foreign_tables}
@@ -78,14 +73,31 @@ def replay(
             if not compare:
                 typer.echo(f"{result.messages} messages recomputed, nothing compared", err=True)
             elif as_json:
-                typer.echo(json.dumps(_as_json(result, tables), indent=2))
+                typer.echo(json.dumps(comparison_as_json(result, tables), indent=2))
             else:
-                _show(result, tables)
+                show_comparison(result, tables)
     if result.count:
         raise typer.Exit(FAILED)
 
 
-def _as_json(result: Comparison, tables: dict[str, ForeignTable]) -> dict[str, object]:
+def range_of(begin: str | None, end: str | None) -> Range:
+    """Read the times of --from and --to.
+
+    Raises:
+      StatementError: one is no time, or no row lies between them.
+    """
+    from rowtide.errors import StatementError
+    from rowtide.runtime.begin import parse_time
+    from rowtide.runtime.replay import Range
+
+    wanted = Range(None if begin is None else parse_time(begin), None if end is None else parse_time(end))
+    if wanted.begin_ms is not None and wanted.end_ms is not None and wanted.end_ms <= wanted.begin_ms:
+        raise StatementError(f'--to "{end}" is not behind --from "{begin}"', hint="No row lies between.")
+    return wanted
+
+
+def comparison_as_json(result: Comparison, tables: dict[str, ForeignTable]) -> dict[str, object]:
+    """Give what was found as plain values."""
     return {
         "equal": not result.count,
         "messages": result.messages,
@@ -110,7 +122,8 @@ def _as_json(result: Comparison, tables: dict[str, ForeignTable]) -> dict[str, o
     }
 
 
-def _show(result: Comparison, tables: dict[str, ForeignTable]) -> None:
+def show_comparison(result: Comparison, tables: dict[str, ForeignTable]) -> None:
+    """Write what was found."""
     for table, rows in sorted(result.rows.items()):
         typer.echo(f"{table}: {rows} rows recomputed")
     if not result.count:

@@ -55,7 +55,7 @@ def apply(older: Equipment, newer: Equipment) -> Applied:
         changed, though the epoch may have been taken.
       SupersededError, TransientError: as ``Service.run``.
     """
-    _refuse_changed_streams(older.plan, newer.plan)
+    refuse_changed_streams(older.plan, newer.plan)
     before = older.ledger.read()
     if before is None or not before.standings:
         raise StatementError(f'pipeline "{older.name}" has committed nothing: `rowtide run` begins it')
@@ -70,7 +70,7 @@ def apply(older: Equipment, newer: Equipment) -> Applied:
     _refuse_waiting_resubmitted(work.flow.snapshot())
     standings, begun = _standings(record, newer)
     flow = Flow(table_nodes(newer.plan), partitions_of(each.place for each in standings))
-    flow.succeed(work.flow, newer.clock.now_ms(), _streams_of_both(older.plan, newer.plan))
+    flow.succeed(work.flow, newer.clock.now_ms(), streams_of_both(older.plan, newer.plan))
     after = Work(flow, newer.plan.foreign_tables, standings)
     after.drain()
     after.go_on_from(newer.ledger.accounts())
@@ -104,12 +104,13 @@ def _standings(record: Record, newer: Equipment) -> tuple[list[Standing], list[S
     return [*kept, *begun], begun
 
 
-def _streams_of_both(older: Plan, newer: Plan) -> dict[str, tuple[Node, Node]]:
+def streams_of_both(older: Plan, newer: Plan) -> dict[str, tuple[Node, Node]]:
+    """Give the relations that both plans have, with the node of each."""
     before = dict(older.relations)
     return {name: (before[name], node) for name, node in newer.relations if name in before}
 
 
-def _refuse_changed_streams(older: Plan, newer: Plan) -> None:
+def refuse_changed_streams(older: Plan, newer: Plan) -> None:
     """Refuse a stream that is called as before and brings something else.
 
     Raises:

@@ -12,12 +12,12 @@ is written and no epoch is taken: a service that runs goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 
 import structlog
 
-from rowtide.checkpoint.ledger import KeptSnapshot, Place, Record
+from rowtide.checkpoint.ledger import KeptSnapshot, Place, Record, Standing
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.plan.outputs import table_nodes
@@ -25,12 +25,21 @@ from rowtide.plan.plan import Plan
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.rowtime.bound import EARLIEST, LATEST
+from rowtide.runtime.applying import refuse_changed_streams, streams_of_both
 from rowtide.runtime.begin import refuse_another_plan
 from rowtide.runtime.digest import plan_digests
 from rowtide.runtime.idle import DecisionLog
 from rowtide.runtime.intake import check_identity
 from rowtide.runtime.output import target_table
-from rowtide.runtime.recovery import begin_of_replay, check_ranges, flow_at, identities_of, replay, usable
+from rowtide.runtime.recovery import (
+    begin_of_replay,
+    check_ranges,
+    flow_at,
+    identities_of,
+    partitions_of,
+    replay,
+    usable,
+)
 from rowtide.runtime.replay_tables import ComparedTable, Refused, scratch
 from rowtide.runtime.service import Equipment, Service
 from rowtide.runtime.work import Work
@@ -83,11 +92,17 @@ class Comparison:
 
 
 def compare(
-    equipment: Equipment, compared: Range, told: Callable[[str, Row], None] | None = None
+    equipment: Equipment,
+    compared: Range,
+    told: Callable[[str, Row], None] | None = None,
+    older: Plan | None = None,
 ) -> Comparison:
     """Recompute and compare the tables of a pipeline; nothing is written.
 
     With ``told`` nothing is compared: it is called with each recomputed row and the name of its table.
+    ``older`` is given where another plan than the equipment's has run: what is committed is compared with
+    what this one would have given, had it run all the time. Tables that it would create count as empty,
+    streams that only it reads are read to their present ends.
 
     Raises:
       StatementError: nothing is committed, the plan is another one, a table has no column of time to
@@ -107,8 +122,11 @@ def compare(
             for number, table in enumerate(equipment.plan.foreign_tables)
         }
         record = _committed(equipment, tables)
-        refuse_another_plan(equipment.name, record, plan_digests(equipment.plan))
-        return _recomputed(equipment, compared, record, tables, told)
+        refuse_another_plan(equipment.name, record, plan_digests(older or equipment.plan))
+        if older is not None:
+            refuse_changed_streams(older, equipment.plan)
+            record = _as_read_by(equipment, record)
+        return _recomputed(equipment, compared, record, tables, told, older)
 
 
 def _recomputed(
@@ -117,13 +135,14 @@ def _recomputed(
     record: Record,
     tables: Mapping[str, ComparedTable],
     told: Callable[[str, Row], None] | None,
+    older: Plan | None,
 ) -> Comparison:
     """Recompute what the tables should hold, and compare."""
     identities = identities_of(record)
     for relation, source in equipment.sources.items():
         check_identity(source, identities.get(relation))
     ranges = {relation: source.ranges() for relation, source in equipment.sources.items()}
-    flow, snapshot = _begin(equipment, record, ranges, compared)
+    flow, snapshot = _begin(equipment, record, ranges, compared, older)
     work = Work(flow, equipment.plan.foreign_tables, record.standings)
     turns = _Turns(work, tables)
     if snapshot is None:
@@ -221,6 +240,7 @@ def _committed(equipment: Equipment, tables: Mapping[str, ComparedTable]) -> Rec
     Raises:
       StatementError: nothing is committed.
     """
+    missing = equipment.database.missing([target_table(table.table) for table in tables.values()])
     with equipment.database.begin() as transaction:
         if transaction.connection.dialect.name == "postgresql":
             transaction.connection.exec_driver_sql(
@@ -229,7 +249,9 @@ def _committed(equipment: Equipment, tables: Mapping[str, ComparedTable]) -> Rec
         record = equipment.ledger.read_within(transaction)
         if record is None or not record.standings:
             raise StatementError(f'pipeline "{equipment.name}" has committed nothing that could be compared')
-        for table in tables.values():
+        for name, table in tables.items():
+            if name in missing:
+                continue
             table.hold(transaction.rows(target_table(table.table)))
             table.leave_out(equipment.ledger.refused_within(transaction, table.table.name))
     return record
@@ -240,6 +262,7 @@ def _begin(
     record: Record,
     ranges: Mapping[str, Mapping[int, OffsetRange]],
     compared: Range,
+    older: Plan | None,
 ) -> tuple[Flow, KeptSnapshot | None]:
     """Choose where to begin, and give the flow there: None for the log's start, else a snapshot.
 
@@ -254,7 +277,12 @@ def _begin(
         if snapshot is None:
             raise
         check_ranges(record, begin_of_replay(record, snapshot), ranges)
-        flow = flow_at(nodes, record, snapshot, resubmissions)
+        if older is None:
+            flow = flow_at(nodes, record, snapshot, resubmissions)
+        else:
+            flow = Flow(nodes, partitions_of(record.positions()))
+            before = flow_at(table_nodes(older), record, snapshot, resubmissions)
+            flow.succeed(before, equipment.clock.now_ms(), streams_of_both(older, equipment.plan))
         # A row is out before this at most: what comes later was not in the tables when it was taken.
         reached = max((bound for bound in flow.bounds().values() if bound != EARLIEST), default=EARLIEST)
         if compared.begin_ms is None or compared.begin_ms < reached:
@@ -263,4 +291,20 @@ def _begin(
                 hint=f"Compare with --from {min(reached, MAX_TIMESTAMP_MS)} or later.",
             ) from gone
         return flow, snapshot
+    if older is not None:
+        # What resubmitted rows were for may not be there any more.
+        record = replace(record, changed_at=record.commits)
     return flow_at(nodes, record, None, resubmissions), None
+
+
+def _as_read_by(equipment: Equipment, record: Record) -> Record:
+    """Give a record as if the equipment's plan had run: it has read its new streams to their ends."""
+    known = {each.relation for each in record.standings}
+    kept = [each for each in record.standings if each.relation in equipment.sources]
+    begun = [
+        Standing(relation, source.topic, partition, held.end, held.earliest, None, source.identity())
+        for relation, source in sorted(equipment.sources.items())
+        if relation not in known
+        for partition, held in sorted(source.ranges().items())
+    ]
+    return replace(record, standings=(*kept, *begun))

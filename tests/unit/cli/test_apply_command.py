@@ -1,5 +1,6 @@
 """rowtide apply: what is kept goes on as if nothing had been, what is new begins there, in one commit."""
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,53 @@ def test_a_change_that_loses_state_must_be_meant_and_one_of_a_stream_is_refused(
     assert 'stream "READINGS" has changed' in files.call(
         "apply", "--was", str(files.was), "--yes", "--lose", code=2
     )
+
+
+def test_in_shadow_the_rows_are_shown_that_a_change_would_have_given_otherwise(tmp_path: Path) -> None:
+    files = Files(tmp_path / "changed")
+    files.produce(200)
+    files.run()
+    before = files.rows("minutes")
+    shadow = ("apply", "--was", str(files.was), "--shadow")
+    files.change(files.text.replace("SUM(amount)", "SUM(CASE WHEN sensor = 's1' THEN 0 ELSE amount END)"))
+    told = files.call(*shadow, code=1)
+    minutes = sum(row[1] == "s1" for row in before)
+    assert f"{2 * minutes} rows differ" in told
+    assert "recomputed: PERIOD 0, SENSOR s1, TOTAL 0" in told
+    assert "from READINGS partition 0" in told
+    # Of the first minute alone; and a change that gives the same rows is seen to do so.
+    assert "2 rows differ" in files.call(*shadow, "--to", "1970-01-01 00:01:00", code=1)
+    files.change(files.text.replace("SUM(amount)", "SUM(amount + 0)"))
+    assert "Equal" in files.call(*shadow)
+    # New tables count as empty, and are not made; new streams are read.
+    files.change(files.text + MORE)
+    told = files.call(*shadow, code=1)
+    assert "table SEEN" in told
+    assert "committed:  no such row" in told
+    assert f"SEEN: {200 - 200 // 7} rows recomputed" in told
+    assert files.rows("minutes") == before
+    with pytest.raises(sqlite3.OperationalError):
+        files.rows("seen")
+    assert "Say --shadow" in files.call("apply", "--was", str(files.was), "--from", "1970-01-01", code=2)
+    # Nothing has been taken from the pipeline that runs.
+    files.change(files.text)
+    files.run()
+
+
+def test_in_shadow_a_change_begins_at_the_snapshot_where_the_log_has_aged_out(tmp_path: Path) -> None:
+    files = Files(tmp_path / "changed")
+    files.produce(200)
+    files.config.write_text(CONFIG.replace("snapshot_rows = 0", "snapshot_rows = 150"))
+    files.run()
+    files.produce(200)
+    files.config.write_text(CONFIG)
+    files.run()
+    for partition in (0, 1):
+        files.broker.truncate("readings", 90, partition=partition)
+    files.change(files.text.replace("AS total\n", "+ 0 AS total\n"))
+    shadow = ("apply", "--was", str(files.was), "--shadow")
+    assert "the snapshot there is covers rows from" in files.call(*shadow, code=2)
+    assert "Equal" in files.call(*shadow, "--from", "1970-01-01 00:05:00")
 
 
 @pytest.mark.parametrize(
