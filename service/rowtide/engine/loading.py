@@ -15,6 +15,7 @@ from typing import Any
 
 from rowtide.engine.errors import ModelError
 from rowtide.engine.model import ModelRun
+from rowtide.engine.modules import code_of, module_of
 from rowtide.errors import RowtideError
 
 _TRUTHS = {"true": True, "false": False}
@@ -28,8 +29,8 @@ class ModelOptionError(ModelError):
         self.option = option
 
 
-def model_maker(name: str, path: str, options: Mapping[str, str]) -> Callable[[], ModelRun]:
-    """Give what makes runs of the model that ``path`` names, called with ``options``.
+def model_maker(name: str, path: str, options: Mapping[str, str], folder: str = "") -> Callable[[], ModelRun]:
+    """Give what makes runs of the model that ``path`` names, called with ``options``; see ``load``.
 
     An option is text, and becomes what the parameter's annotation says: ``int``, ``float``, ``bool``
     (true or false), ``Decimal`` or ``str``.
@@ -37,7 +38,7 @@ def model_maker(name: str, path: str, options: Mapping[str, str]) -> Callable[[]
     Raises:
       ModelError: if the model cannot be found or called; what it gives, if it cannot be wired.
     """
-    model = load(path)
+    model = load(path, folder)
     values = _arguments(path, model, options)
 
     def make() -> ModelRun:
@@ -51,8 +52,16 @@ def model_maker(name: str, path: str, options: Mapping[str, str]) -> Callable[[]
     return make
 
 
-def load(path: str) -> Callable[..., object]:
+def model_code(path: str, folder: str) -> str:
+    """Give a digest of the text that a model which has been loaded consists of; see ``modules.code_of``."""
+    return code_of(path.partition(":")[0], folder)
+
+
+def load(path: str, folder: str = "") -> Callable[..., object]:
     """Give the class or function that ``path`` names.
+
+    ``folder``, an absolute path, is that of the pipeline's file: its module comes before one of the same
+    name that another pipeline in this process has beside it.
 
     Raises:
       ModelError: if there is none, or its module cannot be imported.
@@ -61,7 +70,7 @@ def load(path: str) -> Callable[..., object]:
     if not colon or not module_name or not name:
         raise ModelError(f'"{path}" names no model', hint="Write 'package.module:Class'.")
     try:
-        module = importlib.import_module(module_name)
+        module = module_of(module_name, folder)
     except ModuleNotFoundError as error:
         hint = None
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):

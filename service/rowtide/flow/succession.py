@@ -80,6 +80,8 @@ class Succession:
             same = waiting.get(_signature(step))
             if same:
                 self.matched[at] = same.pop(0)
+        self.emptied = {at for at in self.matched if self._is_of_replaced_model(newer.steps[at].node)}
+        """Tables of models that are others now: their rows leave."""
         self._origins = {
             older.steps[before].place.origin: newer.steps[at].place.origin
             for at, before in self.matched.items()
@@ -139,6 +141,17 @@ class Succession:
             if before.node.relation == step.node.relation and before.partition == step.partition:
                 return position
         return None
+
+    def _is_of_replaced_model(self, node: Node) -> bool:
+        """Tell whether a step is a table of a model that is not the one that filled it."""
+        if not isinstance(node, KeyedTable):
+            return False
+        behind = node.input
+        while isinstance(behind, Filter | Project):
+            behind = behind.input
+        if not isinstance(behind, Model) or not node.relation.startswith(f"{behind.relation}."):
+            return False
+        return not any(at in self.matched for at in self._newer.positions(behind))
 
     def _ports_moved(self, at: int, state: State) -> State:
         """Give the state of a merge with what waits at each port moved to where its input is read now.
@@ -209,12 +222,9 @@ def left_by_replaced_models(
 
     They come after everything that the table has promised to be past: ``bounds`` are those of the steps.
     """
-    for at, operator in operators.items():
-        step = newer.steps[at]
-        if at not in succession.matched or not isinstance(operator, HoldsTable):
-            continue
-        model = _model_behind(step.node)
-        if model is None or any(position in succession.matched for position in newer.positions(model)):
+    for at in sorted(succession.emptied):
+        step, operator = newer.steps[at], operators[at]
+        if not isinstance(operator, HoldsTable):
             continue
         held = operator.contents()
         if not len(held):
@@ -234,17 +244,6 @@ def left_by_replaced_models(
                 np.full(count, Opcode.DELETE, dtype=np.int8),
             ),
         )
-
-
-def _model_behind(node: Node) -> Model | None:
-    """Give the model that a table belongs to; None for any other step."""
-    if not isinstance(node, KeyedTable):
-        return None
-    behind = node.input
-    while isinstance(behind, Filter | Project):
-        behind = behind.input
-    is_own = isinstance(behind, Model) and node.relation.startswith(f"{behind.relation}.")
-    return behind if is_own and isinstance(behind, Model) else None
 
 
 def _last_mark(held: Tray, rowtime: int) -> tuple[int, int]:
@@ -288,7 +287,9 @@ def _signature(step: Step) -> Signature:
         case _:
             inputs = tuple(_types(each.row_type) for each in node.inputs)
     own = tuple(
-        (field.name, getattr(node, field.name)) for field in fields(node) if field.name not in _PLACES
+        (field.name, getattr(node, field.name))
+        for field in fields(node)
+        if field.compare and field.name not in _PLACES
     )
     return (type(node), own, _types(node.row_type), inputs, step.partition)
 

@@ -79,7 +79,7 @@ class ModelOperator:
         self._gives = _outputs(node)
         self._width = len(node.key)
         self._ranks = Ranks(origin for origins in place.port_origins for origin in origins)
-        self._make = model_maker(node.relation, node.path, dict(node.options))
+        self._make = model_maker(node.relation, node.path, dict(node.options), node.folder)
         self._parts: dict[Row, _Part] = {}
         self._made: list[_Part] = []
         # What is due, and the number of the model; one whose time is no longer that of the model is stale.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as declared
 from typing import TYPE_CHECKING
 
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal
@@ -44,6 +45,9 @@ class Model:
     rowtime is that of the row or event that caused them, in the order in which the model sent them. An
     event at t runs before rows of t that come after it was asked for. A row that makes the model fail is
     rejected (FUNCTION), and the model is as if it had not come.
+
+    ``code`` is a digest of its text: a model of another text is another one. ``folder`` is where its module
+    may be, on the machine that planned; it decides nothing.
     """
 
     relation: str
@@ -53,6 +57,8 @@ class Model:
     accepts: tuple[ModelPort, ...]
     gives: tuple[ModelPort, ...]
     row_type: RowType
+    code: str = ""
+    folder: str = declared(default="", compare=False)
 
     @property
     def inputs(self) -> tuple[Node, ...]:

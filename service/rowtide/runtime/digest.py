@@ -1,8 +1,8 @@
 """Digests of a plan: what a checkpoint belongs to (sql-decisions 25).
 
-One digest for each pump, foreign stream and foreign table, over everything that
+One digest for each pump, model, foreign stream and foreign table, over everything that
 decides which rows come out: the nodes with their expressions, the topic and
-format of a stream, the columns and key of a table. Where a server is reached
+format of a stream, the columns and key of a table, the text of a model. Where a server is reached
 (its address, user, password) decides nothing and is left out.
 """
 
@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping
 from enum import Enum
 
+from rowtide.plan.models import Model
 from rowtide.plan.nodes import Node
 from rowtide.plan.plan import Plan
 
@@ -26,6 +27,9 @@ def plan_digests(plan: Plan) -> dict[str, str]:
     memo: dict[int, str] = {}
     # Node identity is enough as a memo's key while ``plan`` holds the nodes.
     digests = {f'pump "{pump.name}"': _digest((pump.target, _node(pump.node, memo))) for pump in plan.pumps}
+    for model in sorted(_models(plan), key=lambda each: each.relation):
+        own = (model.path, model.options, model.code, _canonical(model.accepts), _canonical(model.gives))
+        digests[f'model "{model.relation}"'] = _digest(own)
     for stream in plan.foreign_streams:
         options = tuple(sorted((name, value) for name, value in stream.options if "." not in name))
         digests[f'foreign stream "{stream.name}"'] = _digest((_canonical(stream.row_type), options))
@@ -51,6 +55,21 @@ def differences(kept: str, digests: Mapping[str, str]) -> list[str]:
     return sorted(found)
 
 
+def _models(plan: Plan) -> set[Model]:
+    """Give the models that pumps lead out of: named by themselves, a change of one says where it was made."""
+    found: set[Model] = set()
+    seen: set[int] = set()
+    ahead: list[Node] = [pump.node for pump in plan.pumps]
+    while ahead:
+        node = ahead.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            ahead += node.inputs
+            if isinstance(node, Model):
+                found.add(node)
+    return found
+
+
 def _node(node: Node, memo: dict[int, str]) -> str:
     """Digest a node over its inputs' digests: a view that is read twice is digested once."""
     if id(node) not in memo:
@@ -58,7 +77,9 @@ def _node(node: Node, memo: dict[int, str]) -> str:
         own = [
             (field.name, _canonical(value))
             for field in dataclasses.fields(node)
-            if id(value := getattr(node, field.name)) not in inputs and field.name != "sources"
+            if id(value := getattr(node, field.name)) not in inputs
+            and field.name != "sources"
+            and field.compare
         ]
         memo[id(node)] = _digest((type(node).__name__, own, [_node(each, memo) for each in node.inputs]))
     return memo[id(node)]

@@ -108,10 +108,11 @@ def planned_change(
     rows: Counter[tuple[str, str]] = Counter()
     for entry in () if snapshot is None else state_entries(snapshot):
         rows[entry.relation, entry.operator] += entry.rows
-    taken = set(succession.matched.values())
+    goes_on = {at: old for at, old in succession.matched.items() if at not in succession.emptied}
+    taken = set(goes_on.values())
     matched = [step for at, step in enumerate(before.steps) if at in taken]
     others = [step for at, step in enumerate(before.steps) if at not in taken]
-    fresh = [step for at, step in enumerate(after.steps) if at not in succession.matched]
+    fresh = [step for at, step in enumerate(after.steps) if at not in goes_on]
     known = None if snapshot is None else rows
     return PlannedChange(
         changes,

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from rowtide.engine.errors import ModelError
-from rowtide.engine.loading import ModelOptionError, look_in, model_maker
+from rowtide.engine.loading import ModelOptionError, look_in, model_code, model_maker
 from rowtide.engine.model import ModelRun
+from rowtide.engine.modules import absolute
 from rowtide.engine.row_type import RowType as EngineRowType
 from rowtide.errors import Place, StatementError
 from rowtide.plan.models import Model, ModelPort, tagged, tagging, untagging
@@ -49,8 +50,10 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
         raise StatementError(f'"{name}" is a schema, and a model is one of its own', place=place)
     options = tuple((item.name, item.value) for item in statement.options)
     try:
-        look_in(_folder(origin.file))
-        run = model_maker(name, statement.path, dict(options))()
+        folder = absolute(_folder(origin.file))
+        look_in(folder)
+        run = model_maker(name, statement.path, dict(options), folder)()
+        code = model_code(statement.path, folder)
         accepts = _split(_ports(run.input_types, ()), run.keys)
         gives = _ports(run.output_types, tuple(run.changes))
         if not accepts:
@@ -77,7 +80,7 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
                 place=statement.path_place,
             )
         found[key] = definition
-    model = ModelDefinition(statement.path, options, accepts, gives, origin)
+    model = ModelDefinition(statement.path, options, accepts, gives, origin, code, folder)
     return replace(kept, models={**catalog.models, name: model}, objects={**kept.objects, **found})
 
 
@@ -128,7 +131,17 @@ def model_node(name: str, model: ModelDefinition, source: Callable[[Key], Node])
         for number, port in enumerate(model.accepts)
     )
     below: Node = sources[0] if len(sources) == 1 else Merge(name, sources)
-    return Model(name, below, model.path, model.options, model.accepts, model.gives, tagged(model.gives))
+    return Model(
+        name,
+        below,
+        model.path,
+        model.options,
+        model.accepts,
+        model.gives,
+        tagged(model.gives),
+        model.code,
+        model.folder,
+    )
 
 
 def output_node(relation: str, output: ModelOutputDefinition, model: Model) -> Node:

@@ -136,13 +136,18 @@ class PumpDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ModelDefinition:
-    """A model, as its class has wired it; its ports are objects of the schema of its name."""
+    """A model, as its class has wired it; its ports are objects of the schema of its name.
+
+    ``code`` is a digest of its text, ``folder`` where its module was looked for beside the pipeline's file.
+    """
 
     path: str
     options: tuple[tuple[str, str], ...]
     accepts: tuple[ModelPort, ...]
     gives: tuple[ModelPort, ...]
     origin: Origin
+    code: str
+    folder: str
 
 
 @dataclass(frozen=True, slots=True)

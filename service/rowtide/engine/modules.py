@@ -1,0 +1,168 @@
+"""Users' modules: found by name, or beside a pipeline's file, and what their text is.
+
+Two files of one pipeline, as it was and as it is, may each have a module of one
+name beside them. Python knows one module of a name; so the second one is loaded
+apart, with what it imports from its own folder, as if in a process of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import io
+import sys
+import tokenize
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.machinery import FileFinder, PathFinder
+from types import ModuleType
+
+_folders: list[str] = []
+"""Where modules have been looked for beside pipelines, as absolute paths."""
+_apart: dict[str, dict[str, ModuleType]] = {}
+"""The modules of a folder that were loaded apart, by name."""
+_codes: dict[tuple[str, str], str] = {}
+"""The code of modules by folder and name, as they were when first asked for: that is what runs."""
+
+
+def absolute(folder: str) -> str:
+    """Give the absolute path of a folder."""
+    path: str = FileFinder(folder).path
+    return path
+
+
+def module_of(name: str, folder: str) -> ModuleType:
+    """Give the module of a name as Python finds it, or that in ``folder`` if another pipeline's is known.
+
+    Raises:
+      ImportError and whatever the module raises: it cannot be imported.
+    """
+    if not folder:
+        return importlib.import_module(name)
+    if folder not in _folders:
+        _folders.append(folder)
+    top = name.partition(".")[0]
+    known = sys.modules.get(top)
+    spec = PathFinder.find_spec(top, [folder])
+    is_here = known is None or spec is None or _origin(known) == spec.origin
+    if is_here or not any(_is_in(known, other) for other in _folders if other != folder):
+        return importlib.import_module(name)
+    held = _apart.setdefault(folder, {})
+    if name not in held:
+        with _alone(folder, held):
+            importlib.import_module(name)
+    return held[name]
+
+
+@contextmanager
+def _alone(folder: str, held: dict[str, ModuleType]) -> Iterator[None]:
+    """Let imports find what is in ``folder``, not what other pipelines have loaded; keep it in ``held``."""
+    others = [other for other in _folders if other != folder]
+    aside = {
+        name: module
+        for name, module in list(sys.modules.items())
+        if any(_is_in(module, other) for other in others)
+    }
+    for name in aside:
+        del sys.modules[name]
+    sys.modules.update(held)
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        own = {name: module for name, module in list(sys.modules.items()) if _is_in(module, folder)}
+        for name in own:
+            del sys.modules[name]
+        held.update(own)
+        sys.modules.update(aside)
+
+
+def code_of(name: str, folder: str) -> str:
+    """Give a digest of the text of a module and of the modules of its own package or folder that it imports.
+
+    Comments and blank lines do not count. Empty where there is no text, as of a compiled module.
+    """
+    key = (folder, name)
+    if key not in _codes:
+        texts: dict[str, str] = {}
+        _collect(module_of(name, folder), folder, {**sys.modules, **_apart.get(folder, {})}, texts)
+        found = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
+        _codes[key] = found if any(texts.values()) else ""
+    return _codes[key]
+
+
+def _collect(
+    module: ModuleType, folder: str, modules: Mapping[str, ModuleType], texts: dict[str, str]
+) -> None:
+    name = module.__name__
+    if name in texts:
+        return
+    loader = getattr(module.__spec__, "loader", None)
+    text: str | None = None
+    try:
+        text = None if loader is None else loader.get_source(name)
+    except (ImportError, OSError, AttributeError):
+        text = None
+    texts[name] = "" if text is None else _without_comments(text)
+    if text is None:
+        return
+    for imported in _imports(text, module):
+        other = modules.get(imported)
+        if other is not None and _is_own(other, module, folder):
+            _collect(other, folder, modules, texts)
+
+
+def _imports(text: str, module: ModuleType) -> Iterator[str]:
+    """Give the names of modules that a text may import; of ``from a import b`` both a and a.b."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _with_parents(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            package = module.__spec__.parent if module.__spec__ is not None else ""
+            above = (package or "").rsplit(".", node.level - 1)[0] if node.level else ""
+            base = ".".join(filter(None, (above, node.module)))
+            yield from _with_parents(base)
+            for alias in node.names:
+                yield f"{base}.{alias.name}"
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1):
+        yield ".".join(parts[:end])
+
+
+def _is_own(other: ModuleType, module: ModuleType, folder: str) -> bool:
+    """Tell whether another module belongs to the same work: the package, or the pipeline's folder."""
+    same_package = other.__name__.partition(".")[0] == module.__name__.partition(".")[0]
+    return same_package or bool(folder and _is_in(other, folder) and _is_in(module, folder))
+
+
+def _origin(module: ModuleType) -> str | None:
+    origin: str | None = getattr(getattr(module, "__spec__", None), "origin", None)
+    return origin
+
+
+def _is_in(module: ModuleType | None, folder: str) -> bool:
+    origin = None if module is None else _origin(module)
+    return origin is not None and origin.startswith(f"{folder}/")
+
+
+def _without_comments(text: str) -> str:
+    """Give a text without its comments, blank lines and trailing blanks, except inside of strings."""
+    lines = text.splitlines()
+    inside: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        (first, start), (last, _) = token.start, token.end
+        if token.type == tokenize.COMMENT:
+            lines[first - 1] = lines[first - 1][:start]
+        elif last > first and token.type not in (tokenize.NL, tokenize.NEWLINE):
+            inside.update(range(first, last))
+    kept = [line if at in inside else line.rstrip() for at, line in enumerate(lines, start=1)]
+    return "\n".join(
+        line for at, line in enumerate(kept, start=1) if line or at in inside or at - 1 in inside
+    )
