@@ -31,7 +31,7 @@ from rowtide.sql.syntax import (
     With,
 )
 from rowtide.sql.syntax_walk import calls_in
-from rowtide.sql.window_grammar import named_windows
+from rowtide.sql.window_grammar import named_windows, with_named_ranges
 
 
 class QueryGrammar(ExpressionGrammar):
@@ -151,6 +151,7 @@ class QueryGrammar(ExpressionGrammar):
                 group_by = cursor.comma_list(self.expression)
         having = self.expression() if cursor.accept("HAVING") else None
         windows = named_windows(self) if cursor.accept("WINDOW") else ()
+        source = with_named_ranges(source, windows)
         if cursor.is_word("QUALIFY"):
             raise cursor.unsupported("QUALIFY is")
         place = cursor.place_of(first)
@@ -321,11 +322,13 @@ class QueryGrammar(ExpressionGrammar):
         first = cursor.current
         if not cursor.accept("OVER"):
             return None
+        if not cursor.is_symbol("("):
+            name = cursor.name("the name of a window, or its definition in parentheses")
+            return RangeWindow(0, 0, cursor.span(first), named=name)
         cursor.expect_symbol("(")
-        if cursor.is_word("PARTITION", "BY"):
-            raise cursor.unsupported(
-                "PARTITION BY of a joined relation is", hint="Say in ON which rows belong together."
-            )
+        if cursor.accept("PARTITION", "BY"):
+            # Which rows are near in time does not depend on it; ON says which belong together.
+            cursor.comma_list(self.expression)
         order = None
         if cursor.accept("ORDER", "BY"):
             order = self.expression()

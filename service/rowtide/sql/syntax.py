@@ -324,13 +324,15 @@ class StarItem:
 class RangeWindow:
     """OVER ([ORDER BY order] RANGE ..) of a joined relation, from ``start_ms`` to ``end_ms`` after the other.
 
-    With an order, which is ROWTIME rounded, the time of a row of its side is that.
+    With an order, which is ROWTIME rounded, the time of a row of its side is that. ``named`` is the window of
+    the WINDOW clause that it stands for; no finished syntax has one.
     """
 
     start_ms: int
     end_ms: int
     place: Place = field(default=NOWHERE, compare=False)
     order: Expression | None = None
+    named: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from rowtide.errors import StatementError
 from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit, Frame
 from rowtide.sql.cursor import Cursor
 from rowtide.sql.dialect import TokenKind
-from rowtide.sql.syntax import Expression, Name, NamedWindow, OrderItem, TypedLiteral, WindowSpec
+from rowtide.sql.suggestions import did_you_mean
+from rowtide.sql.syntax import (
+    Expression,
+    FromItem,
+    Join,
+    Name,
+    NamedWindow,
+    OrderItem,
+    RangeWindow,
+    TypedLiteral,
+    WindowSpec,
+)
 
 MAX_FRAME_ROWS = 10_000_000
 """A frame of more rows a partition than that would not fit into memory."""
@@ -139,3 +152,39 @@ def _row_count(grammar: Grammar) -> int:
     if int(token.text) > MAX_FRAME_ROWS:
         raise cursor.fail(f"a frame has at most {MAX_FRAME_ROWS} rows", token=token)
     return int(token.text)
+
+
+def with_named_ranges(source: FromItem, windows: Sequence[NamedWindow]) -> FromItem:
+    """Give a FROM with the windows that relations in it name.
+
+    Raises:
+      StatementError: one does not exist, or is no window in time.
+    """
+    if isinstance(source, Join):
+        left, right = (with_named_ranges(each, windows) for each in (source.left, source.right))
+        same = left is source.left and right is source.right
+        return source if same else replace(source, left=left, right=right)
+    window = source.window
+    if window is None or window.named is None:
+        return source
+    found = next((each.window for each in windows if each.name == window.named), None)
+    if found is None:
+        raise StatementError(
+            f'window "{window.named.text}" does not exist',
+            place=window.named.place,
+            hint=did_you_mean(window.named.text, [each.name.text for each in windows]),
+        )
+    frame = found.frame
+    edges = () if frame is None else (frame.start, frame.end)
+    if found.base is not None or found.sort or not edges or any(not _is_in_time(each) for each in edges):
+        raise StatementError(
+            "a window of a joined relation is RANGE with two edges in time",
+            place=window.place,
+            hint="Write WINDOW w AS (RANGE INTERVAL '10' MINUTE PRECEDING).",
+        )
+    start, end = edges
+    return replace(source, window=RangeWindow(start.offset, end.offset, window.place, found.order))
+
+
+def _is_in_time(edge: Edge) -> bool:
+    return edge.unit is EdgeUnit.RANGE or edge == CURRENT_ROW
