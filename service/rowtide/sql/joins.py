@@ -19,6 +19,7 @@ from rowtide.sql.relations import Planned, project, shifted, unique_names
 from rowtide.sql.scope import Binding, Scope
 from rowtide.sql.stream_joins import Side, moved, window_join
 from rowtide.sql.syntax import (
+    BooleanLiteral,
     DerivedTable,
     Expression,
     FromItem,
@@ -133,7 +134,36 @@ class FromPlanner:
             return self._table_join(join, read, table)
         return self._as_of_join(join, read, table, kind, table_on_left=False)
 
+    def windowed(
+        self, read: Read, source: RelationRef | DerivedTable, where: Expression | None, place: Place
+    ) -> Read:
+        """Give rows of a stream, each with those of another's window for which ``where`` holds, or with none.
+
+        Raises:
+          StatementError: ``source`` is a table, or ``where`` cannot be planned.
+        """
+        other = self._leaf(source)
+        if other.changelog:
+            raise StatementError("a window stands on a stream", place=place)
+        condition = BooleanLiteral(True, place) if where is None else where
+        join = Join(source, source, JoinKind.LEFT.value, condition, place)
+        left = Side(read.node, read.scope.bindings, None)
+        node, scope = self._window_join(join, left, self._stream_side(other, source))
+        return Read(node, scope, changelog=False)
+
     # ----------------------------------------------------------------- joins
+
+    def _window_join(self, join: Join, left: Side, right: Side) -> tuple[Node, Scope]:
+        return window_join(
+            self._relation,
+            join,
+            (left, right),
+            lambda scope: ExpressionPlanner(scope, "ON").condition(join.condition),
+            _conjuncts,
+            lambda conjunct, width: _key_pair(conjunct, width, join.condition.place),
+            self._with_keys,
+            self._retention,
+        )
 
     def _stream_side(self, read: Read, item: FromItem) -> Side:
         """Give a side of a join of streams, with the order of its window.
@@ -174,18 +204,8 @@ class FromPlanner:
         if left.changelog and right.changelog:
             return self._table_join(join, left, right)
         if not left.changelog and not right.changelog:
-            node, scope = window_join(
-                self._relation,
-                join,
-                (
-                    self._stream_side(left, join.left),
-                    self._stream_side(right, join.right),
-                ),
-                lambda scope: ExpressionPlanner(scope, "ON").condition(join.condition),
-                _conjuncts,
-                lambda conjunct, width: _key_pair(conjunct, width, join.condition.place),
-                self._with_keys,
-                self._retention,
+            node, scope = self._window_join(
+                join, self._stream_side(left, join.left), self._stream_side(right, join.right)
             )
             return Read(node, scope, changelog=False)
         for item in (join.left, join.right):

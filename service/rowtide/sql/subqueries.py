@@ -1,5 +1,7 @@
 """EXISTS, IN and queries that stand for a value -> joins, and expressions over what these give.
 
+Those over a stream with a window are ``stream_subqueries``.
+
 A sub-query over tables becomes a table of what it gives for each key, and the query around it is joined
 with that: a stream as of each row's ROWTIME, a table as its changes. EXISTS and IN that stand in WHERE alone,
 or with AND, are inner joins that keep the rows with a match; everything else is an outer one, whose columns
@@ -24,6 +26,7 @@ from rowtide.sql.grouped_expressions import has_aggregate
 from rowtide.sql.joins import FromPlanner, Read
 from rowtide.sql.relations import Planned, Shape, can_be_null, projected
 from rowtide.sql.scope import Binding, Scope
+from rowtide.sql.stream_subqueries import Windowed, windowed, with_aggregates
 from rowtide.sql.syntax import (
     Binary,
     BooleanLiteral,
@@ -143,6 +146,8 @@ class SubqueryPlanner:
 
     def _kept(self, condition: Expression) -> bool:
         """Keep only the rows with a match, where a condition says that and nothing else."""
+        if isinstance(condition, Exists | InQuery) and windowed(condition.query) is not None:
+            return False
         if isinstance(condition, Exists):
             inner = self._inner(_unlimited(condition.query))
             self._attach(self._matches(inner, condition.place), inner.pairs, condition.place, JoinKind.INNER)
@@ -158,6 +163,9 @@ class SubqueryPlanner:
 
     def _exists(self, syntax: Exists) -> Expression:
         place = syntax.place
+        window = self._window(_unlimited(syntax.query))
+        if window is not None:
+            return Binary(">", self._of_window(window, [_count(place)], place)[0], NumberLiteral("0"), place)
         inner = self._inner(_unlimited(syntax.query))
         name = self._attach(self._matches(inner, place), inner.pairs, place, JoinKind.LEFT)
         found = _of(name, _key(0) if inner.pairs else _COUNT, place)
@@ -178,13 +186,18 @@ class SubqueryPlanner:
 
     def _in(self, syntax: InQuery) -> Expression:
         """Give IN with the three values of SQL: UNKNOWN where a NULL might have been the value."""
-        place, inner = syntax.place, self._inner(_unordered(syntax.query))
+        place = syntax.place
         operand = replaced(syntax.operand, self._replacement)
+        window = self._window(_unordered(syntax.query))
+        if window is not None:
+            found = self._in_window(window, operand, place)
+            return Unary("NOT", found, place) if syntax.negated else found
+        inner = self._inner(_unordered(syntax.query))
         every = self._values(inner, place)
         values = _distinct(every, place)
         pairs = (*inner.pairs, (_ref(_VALUE, place), operand))
         matched = self._attach(values, pairs, place, JoinKind.LEFT)
-        found: Expression = IsTest(_of(matched, _VALUE, place), "NULL", True, place)
+        found = IsTest(_of(matched, _VALUE, place), "NULL", True, place)
         typed = ExpressionPlanner(self._read.scope, "IN").plan(operand)
         if self._plan(every).fields[-1].nullable or can_be_null(typed, self._read.node.row_type):
             keys = [_key(at) for at in range(len(inner.pairs))]
@@ -239,7 +252,11 @@ class SubqueryPlanner:
 
     def _value(self, syntax: ScalarQuery) -> Expression:
         """Give the value that a query stands for: NULL where it gives no row."""
-        place, inner = syntax.place, self._inner(syntax.query)
+        place = syntax.place
+        window = self._window(syntax.query)
+        if window is not None:
+            return self._value_of_window(window, place)
+        inner = self._inner(syntax.query)
         select = inner.select
         if select is not None and _is_global(select):
             return self._aggregate(select, inner.pairs, place)
@@ -257,9 +274,9 @@ class SubqueryPlanner:
 
     def _aggregate(self, select: Select, pairs: tuple[Pair, ...], place: Place) -> Expression:
         """Give an expression over aggregates of a table's rows: of no rows they are NULL, and COUNT is 0."""
-        if select.having is not None or len(select.items) != 1 or not isinstance(select.items[0], SelectItem):
-            raise StatementError("a query for a value has one column, and no HAVING", place=place)
-        expression = select.items[0].expression
+        if select.having is not None:
+            raise StatementError("a query for a value has no HAVING", place=place)
+        expression = _column_of(select, place)
         calls: list[FunctionCall] = []
 
         def note(syntax: object) -> Expression | None:
@@ -282,6 +299,64 @@ class SubqueryPlanner:
         grouped = replace(_keyed(select, pairs, items), group_by=tuple(own for own, _ in pairs))
         self._attach(grouped, pairs, place, JoinKind.LEFT)
         return value
+
+    # --------------------------------------------------- streams with windows
+
+    def _window(self, query: Query) -> Windowed | None:
+        """Give a sub-query over a stream with a window, its own columns named as its own."""
+        found = windowed(query)
+        if found is None:
+            return None
+        scope = self._from.scope_of(found.source)
+        alias = Name(scope.bindings[0].alias)
+
+        def owned(syntax: object) -> ColumnRef | None:
+            if isinstance(syntax, ColumnRef) and len(syntax.parts) == 1 and _resolves(scope, syntax):
+                return replace(syntax, parts=(alias, *syntax.parts))
+            return None
+
+        select = found.select
+        where = None if select.where is None else replaced(select.where, owned)
+        items = replaced(select.items, owned)
+        return replace(found, select=replace(select, where=where, items=items))
+
+    def _of_window(self, window: Windowed, calls: Sequence[FunctionCall], place: Place) -> list[ColumnRef]:
+        """Join the rows with aggregates of their windows; give their columns."""
+        name = self._next_name()
+        self._joined += 1
+        self._read = with_aggregates(self._relation, self._from, self._read, window, calls, name, place)
+        return [_of(name, f"$A{at}", place) for at in range(len(calls))]
+
+    def _in_window(self, window: Windowed, operand: Expression, place: Place) -> Expression:
+        equal = Binary("=", operand, _column_of(window.select, place), place)
+        compared = FunctionCall("COUNT", (equal,), place)
+        calls = [FunctionCall("BOOL_OR", (equal,), place), compared, _count(place)]
+        found, known, every = self._of_window(window, calls, place)
+        branches = (
+            (found, BooleanLiteral(True, place)),
+            (Binary("<", known, every, place), BooleanLiteral(None, place)),
+        )
+        return Case(None, branches, BooleanLiteral(False, place), place)
+
+    def _value_of_window(self, window: Windowed, place: Place) -> Expression:
+        column = _column_of(window.select, place)
+        if not _is_global(window.select):
+            calls = [_count(place), FunctionCall("ANY_VALUE", (column,), place)]
+            count, value = self._of_window(window, calls, place)
+            return Case(None, ((FunctionCall(SINGLE, (count,), place), value),), None, place)
+        calls = []
+
+        def note(syntax: object) -> Expression | None:
+            if not _is_aggregate(syntax):
+                return None
+            if syntax not in calls:
+                calls.append(syntax)
+            return _of(name, f"$A{calls.index(syntax)}", place)
+
+        name = self._next_name()
+        whole = replaced(column, note)
+        self._of_window(window, calls, place)
+        return whole
 
     # ----------------------------------------------------------------- joins
 
@@ -441,6 +516,22 @@ def _count(place: Place) -> FunctionCall:
     return FunctionCall("COUNT", (), place, star=True)
 
 
+def _column_of(select: Select, place: Place) -> Expression:
+    """Give the one column of a SELECT.
+
+    Raises:
+      StatementError: it has several, or *.
+    """
+    (first, *others) = select.items
+    if others or not isinstance(first, SelectItem):
+        raise (
+            _several_columns(len(select.items), place)
+            if others
+            else StatementError("a sub-query here names its column", place=place)
+        )
+    return first.expression
+
+
 def _several_columns(count: int, place: Place) -> StatementError:
     return StatementError(f"a sub-query here gives one column, this one gives {count}", place=place)
 
@@ -449,5 +540,5 @@ def _of_a_stream(place: Place) -> StatementError:
     return StatementError(
         "a sub-query reads tables, this one reads a stream",
         place=place,
-        hint="JOIN brings rows of two streams together.",
+        hint="Of a stream it takes a window: FROM s OVER (RANGE INTERVAL '1' MINUTE PRECEDING) AS s.",
     )
