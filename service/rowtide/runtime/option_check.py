@@ -8,7 +8,7 @@ from rowtide.codec.registry import decoder_for
 from rowtide.errors import Place, StatementError
 from rowtide.plan.plan import ForeignStream, Notice, Plan
 from rowtide.runtime.configured import OWN_STREAM_OPTIONS, connector_options
-from rowtide.runtime.idle import idle_timeouts
+from rowtide.sql.literals import interval_text_ms
 from rowtide.sql.notices import IDLE_TIMEOUT
 from rowtide.sql.statement_grammar import parse
 from rowtide.sql.statements import CreateRelation, CreateServer
@@ -98,7 +98,10 @@ def _check_own(places: _Places, stream: ForeignStream) -> None:
         decoder_for(dict(stream.options).get("format", "JSON"), stream.name, stream.row_type)
     except StatementError as error:
         raise places.error(stream.name, "format", error.message, error.hint) from error
-    try:
-        idle_timeouts([stream])
-    except StatementError as error:
-        raise places.error(stream.name, IDLE_TIMEOUT, error.message, error.hint) from error
+    timeout = dict(stream.options).get(IDLE_TIMEOUT)
+    if timeout is not None:
+        try:
+            interval_text_ms(timeout)
+        except ValueError as error:
+            message = f'option "{IDLE_TIMEOUT}" of foreign stream "{stream.name}": {error}'
+            raise places.error(stream.name, IDLE_TIMEOUT, message, None) from error
