@@ -10,6 +10,7 @@ from rowtide.rowtime.period import CalendarUnit
 from rowtide.sql.aggregates import LISTS, PERCENTILES
 from rowtide.sql.dialect import Token, TokenKind
 from rowtide.sql.syntax import (
+    LENGTH_UNITS,
     Between,
     Binary,
     BooleanLiteral,
@@ -196,7 +197,7 @@ class ExpressionGrammar(TypeGrammar):
             if cursor.is_symbol(","):
                 raise cursor.unsupported("a row of values in an expression is")
             cursor.expect_symbol(")")
-            return inner
+            return self._measured(inner, token)
         if token.kind is TokenKind.WORD:
             special = self._word(token)
             if special is not None:
@@ -206,6 +207,22 @@ class ExpressionGrammar(TypeGrammar):
         if cursor.ahead(1).kind is TokenKind.SYMBOL and cursor.ahead(1).text == "(":
             return self._call(token)
         return self.column()
+
+    def _measured(self, inner: Expression, first: Token) -> Expression:
+        """Read the unit behind a difference of times, as in ``(x - y) MINUTE TO SECOND``, if there is one."""
+        cursor = self.cursor
+        if not isinstance(inner, Binary) or inner.operator != "-":
+            return inner
+        unit = cursor.one_of(*LENGTH_UNITS)
+        if unit is None:
+            return inner
+        if cursor.accept("TO"):
+            # The value is the same; but no one unit counts it.
+            unit = cursor.one_of(*LENGTH_UNITS)
+            if unit is None:
+                raise cursor.unexpected("HOUR, MINUTE or SECOND")
+            unit = "TO"
+        return Unary(unit, inner, cursor.span(first))
 
     def _word(self, token: Token) -> Expression | None:
         """Read what a keyword begins; None if the word is a name."""

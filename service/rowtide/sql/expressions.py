@@ -41,6 +41,7 @@ from rowtide.sql.aggregates import (
 from rowtide.sql.conversions import UNTYPED_NULL, cast, guarded
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.syntax import (
+    LENGTH_UNITS,
     Between,
     Binary,
     BinaryLiteral,
@@ -166,6 +167,8 @@ class ExpressionPlanner:
             case Case():
                 return self._case(syntax)
             case Cast(operand=operand, type=of, place=place):
+                if isinstance(operand, Unary) and operand.operator in LENGTH_UNITS and of.is_integer:
+                    return self._counted(operand, of, place)
                 return self._cast(self.plan_as(operand, of), of, place)
             case Rounded():
                 return self._rounded(syntax)
@@ -183,8 +186,22 @@ class ExpressionPlanner:
         operand = self._plan(syntax.operand)
         if syntax.operator == "NOT":
             return self._call("NOT", [operand], syntax.place)
+        if syntax.operator == "TO" or syntax.operator in LENGTH_UNITS:
+            if operand.type != INTERVAL_DAY:
+                raise StatementError(
+                    f"a unit stands behind a difference of times, this is {operand.type}",
+                    place=syntax.place,
+                    hint=f"AS {syntax.operator} makes it the name of a column.",
+                )
+            return operand
         negated = self._call("NEGATE", [operand], syntax.place)
         return negated if syntax.operator == "-" else operand
+
+    def _counted(self, syntax: Unary, of: Type, place: Place) -> Expr:
+        """Plan ``CAST((x - y) MINUTE AS INTEGER)``: whole units, towards zero."""
+        length = self._cast(self._unary(syntax), BIGINT, place)
+        unit = _whole(LENGTH_UNITS[syntax.operator])
+        return self._cast(self._call("/", [length, unit], place), of, place)
 
     def _connected(self, syntax: Binary) -> Expr:
         """Plan a chain of ANDs or ORs as one call, so that a long one is not a deep one."""

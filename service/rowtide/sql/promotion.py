@@ -44,5 +44,5 @@ def check_rowtime_type(expr: Expr, place: Place) -> None:
         raise StatementError(
             f"ROWTIME is a TIMESTAMP, what is promoted is {shown}",
             place=place,
-            hint="CAST(.. AS TIMESTAMP) converts text of the form YYYY-MM-DD HH:MM:SS.",
+            hint="CAST(.. AS TIMESTAMP) takes text such as '2024-02-29 10:00:00', or whole ms since 1970.",
         )

@@ -14,6 +14,8 @@ from rowtide.rows.types import Type
 from rowtide.rowtime.period import CalendarUnit
 
 NOWHERE = Place(1, 1, 1)
+LENGTH_UNITS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
+"""Units that a difference of times may be counted in, in ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class TypedLiteral:
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """``-x``, ``+x`` or ``NOT x``."""
+    """``-x``, ``+x`` or ``NOT x``; or ``(x - y) MINUTE``, the operator being the unit."""
 
     operator: str
     operand: Expression
