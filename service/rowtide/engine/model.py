@@ -43,6 +43,7 @@ class RowtimeClock(CountsChanges):
         self._number = 0
         self._known: dict[str, Label] = {}
         self._when_dropped: dict[str, Callable[[int], None]] = {}
+        self._known_elsewhere: list[Callable[[], int | None]] = []
         self.rowtime = EARLIEST
 
     def __len__(self) -> int:
@@ -103,6 +104,13 @@ class RowtimeClock(CountsChanges):
         self._label(event.label).send(Opcode(event.opcode), event.row)
         self._unit.drain()
 
+    def also_known(self, last: Callable[[], int | None]) -> None:
+        """Have ``last`` asked for the rowtime of the last event that a part of the model will ask for.
+
+        A part that asks for one event after the other knows of more than the clock does.
+        """
+        self._known_elsewhere.append(last)
+
     def when_dropped(self, label: Label, handler: Callable[[int], None]) -> None:
         """Have ``handler`` called with the rowtime of an event of ``label`` that failed and comes no more.
 
@@ -125,7 +133,9 @@ class RowtimeClock(CountsChanges):
     @property
     def last_event(self) -> int | None:
         """The rowtime of the last event that is known now, or None."""
-        return max((event.rowtime for event in self._events), default=None)
+        known = [event.rowtime for event in self._events]
+        elsewhere = (told() for told in self._known_elsewhere)
+        return max([*known, *(rowtime for rowtime in elsewhere if rowtime is not None)], default=None)
 
     def snapshot(self) -> Any:
         """Give rowtime and pending events as plain values."""

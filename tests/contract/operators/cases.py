@@ -28,6 +28,7 @@ from contract.operators.inputs import (
     ordered_items,
     row_type_of,
 )
+from contract.operators.looping_models import looping_models
 from contract.operators.meanings import FIRST_TIMESTAMP, LAST_TIMESTAMP
 from contract.operators.over_cases import overs
 from contract.operators.table_join_model import table_joins
@@ -441,7 +442,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.KeyedTable: tables(),
     nodes.AsOfJoin: joins(),
     nodes.WindowJoin: window_joins(),
-    Model: engine_models(),
+    Model: st.one_of(engine_models(), looping_models()),
 }
 """Node type to its cases: every registered operator has some."""
 

@@ -9,6 +9,8 @@ from contract.operators.changes_model import ChangesModel
 from contract.operators.engine_models import EngineModel
 from contract.operators.group_models import GroupModel, HopModel, SessionModel, SortInPeriodModel
 from contract.operators.join_models import JoinModel, WindowJoinModel
+from contract.operators.looping_models import NODE as LOOPING
+from contract.operators.looping_models import LoopingModel
 from contract.operators.model import Model
 from contract.operators.over_model import OverModel
 from contract.operators.stream_models import (
@@ -60,7 +62,7 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
     TableJoin: TableJoinModel,
     TopChanges: TopChangesModel,
     SortInPeriod: SortInPeriodModel,
-    EngineNode: EngineModel,
+    EngineNode: lambda node, place: (LoopingModel if node == LOOPING else EngineModel)(node, place),
 }
 
 

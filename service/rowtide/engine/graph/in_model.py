@@ -61,6 +61,7 @@ class _Embedded:
         self._awake_at: int | None = None
         self._tick = setup.unit.label("tick of the graph", _NOTHING, self._time)
         setup.clock.when_dropped(self._tick, self._dropped)
+        setup.clock.also_known(self._run.last_rowtime)
         for name, row_type in inputs.items():
             setup.input(name, setup.unit.label(f"{name} of the graph", row_type, self._taking(name)))
         for name, row_type in outputs.items():

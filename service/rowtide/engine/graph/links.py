@@ -108,6 +108,10 @@ class Timers:
             del self._live[each.handle]
         return due
 
+    def rowtimes(self) -> list[int]:
+        """Give the rowtimes (ms) of the events."""
+        return [each.stamp.rowtime for each in self._live.values()]
+
     def is_between(self, before: int, after: int) -> bool:
         """Tell whether an event has a rowtime between two (ms, both excluded)."""
         return any(before < each.stamp.rowtime < after for each in self._live.values())
@@ -248,6 +252,10 @@ class LoopLink:
         self._heap = [each for each in self._heap if each[2] not in taken]
         heapify(self._heap)
         return [Timer(stamp, number, payload) for stamp, _, number, payload in due]
+
+    def rowtimes(self) -> list[int]:
+        """Give the rowtimes (ms) of what is in it."""
+        return [each[0].rowtime for each in self._heap]
 
     def is_between(self, before: int, after: int) -> bool:
         """Tell whether an event has a rowtime between two (ms, both excluded)."""

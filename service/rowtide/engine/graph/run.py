@@ -147,6 +147,17 @@ class _Node:
         found += [link.next_stamp() for link in self.inputs if len(link)]
         return min(found)
 
+    def rowtimes_due(self) -> list[int]:
+        """Give the rowtimes (ms) of events and of what loops back."""
+        return [
+            *self.timers.rowtimes(),
+            *(rowtime for loop in self.loops for rowtime in loop.rowtimes()),
+        ]
+
+    def has_met_all(self) -> bool:
+        """Tell whether no jump of time is before a processor that wants to know."""
+        return not self._wants_resets or self._gaps_met == len(self._gaps)
+
     def drop_due(self, rowtime: int) -> None:
         """Drop what is due from within the graph up to a rowtime (ms)."""
         while (gap := self._gap()) is not None and gap.after <= rowtime:
@@ -473,6 +484,13 @@ class GraphRun:
         """Give the least rowtime (ms) of the rows and events that wait; None where none does."""
         least = self._least_waiting()
         return None if least == END else least.rowtime
+
+    def last_rowtime(self) -> int | None:
+        """Give the greatest rowtime (ms) of the events and looping rows that wait; None where none does."""
+        found = [rowtime for node in self._nodes.values() for rowtime in node.rowtimes_due()]
+        if self._gaps and any(not node.has_met_all() for node in self._nodes.values()):
+            found.append(self._gaps[-1].after)
+        return max(found, default=None)
 
     def _least_waiting(self) -> Stamp:
         for node in self._nodes.values():
