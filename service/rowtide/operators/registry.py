@@ -53,6 +53,7 @@ OPERATORS: dict[type, str] = {
 BY_ROW: dict[type, str] = {
     nodes.GroupChanges: "group_changes:GroupChangesOperator",
     nodes.KeyedTable: "keyed_table_by_row:KeyedTableByRow",
+    table_join.TableJoin: "table_join_by_row:TableJoinByRow",
     nodes.WindowAggregate: "over:OverOperator",
     nodes.WindowJoin: "window_join_by_row:WindowJoinByRow",
 }

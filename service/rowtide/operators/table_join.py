@@ -1,58 +1,45 @@
-"""Two tables joined: the changes of the result, row by row."""
+"""Two tables joined, compiled: the changes of the result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from rowtide.errors import RejectedRowError
-from rowtide.expr.rowwise import compile_row
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
-from rowtide.operators.refused import RefusedRows
-from rowtide.plan.table_join import LEFT, PREFIXES, TableJoin
-from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.operators.contract import Account, Output, Place, State, Want
+from rowtide.operators.key_groups import KeyGroups, without_nulls
+from rowtide.operators.row_store import RowStore
+from rowtide.plan.table_join import LEFT, RIGHT, TableJoin
+from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
+from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import Bound
 
-
-class _Group:
-    """The rows of both sides that have one key, each with how often it is there, and how many match it."""
-
-    __slots__ = ("matches", "rows")
-
-    def __init__(self) -> None:
-        self.rows: tuple[dict[Row, int], dict[Row, int]] = ({}, {})
-        self.matches: tuple[dict[Row, int], dict[Row, int]] = ({}, {})
+CLEAN_OVER = 1 << 14
+"""Rows that left are forgotten once there are more of them than this, and than rows that are there."""
 
 
 class TableJoinOperator:
-    """Plain Python. Nothing waits: the merge below has put the changes of both sides in order."""
+    """Nothing waits: the merge below has put the changes of both sides in order."""
 
     def __init__(self, node: TableJoin, _place: Place) -> None:
         self.account = Account()
         self._node = node
-        self._condition = None if node.condition is None else compile_row(node.condition)
-        self._split = 1 + node.keys + node.left
-        width = len(node.input.row_type)
-        self._missing: tuple[Row, Row] = ((None,) * node.left, (None,) * (width - self._split))
-        self._keeps = (node.kind.keeps_left, node.kind.keeps_right)
-        self._groups: dict[Row, _Group] = {}
-        self._refused = RefusedRows()
+        self._image = _Image(node)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0, changes of both sides in rowtime order."""
         if tray is None or not len(tray):
             return Output(None, bound)
-        faults: list[Fault] = []
-        out: list[TimedRow] = []
-        for timed in tray.rows():
-            self._take(timed, out, faults)
+        out = self._image.run(tray)
+        self._image = self._image.cleaned()
         self.account.rows_in += len(tray)
-        self.account.rejected += len(faults)
-        self.account.done += len(tray) - len(faults)
+        self.account.done += len(tray)
         self.account.rows_out += len(out)
-        return Output(Tray.from_rows(self._node.row_type, out) if out else None, bound, faults)
+        return Output(out if len(out) else None, bound)
 
     def held(self) -> int:
         """Nothing waits: a change is applied when it comes."""
@@ -66,147 +53,173 @@ class TableJoinOperator:
         """See the contract; ``rows`` has a row for each row of both sides."""
         return {
             "account": self.account.to_arrow(),
-            "rows": self._tray(self._held_rows()),
-            "refused": self._tray(iter(self._refused)),
+            "rows": self._image.rows().to_arrow(),
+            "refused": Tray.empty(self._node.input.row_type).to_arrow(),
         }
 
     def restore(self, state: State) -> None:
         """See the contract."""
         self.account = Account.from_arrow(state["account"])
-        kind = self._node.input.row_type
-        for timed in Tray.from_arrow(kind, state["rows"]).rows():
-            key, side, row = self._parts(timed.row)
-            self._apply(self._groups.setdefault(key, _Group()), side, row, 1, self._matched(key, side, row))
-        self._refused = RefusedRows(timed.row for timed in Tray.from_arrow(kind, state["refused"]).rows())
+        self._image = _Image(self._node)
+        self._image.run(Tray.from_arrow(self._node.input.row_type, state["rows"]))
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         """See the contract."""
         return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
 
-    # --------------------------------------------------------------- inside
 
-    def _parts(self, tagged: Row) -> tuple[Row, int, Row]:
-        """Give key, side and row of a tagged row."""
-        side = 0 if tagged[0] == LEFT else 1
-        row = tagged[self._split :] if side else tagged[1 + self._node.keys : self._split]
-        return tagged[1 : 1 + self._node.keys], side, row
+class _Image:
+    """The rows of both sides; all that the kernel works on."""
 
-    def _take(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
-        """Apply one change and tell what it changes in the result."""
-        if timed.opcode == Opcode.NOP:
-            return
-        leaves = timed.opcode == Opcode.DELETE
-        if leaves and self._refused.take(timed.row):
-            return
-        key, side, row = self._parts(timed.row)
-        if leaves and not self._is_there(key, side, row):
-            return
-        try:
-            matched = self._matched(key, side, row)
-        except RejectedRowError as error:
-            if not leaves:
-                self._refused.add(timed.row)
-            faults.append(self._fault(error, timed))
-            return
-        group = self._groups.setdefault(key, _Group())
-        if leaves:
-            self._tell_pairs(timed, Opcode.DELETE, side, row, matched, out)
-        if self._keeps[side] and not matched:
-            out.append(timed._replace(row=self._joined(side, row, self._missing[1 - side])))
-        self._apply(group, side, row, -1 if leaves else 1, matched)
-        if self._keeps[1 - side]:
-            self._tell_unmatched(timed, group, side, matched, out)
-        if not leaves:
-            self._tell_pairs(timed, Opcode.INSERT, side, row, matched, out)
-        if not group.rows[0] and not group.rows[1]:
-            del self._groups[key]
+    def __init__(self, node: TableJoin) -> None:
+        self._node = node
+        self._type = node.input.row_type
+        split = 1 + node.keys + node.left
+        self._fields = (slice(1 + node.keys, split), slice(split, len(self._type)))
+        self._keeps = np.array([node.kind.keeps_left, node.kind.keeps_right])
+        keys = self._type.fields[1 : 1 + node.keys]
+        types = [RowType((*keys, *self._type.fields[fields])) for fields in self._fields]
+        self._stores = [RowStore(each) for each in types]
+        self._idents = [KeyGroups([field.type for field in each]) for each in types]
+        self._groups = KeyGroups([key.type for key in keys])
+        self._copies = np.zeros((2, 0), dtype=np.int64)
+        self._links = np.zeros((2, 0, 3), dtype=np.int64)
+        self._ends = np.zeros((2, 0, 3), dtype=np.int64)
+        self._came = 0
 
-    def _tell_pairs(
-        self,
-        timed: TimedRow,
-        opcode: Opcode,
-        side: int,
-        row: Row,
-        matched: Sequence[tuple[Row, int]],
-        out: list[TimedRow],
-    ) -> None:
-        for other, copies in matched:
-            pair = timed._replace(opcode=opcode, row=self._joined(side, row, other))
-            out.extend([pair] * copies)
+    def run(self, tray: Tray) -> Tray:
+        """Apply changes, and give what they change in the result."""
+        from rowtide.operators.kernels.table_joining import DONE, NEEDED, NEXT, WRITTEN, join_changes
 
-    def _tell_unmatched(
-        self,
-        timed: TimedRow,
-        group: _Group,
-        side: int,
-        matched: Sequence[tuple[Row, int]],
-        out: list[TimedRow],
-    ) -> None:
-        """Tell of rows of the other side that have just found their first match, or lost their last one."""
-        leaves = timed.opcode == Opcode.DELETE
-        for other, copies in matched:
-            if group.matches[1 - side][other] == (0 if leaves else 1):
-                alone = self._joined(side, self._missing[side], other)
-                opcode = Opcode.INSERT if leaves else Opcode.DELETE
-                out.extend([timed._replace(opcode=opcode, row=alone)] * copies)
+        sides = np.where(tray.columns[0].values == LEFT, LEFT, RIGHT).astype(np.int8)
+        keys = tray.columns[1 : 1 + self._node.keys]
+        groups = without_nulls(self._groups.number(keys, len(tray)), keys)
+        idents = np.empty(len(tray), dtype=np.int64)
+        for side in (LEFT, RIGHT):
+            mine = np.flatnonzero(sides == side)
+            idents[mine] = self._numbered(side, tray, mine)
+        self._reserve()
+        progress = np.array([0, 0, 0, self._came], dtype=np.int64)
+        room = _Room(2 * len(tray))
+        while True:
+            join_changes(
+                sides,
+                tray.opcode,
+                groups,
+                idents,
+                self._keeps,
+                self._copies,
+                self._links,
+                self._ends,
+                progress,
+                room.causes,
+                room.opcodes,
+                room.places,
+            )
+            if progress[DONE] == len(tray):
+                break
+            room.grow(int(progress[NEEDED]))
+        self._came = int(progress[NEXT])
+        return self._result(tray, room, int(progress[WRITTEN]))
 
-    def _is_there(self, key: Row, side: int, row: Row) -> bool:
-        group = self._groups.get(key)
-        return group is not None and row in group.rows[side]
+    def rows(self) -> Tray:
+        """Give the rows that are there, tagged, each of its copies, in the order in which they came."""
+        from rowtide.operators.kernels.table_joining import CAME
 
-    def _matched(self, key: Row, side: int, row: Row) -> list[tuple[Row, int]]:
-        """Give the rows of the other side that match, in the order in which they came, and their numbers.
+        sides, came = [], []
+        for side in (LEFT, RIGHT):
+            there = np.flatnonzero(self._copies[side])
+            numbers = np.repeat(there, self._copies[side, there])
+            came.append(self._links[side, numbers, CAME])
+            sides.append(self._tagged(side, numbers))
+        return Tray.concat(sides).take(np.argsort(np.concatenate(came), kind="stable"))
 
-        Raises:
-          RejectedRowError: the condition has no value for one of them.
-        """
-        group = self._groups.get(key)
-        if group is None or None in key:
-            return []
-        others = list(group.rows[1 - side].items())
-        condition = self._condition
-        if condition is None:
-            return others
-        # A table's row has no rowtime: the condition reads none.
-        return [each for each in others if condition(self._joined(side, row, each[0]), 0) is True]
+    def _tagged(self, side: int, numbers: NDArray[np.int64]) -> Tray:
+        """Give rows of one side as they came: the fields of the other one are NULL."""
+        count = len(numbers)
+        tag = self._type[0].type
+        found = iter(self._stores[side].take(numbers).columns)
+        mine = range(len(self._type))[self._fields[side]]
+        columns = [Column(tag, np.full(count, side, dtype=tag.dtype))]
+        for index, field in enumerate(self._type.fields[1:], start=1):
+            is_there = index <= self._node.keys or index in mine
+            columns.append(next(found) if is_there else Column.nulls(field.type, count))
+        zeros = np.zeros(count, dtype=np.int64)
+        return Tray.from_columns(self._type, columns, zeros, 0, zeros)
 
-    def _apply(self, group: _Group, side: int, row: Row, by: int, matched: Sequence[tuple[Row, int]]) -> None:
-        """Count a copy of a row that comes (1) or goes (-1), and the matches on both sides."""
-        rows, matches = group.rows[side], group.matches[side]
-        rows[row] = rows.get(row, 0) + by
-        matches[row] = sum(copies for _, copies in matched)
-        if not rows[row]:
-            del rows[row], matches[row]
-        for other, _ in matched:
-            group.matches[1 - side][other] += by
+    def cleaned(self) -> _Image:
+        """Give an image without the rows that left, where there are too many of them."""
+        known = sum(each.end for each in self._stores)
+        if known <= CLEAN_OVER:
+            return self
+        there = int(np.count_nonzero(self._copies))
+        if known - there <= max(CLEAN_OVER, there):
+            return self
+        fresh = _Image(self._node)
+        fresh.run(self.rows())
+        return fresh
 
-    def _joined(self, side: int, row: Row, other: Row) -> Row:
-        return other + row if side else row + other
+    def _numbered(self, side: int, tray: Tray, mine: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give the numbers of rows of one side, and keep those that are new."""
+        store = self._stores[side]
+        columns = (*tray.columns[1 : 1 + self._node.keys], *tray.columns[self._fields[side]])
+        fields = [column.take(mine) for column in columns]
+        numbers, firsts = self._idents[side].numbered(fields, len(mine))
+        if len(firsts):
+            new = tray.with_columns(_NO_FIELDS, ()).take(mine[firsts])
+            store.append(new.with_columns(store.row_type, [column.take(firsts) for column in fields]))
+        return numbers
 
-    def _held_rows(self) -> Iterator[Row]:
-        for key, group in self._groups.items():
-            for side in (0, 1):
-                for row, copies in group.rows[side].items():
-                    parts = (row, self._missing[1]) if side == 0 else (self._missing[0], row)
-                    for _ in range(copies):
-                        yield (side, *key, *parts[0], *parts[1])
+    def _reserve(self) -> None:
+        rows = max(each.end for each in self._stores)
+        self._copies = _wider(self._copies, rows, 0)
+        self._links = _wider(self._links, rows, -1)
+        if self._groups.count > self._ends.shape[1]:
+            before = self._ends.shape[1]
+            self._ends = _wider(self._ends, self._groups.count, -1)
+            self._ends[:, before:, 2] = 0
 
-    def _tray(self, rows: Iterator[Row]) -> pa.Table:
-        timed = [TimedRow(0, 0, 0, Opcode.INSERT, row) for row in rows]
-        return Tray.from_rows(self._node.input.row_type, timed).to_arrow()
-
-    def _fault(self, error: RejectedRowError, timed: TimedRow) -> Fault:
-        _, side, row = self._parts(timed.row)
-        prefix = PREFIXES[side]
-        names = [name for name in self._node.input.row_type.names if name.startswith(prefix)]
-        return Fault(
-            self._node.relation,
-            error.reason,
-            str(error),
-            timed.rowtime,
-            timed.origin,
-            timed.counter,
-            row,
-            names=tuple(name.removeprefix(prefix) for name in names),
+    def _result(self, tray: Tray, room: _Room, count: int) -> Tray:
+        causes, places = room.causes[:count], room.places[:count]
+        columns = [
+            column
+            for side in (LEFT, RIGHT)
+            for column in self._stores[side].joined(np.ascontiguousarray(places[:, side]))[self._node.keys :]
+        ]
+        return Tray(
+            self._node.row_type,
+            tuple(columns),
+            tray.rowtime[causes],
+            tray.origin[causes],
+            tray.counter[causes],
+            room.opcodes[:count],
         )
+
+
+class _Room:
+    """Room for what the kernel writes."""
+
+    def __init__(self, rows: int) -> None:
+        self.causes = np.empty(rows, dtype=np.int64)
+        self.opcodes = np.empty(rows, dtype=np.int8)
+        self.places = np.empty((rows, 2), dtype=np.int64)
+
+    def grow(self, needed: int) -> None:
+        """Make room for at least ``needed`` rows."""
+        larger = _Room(max(needed, 2 * len(self.causes)))
+        for name in ("causes", "opcodes", "places"):
+            getattr(larger, name)[: len(self.causes)] = getattr(self, name)
+        self.__dict__.update(larger.__dict__)
+
+
+_NO_FIELDS = RowType(())
+
+
+def _wider(array: NDArray[Any], length: int, fill: int) -> NDArray[Any]:
+    """Give ``array`` with room for ``length`` on each side, new places filled."""
+    if length <= array.shape[1]:
+        return array
+    larger = np.full((2, max(length, 2 * array.shape[1], 16), *array.shape[2:]), fill, dtype=array.dtype)
+    larger[:, : array.shape[1]] = array
+    return larger

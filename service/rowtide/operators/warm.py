@@ -35,9 +35,11 @@ from rowtide.plan.nodes import (
     WindowAggregate,
     WindowJoin,
 )
+from rowtide.plan.table_join import TableJoin
+from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, Field, RowType, decimal
+from rowtide.rows.types import BIGINT, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Field, RowType, decimal
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
 
@@ -103,6 +105,12 @@ def warm() -> None:
             for port, tray in enumerate(trays):
                 window_join.step(port, tray.slice(cut.start, cut.stop), Bound(int(tray.rowtime[cut.start])))
         make(windowed, Place(5, True, ((0,), (1,)))).restore(window_join.snapshot())
+    tagged = RowType((Field("$SIDE", INTEGER), Field("$KEY", VARCHAR), *joined))
+    tables = make(TableJoin("WARM", Source("WARM", tagged), 1, 4, JoinKind.FULL, joined), Place(7))
+    sides = [Column.from_values(INTEGER, [side] * ROWS) for side in (0, 1)]
+    for side, tray in zip(sides, trays, strict=True):
+        fields = (side, tray.columns[0], *tray.columns, *tray.columns)
+        tables.step(0, tray.with_columns(tagged, fields), Bound(LATEST))
     keys = ((0,), (1,), (0, 1), ())
     for key in keys:
         for tray in (trays[0], _with_nulls(trays[0])):

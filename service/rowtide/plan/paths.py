@@ -13,6 +13,7 @@ import numpy as np
 from rowtide.expr.tree import AggregateCall
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import GroupChanges, KeyedTable, Node, WindowAggregate, WindowJoin
+from rowtide.plan.table_join import TableJoin
 from rowtide.rows.types import RowType
 from rowtide.rowtime.period import Period
 
@@ -33,6 +34,9 @@ def path_of(node: Node) -> Path | None:
             keys = chain(_kept(left.row_type, left_key), _kept(right.row_type, right_key))
             # Wide decimals are Python integers: they have no code that a kernel could compare.
             return Path.BY_ROW if any(keys) else Path.COMPILED
+        case TableJoin(input=below, condition=condition):
+            fields = _kept(below.row_type, tuple(range(len(below.row_type))))
+            return Path.BY_ROW if condition is not None or any(fields) else Path.COMPILED
         case WindowAggregate(frame=frame, calls=calls):
             endless = frame.start.unit is EdgeUnit.UNBOUNDED
             if _is_behind(frame) and all(_has_kernel(call, endless=endless) for call in calls):

@@ -1,0 +1,141 @@
+"""Joining two tables: what a change of one side changes in the result.
+
+The distinct rows of a side have numbers (``KeyGroups``), and so have keys (groups). ``copies`` is how often
+a row is there; those of one side and group that are there at all are chained, in the order in which they
+came: ``ends`` has the first and the last of them and how many copies there are together, by side and group,
+``links`` the one before and the one behind, by side and row; -1 for none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+Int8s = NDArray[np.int8]
+Mask = NDArray[np.bool_]
+
+FIRST, LAST, TOTAL = 0, 1, 2
+"""Where ``ends`` has what."""
+BEFORE, BEHIND, CAME = 0, 1, 2
+"""Where ``links`` has what; ``CAME`` numbers the rows in the order in which they came."""
+DONE, WRITTEN, NEEDED, NEXT = 0, 1, 2, 3
+"""Where ``progress`` has what: changes and output rows done, room that is needed, the next to come."""
+
+
+@njit(cache=True, nogil=True)
+def join_changes(
+    sides: Int8s,
+    opcodes: Int8s,
+    groups: Int64s,
+    rows: Int64s,
+    keeps: Mask,
+    copies: Int64s,
+    links: Int64s,
+    ends: Int64s,
+    progress: Int64s,
+    causes: Int64s,
+    out_opcodes: Int8s,
+    places: Int64s,
+) -> None:
+    """Apply changes, and write what they change: cause, opcode, and the rows of both sides (-1: none).
+
+    ``groups`` is -1 where a key has a NULL: that row matches nothing. A call ends when all is done or
+    what the next change gives does not fit, and can be repeated with room for ``progress[NEEDED]``.
+    """
+    change, written = progress[DONE], progress[WRITTEN]
+    while change < len(sides):
+        side, opcode, group, row = sides[change], opcodes[change], groups[change], rows[change]
+        other = 1 - side
+        if opcode == 0 or (opcode < 0 and copies[side, row] == 0):
+            change += 1
+            continue
+        matched = ends[other, group, TOTAL] if group >= 0 else np.int64(0)
+        if written + 2 * matched + 1 > len(causes):
+            progress[NEEDED] = written + 2 * matched + 1
+            break
+        begin = ends[other, group, FIRST] if matched > 0 else np.int64(-1)
+        if opcode < 0:
+            written = _pairs(
+                begin, change, -1, side, row, copies, links, causes, out_opcodes, places, written
+            )
+        if keeps[side] and matched == 0:
+            causes[written], out_opcodes[written] = change, opcode
+            places[written, side], places[written, other] = row, -1
+            written += 1
+        _count(side, group, row, opcode, copies, links, ends, progress)
+        if keeps[other] and matched > 0 and ends[side, group, TOTAL] == (0 if opcode < 0 else 1):
+            # The first match of these rows has come, or the last one is gone.
+            written = _pairs(
+                begin, change, -opcode, side, -1, copies, links, causes, out_opcodes, places, written
+            )
+        if opcode > 0:
+            written = _pairs(begin, change, 1, side, row, copies, links, causes, out_opcodes, places, written)
+        change += 1
+    progress[DONE], progress[WRITTEN] = change, written
+
+
+@njit(cache=True, nogil=True)
+def _pairs(
+    begin: int | np.int64,
+    change: int,
+    opcode: int,
+    side: int,
+    row: int,
+    copies: Int64s,
+    links: Int64s,
+    causes: Int64s,
+    out_opcodes: Int8s,
+    places: Int64s,
+    written: int,
+) -> int:
+    """Write a row beside each of the other side's, in the order in which these came."""
+    match = begin
+    while match >= 0:
+        for _ in range(copies[1 - side, match]):
+            causes[written], out_opcodes[written] = change, opcode
+            places[written, side], places[written, 1 - side] = row, match
+            written += 1
+        match = links[1 - side, match, BEHIND]
+    return written
+
+
+@njit(cache=True, nogil=True)
+def _count(
+    side: int,
+    group: int,
+    row: int,
+    opcode: int,
+    copies: Int64s,
+    links: Int64s,
+    ends: Int64s,
+    progress: Int64s,
+) -> None:
+    """Count a copy of a row that comes or goes."""
+    before = copies[side, row]
+    copies[side, row] = before + opcode
+    if before == 0:
+        links[side, row, CAME] = progress[NEXT]
+        progress[NEXT] += 1
+    if group < 0:
+        return
+    ends[side, group, TOTAL] += opcode
+    if before == 0:
+        last = ends[side, group, LAST]
+        links[side, row, BEFORE], links[side, row, BEHIND] = last, -1
+        if last < 0:
+            ends[side, group, FIRST] = row
+        else:
+            links[side, last, BEHIND] = row
+        ends[side, group, LAST] = row
+    elif before + opcode == 0:
+        left, right = links[side, row, BEFORE], links[side, row, BEHIND]
+        if left < 0:
+            ends[side, group, FIRST] = right
+        else:
+            links[side, left, BEHIND] = right
+        if right < 0:
+            ends[side, group, LAST] = left
+        else:
+            links[side, right, BEFORE] = left
