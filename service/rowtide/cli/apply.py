@@ -20,6 +20,12 @@ def apply(
     lose: Annotated[
         bool, typer.Option("--lose", help="Apply it although state is lost: `rowtide plan` says which.")
     ] = False,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", help="Switch at this rowtime, UTC: rows up to it are the old file's.", metavar="TIME"
+        ),
+    ] = None,
     shadow: Annotated[
         bool,
         typer.Option("--shadow", help="Only compare what it would have given with what is committed."),
@@ -41,6 +47,11 @@ def apply(
     Start the new file afterwards with `rowtide run`. What came before the switch cannot be replayed any
     more, so the state of this commit or a later one is needed from then on.
 
+    With --at the switch is at a rowtime: both files read on from the committed positions, rows up to it
+    are the old file's and later ones the new one's, all in one commit. That waits until the rowtime is
+    passed, and commits nothing meanwhile: so say it shortly before. At the end of a period the next one
+    is the new file's as a whole.
+
     With --shadow nothing is written and a running service goes on: the changed file is run over the log,
     up to the committed positions, and the rows in which its tables differ from those that are there are
     shown. Tables that it would create count as empty.
@@ -50,7 +61,7 @@ def apply(
     another process took the pipeline.
     """
     import sys
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from rowtide.cli.errors import FAILED, read_text, shown_to_user
     from rowtide.cli.pipeline_file import equipment_of, opened
@@ -58,11 +69,14 @@ def apply(
     from rowtide.cli.replay import comparison_as_json, range_of, show_comparison
     from rowtide.errors import StatementError
     from rowtide.runtime import applying
+    from rowtide.runtime.begin import parse_time
     from rowtide.runtime.configured import configured
     from rowtide.runtime.logs import set_up_logs
     from rowtide.runtime.pipeline import open_pipeline
     from rowtide.runtime.planned_change import change_from
     from rowtide.runtime.replay import compare
+    from rowtide.runtime.stopping import StopSignals
+    from rowtide.runtime.switching import apply_at
     from rowtide.sql.pipeline import plan_pipeline
 
     with shown_to_user(), opened(pipeline, config) as (found, settings):
@@ -86,6 +100,7 @@ def apply(
             return
         if begin is not None or end is not None:
             raise StatementError("--from and --to restrict what --shadow compares", hint="Say --shadow.")
+        at_ms = None if at is None else parse_time(at)
         if change.lost and not lose:
             lost = ", ".join(sorted({each.relation for each in change.lost}))
             raise StatementError(
@@ -99,7 +114,12 @@ def apply(
         set_up_logs(settings.log)
         url = settings.checkpoint.url
         with open_pipeline(older, found.name, None if url is None else url.reveal()) as before:
-            done = applying.apply(equipment_of(before, settings), equipment_of(found, settings))
+            equipped = (equipment_of(before, settings), equipment_of(found, settings))
+            if at_ms is None:
+                done = applying.apply(*equipped)
+            else:
+                with StopSignals() as signals:
+                    done = apply_at(replace(equipped[0], stopping=signals.is_set), equipped[1], at_ms)
         if as_json:
             typer.echo(json.dumps(asdict(done), indent=2))
         else:

@@ -261,6 +261,10 @@ class Flow:
             for place, at in self._program.entrances.items()
         }
 
+    def promised(self) -> dict[str, int]:
+        """Give the rowtime bound of each output (ms)."""
+        return {name: self._circuit.bounds[at].rowtime for name, at in self._program.outputs.items()}
+
     def why_not(self, relation: str, node: Node | None = None) -> Silence | None:
         """Say who holds rows for a relation and what they wait for; everything must have been drained.
 

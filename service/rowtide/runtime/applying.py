@@ -10,7 +10,7 @@ from then on (``Record.changed_at``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -28,7 +28,7 @@ from rowtide.runtime.digest import dumped, plan_digests
 from rowtide.runtime.output import target_table
 from rowtide.runtime.recovery import partitions_of
 from rowtide.runtime.service import Equipment, Service
-from rowtide.runtime.work import Work
+from rowtide.runtime.work import Cut, Work
 
 _WAITING = frozenset({"Merge", "Sort", "AsOfJoin"})
 """Operators in which resubmitted rows wait before they have reached the relation that had refused them."""
@@ -55,6 +55,31 @@ def apply(older: Equipment, newer: Equipment) -> Applied:
         changed, though the epoch may have been taken.
       SupersededError, TransientError: as ``Service.run``.
     """
+    begun = succeeding(older, newer)
+    cut = begun.after.cut(with_snapshot=True)
+    return commit_switch(begun, newer, cut, RecentMessages())
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeding:
+    """Two plans at the committed positions: ``work`` is the old one's, ``after`` the new one's.
+
+    ``begun`` are partitions of new streams, ``gone`` streams that the new plan does not read.
+    """
+
+    record: Record
+    work: Work
+    after: Work
+    begun: Sequence[Standing]
+    gone: Sequence[str]
+
+
+def succeeding(older: Equipment, newer: Equipment) -> Succeeding:
+    """Take the pipeline, and let the new plan go on where the old one stands; nothing is committed.
+
+    Raises:
+      As ``apply``.
+    """
     refuse_changed_streams(older.plan, newer.plan)
     before = older.ledger.read()
     if before is None or not before.standings:
@@ -74,20 +99,28 @@ def apply(older: Equipment, newer: Equipment) -> Applied:
     after = Work(flow, newer.plan.foreign_tables, standings)
     after.drain()
     after.go_on_from(newer.ledger.accounts())
-    cut = after.cut(with_snapshot=True)
     gone = {each.relation for each in record.standings} - {each.relation for each in standings}
+    return Succeeding(record, work, after, begun, sorted(gone))
+
+
+def commit_switch(begun: Succeeding, newer: Equipment, cut: Cut, recent: RecentMessages) -> Applied:
+    """Commit what came out and the new plan's state, and let its digest take the old one's place.
+
+    Raises:
+      As ``apply``.
+    """
     digest = dumped(plan_digests(newer.plan))
     cut = replace(
         cut,
-        standings=(*cut.standings, *begun),
-        moves=[lambda transaction: newer.ledger.replace_plan(transaction, digest, sorted(gone))],
+        standings=(*cut.standings, *begun.begun),
+        moves=[lambda transaction: newer.ledger.replace_plan(transaction, digest, begun.gone)],
     )
     rows: dict[str, int] = {}
     for writes in cut.writes:
         rows[writes.name] = rows.get(writes.name, 0) + len(writes.tray)
-    committer = Service(newer).committer(record, after)
-    committer.commit(cut, RecentMessages())
-    _log.info("applied", pipeline=newer.name, epoch=record.epoch, commits=committer.commits)
+    committer = Service(newer).committer(begun.record, begun.after)
+    committer.commit(cut, recent)
+    _log.info("applied", pipeline=newer.name, epoch=begun.record.epoch, commits=committer.commits)
     return Applied(committer.commits, rows, committer.stored.size_bytes)
 
 

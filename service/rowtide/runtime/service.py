@@ -143,7 +143,7 @@ class Service:
         if equipment.stopping():
             return
         self.board.enter("running")
-        self._idle = IdleWatch(self._idle_timeouts, topic_places(work.positions), equipment.clock)
+        self.watch(work)
         for relation, held in ranges.items():
             self._note_ranges(relation, held)
         self._let_in(work)
@@ -178,6 +178,11 @@ class Service:
             equipment.crash_points.reach("stop.before_close")
             inbox.close()
         _log.info("stopped", pipeline=equipment.name, epoch=record.epoch, commits=committer.commits)
+
+    def watch(self, work: Work) -> tuple[IdleWatch, AppendTimes]:
+        """Give what notices silent partitions of ``work``, from now on."""
+        self._idle = IdleWatch(self._idle_timeouts, topic_places(work.positions), self._equipment.clock)
+        return self._idle, self._append_times
 
     def stand(self) -> tuple[Record, Work]:
         """Take the pipeline and bring it to its committed positions, without going on.

@@ -26,6 +26,7 @@ from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Target
 from rowtide.operators.contract import Account, Fault
 from rowtide.plan.plan import ForeignTable
+from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.runtime.deadletters import RecentMessages
 from rowtide.runtime.following import Followers
@@ -102,6 +103,8 @@ class Work:
         self.outputs = {table.name: TableOutput(table) for table in tables}
         self.accounts: dict[str, IntakeAccount] = {}
         self.messages = self.raw_bytes = 0
+        self.span: tuple[int, int] | None = None
+        """Rowtimes from (included) and to (excluded) which rows are for the tables; None: all are."""
         self._sizes: dict[str, tuple[int, int]] = {}
         self._standings = {standing.place: standing for standing in standings}
         self._positions = {standing.place: standing.next_offset for standing in standings}
@@ -231,7 +234,13 @@ class Work:
         self._faults += emitted.faults
         for table, trays in emitted.outputs.items():
             if trays:
-                self._faults += self.outputs[table].add(trays)
+                self._faults += self.outputs[table].add([self._within(tray) for tray in trays])
+
+    def _within(self, tray: Tray) -> Tray:
+        if self.span is None:
+            return tray
+        begin, end = self.span
+        return tray.where((tray.rowtime >= begin) & (tray.rowtime < end))
 
     def drop(self) -> None:
         """Drop what has gathered: it was committed before (recovery), or is not wanted."""

@@ -1,16 +1,19 @@
 """rowtide apply: what is kept goes on as if nothing had been, what is new begins there, in one commit."""
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pipeline_kit import PipelineFiles
+from rowtide.errors import TransientError
 from rowtide.runtime.applying import apply
 from rowtide.runtime.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
 from rowtide.runtime.live import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.runtime.service import Equipment
+from rowtide.runtime.switching import apply_at
 from rowtide.sql.pipeline import plan_pipeline
 from runtime_kit import VirtualClock
 
@@ -73,6 +76,21 @@ def straight(folder: Path) -> list[tuple[object, ...]]:
     return files.rows("minutes")
 
 
+def equipment_for(pipeline: Pipeline, crash_points: CrashPoints | None = None) -> Equipment:
+    return Equipment(
+        name=pipeline.name,
+        plan=pipeline.plan,
+        sources=pipeline.sources,
+        database=pipeline.database,
+        ledger=pipeline.ledger,
+        clock=VirtualClock(),
+        pace=Pace(0, 0, None, None),
+        stopping=lambda: False,
+        threads=False,
+        crash_points=crash_points or NoCrash(),
+    )
+
+
 def test_what_is_kept_goes_on_and_what_is_new_begins_there(tmp_path: Path) -> None:
     files = Files(tmp_path / "changed")
     files.produce(200)
@@ -111,6 +129,49 @@ def test_a_change_that_loses_state_must_be_meant_and_one_of_a_stream_is_refused(
     assert 'stream "READINGS" has changed' in files.call(
         "apply", "--was", str(files.was), "--yes", "--lose", code=2
     )
+
+
+TENFOLD = ("SUM(amount)", "SUM(amount * 10)")
+
+
+def test_at_a_rowtime_every_row_is_of_one_file_and_the_next_period_is_whole(tmp_path: Path) -> None:
+    files = Files(tmp_path / "changed")
+    files.produce(200)
+    files.run()
+    files.produce(200)
+    files.broker.produce("readings", [b"{bad", b"{bad"], timestamps=[210_000, 250_000])
+    files.change(files.text.replace(*TENFOLD))
+    switch = ("apply", "--was", str(files.was), "--lose", "--yes", "--at")
+    # 200 s are read: the third minute is out, the fourth ends at four.
+    assert "may have come out already" in files.call(*switch, "1970-01-01 00:03:00", code=2)
+    assert "Applied with commit" in files.call(*switch, "1970-01-01 00:04:00")
+    files.run()
+    unchanged = straight(tmp_path)
+    expected = [
+        (period, sensor, total * (10 if str(period) >= "1970-01-01 00:04:00" else 1))
+        for period, sensor, total in unchanged
+    ]
+    assert files.rows("minutes") == expected
+    assert expected != unchanged
+    # Both files have met the bad messages; each is told once.
+    assert len(files.rows("rowtide_errors")) == 2
+
+
+def test_a_rowtime_that_is_not_passed_switches_nothing(tmp_path: Path) -> None:
+    files = Files(tmp_path / "changed")
+    files.produce(200)
+    files.run()
+    with (
+        open_pipeline(plan_pipeline(files.text), "r") as before,
+        open_pipeline(plan_pipeline(files.text.replace(*TENFOLD)), "r") as after,
+        pytest.raises(TransientError, match="nothing was switched"),
+    ):
+        turns = iter([False] * 20)
+        older = replace(equipment_for(before), stopping=lambda: next(turns, True))
+        apply_at(older, equipment_for(after), 10**9)
+    files.produce(200)
+    files.run()
+    assert files.rows("minutes") == straight(tmp_path)
 
 
 def test_in_shadow_the_rows_are_shown_that_a_change_would_have_given_otherwise(tmp_path: Path) -> None:
@@ -176,27 +237,13 @@ def test_dying_while_it_is_applied_leaves_the_old_plan_or_the_new_one(tmp_path: 
     files.produce(200)
     files.run()
 
-    def equipment(pipeline: Pipeline, crash_points: CrashPoints) -> Equipment:
-        return Equipment(
-            name=pipeline.name,
-            plan=pipeline.plan,
-            sources=pipeline.sources,
-            database=pipeline.database,
-            ledger=pipeline.ledger,
-            clock=VirtualClock(),
-            pace=Pace(0, 0, None, None),
-            stopping=lambda: False,
-            threads=False,
-            crash_points=crash_points,
-        )
-
     def attempt(crash_points: CrashPoints) -> None:
         newer = plan_pipeline(files.text + MORE)
         with (
             open_pipeline(plan_pipeline(files.text), "r") as before,
             open_pipeline(newer, "r") as after,
         ):
-            apply(equipment(before, crash_points), equipment(after, crash_points))
+            apply(equipment_for(before, crash_points), equipment_for(after, crash_points))
 
     with pytest.raises(SimulatedCrash):
         attempt(CrashAt(point, 1, raise_crash))
