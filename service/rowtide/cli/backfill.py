@@ -39,13 +39,21 @@ def backfill(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Stop with exit code 3 when the database is down.")
     ] = False,
+    take_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over",
+            help="Begin although another backfill of the pipeline runs: that one will not commit.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as one JSON object.")] = False,
 ) -> None:
     """Work off history with Spark up to a cut; the live service goes on from there.
 
     Everything is committed at once, at the end: rows, error rows, positions and state. A backfill that
-    fails has changed nothing and is run again. Exit code 2: refused. 3: a dependency is down, or another
-    process took the pipeline.
+    fails, or is killed, has changed nothing and is run again. While one runs on this machine, another one of
+    the pipeline is refused. Exit code 2: refused. 3: a dependency is down, or another process took the
+    pipeline.
     """
     import tempfile
 
@@ -62,12 +70,20 @@ def backfill(
     with shown_to_user(), opened(pipeline, config) as (found, settings):
         set_up_logs(settings.log)
         until_ms = parse_time(until)
-        refuse_if_begun(found)
+        refuse_if_begun(found, take_over=take_over)
         session = open_session(master)
         frames = kafka_frames(found.plan, lambda *args: read_range(session, *args))
         with tempfile.TemporaryDirectory(prefix="rowtide-backfill-", dir=staging) as folder:
             report = fill(
-                found, session, frames, folder, until_ms, clock=SystemClock(), wait=not no_wait, in_order=True
+                found,
+                session,
+                frames,
+                folder,
+                until_ms,
+                clock=SystemClock(),
+                wait=not no_wait,
+                in_order=True,
+                take_over=take_over,
             )
         session.stop()
     typer.echo(json.dumps(_as_json(report)) if as_json else _shown(report))

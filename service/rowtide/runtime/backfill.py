@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,6 +100,7 @@ def backfill(
     wait: bool = True,
     crash_points: CrashPoints | None = None,
     in_order: bool = False,
+    take_over: bool = False,
 ) -> BackfillReport:
     """Fill history with Spark and hand over to the live service.
 
@@ -111,9 +114,11 @@ def backfill(
       wait: False ends the backfill when the database or a broker is down.
       crash_points: what a test arms to make the process die.
       in_order: ``frames`` gives each partition in one task, in the order of its offsets.
+      take_over: begin although another backfill of the pipeline runs; that one will not commit.
 
     Raises:
-      StatementError: the pipeline has committed positions; nothing has changed.
+      StatementError: the pipeline has committed positions, or another backfill of it runs; nothing has
+        changed.
       SupersededError: another process took the pipeline meanwhile; nothing was committed.
       TransientError: a dependency is down and waiting is not wanted, or Spark stops.
     """
@@ -124,7 +129,7 @@ def backfill(
         rng = random.Random()
         return Retry(dependency, clock=clock, rng=rng, stopping=lambda: False, wait=wait)
 
-    refuse_if_begun(pipeline)
+    refuse_if_begun(pipeline, take_over=take_over)
     begin = {
         name: {partition: held.earliest for partition, held in source.ranges().items()}
         for name, source in pipeline.sources.items()
@@ -139,7 +144,7 @@ def backfill(
     database = retry("database")
     targets = [target_table(table) for table in pipeline.plan.foreign_tables]
     database.call(lambda: pipeline.database.prepare(targets))
-    holder = f"{socket.gethostname()} process {os.getpid()}, a backfill"
+    holder = f"{_process(os.getpid())}, a backfill"
     record = database.call(lambda: pipeline.ledger.claim(dumped(plan_digests(pipeline.plan)), holder))
     _log.info("backfill", pipeline=pipeline.name, epoch=record.epoch, cut=end)
     streams = {stream.name: stream for stream in pipeline.plan.foreign_streams}
@@ -204,19 +209,47 @@ def backfill(
     return BackfillReport(tables.counts, errors.count, run.messages, end)
 
 
-def refuse_if_begun(pipeline: Pipeline) -> None:
-    """Refuse to fill in what the live service has begun.
+def refuse_if_begun(pipeline: Pipeline, *, take_over: bool = False) -> None:
+    """Refuse to fill in what the live service has begun, or what another process is about to fill in.
+
+    Of two backfills only the one that has taken the epoch last can commit, so a second one would make the
+    first one's work void. A process on another machine is not seen. ``take_over`` wants just that.
 
     Raises:
-      StatementError: the pipeline has committed positions.
+      StatementError: the pipeline has committed positions, or another backfill of it runs.
     """
     record = pipeline.ledger.read()
-    if record is not None and record.standings:
+    if record is None:
+        return
+    if record.standings:
         raise StatementError(
             f'pipeline "{pipeline.name}" has committed positions: a backfill would repeat what is there',
             hint="Run the pipeline to go on from them, or give it another name (pipeline.name) and other "
             "tables to fill history anew.",
         )
+    other = re.fullmatch(r"(.*) process (\d+), a backfill", record.holder)
+    if other is None or take_over:
+        return
+    pid = int(other[2])
+    if record.holder.startswith(_process(pid)) and pid != os.getpid() and _is_running(pid):
+        raise StatementError(
+            f'another backfill of pipeline "{pipeline.name}" is running: {_process(pid)}',
+            hint="Let it end, or end it; with --take-over this one begins and that one will not commit.",
+        )
+
+
+def _process(pid: int) -> str:
+    return f"{socket.gethostname()} process {pid}"
+
+
+def _is_running(pid: int) -> bool:
+    """Tell whether a process of this machine has not ended; one that nobody has waited for has."""
+    try:
+        # The name, in parentheses, may hold anything; the state comes after it.
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return not status.rpartition(")")[2].lstrip().startswith("Z")
 
 
 def _by_partition(batch: pa.RecordBatch) -> Iterator[Messages]:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +26,7 @@ from rowtide.clock import SystemClock
 from rowtide.config import load_settings
 from rowtide.errors import StatementError
 from rowtide.runners.spark.kafka import read_range
+from rowtide.runners.spark.session import BRIEF_JVM
 from rowtide.runtime.backfill import backfill, kafka_frames
 from rowtide.runtime.configured import configured
 from rowtide.runtime.pipeline import open_pipeline
@@ -153,9 +157,71 @@ def contents(database: str) -> dict[str, list[str]]:
     return found
 
 
+def wait_for(connection: sa.Connection, query: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a query gives a row, while the process lives."""
+    for _ in range(1500):
+        if connection.execute(sa.text(query)).first() is not None:
+            return
+        assert process.poll() is None, log.read_text()[-3000:]
+        time.sleep(0.1)
+    raise AssertionError(f"nothing has come of: {query}")
+
+
+EXISTS = "SELECT 1 FROM pg_tables WHERE schemaname = 'rowtide' AND tablename = 'pipelines'"
+CLAIMED = "SELECT 1 FROM rowtide.pipelines WHERE holder LIKE '%, a backfill'"
+STAGES = "SELECT tablename FROM pg_tables WHERE schemaname = 'rowtide' AND tablename LIKE 'stage%'"
+COMMITTING = """
+    SELECT 1 FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%pipelines%'"""
+
+
+def stages_left(database: str) -> list[object]:
+    engine = sa.create_engine(database)
+    with engine.connect() as connection:
+        left = list(connection.execute(sa.text(STAGES)).scalars())
+    engine.dispose()
+    return left
+
+
+def kill_a_backfill_at_its_commit(
+    sql: Path, config: Path, database: str, until_ms: int, meanwhile: Callable[[], None], log: Path
+) -> None:
+    """Leave what SIGKILL leaves of a backfill: everything staged, nothing committed."""
+    command = [sys.executable, "-m", "rowtide", "backfill", str(sql), "--config", str(config)]
+    path = os.pathsep.join(each for each in sys.path if each)
+    looking, holding = (sa.create_engine(database, poolclass=sa.NullPool) for _ in range(2))
+    with (
+        log.open("wb") as told,
+        # In a group of its own with the JVM and the workers: all of it is killed at once.
+        subprocess.Popen(
+            [*command, "--until", str(until_ms), "--master", "local[1]"],
+            env=os.environ | {"PYTHONPATH": path, "JDK_JAVA_OPTIONS": BRIEF_JVM},
+            stdout=told,
+            stderr=told,
+            start_new_session=True,
+        ) as process,
+        looking.connect().execution_options(isolation_level="AUTOCOMMIT") as looker,
+        holding.connect() as holder,
+    ):
+        try:
+            wait_for(looker, EXISTS, process, log)
+            wait_for(looker, CLAIMED, process, log)
+            meanwhile()
+            # Its commit waits for this, with all rows staged.
+            holder.execute(sa.text("SELECT * FROM rowtide.pipelines FOR UPDATE"))
+            wait_for(looker, COMMITTING, process, log)
+            assert looker.execute(sa.text(STAGES)).all()
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+        holder.rollback()
+        assert not looker.execute(sa.text("SELECT 1 FROM rowtide.positions")).all()
+
+
 def test_backfill_plus_live_is_all_live_is_all_spark(
     kafka: Broker, postgres_server: PostgresServer, spark: SparkSession, tmp_path: Path
 ) -> None:
+    """Even if the backfill was killed before, and another one was tried meanwhile."""
     world = World(kafka, postgres_server, tmp_path)
     live_sql, live_config, live = world.pipeline()
     run_live(live_sql, live_config)
@@ -166,7 +232,14 @@ def test_backfill_plus_live_is_all_live_is_all_spark(
     # The cut lies inside a minute, with rows in the t-sorts, and further on for some partitions.
     cut = BASE_MS + 51_234
     both_sql, both_config, both = world.pipeline()
+
+    def begin_another() -> None:
+        with pytest.raises(StatementError, match=r"another backfill of pipeline .* is running"):
+            run_spark(spark, both_sql, both_config, cut, tmp_path / "another")
+
+    kill_a_backfill_at_its_commit(both_sql, both_config, both, cut, begin_another, tmp_path / "killed.log")
     run_spark(spark, both_sql, both_config, cut, tmp_path / "both")
+    assert stages_left(both) == []
     handed_over = contents(both)
     assert 0 < len(handed_over["trip_log"]) < len(wanted["trip_log"])
     run_live(both_sql, both_config)

@@ -1,11 +1,16 @@
 """rowtide backfill on a machine without PySpark."""
 
+import os
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from pipeline_kit import PipelineFiles
+from rowtide.runtime.pipeline import open_pipeline
+from rowtide.sql.pipeline import plan_pipeline
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'localhost:1');
@@ -23,3 +28,40 @@ def test_without_pyspark_it_says_how_to_install_it(tmp_path: Path, monkeypatch: 
     said = files.call("backfill", "--until", "2026-01-01 00:00:00", code=2)
     assert "PySpark is not installed" in said
     assert "pip install 'rowtide[spark]'" in said
+
+
+def held_by(files: PipelineFiles, pid: int) -> None:
+    """Leave what a backfill leaves that has taken the pipeline and committed nothing."""
+    plan = plan_pipeline(files.text, file=str(files.sql))
+    with open_pipeline(plan, files.sql.stem) as pipeline:
+        pipeline.ledger.claim("digest", f"{socket.gethostname()} process {pid}, a backfill")
+
+
+def test_another_backfill_is_refused_while_its_process_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    files = PipelineFiles(tmp_path, SQL, "")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        held_by(files, other.pid)
+        said = files.call("backfill", "--until", "2026-01-01 00:00:00", code=2)
+        assert f'another backfill of pipeline "readings" is running: {socket.gethostname()}' in said
+        assert "--take-over" in said
+        said = files.call("backfill", "--until", "2026-01-01 00:00:00", "--take-over", code=2)
+        assert "PySpark is not installed" in said
+        other.kill()
+        # Ended, but nobody has waited for it yet.
+        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+        said = files.call("backfill", "--until", "2026-01-01 00:00:00", code=2)
+        assert "PySpark is not installed" in said
+    assert "PySpark is not installed" in files.call("backfill", "--until", "2026-01-01 00:00:00", code=2)
+
+
+def test_a_backfill_that_had_the_same_process_number_before_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the first process of a container that is started again."""
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    files = PipelineFiles(tmp_path, SQL, "")
+    held_by(files, os.getpid())
+    assert "PySpark is not installed" in files.call("backfill", "--until", "2026-01-01 00:00:00", code=2)
