@@ -91,6 +91,8 @@ class ExpressionGrammar(TypeGrammar):
         left = self._sum()
         if self.cursor.is_symbol(*_COMPARISONS):
             operator = self.cursor.advance().text
+            if self._is_quantified():
+                return self._quantified(operator, left, first)
             right = self._sum()
             left = Binary("<>" if operator == "!=" else operator, left, right, self.cursor.span(first))
             if self.cursor.is_symbol(*_COMPARISONS):
@@ -100,6 +102,26 @@ class ExpressionGrammar(TypeGrammar):
             if after is None:
                 return left
             left = after
+
+    def _is_quantified(self) -> bool:
+        cursor = self.cursor
+        return any(cursor.is_word(word) for word in ("ANY", "SOME", "ALL")) and cursor.ahead(1).text == "("
+
+    def _quantified(self, operator: str, left: Expression, first: Token) -> Expression:
+        """Read ``= ANY (query)``, which is IN, or ``<> ALL (query)``, which is NOT IN."""
+        cursor = self.cursor
+        token = cursor.current
+        word = cursor.one_of("ANY", "SOME", "ALL")
+        if (operator, word == "ALL") not in (("=", False), ("<>", True), ("!=", True)):
+            raise cursor.unsupported(
+                f"{operator} {word} is",
+                token=token,
+                hint="Compare with (SELECT MIN(x) ..).",
+            )
+        cursor.expect_symbol("(")
+        query = self.query()
+        cursor.expect_symbol(")")
+        return InQuery(left, query, word == "ALL", cursor.span(first))
 
     def _suffix(self, left: Expression, first: Token) -> Expression | None:
         """Read IS, BETWEEN, IN or LIKE behind ``left``; None if none of them follows."""
@@ -195,7 +217,7 @@ class ExpressionGrammar(TypeGrammar):
                 return ScalarQuery(query, cursor.span(token))
             inner = self.expression()
             if cursor.is_symbol(","):
-                raise cursor.unsupported("a row of values in an expression is")
+                return self._row_in(token, inner)
             cursor.expect_symbol(")")
             return self._measured(inner, token)
         if token.kind is TokenKind.WORD:
@@ -223,6 +245,40 @@ class ExpressionGrammar(TypeGrammar):
                 raise cursor.unexpected("HOUR, MINUTE or SECOND")
             unit = "TO"
         return Unary(unit, inner, cursor.span(first))
+
+    def _row_in(self, token: Token, first: Expression) -> Expression:
+        """Read ``(x, y) [NOT] IN ((1, 2), ..)`` behind the first value; any other use of rows is refused."""
+        cursor = self.cursor
+        values = [first]
+        while cursor.accept_symbol(","):
+            values.append(self.expression())
+        cursor.expect_symbol(")")
+        negated = cursor.is_word("NOT", "IN") and cursor.accept("NOT")
+        if not cursor.accept("IN"):
+            raise cursor.unsupported("a row of values in another place than before IN is", token=token)
+        cursor.expect_symbol("(")
+        if cursor.is_word("SELECT") or cursor.is_word("WITH"):
+            raise cursor.unsupported(
+                "IN with a query of several columns is",
+                token=token,
+                hint="Write EXISTS (SELECT * FROM .. WHERE a = x AND b = y).",
+            )
+        found: Expression | None = None
+        for other in cursor.comma_list(lambda: (cursor.current, cursor.wrapped(self.expression))):
+            start, row = other
+            if len(row) != len(values):
+                raise cursor.fail(f"this row has {len(row)} values, not {len(values)}", token=start)
+            place = cursor.place_of(start)
+            same: Expression | None = None
+            for left, right in zip(values, row, strict=True):
+                equal = Binary("=", left, right, place)
+                same = equal if same is None else Binary("AND", same, equal, place)
+            if same is not None:
+                found = same if found is None else Binary("OR", found, same, place)
+        cursor.expect_symbol(")")
+        if found is None:
+            raise cursor.unexpected("a row of values")
+        return Unary("NOT", found, cursor.span(token)) if negated else found
 
     def _word(self, token: Token) -> Expression | None:
         """Read what a keyword begins; None if the word is a name."""
@@ -388,7 +444,9 @@ class ExpressionGrammar(TypeGrammar):
         """
         cursor = self.cursor
         lists = name in LISTS
-        if not lists and name not in PERCENTILES:
+        if name == "MODE" and not args:
+            lists = False
+        elif not lists and name not in PERCENTILES:
             raise cursor.unsupported(f"ORDER BY inside of {name} is")
         separator = (StringLiteral("", cursor.place_of(cursor.current)),) if lists and len(args) == 1 else ()
         cursor.expect("ORDER", "BY")

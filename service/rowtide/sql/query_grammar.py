@@ -333,6 +333,10 @@ class QueryGrammar(ExpressionGrammar):
         if cursor.accept("ORDER", "BY"):
             order = self.expression()
             cursor.accept("ASC")
+        if cursor.accept("ROWS", "CURRENT", "ROW"):
+            # The row itself and no other: as without a window.
+            cursor.expect_symbol(")")
+            return None
         if cursor.is_word("ROWS"):
             raise cursor.unsupported("ROWS on a joined relation is", hint="RANGE INTERVAL .. counts time.")
         cursor.expect("RANGE")

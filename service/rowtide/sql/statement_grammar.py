@@ -430,8 +430,13 @@ class _Grammar(QueryGrammar):
     def _alter(self, first: Token) -> Statement:
         cursor = self.cursor
         kind = self._kind("can be altered")
-        name = cursor.qualified_name(f"the name of the {kind.value}")
         place = cursor.place_of(first)
+        if kind is ObjectKind.PUMP and (all_of := self._all_pumps()) is not None:
+            word = cursor.one_of("START", "STOP")
+            if word is None:
+                raise cursor.unexpected("START or STOP")
+            return AlterPump(all_of, word == "START", place, every=True)
+        name = cursor.qualified_name(f"the name of the {kind.value}")
         if kind is ObjectKind.PUMP and (word := cursor.one_of("START", "STOP")) is not None:
             return AlterPump(name, word == "START", place)
         if cursor.is_word("DESCRIPTION"):
@@ -460,6 +465,19 @@ class _Grammar(QueryGrammar):
                 raise cursor.unsupported(f"ALTER {kind.value.upper()} .. {word} is", hint=hint)
         wanted = "START, STOP" if kind is ObjectKind.PUMP else "OPTIONS" if kind in _WITH_OPTIONS else ""
         raise cursor.unexpected(f"{wanted}{' or ' if wanted else ''}DESCRIPTION")
+
+    def _all_pumps(self) -> QualifiedName | None:
+        """Read ``*`` or ``schema.*``; the name is that of the schema, or empty."""
+        cursor = self.cursor
+        first = cursor.current
+        if cursor.accept_symbol("*"):
+            return QualifiedName((), cursor.span(first))
+        if not cursor.is_name() or cursor.ahead(1).text != "." or cursor.ahead(2).text != "*":
+            return None
+        schema = cursor.name("the name of a schema")
+        cursor.expect_symbol(".")
+        cursor.expect_symbol("*")
+        return QualifiedName((schema,), cursor.span(first))
 
     def _added_column(self, kind: ObjectKind, name: QualifiedName, place: Place) -> AddColumn:
         cursor = self.cursor

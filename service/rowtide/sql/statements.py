@@ -193,11 +193,12 @@ class InsertValues:
 
 @dataclass(frozen=True, slots=True)
 class AlterPump:
-    """ALTER PUMP name START | STOP."""
+    """ALTER PUMP name START | STOP; with ``every`` all pumps of schema ``name``, or of the set one."""
 
     name: QualifiedName
     start: bool
     place: Place = field(default=NOWHERE, compare=False)
+    every: bool = False
 
 
 @dataclass(frozen=True, slots=True)
