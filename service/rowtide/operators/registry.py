@@ -60,6 +60,10 @@ BY_ROW: dict[type, str] = {
 """The plain Python form of those that have one beside a compiled one."""
 
 
+WITHOUT_KEY = "multiset_table:MultisetTableOperator"
+"""The compiled form of a table without a primary key."""
+
+
 @cache
 def operator_type(node_type: type) -> OperatorType:
     """Give the operator class of a node type.
@@ -73,6 +77,8 @@ def operator_type(node_type: type) -> OperatorType:
 def make(node: Node, place: Place) -> Operator:
     """Make the operator of a plan node."""
     node_type: type = type(node)
+    if isinstance(node, nodes.KeyedTable) and not node.key and path_of(node) is Path.COMPILED:
+        return _loaded(WITHOUT_KEY)(node, place)
     if path_of(node) is Path.BY_ROW:
         return _loaded(BY_ROW[node_type])(node, place)
     return operator_type(node_type)(node, place)

@@ -82,8 +82,9 @@ def warm() -> None:
     numbers.number(trays[0].columns[1:2], ROWS)
     numbers.find(trays[1].columns[1:2], ROWS)
     parts_of(trays[0].columns, 2)
-    table = make(KeyedTable("WARM", source, (0,)), Place(6))
-    table.step(0, trays[0], Bound(LATEST))
+    for primary in ((0,), ()):
+        table = make(KeyedTable("WARM", source, primary), Place(6))
+        table.step(0, trays[0], Bound(LATEST))
     for field in (0, 1):
         windowed = WindowJoin(
             "WARM",

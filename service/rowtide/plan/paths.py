@@ -29,7 +29,9 @@ def path_of(node: Node) -> Path | None:
     """Give the path of a node whose operator has two; None for any other."""
     match node:
         case KeyedTable(key=key, row_type=row_type):
-            return Path.BY_ROW if not key or any(_kept(row_type, key)) else Path.COMPILED
+            # Without a key, rows are told apart by all that they have.
+            told_by = key or tuple(range(len(row_type)))
+            return Path.BY_ROW if any(_kept(row_type, told_by)) else Path.COMPILED
         case WindowJoin(left=left, right=right, left_key=left_key, right_key=right_key):
             keys = chain(_kept(left.row_type, left_key), _kept(right.row_type, right_key))
             # Wide decimals are Python integers: they have no code that a kernel could compare.

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from contract.operators.cases import tables
 from contract.operators.harness import Run, shown
 from contract.operators.inputs import Case, steps_of, through_bytes
-from rowtide.operators import keyed_table
+from rowtide.operators import keyed_table, multiset_table
 from rowtide.operators.contract import HoldsTable, Place
 from rowtide.operators.keyed_table import KeyedTableOperator
 from rowtide.operators.keyed_table_by_row import KeyedTableByRow
+from rowtide.operators.multiset_table import MultisetTableOperator
 from rowtide.operators.registry import make
 from rowtide.plan.nodes import KeyedTable, Source
 from rowtide.plan.paths import Path, path_of
@@ -32,8 +33,9 @@ def contents(run: Run) -> list[object]:
 def test_both_forms_do_the_same(data: st.DataObject, case: Case, clean: bool) -> None:
     assume(path_of(case.node) is Path.COMPILED)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keyed_table, "CLEAN_OVER", 0 if clean else 1 << 14)
-        compiled = Run(case, KeyedTableOperator(case.node, case.place))
+        for module in (keyed_table, multiset_table):
+            patch.setattr(module, "CLEAN_OVER", 0 if clean else 1 << 14)
+        compiled = Run(case, make(case.node, case.place))
         by_row = Run(case, KeyedTableByRow(case.node, case.place))
         for step in data.draw(steps_of(case.ports)):
             compiled.step(step)
@@ -44,13 +46,15 @@ def test_both_forms_do_the_same(data: st.DataObject, case: Case, clean: bool) ->
             assert contents(compiled) == contents(by_row)
             if data.draw(st.integers(0, 3)) == 0:
                 state = through_bytes(by_row.operator.snapshot())
-                compiled.operator = KeyedTableOperator(case.node, case.place)
+                compiled.operator = make(case.node, case.place)
                 compiled.operator.restore(state)
 
 
-def test_a_table_without_a_key_or_by_a_wide_decimal_goes_row_by_row() -> None:
+def test_a_table_by_a_wide_decimal_goes_row_by_row() -> None:
     source = Source("S", RowType((Field("K", decimal(38, 0)), Field("N", BIGINT))))
+    narrow = Source("S", RowType((Field("K", decimal(18, 0)), Field("N", BIGINT))))
     assert isinstance(make(KeyedTable("T", source, ()), Place(0)), KeyedTableByRow)
+    assert isinstance(make(KeyedTable("T", narrow, ()), Place(0)), MultisetTableOperator)
     assert isinstance(make(KeyedTable("T", source, (0, 1)), Place(0)), KeyedTableByRow)
     assert isinstance(make(KeyedTable("T", source, (1,)), Place(0)), KeyedTableOperator)
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 Int64s = NDArray[np.int64]
 Int8s = NDArray[np.int8]
+Mask = NDArray[np.bool_]
 
 
 @njit(cache=True, nogil=True)
@@ -45,3 +46,41 @@ def upsert(
         else:
             current[group] = -1
     return count
+
+
+@njit(cache=True, nogil=True)
+def count_copies(
+    groups: Int64s,
+    opcodes: Int8s,
+    first: int,
+    oldest: Int64s,
+    youngest: Int64s,
+    came: Int64s,
+    following: Int64s,
+    is_there: Mask,
+    changes: Mask,
+) -> int:
+    """Apply rowops to a table of equal rows (groups); tell which change it, and give by how many it grows.
+
+    The rowops' own rows are numbered from ``first``; equal ones that are there are chained from ``oldest``
+    along ``following``, -1 at the end. ``came`` is the number of the row with which a group began.
+    """
+    grown = 0
+    for row in range(len(groups)):
+        group, number = groups[row], first + row
+        changes[row] = False
+        if opcodes[row] > 0:
+            if oldest[group] < 0:
+                oldest[group] = came[group] = number
+            else:
+                following[youngest[group]] = number
+            youngest[group] = number
+            is_there[number] = True
+            changes[row] = True
+            grown += 1
+        elif opcodes[row] < 0 and oldest[group] >= 0:
+            is_there[oldest[group]] = False
+            oldest[group] = following[oldest[group]]
+            changes[row] = True
+            grown -= 1
+    return grown
