@@ -199,7 +199,10 @@ def _apart(rows: Numbered, split: Split, parts: int) -> list[tuple[int, Numbered
     """Give the parts that there are rows of, with these."""
     if not split or parts == 1:
         return [(0, rows)]
-    part = parts_of([rows.tray.columns[index] for index in split], parts)
+    part: np.ndarray[Any, Any] = parts_of([rows.tray.columns[index] for index in split], parts)
+    if parts <= np.iinfo(np.uint16).max:
+        # Of two bytes, numbers are sorted by counting them.
+        part = part.astype(np.uint16)
     order = np.argsort(part, kind="stable")
     ends = np.searchsorted(part[order], np.arange(parts + 1))
     return [(at, rows.take(order[ends[at] : ends[at + 1]])) for at in range(parts) if ends[at] < ends[at + 1]]

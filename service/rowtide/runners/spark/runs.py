@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +42,8 @@ PORT_BITS = 40
 TIMES = ((ROWTIME, pa.int64()), (ORIGIN, pa.int32()), (COUNTER, pa.int64()), (OPCODE, pa.int8()))
 BLOCK_ROWS = 16_384
 """Rows of one batch of a file, and of one tray that a stage gets: trays of about this size are best."""
+OPEN_FILES = 100
+"""Files that a process keeps open: a task may read thousands of them by turns."""
 WOVEN_BY_ONE_LOOK = 16
 """Runs up to this many are woven by looking at the head of each; more are sorted."""
 
@@ -201,11 +205,15 @@ class Piece:
                 continue
             if least is not None and self.run.is_sorted and block.last < least:
                 continue
-            # Opened for each block: a task may read thousands of files by turns.
-            with pa.memory_map(self.run.path) as file, pyarrow.ipc.open_file(file) as reader:
-                batch = reader.get_batch(block.number)
+            batch = _reader(self.run.path).get_batch(block.number)
             seq = np.asarray(batch.column(SEQ)) if self.run.has_seq else np.zeros(block.rows, np.int64)
             yield Numbered(tray_of(batch, row_type), seq + self.first if self.first else seq)
+
+
+@lru_cache(maxsize=OPEN_FILES)
+def _reader(path: str) -> Any:
+    """Give the open file of a run; the names of files are never used twice."""
+    return pyarrow.ipc.open_file(pa.memory_map(path))
 
 
 def rows_schema(row_type: RowType, *, has_seq: bool) -> pa.Schema:
