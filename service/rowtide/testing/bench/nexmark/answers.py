@@ -71,6 +71,8 @@ ANSWERS = {
     "q7": Answer(50, "62d9923fa7b8e303", (0, 1, 2, 3, 4)),
     "q8": Answer(64, "70a91fe7f2fe6b7d", (0, 1, 2)),
     "q9": Answer(2_195, "d0956c446beeb285", (), lambda row: (row[0], row[7], row[8], *row[9:12], 1)),
+    # The reference has none for q10: this is of (auction, bidder, price, time, day, minute).
+    "q10": Answer(46_000, "6a64216b1a52ee85", (0, 1, 2, 3, 5, 6)),
     "q11": Answer(6_369, "2ba64079040c8f0e", (0, 1, 2, 3)),
     "q12": Answer(8_403, "3ce7a55d32fdb686", (0, 1, 2)),
     # The reference has none for q13: this is of (auction, bidder, price, time, auction modulo 10,000).

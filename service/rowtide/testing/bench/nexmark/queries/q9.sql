@@ -1,9 +1,11 @@
 -- The winning bid of each auction, of each day.
+CREATE TABLE auctions (id BIGINT PRIMARY KEY, item_name VARCHAR, description VARCHAR, initial_bid BIGINT,
+  reserve BIGINT, date_time TIMESTAMP, expires TIMESTAMP, seller BIGINT, category BIGINT);
+CREATE PUMP opened STARTED AS INSERT INTO auctions SELECT STREAM * FROM auction;
 CREATE VIEW valid_bids AS
   SELECT STREAM a.*, b.bidder, b.price, b.date_time AS bid_time
-  FROM auction OVER (RANGE INTERVAL '365' DAY(3) PRECEDING) AS a
-  JOIN (SELECT STREAM auction, bidder, price, date_time FROM bid) AS b
-    ON a.id = b.auction AND b.date_time BETWEEN a.date_time AND a.expires;
+  FROM (SELECT STREAM auction, bidder, price, date_time FROM bid) AS b JOIN auctions AS a ON a.id = b.auction
+  WHERE b.date_time BETWEEN a.date_time AND a.expires;
 CREATE VIEW q9 AS
   SELECT STREAM id, item_name, description, initial_bid, reserve, date_time, expires, seller, category, bidder,
     price, bid_time
