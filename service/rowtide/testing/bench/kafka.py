@@ -7,20 +7,18 @@ clock starts. The clock runs from the service's start to its last commit.
 
 from __future__ import annotations
 
-import os
 import random
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 from rowtide.clock import Clock
-from rowtide.errors import StatementError
 from rowtide.testing.bench.events import BASE_MS, events
+from rowtide.testing.bench.servers import BROKER, DATABASE, create_topic, flushed, given, send
 from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
 from rowtide.testing.bench.windows import W2_CHECKSUM, W2_EVENTS, W2_ROWS
 from rowtide.testing.bench.workload import key_name
 
-BROKER, DATABASE = "ROWTIDE_BENCH_BROKER", "ROWTIDE_BENCH_DATABASE"
 PARTITIONS = 8
 COMMIT_MS = 1_000
 END_MS = BASE_MS * 2
@@ -57,7 +55,7 @@ def kafka_json(count: int, cache: Path, clock: Clock) -> Outcome:
     from rowtide.runtime.service import Equipment, Service
     from rowtide.sql.pipeline import plan_pipeline
 
-    broker, database = _given(BROKER), _given(DATABASE)
+    broker, database = given(BROKER), given(DATABASE)
     run = uuid.uuid4().hex[:12]
     topic, table = f"bench-{run}", f"bench_{run}"
     _fill(broker, topic, count, cache)
@@ -91,17 +89,6 @@ def kafka_json(count: int, cache: Path, clock: Clock) -> Outcome:
     return Outcome(seconds, rows, check)
 
 
-def _given(name: str) -> str:
-    value = os.environ.get(name)
-    if not value:
-        raise StatementError(
-            f"{name} is not set",
-            hint=f"Give a broker in {BROKER} (host:port) and a PostgreSQL database in {DATABASE} "
-            "(postgresql+psycopg://..); benchmarks/with_servers.py starts both.",
-        )
-    return value
-
-
 def _messages(count: int, cache: Path) -> Iterator[tuple[int, bytes]]:
     """Give partition and value of each message, in order of arrival."""
     given = events(count, cache)
@@ -113,14 +100,8 @@ def _messages(count: int, cache: Path) -> Iterator[tuple[int, bytes]]:
 
 def _fill(broker: str, topic: str, count: int, cache: Path) -> None:
     from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
 
-    settings = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
-    new = NewTopic(topic, PARTITIONS, 1, config=settings)
-    admin = AdminClient({"bootstrap.servers": broker})
-    for created in admin.create_topics([new]).values():
-        created.result(30)
+    create_topic(broker, topic, PARTITIONS, {"message.timestamp.after.max.ms": str(2**63 - 1)})
     producer = Producer(
         {
             "bootstrap.servers": broker,
@@ -130,17 +111,11 @@ def _fill(broker: str, topic: str, count: int, cache: Path) -> None:
         }
     )
     for number, (partition, value) in enumerate(_messages(count, cache)):
-        while True:
-            try:
-                producer.produce(topic, value, partition=partition, timestamp=BASE_MS + number)
-                break
-            except BufferError:
-                producer.poll(0.1)
+        send(producer, topic, value, partition, timestamp=BASE_MS + number)
     for partition in range(PARTITIONS):
         headers: list[tuple[str, str | bytes | None]] = [("rowtide.bound", str(END_MS).encode())]
-        producer.produce(topic, None, partition=partition, timestamp=BASE_MS + count, headers=headers)
-    if left := producer.flush(60):
-        raise StatementError(f"the broker did not take {left} messages")
+        send(producer, topic, None, partition, timestamp=BASE_MS + count, headers=headers)
+    flushed(producer)
 
 
 BENCHMARKS = (

@@ -11,7 +11,7 @@ import os
 import resource
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,11 +24,15 @@ WARM_EVENTS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run gave: seconds of work, output rows, and ``ok`` or what differs from the reference."""
+    """What one run gave: seconds of work, output rows, and ``ok`` or what differs from the reference.
+
+    ``more`` is what else was measured, by name; its median is given, too.
+    """
 
     seconds: float
     rows_out: int
     check: str
+    more: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ MODULES = (
     "joins",
     "engine",
     "kafka",
+    "latency",
+    "recovery",
     "nexmark.running",
     "backfill",
 )
@@ -89,6 +95,10 @@ def measure(
         "events_per_s": round(count / seconds) if seconds else None,
         "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         "rows_out": outcomes[-1].rows_out,
+        **{
+            name: round(statistics.median(outcome.more[name] for outcome in outcomes), 3)
+            for name in outcomes[-1].more
+        },
         "check": wrong[0] if wrong else "ok",
         "version": _version(),
         "cpus": os.cpu_count(),

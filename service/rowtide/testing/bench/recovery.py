@@ -1,0 +1,194 @@
+"""recovery: kill -9, then from the start of ``rowtide run`` to its first new commit, by size of state.
+
+The topic has one partition. The state is that of groups by a text of 100
+letters, one a message; its size is that of the snapshot as it is stored,
+``state_mb``. The service is a process of its own, killed once its snapshot holds
+everything; the messages that the first new commit is of are sent before it
+starts again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from rowtide.clock import Clock
+from rowtide.errors import TransientError
+from rowtide.testing.bench.servers import BROKER, DATABASE, create_topic, flushed, given, send
+from rowtide.testing.bench.suite import Benchmark, Outcome
+from rowtide.testing.processes import ENDS_WITH_PARENT
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+SHOWN = 1_000
+"""Groups that are written to the table; they get one message more after the kill."""
+BYTES_OF_A_GROUP = 110
+"""As a snapshot stores it."""
+PATIENCE_S = 900.0
+POLL_S = 0.005
+_SQL = """
+CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers '{broker}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{database}');
+CREATE FOREIGN STREAM events (key VARCHAR(100), amount INTEGER)
+  SERVER k OPTIONS (topic '{topic}', format 'JSON');
+CREATE FOREIGN TABLE {table} (key VARCHAR(100) PRIMARY KEY, cnt BIGINT, total BIGINT) SERVER d;
+CREATE VIEW totals OPTIONS (RETENTION 'UNBOUNDED') AS
+  SELECT STREAM key, COUNT(*) AS cnt, SUM(amount) AS total, MIN(amount) AS lo, MAX(amount) AS hi
+  FROM events GROUP BY key EMIT CHANGES;
+CREATE PUMP p STARTED AS
+  INSERT INTO {table} SELECT STREAM key, cnt, total FROM totals WHERE lo < 0;
+"""
+_CONFIG = """
+[service]
+listen = "127.0.0.1:0"
+[commit]
+interval_ms = 20
+[checkpoint]
+snapshot_rows = {rows}
+snapshot_interval_s = 0
+"""
+
+
+def recovery(count: int, cache: Path, clock: Clock) -> Outcome:
+    """Run one size; ``count`` is the number of groups.
+
+    Raises:
+      StatementError: broker or database is not given.
+      TransientError: the service did not come as far as it should in a quarter of an hour.
+    """
+    import sqlalchemy as sa
+
+    broker, database = given(BROKER), given(DATABASE)
+    run = uuid.uuid4().hex[:12]
+    topic, table = f"recovery-{run}", f'"recovery_{run}"'
+    create_topic(broker, topic, 1, {})
+    engine = sa.create_engine(database, isolation_level="AUTOCOMMIT")
+    with tempfile.TemporaryDirectory(prefix="rowtide-bench-") as folder:
+        file = Path(folder) / f"recovery_{run}.sql"
+        file.write_text(_SQL.format(broker=broker, database=database, topic=topic, table=table))
+        config = Path(folder) / "config.toml"
+        config.write_text(_CONFIG.format(rows=count))
+        command = [sys.executable, "-m", "rowtide", "run", str(file), "--config", str(config)]
+        _fill(broker, topic, range(count))
+        with engine.connect() as connection, (Path(folder) / "log").open("wb") as log:
+            committed = partial(_positions, connection, file.stem)
+            process = _started(command, log)
+            try:
+                _wait(lambda: committed() >= count, process, clock)
+                _wait(lambda: _snapshot(connection, file.stem)[0] >= count, process, clock)
+            finally:
+                process.kill()
+                process.wait()
+            _fill(broker, topic, range(SHOWN))
+            began = clock.monotonic()
+            process = _started(command, log)
+            try:
+                _wait(lambda: committed() > count, process, clock)
+                seconds = clock.monotonic() - began
+                _wait(lambda: committed() >= count + SHOWN, process, clock)
+            finally:
+                process.kill()
+                process.wait()
+            _, size = _snapshot(connection, file.stem)
+            rows, messages = connection.execute(sa.text(f"SELECT count(*), sum(cnt) FROM {table}")).one()
+            connection.execute(sa.text(f"DROP TABLE {table}"))
+    engine.dispose()
+    shown = min(SHOWN, count)
+    wanted = (SHOWN, shown + SHOWN)
+    check = "ok" if (rows, messages) == wanted else f"{rows} groups of {messages} messages, not {wanted}"
+    return Outcome(seconds, rows, check, {"state_mb": size / 1e6})
+
+
+def _message(number: int) -> bytes:
+    # Letters that a snapshot can hardly pack.
+    key = hashlib.sha512(str(number).encode()).hexdigest()[:100]
+    return f'{{"key":"{key}","amount":{-1 if number < SHOWN else number % 1000}}}'.encode()
+
+
+def _fill(broker: str, topic: str, numbers: Iterable[int]) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": broker,
+            "linger.ms": 50,
+            "batch.num.messages": 10_000,
+            "queue.buffering.max.messages": 500_000,
+        }
+    )
+    for number in numbers:
+        send(producer, topic, _message(number), 0)
+    flushed(producer)
+
+
+def _started(command: list[str], log: BinaryIO) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join(each for each in sys.path if each)
+    environment = os.environ | {"PYTHONPATH": path}
+    return subprocess.Popen(
+        [*ENDS_WITH_PARENT, *command],
+        stdout=log,
+        stderr=log,
+        stdin=subprocess.DEVNULL,
+        env=environment,
+    )
+
+
+def _wait(is_there: Callable[[], bool], process: subprocess.Popen[bytes], clock: Clock) -> None:
+    deadline = clock.monotonic() + PATIENCE_S
+    while not is_there():
+        if process.poll() is not None:
+            raise TransientError(f"the service ended with exit code {process.returncode}")
+        if clock.monotonic() > deadline:
+            raise TransientError(f"the service is not there after {PATIENCE_S:.0f} s")
+        clock.sleep(POLL_S)
+
+
+def _positions(connection: sa.Connection, pipeline: str) -> int:
+    """Give how many messages are committed."""
+    import sqlalchemy as sa
+
+    text = "SELECT sum(next_offset) FROM rowtide.positions WHERE pipeline = :pipeline"
+    try:
+        return int(connection.execute(sa.text(text), {"pipeline": pipeline}).scalar() or 0)
+    except sa.exc.ProgrammingError:
+        # The service has not made its tables yet.
+        return 0
+
+
+def _snapshot(connection: sa.Connection, pipeline: str) -> tuple[int, int]:
+    """Give how many messages the newest snapshot is of, and its size in bytes."""
+    import sqlalchemy as sa
+
+    text = (
+        "SELECT manifest, bytes FROM rowtide.snapshots WHERE pipeline = :pipeline "
+        "ORDER BY snapshot_id DESC LIMIT 1"
+    )
+    try:
+        found = connection.execute(sa.text(text), {"pipeline": pipeline}).one_or_none()
+    except sa.exc.ProgrammingError:
+        return 0, 0
+    if found is None:
+        return 0, 0
+    return sum(at for _, _, at in json.loads(found[0])["positions"]), found[1]
+
+
+BENCHMARKS = tuple(
+    Benchmark(
+        f"recovery-{name}",
+        f"kill -9 with {name.upper()} of state, then from the start to the first new commit",
+        megabytes * 1_000_000 // BYTES_OF_A_GROUP,
+        recovery,
+        warm=False,
+    )
+    for name, megabytes in (("10mb", 10), ("100mb", 100), ("1gb", 1_000))
+)

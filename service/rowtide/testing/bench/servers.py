@@ -1,0 +1,61 @@
+"""The broker and the database of end-to-end benchmarks: given in the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rowtide.errors import StatementError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
+
+BROKER, DATABASE = "ROWTIDE_BENCH_BROKER", "ROWTIDE_BENCH_DATABASE"
+
+
+def given(name: str) -> str:
+    """Give the address of a server.
+
+    Raises:
+      StatementError: it is not set.
+    """
+    value = os.environ.get(name)
+    if not value:
+        raise StatementError(
+            f"{name} is not set",
+            hint=f"Give a broker in {BROKER} (host:port) and a PostgreSQL database in {DATABASE} "
+            "(postgresql+psycopg://..); benchmarks/with_servers.py starts both.",
+        )
+    return value
+
+
+def create_topic(broker: str, topic: str, partitions: int, config: Mapping[str, str]) -> None:
+    """Make a topic that keeps its messages."""
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    new = NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **config})
+    admin = AdminClient({"bootstrap.servers": broker})
+    for created in admin.create_topics([new]).values():
+        created.result(30)
+
+
+def send(producer: Producer, topic: str, value: bytes | None, partition: int, **more: object) -> None:
+    """Let a producer send a message, once its queue has room for it."""
+    while True:
+        try:
+            producer.produce(topic, value, partition=partition, **more)  # type: ignore[arg-type]
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def flushed(producer: Producer) -> None:
+    """Wait until the broker has taken everything.
+
+    Raises:
+      StatementError: it has not within a minute.
+    """
+    if left := producer.flush(60):
+        raise StatementError(f"the broker did not take {left} messages")
