@@ -13,7 +13,7 @@ from rowtide.plan.walk import rewrite
 from rowtide.sql.literals import interval_text_ms
 from rowtide.sql.servers import MAX_AHEAD
 
-OWN_STREAM_OPTIONS = frozenset({"format", MAX_AHEAD, "idle_timeout"})
+OWN_STREAM_OPTIONS = frozenset({"format", MAX_AHEAD, "idle_timeout", "append_time"})
 """Options of a foreign stream that are Rowtide's own; all others are the connector's."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import Place, StatementError
 from rowtide.plan.plan import ForeignStream, Notice, Plan
+from rowtide.runtime.append_times import APPEND_TIME_OPTION, takes_append_times
 from rowtide.runtime.configured import OWN_STREAM_OPTIONS, connector_options
 from rowtide.sql.literals import interval_text_ms
 from rowtide.sql.notices import IDLE_TIMEOUT
@@ -105,3 +106,7 @@ def _check_own(places: _Places, stream: ForeignStream) -> None:
         except ValueError as error:
             message = f'option "{IDLE_TIMEOUT}" of foreign stream "{stream.name}": {error}'
             raise places.error(stream.name, IDLE_TIMEOUT, message, None) from error
+    try:
+        takes_append_times(stream)
+    except StatementError as error:
+        raise places.error(stream.name, APPEND_TIME_OPTION, error.message, error.hint) from error

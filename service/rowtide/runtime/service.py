@@ -28,7 +28,7 @@ from rowtide.plan.nodes import Node
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.append_times import LOOK_UP_S as APPEND_LOOK_UP_S
-from rowtide.runtime.append_times import AppendTimes, by_message_time
+from rowtide.runtime.append_times import AppendTimes, by_message_time, takes_append_times
 from rowtide.runtime.backpressure import MAX_HELD_BYTES, MAX_HELD_ROWS, Backpressure
 from rowtide.runtime.begin import At, Begin, Edge, first_offsets, refuse_another_plan, refuse_begin
 from rowtide.runtime.commit import Committer
@@ -295,7 +295,8 @@ class Service:
             [
                 relation
                 for relation in sorted(by_message_time(equipment.plan) & equipment.sources.keys())
-                if self._broker_retry.call(equipment.sources[relation].has_append_times)
+                if takes_append_times(self._streams[relation])
+                and self._broker_retry.call(equipment.sources[relation].has_append_times)
             ]
         )
         if record is not None and record.standings:

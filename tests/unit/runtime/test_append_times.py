@@ -4,12 +4,14 @@ import random
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from rowtide.errors import StatementError
 from rowtide.expr.tree import FieldRef
 from rowtide.plan.nodes import BoundPolicy, Merge, Promote, Sort
 from rowtide.plan.plan import Plan, Pump
 from rowtide.rows.types import TIMESTAMP
-from rowtide.runtime.append_times import AppendTimes, by_message_time
+from rowtide.runtime.append_times import AppendTimes, by_message_time, takes_append_times
 from rowtide.runtime.live import Pace
 from rowtide.runtime.service import Service
 from runtime_kit import Topic, World, readings_plan
@@ -61,6 +63,18 @@ def test_where_producers_stamp_the_quiet_partition_is_waited_for() -> None:
     run_for(world, 10, {0: (0, 100_000), 1: (0, 101_000), 2: (0, 102_000)})
     assert logged(world) == []
     assert world.database.contents.decisions == []
+
+
+def test_a_stream_may_refuse_the_brokers_clock() -> None:
+    world = world_of()
+    (stream,) = world.plan.foreign_streams
+    off = replace(stream, options=(*stream.options, ("append_time", "off")))
+    world.plan = replace(world.plan, foreign_streams=(off,))
+    run_for(world, 10, {0: (0, 100_000), 1: (0, 101_000), 2: (0, 102_000)})
+    assert logged(world) == []
+    assert world.database.contents.decisions == []
+    with pytest.raises(StatementError, match='"maybe" is neither ON nor OFF'):
+        takes_append_times(replace(stream, options=(("append_time", "maybe"),)))
 
 
 def test_a_message_that_came_while_ends_were_looked_up_is_never_behind_what_they_prove() -> None:
