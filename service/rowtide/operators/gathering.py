@@ -50,11 +50,11 @@ def _taken(parts: Sequence[Column], places: Int64s) -> Callable[[], Column]:
     return lambda: take_column(Column.concat(parts), places)
 
 
-def take_column(column: Column, places: Int64s) -> Column:
-    """Give the values at ``places``, each at most once, in that order."""
+def take_column(column: Column, places: Int64s, times: int = 1) -> Column:
+    """Give the values at ``places``, each at most ``times``, in that order."""
     valid = None if column.valid is None else take_values(column.valid, places)
     if column.type.is_variable_width:
-        return Column(column.type, _take_texts(column, places, valid), valid)
+        return Column(column.type, _take_texts(column, places, valid, times), valid)
     return Column(column.type, take_values(column.values, places), valid)
 
 
@@ -80,11 +80,11 @@ def _take_mostly_equal(values: NDArray[Any], places: Int64s) -> NDArray[Any]:
     return take_values(values, places)
 
 
-def _take_texts(column: Column, places: Int64s, valid: NDArray[np.bool_] | None) -> pa.Array:
+def _take_texts(column: Column, places: Int64s, valid: NDArray[np.bool_] | None, times: int) -> pa.Array:
     from rowtide.operators.kernels.strings import WORD, take_texts
 
     offsets, content = text_buffers(column.values)
     out_offsets = np.empty(len(places) + 1, dtype=np.int32)
-    out = np.empty(int(offsets[-1] - offsets[0]) + WORD, dtype=np.uint8)
+    out = np.empty(times * int(offsets[-1] - offsets[0]) + WORD, dtype=np.uint8)
     take_texts(offsets, content, places, out_offsets, out)
     return text_array(column.type, out_offsets, out, valid)

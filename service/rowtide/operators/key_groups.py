@@ -22,7 +22,8 @@ class KeyGroups:
 
     A key may begin with a whole number that is no field, such as the start of its window. Keys are found by
     hashing their codes; a text by itself was hashed when it was interned, so its code says where its number
-    stands in ``_number_of``, whose last place is that of NULL.
+    stands in ``_number_of``, whose last place is that of NULL. While texts alone have come and none is
+    forgotten (``_is_dense``), its code is its number.
     """
 
     def __init__(self, types: Sequence[Type], *, windows: bool = False) -> None:
@@ -32,6 +33,7 @@ class KeyGroups:
         self._slots = np.full(power_of_two(0), -1, dtype=np.int32)
         self._keys = np.zeros((0, self._lead + self._coder.width), dtype=np.int64)
         self._is_text = len(types) == 1 and types[0].is_variable_width and not windows
+        self._is_dense = self._is_text
         self._number_of = np.full(1, -1, dtype=np.int64)
 
     def number(self, columns: Sequence[Column], rows: int, windows: Groups | None = None) -> Groups:
@@ -42,11 +44,20 @@ class KeyGroups:
         self, columns: Sequence[Column], rows: int, windows: Groups | None = None
     ) -> tuple[Groups, Groups]:
         """Give the number of each row's key, and the rows that brought new keys, in order."""
-        from rowtide.operators.kernels.groups import assign, assign_codes
+        from rowtide.operators.kernels.groups import assign, assign_codes, begin_codes
 
-        groups = np.empty(rows, dtype=np.int64)
+        if self._is_dense and columns[0].valid is not None:
+            self._is_dense = False
+            self._place_texts()
         firsts = np.empty(rows, dtype=np.int64)
         before = self.count
+        if self._is_dense:
+            codes = self._coder.text_codes(columns[0])
+            if self._coder.interned > before:
+                self._reserve(rows)
+                self.count = begin_codes(codes, self._keys, before, firsts)
+            return codes, firsts[: self.count - before]
+        groups = np.empty(rows, dtype=np.int64)
         if self._is_text:
             codes = self._coder.text_codes(columns[0])
             self._reserve(rows)
@@ -65,6 +76,8 @@ class KeyGroups:
             from rowtide.operators.kernels.strings import numbers_of
 
             codes = self._coder.known_text_codes(columns[0])
+            if self._is_dense:
+                return np.maximum(codes, -1)
             self._reserve(0)
             groups = np.empty(rows, dtype=np.int64)
             numbers_of(codes, self._number_of, groups)
@@ -100,6 +113,7 @@ class KeyGroups:
             self._coder.encode(fields, rest[:, self._lead :])
         self._keys[: self.count] = rest
         if self._is_text:
+            self._is_dense = False
             self._place_texts()
             return
         if len(self._slots) > 4 * room:
@@ -124,7 +138,7 @@ class KeyGroups:
             larger[: self.count] = self._keys[: self.count]
             self._keys = larger
         if self._is_text:
-            if self._coder.interned >= len(self._number_of):
+            if not self._is_dense and self._coder.interned >= len(self._number_of):
                 self._place_texts()
         elif power_of_two(2 * needed) > len(self._slots):
             self._slots = np.full(power_of_two(2 * needed), -1, dtype=np.int32)

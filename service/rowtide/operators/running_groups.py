@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rowtide.errors import Reason
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.gathering import take_column, take_values
 from rowtide.operators.group_changes import OVERFLOW, START, GroupChangesOperator
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.open_groups import aggregate_input
@@ -200,10 +201,10 @@ class RunningGroupsOperator:
             source, opcode, results = source[at], opcode[at], [column.take(at) for column in results]
         return Tray(
             self._node.row_type,
-            (*(_unsigned(column.take(source)) for column in keys), *results),
-            tray.rowtime[source],
-            tray.origin[source],
-            tray.counter[source],
+            (*(_unsigned(take_column(column, source, 2)) for column in keys), *results),
+            take_values(tray.rowtime, source),
+            take_values(tray.origin, source),
+            take_values(tray.counter, source),
             opcode,
         )
 

@@ -78,9 +78,10 @@ def warm() -> None:
     join.step(0, trays[0], Bound(LATEST))
     join.step(1, trays[1], Bound(LATEST))
     join.snapshot()
-    numbers = KeyGroups([BIGINT])
-    numbers.number(trays[0].columns[1:2], ROWS)
-    numbers.find(trays[1].columns[1:2], ROWS)
+    for field, kind in ((0, VARCHAR), (1, BIGINT)):
+        numbers = KeyGroups([kind])
+        numbers.number(_with_nulls(trays[0]).columns[field : field + 1], ROWS)
+        numbers.find(trays[1].columns[field : field + 1], ROWS)
     parts_of(trays[0].columns, 2)
     for primary in ((0,), ()):
         table = make(KeyedTable("WARM", source, primary), Place(6))

@@ -171,6 +171,18 @@ def assign_codes(
 
 
 @njit(cache=True, nogil=True)
+def begin_codes(codes: Int64s, group_keys: Int64s, count: int, firsts: Int64s) -> int:
+    """Do what ``assign`` does where each row's group is its code: new codes follow one another."""
+    before = count
+    for row in range(len(codes)):
+        if codes[row] >= count:
+            group_keys[count, 0], group_keys[count, 1] = codes[row], 0
+            firsts[count - before] = row
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
 def find(keys: Int64s, slots: Int32s, group_keys: Int64s, groups: Int64s) -> None:
     """Write each row's group into ``groups``, -1 where there is none; makes no groups."""
     if keys.shape[1] == 2:
