@@ -36,8 +36,12 @@ def bench(
     known = benchmarks()
     if not names:
         for each in known.values():
-            typer.echo(f"{each.name:<14} {each.events:>10} events  {each.about}")
+            listed = {"bench": each.name, "events": each.events, "about": each.about}
+            shown = f"{each.name:<14} {each.events:>10} events  {each.about}"
+            typer.echo(json.dumps(listed) if as_json else shown)
         return
+    folded = {name.lower(): name for name in known}
+    names = [folded.get(name.lower(), name) for name in names]
     wrong = [name for name in names if not named(name, known)]
     if wrong:
         near = get_close_matches(wrong[0], known, 1)
