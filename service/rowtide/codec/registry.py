@@ -15,7 +15,19 @@ def _json(relation: str, row_type: RowType) -> Decoder:
     return JsonDecoder(relation, row_type)
 
 
-DECODERS: dict[str, Callable[[str, RowType], Decoder]] = {"JSON": _json}
+def _csv(_relation: str, row_type: RowType) -> Decoder:
+    from rowtide.codec.csv import CsvDecoder
+
+    return CsvDecoder(row_type)
+
+
+def _raw(relation: str, row_type: RowType) -> Decoder:
+    from rowtide.codec.raw import RawDecoder
+
+    return RawDecoder(relation, row_type)
+
+
+DECODERS: dict[str, Callable[[str, RowType], Decoder]] = {"JSON": _json, "CSV": _csv, "RAW": _raw}
 """Makers of decoders by format, as the option ``format`` of a foreign stream names it in upper case."""
 
 

@@ -1,0 +1,85 @@
+"""CSV messages to columns: one message is one record (RFC 4180).
+
+Fields stand in the order of the columns, between commas. One in double quotes
+may hold commas, line ends and, doubled, quotes. Nothing between commas is NULL,
+and MISSING_FIELD where the column is NOT NULL; ``""`` is the empty text. What
+a field means for its column is what CAST makes of the text; where it makes
+nothing of it, and for text that is too long, the message is rejected (TYPE).
+A record with more or fewer fields, or with quotes that do not match, is DECODE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from rowtide.codec.contract import Decoded
+from rowtide.codec.rowwise import check_length, decode_each, text_of
+from rowtide.errors import Reason, RejectedRowError
+from rowtide.expr.rowwise import compile_row
+from rowtide.expr.tree import Call, FieldRef
+from rowtide.rows.rowop import Row
+from rowtide.rows.types import VARCHAR, RowType, Type
+
+_FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(,|\Z)')
+"""A field in quotes or without, and the comma or the end behind it."""
+
+
+class CsvDecoder:
+    """Decodes the CSV messages of one foreign stream; see ``codec.contract``."""
+
+    def __init__(self, row_type: RowType) -> None:
+        self._row_type = row_type
+        self._converters = [_converter(field.name, field.type) for field in row_type]
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode messages; see ``codec.contract.Decoder``."""
+        return decode_each(values, self._row_type, self._row)
+
+    def _row(self, value: bytes) -> Row:
+        texts = list(_fields(text_of(value).removesuffix("\n").removesuffix("\r")))
+        if len(texts) != len(self._row_type):
+            raise RejectedRowError(
+                Reason.DECODE, f"the record has {len(texts)} fields, not {len(self._row_type)}"
+            )
+        row: list[object] = []
+        for field, convert, text in zip(self._row_type, self._converters, texts, strict=True):
+            if text is None and not field.nullable:
+                raise RejectedRowError(Reason.MISSING_FIELD, f'field "{field.name}" is empty')
+            row.append(None if text is None else convert(text))
+        return tuple(row)
+
+
+def _fields(text: str) -> Iterator[str | None]:
+    """Give the fields of a record, None for one that is empty.
+
+    Raises:
+      RejectedRowError: DECODE, a quote does not match.
+    """
+    at, more = 0, True
+    while more:
+        found = _FIELD.match(text, at)
+        if found is None:
+            raise RejectedRowError(Reason.DECODE, f"a quote does not match (character {at})")
+        quoted, plain, end = found.groups()
+        yield plain or None if quoted is None else quoted.replace('""', '"')
+        at, more = found.end(), end == ","
+
+
+def _converter(name: str, of: Type) -> Callable[[str], object]:
+    if of.is_text:
+
+        def same(text: str) -> object:
+            check_length(name, text, of.precision)
+            return text
+
+        return same
+    evaluate = compile_row(Call("CAST", (FieldRef(0, VARCHAR),), of))
+
+    def converted(text: str) -> object:
+        try:
+            return evaluate((text,), 0)
+        except RejectedRowError as error:
+            raise RejectedRowError(Reason.TYPE, f'field "{name}": {error.message}') from error
+
+    return converted

@@ -1,0 +1,38 @@
+"""Messages as they are: the one column of the stream holds all of a message, as text in UTF-8 or as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowtide.codec.contract import Decoded
+from rowtide.codec.rowwise import check_length, decode_each, text_of
+from rowtide.errors import StatementError
+from rowtide.rows.rowop import Row
+from rowtide.rows.types import RowType
+
+
+class RawDecoder:
+    """Decodes nothing; see ``codec.contract``.
+
+    Raises:
+      StatementError: there is more than one column, or it holds neither text nor bytes.
+    """
+
+    def __init__(self, relation: str, row_type: RowType) -> None:
+        (field, *others) = row_type
+        if others or not (field.type.is_text or field.type.is_binary):
+            raise StatementError(
+                f'foreign stream "{relation}" has format RAW: it has one column, of text or bytes',
+                hint="Such as (message VARCHAR), or (message VARBINARY(100000)).",
+            )
+        self._row_type = row_type
+        self._field = field
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode messages; see ``codec.contract.Decoder``."""
+        return decode_each(values, self._row_type, self._row)
+
+    def _row(self, value: bytes) -> Row:
+        given = text_of(value) if self._field.type.is_text else value
+        check_length(self._field.name, given, self._field.type.precision)
+        return (given,)

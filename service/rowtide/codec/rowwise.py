@@ -1,0 +1,55 @@
+"""What decoders share that work off one message at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from rowtide.codec.contract import Decoded, DecodeFault
+from rowtide.errors import Reason, RejectedRowError
+from rowtide.rows.column import Column
+from rowtide.rows.rowop import Row
+from rowtide.rows.types import RowType
+
+
+def decode_each(values: Sequence[bytes | None], row_type: RowType, decode: Callable[[bytes], Row]) -> Decoded:
+    """Decode messages with ``decode``, which raises RejectedRowError for one that does not fit."""
+    rows: list[Row] = []
+    accepted: list[int] = []
+    faults: list[DecodeFault] = []
+    for index, value in enumerate(values):
+        try:
+            if value is None:
+                raise RejectedRowError(Reason.TOMBSTONE, "the message has no value")
+            rows.append(decode(value))
+            accepted.append(index)
+        except RejectedRowError as error:
+            faults.append(DecodeFault(index, error.reason, error.message))
+    columns = tuple(
+        Column.from_values(field.type, (row[index] for row in rows)) for index, field in enumerate(row_type)
+    )
+    return Decoded(columns, np.array(accepted, dtype=np.int64), tuple(faults))
+
+
+def text_of(value: bytes) -> str:
+    """Give a message's text.
+
+    Raises:
+      RejectedRowError: DECODE, it is not UTF-8.
+    """
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise RejectedRowError(Reason.DECODE, f"text is not UTF-8: {error.reason}") from error
+
+
+def check_length(name: str, given: str | bytes, most: int | None) -> None:
+    """Refuse what is longer than its column.
+
+    Raises:
+      RejectedRowError: TYPE.
+    """
+    if most is not None and len(given) > most:
+        message = f'field "{name}" has length {len(given)}, at most {most} fit'
+        raise RejectedRowError(Reason.TYPE, message)
