@@ -22,6 +22,7 @@ from rowtide.rows.types import RowType
 from rowtide.sql.columns import checked
 from rowtide.sql.comma_joins import with_joined_where
 from rowtide.sql.conversions import UNTYPED_NULL, assign, cast
+from rowtide.sql.having import groups_in_from
 from rowtide.sql.joins import FromPlanner
 from rowtide.sql.models import model_node, output_node
 from rowtide.sql.objects import (
@@ -53,6 +54,7 @@ from rowtide.sql.set_operations import combined, combined_changes
 from rowtide.sql.statements import ObjectKind
 from rowtide.sql.subqueries import SubqueryPlanner
 from rowtide.sql.syntax import ColumnRef, Name, OrderItem, Query, RelationRef, SetOperation, UnionAll, With
+from rowtide.sql.syntax_walk import holds_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,8 @@ class Planner:
                 kept = self._retention(at.reader)
                 return combined_changes(query.operation, aligned, at.relation, query.place, kept)
             return combined(query.operation, aligned, at.relation, query.place)
+        if holds_query(query.having):
+            return self._query(groups_in_from(query), at)
         retention = self._retention(at.reader)
         from_planner = self._from_planner(at)
         query = with_joined_where(query, from_planner.scope_of)
