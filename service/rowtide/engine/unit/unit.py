@@ -9,7 +9,7 @@ All scheduling rules stand here and nowhere else. They are those of release 1.0
 of the original (engine decision 1): a forked rowop runs in a frame of its own
 on top of the one it waited in, and a mark remembers the frame outside that of
 the label which sets it. A unit may choose those of release 1.1 instead
-(decision 4): see ``Scheduling``.
+(decision 6): see ``Scheduling``.
 """
 
 from __future__ import annotations
