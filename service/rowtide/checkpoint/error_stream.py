@@ -17,6 +17,8 @@ from rowtide.checkpoint.ledger import ErrorRow, Resubmission, StoredError
 from rowtide.checkpoint.tables import Tables, now, to_ms
 from rowtide.errors import StatementError
 
+MAX_RESUBMISSIONS = 1_000
+"""Of one pipeline: each stays a partition of its stream for good, as a replay must find it where it was."""
 RESUBMITTED_ROWS = 10_000
 """Rows of one resubmission at most: they enter the flow in one piece."""
 
@@ -88,7 +90,8 @@ def mark_resubmitted(
     """Mark error rows as resubmitted; give the number of resubmissions that they make.
 
     Raises:
-      StatementError: one of them was resubmitted meanwhile; nothing has changed.
+      StatementError: one of them was resubmitted meanwhile, or the pipeline has too many resubmissions;
+        nothing has changed.
     """
     table, pipelines = tables.errors, tables.pipelines
     # Takes the record's lock: of two that resubmit at once, one sees the other's marks.
@@ -101,6 +104,11 @@ def mark_resubmitted(
     number = last
     for group in _together(rows):
         number += 1
+        if number > MAX_RESUBMISSIONS:
+            raise StatementError(
+                f"the pipeline has {last} resubmissions, and {MAX_RESUBMISSIONS} is the most it may have",
+                hint=f"Resubmit many rows at once: one takes {RESUBMITTED_ROWS} rows of a relation.",
+            )
         marked = connection.execute(
             sa.update(table)
             .where(table.c.error_id.in_([row.error_id for row in group]), table.c.resubmitted.is_(None))

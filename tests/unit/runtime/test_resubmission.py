@@ -9,6 +9,7 @@ import pytest
 
 from growing_kit import DiesAnywhere, Growing, Until
 from pipeline_kit import PipelineFiles
+from rowtide.checkpoint import error_stream
 from rowtide.checkpoint.ledger import StoredError
 from rowtide.operators.contract import RESUBMITTED
 from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
@@ -165,6 +166,53 @@ def test_selecting_nothing_or_what_is_not_there_is_refused(files: Files) -> None
     assert "error row 99 of pipeline" in files.call("errors resubmit", "99", code=2)
     files.sql.write_text(files.sql.read_text().replace("'5' SECOND", "'9' SECOND"))
     assert "under another plan" in files.call("errors resubmit", "--all", code=2)
+
+
+def test_more_resubmissions_than_a_flow_may_hold_are_refused(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(error_stream, "MAX_RESUBMISSIONS", 1)
+    files.call("errors resubmit", "--relation", "timed")
+    refused = files.call("errors resubmit", "--relation", "readings", code=2)
+    assert "has 1 resubmissions, and 1 is the most it may have" in refused
+    assert "Resubmit many rows at once" in refused
+    pending = [row for row in files.errors() if row["resubmitted_at"] is None]
+    assert {row["relation"] for row in pending} == {"READINGS", "P3"}
+
+
+HOURS = """
+CREATE FOREIGN TABLE hours (at TIMESTAMP, n BIGINT, total BIGINT, PRIMARY KEY (at)) SERVER d;
+CREATE PUMP p5 STARTED AS INSERT INTO hours SELECT STREAM FLOOR(ROWTIME TO HOUR) AS at, COUNT(*) AS n,
+  SUM(number) AS total FROM timed GROUP BY FLOOR(ROWTIME TO HOUR);
+"""
+
+
+@pytest.mark.parametrize(
+    ("resubmitted_after", "first", "second"),
+    [(200_000, 1 + 2 + 3 + 10 + 11, 12), (3_700_000, 1 + 2 + 10, 3 + 11 + 12)],
+)
+def test_a_late_row_counts_in_its_window_while_that_is_open_and_else_in_the_one_that_is(
+    tmp_path: Path, resubmitted_after: int, first: int, second: int
+) -> None:
+    files = Files(tmp_path)
+    files.sql.write_text(files.text + HOURS.format(file=files.database))
+    for number, at in ((1, 100_000), (2, 120_000), (3, 60_000), (10, 200_000)):
+        files.read(number, at)
+    files.run()
+    if resubmitted_after > 200_000:
+        # The first hour is over before the late row is resubmitted.
+        files.read(11, resubmitted_after)
+        files.run()
+    files.call("errors resubmit", "--relation", "timed")
+    for _ in range(2):
+        files.run()
+    if resubmitted_after == 200_000:
+        files.read(11, 300_000)
+    files.read(12, 3_800_000)
+    files.read(20, 7_300_000)
+    files.run()
+    assert [row[2] for row in files.rows("hours")] == [first, second]
+    assert "Equal" in files.call("replay", "--compare")
 
 
 def test_rows_that_tables_and_windows_have_kept_are_not_given_to_them_twice(tmp_path: Path) -> None:
