@@ -6,6 +6,8 @@ it has to come out (sql-decisions 2).
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from rowtide.operators.contract import Place
@@ -14,6 +16,9 @@ from rowtide.plan.nodes import GroupByPeriod
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.rowtime.period import PeriodEdge, end_after, period_end, period_value
+
+FEW_PERIODS = 8
+"""Up to so many periods of a tray are looked for one by one; for more of them every row is looked at."""
 
 
 class GroupByPeriodOperator(OpenGroupsOperator):
@@ -52,13 +57,20 @@ class GroupByPeriodOperator(OpenGroupsOperator):
 
     def _periods(self, rowtime: Int64s) -> tuple[Int64s, Int64s]:
         """Give the periods of rows, in order: the row behind the last one of each, and its name."""
-        count = len(rowtime)
-        named = period_value(self._period, rowtime[[0, count - 1]])
-        if named[0] == named[1]:
-            return np.array([count], dtype=np.int64), named[:1]
+        stops, names = list[int](), list[int]()
+        # A period that includes its end has the rows up to it, another one those before it.
+        side: Literal["left", "right"] = "right" if self._behind else "left"
+        stop = 0
+        while stop < len(rowtime) and len(stops) < FEW_PERIODS:
+            name = period_value(self._period, rowtime[stop : stop + 1])
+            stop = int(np.searchsorted(rowtime, period_end(self._period, name)[0], side=side))
+            stops.append(stop)
+            names.append(int(name[0]))
+        if stop == len(rowtime):
+            return np.array(stops, dtype=np.int64), np.array(names, dtype=np.int64)
         named = period_value(self._period, rowtime)
         begins = np.flatnonzero(named[1:] != named[:-1]) + 1
-        return np.append(begins, count), named[np.append(0, begins)]
+        return np.append(begins, len(rowtime)), named[np.append(0, begins)]
 
     def _closed_by(self, end: int) -> int:
         return end + self._behind

@@ -337,12 +337,13 @@ def least_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> in
     Groups begin in the order of their numbers. Gives how many have a value now.
     """
     for row in range(len(groups)):
-        group = groups[row]
+        group, value = groups[row], values[row]
         if group >= begun:
-            best[group] = values[row]
+            best[group] = value
             begun = group + 1
-        elif values[row] < best[group]:
-            best[group] = values[row]
+        # No branch: which value is better nobody can guess, least of all a processor.
+        held = best[group]
+        best[group] = value if value < held else held
     return begun
 
 
@@ -350,10 +351,11 @@ def least_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> in
 def greatest_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> int:
     """Do what ``least_of_all`` does for the greatest value."""
     for row in range(len(groups)):
-        group = groups[row]
+        group, value = groups[row], values[row]
         if group >= begun:
-            best[group] = values[row]
+            best[group] = value
             begun = group + 1
-        elif values[row] > best[group]:
-            best[group] = values[row]
+        # No branch: which value is better nobody can guess, least of all a processor.
+        held = best[group]
+        best[group] = value if value > held else held
     return begun
