@@ -88,6 +88,8 @@ def _answers(model: str, options: dict[str, str]) -> Answers:
     found = load(model)
     if inspect.isclass(found) or inspect.signature(found).parameters:
         return ModelSession(model, options)
+    if options:
+        raise ModelError(f'function "{model}" takes no options')
     driver = found()
     if not isinstance(driver, TextDriver):
         raise ModelError(

@@ -15,8 +15,6 @@ from rowtide.engine import (
     RowType,
     Table,
     TableType,
-    TextDriver,
-    Unit,
 )
 from rowtide.engine.loading import look_in
 from rowtide.errors import RowtideError
@@ -50,13 +48,6 @@ class Reminders:
         setup.input("requests", ask)
         setup.output("answers", answers)
         setup.table("asked", asked)
-
-
-def driver() -> TextDriver:
-    unit = Unit("u")
-    made = TextDriver(unit)
-    made.inputs["say"] = unit.label("say", REQUEST, made.print)
-    return made
 
 
 @pytest.fixture
