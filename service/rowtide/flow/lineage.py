@@ -198,7 +198,7 @@ class Lineage:
                 yield self._same(feeders[1], at, row)
                 own = _fields(values, stream_key)
                 width = len(node.stream.row_type)
-                if any(value is not None for value in values[width:]):
+                if any(map(_is_there, values[width:])):
                     yield Search(
                         below,
                         at,
@@ -209,10 +209,13 @@ class Lineage:
             case WindowJoin():
                 yield from self._halves(at, node, row)
             case TableJoin(keys=compared, left=left):
-                yield self._same(below, at, row)
+                halves = [any(map(_is_there, half)) for half in (values[:left], values[left:])]
+                # Of a change that made a pair, what it took out is no part; a single may be left by it.
+                made = row.opcode != Opcode.DELETE and all(halves)
+                yield self._same(below, at, row, lambda each: not made or each.opcode != Opcode.DELETE)
                 start = 1 + compared
                 for side, half in enumerate((values[:left], values[left:])):
-                    if any(value is not None for value in half):
+                    if halves[side]:
                         first = start + side * left
                         yield self._before(below, at, row, _half(side, first, half), inclusive=True)
             case TopChanges():
@@ -277,7 +280,7 @@ class Lineage:
         """Look for the rows of a pair, or the one row that found no partner."""
         width = len(node.left.row_type)
         halves = (row.row[:width], row.row[width:])
-        there = [any(value is not None for value in half) for half in halves]
+        there = [any(map(_is_there, half)) for half in halves]
         length = node.high_ms - node.low_ms
         delays = (node.left_delay_ms, node.right_delay_ms)
         for port, half in enumerate(halves):
@@ -337,6 +340,10 @@ def _fields(values: Row, fields: Sequence[int]) -> Row:
 
 def _picked(row: TimedRow, fields: Sequence[int]) -> Row:
     return tuple(row.row[at] for at in fields)
+
+
+def _is_there(value: object) -> bool:
+    return value is not None
 
 
 def _equals(half: Row) -> Callable[[TimedRow], bool]:

@@ -210,3 +210,126 @@ def test_a_decision_that_let_a_row_go_is_named() -> None:
     assert [(each["kind"], each["partition"], each["bound"]) for each in found.decisions] == [
         ("IDLE", 0, 70_000)
     ]
+
+
+ALL_ROWS = [
+    (0, 1, "a", 1),
+    (0, 2, "b", 2),
+    (0, 8, "a", 4),
+    (0, 12, "a", 8),
+    (0, 13, "b", 16),
+    (0, 95, "z", 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("columns", "query", "row", "offsets"),
+    [
+        pytest.param(
+            "at TIMESTAMP, s BIGINT",
+            "SELECT STREAM HOP_START(ROWTIME, INTERVAL '5' SECOND, INTERVAL '10' SECOND) AS at, SUM(n) AS s"
+            " FROM clicks GROUP BY HOP(ROWTIME, INTERVAL '5' SECOND, INTERVAL '10' SECOND)",
+            {"at": 5_000},
+            [2, 3, 4],
+            id="hop",
+        ),
+        pytest.param(
+            "k VARCHAR(8), s BIGINT",
+            "SELECT STREAM k, SUM(n) AS s FROM clicks GROUP BY SESSION(ROWTIME, INTERVAL '6' SECOND), k",
+            {"k": "a", "s": 12},
+            [2, 3],
+            id="session",
+        ),
+        pytest.param(
+            "at TIMESTAMP, k VARCHAR(8)",
+            "SELECT STREAM DISTINCT FLOOR(ROWTIME TO MINUTE) AS at, k FROM clicks",
+            {"k": "b"},
+            [1, 4],
+            id="distinct",
+        ),
+        pytest.param(
+            "k VARCHAR(8), n BIGINT",
+            "SELECT STREAM k, n FROM clicks ORDER BY FLOOR(ROWTIME TO MINUTE), n DESC",
+            {"n": 8},
+            [3],
+            id="order in a period",
+        ),
+        pytest.param(
+            "k VARCHAR(8), n BIGINT",
+            "SELECT STREAM k, n FROM clicks UNION ALL SELECT STREAM k, n FROM clicks WHERE n > 5",
+            {"n": 8},
+            [3],
+            id="a diamond",
+        ),
+        pytest.param(
+            "k VARCHAR(8), n BIGINT",
+            "SELECT STREAM k, LAG(n) OVER (PARTITION BY k ORDER BY ROWTIME) AS n FROM clicks",
+            {"k": "a", "n": 4},
+            [2, 3],
+            id="lag",
+        ),
+    ],
+)
+def test_every_kind_of_row_is_told_by_its_messages(
+    columns: str, query: str, row: dict[str, object], offsets: list[int]
+) -> None:
+    ran = Ran(
+        f"CREATE FOREIGN TABLE out ({columns}) SERVER d;"
+        f"CREATE VIEW asked AS {query};"
+        "CREATE PUMP p STARTED AS INSERT INTO out SELECT STREAM * FROM asked;",
+        ALL_ROWS,
+    )
+    for relation in ("OUT", "ASKED"):
+        assert [each.offset for each in ran.why(relation, **row).inputs] == offsets
+
+
+@pytest.mark.parametrize(
+    ("statements", "row", "offsets"),
+    [
+        pytest.param(
+            "CREATE FOREIGN TABLE out (k VARCHAR(8), s BIGINT, PRIMARY KEY (k)) SERVER d;"
+            "CREATE VIEW sums OPTIONS (RETENTION 'UNBOUNDED') AS"
+            " SELECT STREAM k, SUM(n) AS s FROM clicks GROUP BY k EMIT CHANGES;"
+            "CREATE PUMP p STARTED AS INSERT INTO out SELECT k, s FROM sums;",
+            {"k": "a", "s": 5},
+            [0, 2],
+            id="a group that changes",
+        ),
+        pytest.param(
+            "CREATE TABLE latest (k VARCHAR(8), n INTEGER, PRIMARY KEY (k));"
+            "CREATE FOREIGN TABLE out (k VARCHAR(8), n BIGINT, PRIMARY KEY (k)) SERVER d;"
+            "CREATE PUMP fill STARTED AS INSERT INTO latest SELECT STREAM k, n FROM clicks;"
+            "CREATE PUMP p STARTED AS INSERT INTO out SELECT k, n FROM latest;",
+            {"k": "b"},
+            [4],
+            id="a table",
+        ),
+        pytest.param(
+            "CREATE TABLE one (k VARCHAR(8), n INTEGER, PRIMARY KEY (k));"
+            "CREATE TABLE other (k VARCHAR(8), n INTEGER, PRIMARY KEY (k));"
+            "CREATE FOREIGN TABLE out (k VARCHAR(8), n BIGINT, m BIGINT, PRIMARY KEY (k)) SERVER d;"
+            "CREATE PUMP fill1 STARTED AS INSERT INTO one SELECT STREAM k, n FROM clicks;"
+            "CREATE PUMP fill2 STARTED AS INSERT INTO other SELECT STREAM k, n FROM clicks WHERE n < 3;"
+            "CREATE PUMP p STARTED AS INSERT INTO out SELECT a.k, a.n, b.n AS m FROM one AS a JOIN other AS b"
+            " ON a.k = b.k;",
+            {"k": "a", "n": 8},
+            [0, 3],
+            id="two tables",
+        ),
+        pytest.param(
+            "CREATE TABLE latest (k VARCHAR(8), n INTEGER, PRIMARY KEY (k));"
+            "CREATE FOREIGN TABLE out (k VARCHAR(8), n BIGINT, PRIMARY KEY (k)) SERVER d;"
+            "CREATE PUMP fill STARTED AS INSERT INTO latest SELECT STREAM k, n FROM clicks;"
+            "CREATE PUMP p STARTED AS INSERT INTO out SELECT k, n FROM latest ORDER BY n DESC LIMIT 1;",
+            {"k": "a", "n": 4},
+            # The message that let it in, and the one whose row it took the place of.
+            [0, 2],
+            id="the first of a table",
+        ),
+    ],
+)
+def test_changes_are_told_by_the_messages_that_made_them(
+    statements: str, row: dict[str, object], offsets: list[int]
+) -> None:
+    found = Ran(statements, ALL_ROWS).why("OUT", **row)
+    assert [each.offset for each in found.inputs] == offsets
