@@ -54,6 +54,7 @@ BY_ROW: dict[type, str] = {
     nodes.GroupChanges: "group_changes:GroupChangesOperator",
     nodes.KeyedTable: "keyed_table_by_row:KeyedTableByRow",
     table_join.TableJoin: "table_join_by_row:TableJoinByRow",
+    top_changes.TopChanges: "top_changes_by_row:TopChangesByRow",
     nodes.WindowAggregate: "over:OverOperator",
     nodes.WindowJoin: "window_join_by_row:WindowJoinByRow",
 }

@@ -1,48 +1,46 @@
-"""The first rows of a table, and how they change (ORDER BY .. LIMIT over changes)."""
+"""The first rows of a table, and how they change (ORDER BY .. LIMIT over changes), compiled."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort_right
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, Output, Place, State, Want
-from rowtide.operators.row_keys import Descending, key_getter
+from rowtide.operators.key_groups import KeyGroups
+from rowtide.operators.keys import whole_codes
+from rowtide.operators.row_store import RowStore
 from rowtide.plan.top_changes import TopChanges
-from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 
-_Entry = tuple[tuple[object, ...], int, Row]
-"""What a row is sorted by, its number in order of arrival, and the row."""
+CLEAN_OVER = 1 << 14
+"""Rows that left are forgotten once there are more of them than this, and than rows that are there."""
+_BELOW_SIGN = np.int64(2**63 - 1)
 
 
 class TopChangesOperator:
-    """All rows in a sorted list for each partition; plain Python, row by row."""
+    """All rows, sorted within each partition."""
 
     def __init__(self, node: TopChanges, _place: Place) -> None:
         self.account = Account()
         self._node = node
-        self._partition = key_getter(node.partition)
-        self._end = None if node.limit is None else node.offset + node.limit
-        self._lists: dict[Row, list[_Entry]] = {}
-        self._came = 0
+        self._image = _Image(node)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0, changes in rowtime order."""
         if tray is None or not len(tray):
             return Output(None, bound)
-        out: list[TimedRow] = []
-        for timed in tray.rows():
-            if timed.opcode == Opcode.INSERT:
-                self._enter(timed, out)
-            elif timed.opcode == Opcode.DELETE:
-                self._leave(timed, out)
+        out = self._image.run(tray)
+        self._image = self._image.cleaned()
         self.account.rows_in += len(tray)
         self.account.done += len(tray)
         self.account.rows_out += len(out)
-        return Output(Tray.from_rows(self._node.row_type, out) if out else None, bound)
+        return Output(out if len(out) else None, bound)
 
     def held(self) -> int:
         """Nothing waits: a change is applied when it comes."""
@@ -54,65 +52,140 @@ class TopChangesOperator:
 
     def snapshot(self) -> State:
         """See the contract; ``rows`` are all rows, in the order in which they came."""
-        entries = sorted((entry for each in self._lists.values() for entry in each), key=lambda each: each[1])
-        rows = [TimedRow(0, 0, 0, Opcode.INSERT, row) for _, _, row in entries]
-        return {
-            "account": self.account.to_arrow(),
-            "rows": Tray.from_rows(self._node.row_type, rows).to_arrow(),
-        }
+        return {"account": self.account.to_arrow(), "rows": self._image.rows().to_arrow()}
 
     def restore(self, state: State) -> None:
         """See the contract."""
         self.account = Account.from_arrow(state["account"])
-        for timed in Tray.from_arrow(self._node.row_type, state["rows"]).rows():
-            self._enter(timed, [])
+        self._image = _Image(self._node)
+        rows = Tray.from_arrow(self._node.row_type, state["rows"])
+        if len(rows):
+            self._image.run(rows)
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         """See the contract."""
         return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
 
-    def _sort_key(self, row: Row) -> tuple[object, ...]:
-        parts = (((row[index] is None, row[index]), descending) for index, descending in self._node.keys)
-        return tuple(Descending(part) if descending else part for part, descending in parts)
 
-    def _enter(self, timed: TimedRow, out: list[TimedRow]) -> None:
-        held = self._lists.setdefault(self._partition(timed.row), [])
-        entry = (self._sort_key(timed.row), self._came, timed.row)
-        self._came += 1
-        at = bisect_left(held, entry[:2], key=_place)
-        insort_right(held, entry, key=_place)
-        last = None if self._end is None or len(held) <= self._end else held[self._end][2]
-        first = max(at, self._node.offset)
-        if (self._end is None or at < self._end) and first < len(held):
-            self._tell(timed, last, held[first][2], out)
+class _Image:
+    """The rows of the table; all that the kernel works on."""
 
-    def _leave(self, timed: TimedRow, out: list[TimedRow]) -> None:
-        partition = self._partition(timed.row)
-        held = self._lists.get(partition, [])
-        at = bisect_left(held, (self._sort_key(timed.row), -1), key=_place)
-        while at < len(held) and held[at][2] != timed.row:
-            at += 1
-        if at == len(held):
-            return
-        first = max(at, self._node.offset)
-        gone = held[first][2] if first < len(held) else None
-        comes = None if self._end is None or len(held) <= self._end else held[self._end][2]
-        del held[at]
-        if not held:
-            del self._lists[partition]
-        if gone is not None and (self._end is None or at < self._end):
-            self._tell(timed, gone, comes, out)
+    def __init__(self, node: TopChanges) -> None:
+        self._node = node
+        self._end = -1 if node.limit is None else node.offset + node.limit
+        # Rows that a DELETE brings are there too, until the next cleaning.
+        self._store = RowStore(node.row_type)
+        self._partitions = KeyGroups([node.row_type[index].type for index in node.partition])
+        self._known = KeyGroups([field.type for field in node.row_type])
+        self._idents = np.empty(0, dtype=np.int64)
+        self._orders = np.empty((0, 2 * len(node.keys)), dtype=np.int64)
+        self._lists = np.zeros((0, 3), dtype=np.int64)
+        self._pool = np.empty(0, dtype=np.int64)
+        self._pooled = 0
 
-    def _tell(self, cause: TimedRow, gone: Row | None, comes: Row | None, out: list[TimedRow]) -> None:
-        """Give DELETE of the row that goes and INSERT of the one that comes, unless they are equal."""
-        if gone == comes:
-            return
-        if gone is not None:
-            out.append(cause._replace(opcode=Opcode.DELETE, row=gone))
-        if comes is not None:
-            out.append(cause._replace(opcode=Opcode.INSERT, row=comes))
+    def run(self, tray: Tray) -> Tray:
+        """Apply changes, and give those of the first rows."""
+        from rowtide.operators.kernels.top_rows import DONE, POOLED, WRITTEN, change_top
+
+        count, first = len(tray), self._store.end
+        keys = [tray.columns[index] for index in self._node.partition]
+        groups = self._partitions.number(keys, count)
+        self._store.append(tray)
+        self._idents = _longer(self._idents, first + count)
+        self._idents[first : first + count] = self._known.number(tray.columns, count)
+        self._orders = _longer(self._orders, first + count)
+        self._write_orders(tray, self._orders[first : first + count])
+        self._lists = _longer(self._lists, self._partitions.count)
+        rows = np.arange(first, first + count, dtype=np.int64)
+        causes, places = np.empty(2 * count, dtype=np.int64), np.empty(2 * count, dtype=np.int64)
+        opcodes = np.empty(2 * count, dtype=np.int8)
+        progress = np.array([0, 0, self._pooled], dtype=np.int64)
+        while True:
+            change_top(
+                tray.opcode,
+                groups,
+                rows,
+                self._orders,
+                self._idents,
+                self._pool,
+                self._lists,
+                self._node.offset,
+                self._end,
+                progress,
+                causes,
+                opcodes,
+                places,
+            )
+            if progress[DONE] == count:
+                break
+            progress[POOLED] = self._pack()
+        self._pooled = int(progress[POOLED])
+        written = int(progress[WRITTEN])
+        causes = causes[:written]
+        return Tray(
+            self._node.row_type,
+            tuple(self._store.joined(places[:written])),
+            tray.rowtime[causes],
+            tray.origin[causes],
+            tray.counter[causes],
+            opcodes[:written],
+        )
+
+    def rows(self) -> Tray:
+        """Give all rows, in the order in which they came."""
+        numbers = [self._pool[begin : begin + length] for begin, length, _ in self._lists.tolist()]
+        came = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *numbers]))
+        zeros = np.zeros(len(came), dtype=np.int64)
+        return Tray.from_columns(self._node.row_type, self._store.take(came).columns, zeros, 0, zeros)
+
+    def cleaned(self) -> _Image:
+        """Give an image without the rows that left, where there are too many of them."""
+        there = int(self._lists[:, 1].sum())
+        if self._store.end - there <= max(CLEAN_OVER, there):
+            return self
+        fresh = _Image(self._node)
+        rows = self.rows()
+        if len(rows):
+            fresh.run(rows)
+        return fresh
+
+    def _write_orders(self, tray: Tray, orders: NDArray[np.int64]) -> None:
+        """Write what rows are sorted by: of each field whether it is NULL, and its code."""
+        for at, (index, descending) in enumerate(self._node.keys):
+            column = tray.columns[index]
+            codes = _ordered(column)
+            missing = np.zeros(len(tray), dtype=np.int64)
+            if column.valid is not None:
+                missing[~column.valid] = 1
+                codes = np.where(column.valid, codes, 0)
+            # The complement of a whole number sorts the other way round, and none overflows.
+            orders[:, 2 * at] = ~missing if descending else missing
+            orders[:, 2 * at + 1] = ~codes if descending else codes
+
+    def _pack(self) -> int:
+        """Make a larger pool, without gaps; give how much of it is in use."""
+        from rowtide.operators.kernels.top_rows import pack
+
+        larger = np.empty(max(64, 4 * int(self._lists[:, 1].sum())) + 4 * len(self._lists), dtype=np.int64)
+        used = pack(self._pool, self._lists, larger)
+        self._pool = larger
+        return int(used)
 
 
-def _place(entry: _Entry) -> tuple[tuple[object, ...], int]:
-    return entry[:2]
+def _ordered(column: Column) -> NDArray[np.int64]:
+    """Give codes that are in the order of the values."""
+    codes = whole_codes(column)
+    if column.type.is_float:
+        # Of negative ones the larger bits are the lesser values.
+        return np.where(codes < 0, codes ^ _BELOW_SIGN, codes)
+    return codes
+
+
+def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:
+    """Give ``array`` with room for ``length``, new places zero."""
+    if length <= len(array):
+        return array
+    larger = np.zeros((max(length, 2 * len(array), 16), *array.shape[1:]), dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger

@@ -36,6 +36,7 @@ from rowtide.plan.nodes import (
     WindowJoin,
 )
 from rowtide.plan.table_join import TableJoin
+from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
@@ -78,6 +79,8 @@ def warm() -> None:
     join.step(0, trays[0], Bound(LATEST))
     join.step(1, trays[1], Bound(LATEST))
     join.snapshot()
+    top = make(TopChanges("WARM", source, (0,), ((1, True),), 3, 1), Place(8))
+    top.step(0, trays[0], Bound(LATEST))
     for field, kind in ((0, VARCHAR), (1, BIGINT)):
         numbers = KeyGroups([kind])
         numbers.number(_with_nulls(trays[0]).columns[field : field + 1], ROWS)

@@ -14,6 +14,7 @@ from rowtide.expr.tree import AggregateCall
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import GroupChanges, KeyedTable, Node, WindowAggregate, WindowJoin
 from rowtide.plan.table_join import TableJoin
+from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.types import RowType
 from rowtide.rowtime.period import Period
 
@@ -39,6 +40,11 @@ def path_of(node: Node) -> Path | None:
         case TableJoin(input=below, condition=condition):
             fields = _kept(below.row_type, tuple(range(len(below.row_type))))
             return Path.BY_ROW if condition is not None or any(fields) else Path.COMPILED
+        case TopChanges(keys=order, row_type=row_type):
+            fields = _kept(row_type, tuple(range(len(row_type))))
+            # The codes of texts say nothing about their order.
+            texts = [row_type[index].type.is_variable_width for index, _ in order]
+            return Path.BY_ROW if any(fields) or any(texts) else Path.COMPILED
         case WindowAggregate(frame=frame, calls=calls):
             endless = frame.start.unit is EdgeUnit.UNBOUNDED
             if _is_behind(frame) and all(_has_kernel(call, endless=endless) for call in calls):

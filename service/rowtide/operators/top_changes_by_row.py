@@ -1,0 +1,122 @@
+"""The first rows of a table, and how they change, row by row, in plain Python.
+
+It says what the compiled form means, and does its work where rows are ordered by text or have wide decimals
+(``plan.paths``).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort_right
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from rowtide.operators.contract import Account, Output, Place, State, Want
+from rowtide.operators.row_keys import Descending, key_getter
+from rowtide.plan.top_changes import TopChanges
+from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import Bound
+
+_Entry = tuple[tuple[object, ...], int, Row]
+"""What a row is sorted by, its number in order of arrival, and the row."""
+
+
+class TopChangesByRow:
+    """All rows in a sorted list for each partition; plain Python, row by row."""
+
+    def __init__(self, node: TopChanges, _place: Place) -> None:
+        self.account = Account()
+        self._node = node
+        self._partition = key_getter(node.partition)
+        self._end = None if node.limit is None else node.offset + node.limit
+        self._lists: dict[Row, list[_Entry]] = {}
+        self._came = 0
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """See the contract; port 0, changes in rowtime order."""
+        if tray is None or not len(tray):
+            return Output(None, bound)
+        out: list[TimedRow] = []
+        for timed in tray.rows():
+            if timed.opcode == Opcode.INSERT:
+                self._enter(timed, out)
+            elif timed.opcode == Opcode.DELETE:
+                self._leave(timed, out)
+        self.account.rows_in += len(tray)
+        self.account.done += len(tray)
+        self.account.rows_out += len(out)
+        return Output(Tray.from_rows(self._node.row_type, out) if out else None, bound)
+
+    def held(self) -> int:
+        """Nothing waits: a change is applied when it comes."""
+        return 0
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: bounds go through."""
+        return [] if bound is None else [Want(0, bound)]
+
+    def snapshot(self) -> State:
+        """See the contract; ``rows`` are all rows, in the order in which they came."""
+        entries = sorted((entry for each in self._lists.values() for entry in each), key=lambda each: each[1])
+        rows = [TimedRow(0, 0, 0, Opcode.INSERT, row) for _, _, row in entries]
+        return {
+            "account": self.account.to_arrow(),
+            "rows": Tray.from_rows(self._node.row_type, rows).to_arrow(),
+        }
+
+    def restore(self, state: State) -> None:
+        """See the contract."""
+        self.account = Account.from_arrow(state["account"])
+        for timed in Tray.from_arrow(self._node.row_type, state["rows"]).rows():
+            self._enter(timed, [])
+
+    @staticmethod
+    def merge(states: Sequence[State]) -> State:
+        """See the contract."""
+        return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+
+    def _sort_key(self, row: Row) -> tuple[object, ...]:
+        parts = (((row[index] is None, row[index]), descending) for index, descending in self._node.keys)
+        return tuple(Descending(part) if descending else part for part, descending in parts)
+
+    def _enter(self, timed: TimedRow, out: list[TimedRow]) -> None:
+        held = self._lists.setdefault(self._partition(timed.row), [])
+        entry = (self._sort_key(timed.row), self._came, timed.row)
+        self._came += 1
+        at = bisect_left(held, entry[:2], key=_place)
+        insort_right(held, entry, key=_place)
+        last = None if self._end is None or len(held) <= self._end else held[self._end][2]
+        first = max(at, self._node.offset)
+        if (self._end is None or at < self._end) and first < len(held):
+            self._tell(timed, last, held[first][2], out)
+
+    def _leave(self, timed: TimedRow, out: list[TimedRow]) -> None:
+        partition = self._partition(timed.row)
+        held = self._lists.get(partition, [])
+        at = bisect_left(held, (self._sort_key(timed.row), -1), key=_place)
+        while at < len(held) and held[at][2] != timed.row:
+            at += 1
+        if at == len(held):
+            return
+        first = max(at, self._node.offset)
+        gone = held[first][2] if first < len(held) else None
+        comes = None if self._end is None or len(held) <= self._end else held[self._end][2]
+        del held[at]
+        if not held:
+            del self._lists[partition]
+        if gone is not None and (self._end is None or at < self._end):
+            self._tell(timed, gone, comes, out)
+
+    def _tell(self, cause: TimedRow, gone: Row | None, comes: Row | None, out: list[TimedRow]) -> None:
+        """Give DELETE of the row that goes and INSERT of the one that comes, unless they are equal."""
+        if gone == comes:
+            return
+        if gone is not None:
+            out.append(cause._replace(opcode=Opcode.DELETE, row=gone))
+        if comes is not None:
+            out.append(cause._replace(opcode=Opcode.INSERT, row=comes))
+
+
+def _place(entry: _Entry) -> tuple[tuple[object, ...], int]:
+    return entry[:2]
