@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from importlib.machinery import FileFinder, PathFinder
 from types import ModuleType
 
+_OURS = __name__.partition(".")[0]
 _folders: list[str] = []
 """Where modules have been looked for beside pipelines, as absolute paths."""
 _apart: dict[str, dict[str, ModuleType]] = {}
@@ -148,8 +149,12 @@ def _origin(module: ModuleType) -> str | None:
 
 
 def _is_in(module: ModuleType | None, folder: str) -> bool:
+    """Tell whether a module was found in a folder itself: libraries may be somewhere below, as in a venv."""
     origin = None if module is None else _origin(module)
-    return origin is not None and origin.startswith(f"{folder}/")
+    if module is None or origin is None:
+        return False
+    top = module.__name__.partition(".")[0]
+    return top != _OURS and origin.startswith((f"{folder}/{top}.", f"{folder}/{top}/"))
 
 
 def _without_comments(text: str) -> str:

@@ -65,6 +65,14 @@ def test_a_module_that_fails_leaves_the_others_as_they_were(tmp_path: Path) -> N
     assert sys.modules["shape"].SIDES == 4
 
 
+def test_a_library_below_a_folder_is_one_for_all(tmp_path: Path) -> None:
+    first = folder(tmp_path / "a", shape="import library\n")
+    folder(tmp_path / "a" / "venv", library="class Kind: pass\n")
+    second = folder(tmp_path / "b", shape="import library\n")
+    assert module_of("shape", first).library is module_of("shape", second).library
+    assert module_of("shape", first) is not module_of("shape", second)
+
+
 def test_a_library_of_the_same_name_comes_first(tmp_path: Path) -> None:
     assert module_of("decimal", folder(tmp_path / "a", decimal="")) is sys.modules["decimal"]
 
