@@ -31,7 +31,8 @@ from rowtide.operators.change_functions import (
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.refused import RefusedRows
-from rowtide.operators.window_functions import WindowFunction, from_json, to_json
+from rowtide.operators.row_keys import key_getter
+from rowtide.operators.window_functions import Sum, WindowFunction, from_json, to_json
 from rowtide.plan.nodes import GroupChanges
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -115,6 +116,8 @@ class GroupChangesOperator:
         self._limited = [call for call in self._calls if call.never is not None]
         self._fallible = [at for at, call in enumerate(self._calls) if call.fallible]
         self._infallible = [at for at, call in enumerate(self._calls) if not call.fallible]
+        self._key = key_getter(node.keys)
+        self._has_float_keys = any(node.input.row_type[index].type.is_float for index in node.keys)
         self._ranks = Ranks(origin for origins in place.port_origins for origin in origins)
         self._groups: OrderedDict[GroupKey, _Group] = OrderedDict()
         self._dirty: dict[int, _Group] = {}
@@ -186,11 +189,14 @@ class GroupChangesOperator:
             # It was never there.
             self.account.done += 1
             return
-        key = tuple(_as_key(row[index]) for index in self._node.keys)
-        groups = [self._group(start, end, key, timed) for start, end in windows]
-        known = [group for group in groups if group is not None]
-        if leaves:
-            known = [group for group in known if group.rows]
+        key = self._key(row)
+        if self._has_float_keys:
+            key = tuple(map(_as_key, key))
+        known = []
+        for start, end in windows:
+            group = self._group(start, end, key, timed)
+            if group is not None and (group.rows or not leaves):
+                known.append(group)
         if not leaves and self._limited and self._is_refused(row):
             self._reject(timed, known, faults)
             return
@@ -246,6 +252,8 @@ class GroupChangesOperator:
                 function = group.functions[at]
                 _move(function, value, leaves=leaves)
                 done.append((function, value))
+                if isinstance(function, Sum) and function.surely_fits():
+                    continue
                 try:
                     function.result()
                 except RejectedRowError:

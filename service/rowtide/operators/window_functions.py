@@ -148,11 +148,21 @@ class Sum:
 
     def __init__(self, of: Type, result: Type, *, average: bool) -> None:
         self._whole = to_whole(of)
-        self._of = of
-        self._type = result
         self._average = average
+        # Asked of the types once: results are made row by row.
+        self._is_float = of.is_float
+        self._is_bigint = result.kind is Kind.BIGINT
+        self._scale = result.scale
+        self._units = 10 ** (result.scale - of.scale) if average and not of.is_float else 1
         self._count = 0
         self._total = 0
+
+    def surely_fits(self) -> bool:
+        """Tell that there is a result, where that can be told without making it."""
+        if self._is_float:
+            return False
+        limit = MAX_BIGINT if self._is_bigint else MAX_DECIMAL
+        return abs(self._total) * self._units < limit
 
     def add(self, value: Any) -> None:
         """See the protocol."""
@@ -171,20 +181,20 @@ class Sum:
         count, total = self._count, self._total
         if not count:
             return None
-        if self._of.is_float:
+        if self._is_float:
             try:
                 return total / ((count if self._average else 1) << FLOAT_BITS)
             except OverflowError:
                 raise overflow() from None
-        if self._type.kind is Kind.BIGINT:
+        if self._is_bigint:
             if not -MAX_BIGINT <= total < MAX_BIGINT:
                 raise overflow()
             return total
         if self._average:
-            total = round_half_away(total * 10 ** (self._type.scale - self._of.scale), count)
+            total = round_half_away(total * self._units, count)
         if abs(total) >= MAX_DECIMAL:
             raise overflow()
-        return scaled(total, self._type.scale)
+        return scaled(total, self._scale)
 
     def save(self) -> list[Any]:
         """See the protocol."""
