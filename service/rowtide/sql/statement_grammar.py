@@ -328,7 +328,8 @@ class _Grammar(QueryGrammar):
                     raise cursor.fail("a second PRIMARY KEY", token=token)
                 key.append(name)
             elif default is None and cursor.accept("DEFAULT"):
-                default = self.expression()
+                # No predicate: NOT NULL may stand behind it.
+                default = self._sum()
             elif cursor.is_word("CHECK"):
                 checks.append(self._check(constraint))
             elif cursor.is_word("UNIQUE"):

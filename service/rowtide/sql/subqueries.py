@@ -400,7 +400,10 @@ class SubqueryPlanner:
         pairs: list[Pair] = []
         where: Expression | None = None
         for each in conjuncts(query.where):
-            outside = [ref for ref in columns_in(each) if not _resolves(own, ref) and _resolves(outer, ref)]
+            outside = [ref for ref in columns_in(each) if not _resolves(own, ref)]
+            for ref in outside:
+                if not _resolves(outer, ref):
+                    own.resolve(ref)
             if not outside:
                 where = each if where is None else Binary("AND", where, each, each.place)
                 continue
