@@ -2,7 +2,7 @@
 
 A stream that pumps feed is the merge of their rows, in the order in which the
 pumps were made; a stream or table that something outside also inserts into has
-that as its last producer (sql-decisions 14, 15).
+that as its last producer (sql-decisions 14, 15). Rows that a table begins with come first.
 """
 
 from __future__ import annotations
@@ -54,8 +54,11 @@ class Connector:
         if isinstance(node, TableSource):
             if not pumped:
                 return replace(node, rows=feed.rows, loaded_once=bool(feed.rows) and not feed.outside)
-            if feed.rows or feed.outside:
-                pumped.append(replace(node, rows=feed.rows, loaded_once=not feed.outside))
+            if feed.outside:
+                pumped.append(replace(node, rows=feed.rows))
+            elif feed.rows:
+                # First: so they are there before any pump has brought or promised anything.
+                pumped.insert(0, replace(node, rows=feed.rows, loaded_once=True))
         elif not pumped:
             return node
         elif feed.outside:
