@@ -73,7 +73,9 @@ def list_errors(
         for row in rows:
             typer.echo(_line(row))
         if not rows:
-            typer.echo("No error row is so." if relation or reason or kind else "There are no error rows.")
+            typer.echo(
+                "No error row is like that." if relation or reason or kind else "There are no error rows."
+            )
         if len(rows) == limit:
             typer.echo(f"More may follow: --after {rows[-1].error_id}")
 

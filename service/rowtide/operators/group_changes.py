@@ -158,7 +158,12 @@ class GroupChangesOperator:
             return []
         window = self._node.window
         strict = isinstance(window, Period) and window.edge is not PeriodEdge.FLOOR
-        ends = [group.end + strict for group in self._dirty.values() if group.end != LATEST]
+        # A group that ends as it was last told of lets nothing go on, unless it holds rows itself.
+        ends = [
+            group.end + strict
+            for group in self._dirty.values()
+            if group.end != LATEST and (group.pending or not _same(self._values(group), group.shown))
+        ]
         return [Want(0, min([*ends, LATEST if self._due is None else self._due]))]
 
     # ----------------------------------------------------------------- rows
@@ -365,9 +370,7 @@ class GroupChangesOperator:
 
         They stand at the place of the row that caused them, or are this operator's own.
         """
-        window = self._node.window
-        empty = not group.rows and (window is not None or bool(self._node.keys))
-        new = None if empty else tuple(function.result() for function in group.functions)
+        window, new = self._node.window, self._values(group)
         if not _same(new, group.shown):
             head = group.key if window is None else (group.start, *group.key)
             for opcode, values in ((Opcode.DELETE, group.shown), (Opcode.INSERT, new)):
@@ -381,8 +384,14 @@ class GroupChangesOperator:
                     self._out.append(TimedRow(rowtime, self._origin, self._given, opcode, row))
                     self._given += 1
             group.shown = new
-        if empty:
+        if new is None:
             self._groups.pop((self._at(group), group.key), None)
+
+    def _values(self, group: _Group) -> Row | None:
+        """Give what is to be told of a group; None: it has lost all its rows."""
+        if not group.rows and (self._node.window is not None or self._node.keys):
+            return None
+        return tuple(function.result() for function in group.functions)
 
     def _expire(self, before: int) -> None:
         """Forget the groups that nothing has changed since ``before``, but for those still to be told of."""

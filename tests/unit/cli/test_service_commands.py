@@ -132,7 +132,7 @@ def test_errors_are_listed_and_shown(files: Files) -> None:
     files.call("run", "--until-end")
     line = files.call("errors list")
     assert "REJECTED READINGS readings[1]@3: DECODE" in line
-    assert files.call("errors list", "--kind", "late") == ""
+    assert files.call("errors list", "--kind", "late") == "No error row is like that.\n"
     (row,) = json.loads(files.call("errors list", "--json"))["errors"]
     shown = files.call("errors show", str(row["number"]))
     assert "b'{broken'" in shown

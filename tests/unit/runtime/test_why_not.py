@@ -1,6 +1,7 @@
 """Why no rows come out: each complaint that users of other systems made, with the cause that is named.
 
-Numbers such as A9 are those of the collection of threads that the issue names.
+Numbers such as A9 are those of the collection of threads that the issue names. B20 wants precise cuts
+of time: those of ``replay --from --to``, in test_replay_compare.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -243,6 +244,30 @@ def test_b15_b16_a_restart_knows_the_bounds_it_had() -> None:
     assert (before.causes, before.holders, before.fates) == (after.causes, after.holders, after.fates)
     add(asked.topics["CLICKS"], [(0, 20)])
     assert ("CLICKS", 1) in [(each.relation, each.account.late) for each in asked.ask("OUT").fates]
+
+
+@pytest.mark.parametrize("polled", [1, 3, 100])
+def test_b17_b18_how_fast_partitions_are_read_changes_no_answer(polled: int) -> None:
+    # Partition 1 lags by a minute, partition 0 has a row behind its own last one.
+    messages = [(0, 10), (0, 70), (0, 20), (0, 130), *((1, second) for second in range(5, 70, 5))]
+
+    def asked(changes: dict[str, object]) -> tuple[object, ...]:
+        found = enquiry(PER_MINUTE.format(""), messages, partitions=2)
+        found.changes = changes
+        answer = found.ask("OUT", after_s=10.0)
+        return found.world.state()[:3], answer.fates, answer.holders, answer.rows_out
+
+    assert asked({"poll_messages": polled, "max_held_rows": 2}) == asked({})
+
+
+def test_b19_windows_end_while_a_backlog_is_still_read() -> None:
+    asked = enquiry(PER_MINUTE.format(""), [(0, second) for second in range(0, 6000, 10)])
+    asked.changes = {"poll_messages": 1}
+    asked.topics["CLICKS"].before = lambda _step: asked.world.clock.sleep(0.1)
+    answer = asked.ask("OUT")
+    (cause,) = [each for each in answer.causes if each.relation == "CLICKS"]
+    assert cause.cause == "LAGGING"
+    assert answer.rows_out
 
 
 def test_b21_late_rows_of_either_side_are_counted() -> None:
