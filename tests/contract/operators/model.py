@@ -65,7 +65,10 @@ class Model:
 
 
 def later(old: Bound, new: Bound) -> Bound:
-    """Give the promise that holds after ``old`` and then ``new``; one without a mark takes none away."""
-    if new.rowtime != old.rowtime:
-        return new if new.rowtime > old.rowtime else old
+    """Give the promise that holds after ``old`` and then ``new``; one without a mark takes none away.
+
+    The bound of a step may say less than its rows did: then theirs holds.
+    """
+    if new.rowtime != old.rowtime or new.origin == old.origin:
+        return max(old, new)
     return old if new.origin == UNMARKED else new
