@@ -33,7 +33,10 @@ class Collapse(CountsChanges):
             raise ModelError(f'collapse "{name}" needs key fields')
         row_type = source.row_type if isinstance(source, Label) else source
         self.name = name
-        self._key_of = row_type.getter(*key)
+        try:
+            self._key_of = row_type.getter(*key)
+        except ModelError as error:
+            raise ModelError(f'collapse "{name}": {error.message}', hint=error.hint) from error
         self._changes = 0
         self._deleted: dict[Value, Row] = {}
         self._inserted: dict[Value, Row] = {}

@@ -66,6 +66,11 @@ def _rule(pattern: str, names: Sequence[str]) -> tuple[re.Pattern[str], str | No
             f'field pattern "{pattern}": field "{expression}" does not exist',
             hint=f"The fields are {', '.join(names)}.",
         )
+    if "\\" in replacement:
+        raise ModelError(
+            f'field pattern "{pattern}": "{replacement}" is no field name',
+            hint="What groups matched is written as $1, $2, the whole name as $&.",
+        )
     try:
         compiled = re.compile(expression)
     except re.error as error:

@@ -164,12 +164,14 @@ class RowType:
         """Give ``row`` as a row of this type; one of a matching type only changes its field names.
 
         Raises:
-          ModelError, FieldValueError: if it is a plain tuple and does not fit.
+          ModelError, FieldValueError: if it is a plain tuple and does not fit, or no tuple at all.
         """
         if row.__class__ is self.row_class:
             return row
         made_for = getattr(row, "_row_type", None)
         if made_for is None:
+            if not isinstance(row, tuple | list):
+                raise ModelError(f"{row!r} is no row of {self.render(None)}")
             return self.row(*row)
         if not self.matches(made_for):
             raise ModelError(f"a row of {made_for.render(None)} is no row of {self.render(None)}")

@@ -29,6 +29,7 @@ from rowtide.engine import (
     Opcode,
     Ordered,
     Row,
+    Rowop,
     RowType,
     SimpleAggregator,
     Sum,
@@ -355,6 +356,25 @@ def test_aggregators_are_equal_by_name_result_and_functions() -> None:
     assert Fifo().aggregate(first).equals(Fifo().aggregate(Aggregator("a", row, one)))
     assert not Fifo().aggregate(first).equals(Fifo())
     assert not Fifo().aggregate(first).equals(Fifo().aggregate(Aggregator("a", row, other)))
+
+
+def test_what_an_additive_sum_of_floats_has_lost_ends_with_the_last_value() -> None:
+    row_type = RowType(key="string", value="float64")
+    additive = AdditiveAggregator("agg", row_type, rows=Count(), total=Sum("value"))
+    table = Table(
+        Unit("u"), "t", TableType(row_type, by_key=Hashed("key", last=Fifo(limit=2).aggregate(additive)))
+    )
+    totals: list[float | None] = []
+
+    @table.results("agg").then
+    def note(rowop: Rowop) -> None:
+        if rowop.opcode is INSERT:
+            totals.append(rowop.row.total)
+
+    for value in (1e20, 1.0, 2.0, None, None, 5.0):
+        table.insert(row_type.row("a", value))
+    # 1.0 is lost in 1e20, so 3.0 comes out as 2.0, and 2.0 as 1.0; of the rows of NULL nothing is left.
+    assert totals == [1e20, 1e20, 2.0, 1.0, None, 5.0]
 
 
 @pytest.mark.parametrize("kind", [SimpleAggregator, AdditiveAggregator])

@@ -68,6 +68,7 @@ def test_the_first_pattern_that_fits_a_field_decides(patterns: list[str], names:
         ("!cust", 'field "cust" does not exist'),
         ("(", "is no regular expression"),
         ("(.*)/$2", "has no group 2"),
+        (r"(.*)/old_\1", r'"old_\1" is no field name'),
     ],
 )
 def test_a_slip_in_a_pattern_is_noticed(pattern: str, message: str) -> None:

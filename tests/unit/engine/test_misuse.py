@@ -15,6 +15,7 @@ from rowtide.engine import (
     Aggregator,
     AggregatorContext,
     BrokenTableError,
+    Collapse,
     ExecutionError,
     FieldValueError,
     Fifo,
@@ -106,7 +107,37 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
     "an unknown field to find by": (
         lambda world: world.table.find_by(sybmol="A"),
         ModelError,
-        'field "sybmol" does not exist',
+        'table "trades": field "sybmol" does not exist',
+    ),
+    "a value to find by that does not fit": (
+        lambda world: world.table.index("by_symbol").group_by(symbol=1),
+        FieldValueError,
+        'table "trades": field "symbol" of type string cannot hold 1',
+    ),
+    "no row at all": (
+        lambda world: world.table.insert(None),  # type: ignore[arg-type]
+        ModelError,
+        'table "trades": None is no row of row { int32 id, string symbol, float64 price, }',
+    ),
+    "no row at all for a label": (
+        lambda world: world.table.input.insert("A"),  # type: ignore[arg-type]
+        ModelError,
+        "label \"trades.in\": 'A' is no row of row { int32 id, string symbol, float64 price, }",
+    ),
+    "removing what was not found": (
+        lambda world: world.table.remove(world.table.find_by(id=99)),  # type: ignore[arg-type]
+        TableError,
+        'table "trades": None is no row handle',
+    ),
+    "the groups of a leaf": (
+        lambda world: world.table.index("by_id").group_by(id=1),
+        ModelError,
+        'table "trades": index "by_id" is a leaf, it has no groups',
+    ),
+    "a key of a collapse that does not exist": (
+        lambda world: Collapse("net", world.table.out, "prize"),
+        ModelError,
+        'collapse "net": field "prize" does not exist',
     ),
     "an unknown field to change": (
         lambda world: TRADE.changed(TRADE.row(1), prize=1.0),
@@ -152,7 +183,7 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
     "an index that does not exist": (
         lambda world: world.table.index("by_symbol", "by_size"),
         ModelError,
-        'index "by_symbol.by_size" does not exist',
+        'table "trades": index "by_symbol.by_size" does not exist',
     ),
     "an aggregator that does not exist": (
         lambda world: world.table.results("averages"),

@@ -114,7 +114,7 @@ def test_a_unit_may_allow_recursion_up_to_a_limit() -> None:
     label = unit.label("down", NUMBER, count_down)
     label.insert(label.row(3))
     assert deepest == [2, 3, 4]
-    with pytest.raises(ExecutionError, match="reached again"):
+    with pytest.raises(ExecutionError, match="reached again while it was executing 3 times"):
         label.insert(label.row(4))
 
 

@@ -396,6 +396,9 @@ class _AdditiveText:
         for place, value in enumerate(self._added):
             lines += [f"value = {value}", "if value is not None:"]
             lines += [f"    sums[{place}] {sign} value", f"    counts[{place}] {sign} 1"]
+            if sign == "-=":
+                # What floats have lost, or infinities spoilt, ends with the last value that it came from.
+                lines += [f"    if not counts[{place}]:", f"        sums[{place}] = 0"]
         return generated(name, ("running", "row"), lines, **self._known)
 
     def _value(self, function: Function, row_type: RowType, row: str) -> str:

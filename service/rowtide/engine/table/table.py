@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 from rowtide.engine.aggregate.aggregator import Aggregation
 from rowtide.engine.errors import BrokenTableError, FieldValueError, ModelError, RecursionFault, TableError
@@ -72,7 +73,10 @@ class Table(CountsChanges):
         Raises:
           ModelError: if there is none.
         """
-        return TableIndex(self, self.type.node(*path))
+        try:
+            return TableIndex(self, self.type.node(*path))
+        except ModelError as error:
+            raise ModelError(f'table "{self.name}": {error.message}', hint=error.hint) from error
 
     def find(self, sought: Row | RowHandle) -> RowHandle | None:
         """Give the row that the first leaf index finds, or None."""
@@ -119,12 +123,29 @@ class Table(CountsChanges):
         """
         label = self._aggregation.labels.get(aggregator) if self._aggregation else None
         if label is None:
-            raise ModelError(f'table "{self.name}" has no aggregator "{aggregator}"')
+            there = ", ".join(self.aggregators)
+            raise ModelError(
+                f'table "{self.name}" has no aggregator "{aggregator}"',
+                hint=f"There is {there}."
+                if there
+                else "aggregate() leaves the index type as it is: pass on what it returns.",
+            )
         return label
 
     def _adopt(self, row: Row) -> Row:
+        return self._named(self.row_type.adopt, row)
+
+    def sought(self, **fields: Value) -> Row:
+        """Make a row to look for: with these field values, others NULL.
+
+        Raises:
+          ModelError, FieldValueError: which name the table.
+        """
+        return self._named(self.row_type.row, **fields)
+
+    def _named(self, make: Callable[..., Row], *values: Any, **fields: Any) -> Row:
         try:
-            return self.row_type.adopt(row)
+            return make(*values, **fields)
         except ModelError as error:
             raise ModelError(f'table "{self.name}": {error.message}', hint=error.hint) from error
         except FieldValueError as error:
@@ -138,10 +159,14 @@ class Table(CountsChanges):
         """Check that a handle is of this table.
 
         Raises:
-          TableError: if it is of another one.
+          TableError: if it is of another one, or no row handle at all.
         """
-        if handle.table is not self:
-            raise TableError(self.name, f'a row handle of table "{handle.table.name}" is of no use here')
+        try:
+            owner = handle.table
+        except AttributeError as error:
+            raise TableError(self.name, f"{handle!r} is no row handle") from error
+        if owner is not self:
+            raise TableError(self.name, f'a row handle of table "{owner.name}" is of no use here')
 
     def guarded(self, handles: Iterable[RowHandle]) -> Iterator[RowHandle]:
         """Pass handles on as long as the table does not change.

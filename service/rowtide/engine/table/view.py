@@ -47,13 +47,13 @@ class TableIndex:
             if sought.in_table and self._node.is_leaf:
                 return sought
             sought = sought.row
-        row = self._table.row_type.adopt(sought)
+        row = sought if sought.__class__ is self._table._row_class else self._table._adopt(sought)
         index = self._node.locate(self._table._top, row)
         return None if index is None else index.find(row)
 
     def find_by(self, **fields: Value) -> RowHandle | None:
         """Give the row with these field values, as ``find`` would; other fields count as NULL."""
-        return self.find(self._table.row_type.row(**fields))
+        return self.find(self._table.sought(**fields))
 
     def first(self) -> RowHandle | None:
         """Give the first row of the table in this order, or None."""
@@ -97,15 +97,16 @@ class TableIndex:
           ModelError: if this index is a leaf.
         """
         if self._node.is_leaf:
-            raise ModelError(f'index "{".".join(self.path)}" is a leaf, it has no groups')
+            path = ".".join(self.path)
+            raise ModelError(f'table "{self._table.name}": index "{path}" is a leaf, it has no groups')
         if isinstance(sought, RowHandle):
             self._table.check_own(sought)
             sought = sought.row
-        return RowGroup(self._table, self._node, self._table.row_type.adopt(sought))
+        return RowGroup(self._table, self._node, self._table._adopt(sought))
 
     def group_by(self, **fields: Value) -> RowGroup:
         """Give the group of these key values, which may be empty."""
-        return self.group(self._table.row_type.row(**fields))
+        return self.group(self._table.sought(**fields))
 
     def groups(self) -> Iterator[RowGroup]:
         """Give all groups of this index in its order; changing the table meanwhile raises TableError."""

@@ -302,8 +302,9 @@ class Unit:
         """Run one label: in a frame of its own or, chained from ``source``, in the one that is there."""
         frames = self._frames
         if label._running and (label._running >= self.recursion_limit or not label.reentrant):
+            times = f" {label._running} times" if label._running > 1 else ""
             raise RecursionFault(
-                f'label "{label.name}" was reached again while it was executing: {rowop}',
+                f'label "{label.name}" was reached again while it was executing{times}: {rowop}',
                 hint="Use schedule or a loop instead of calling back.",
             )
         if source is None:
