@@ -460,3 +460,40 @@ def test_what_an_outer_join_says_it_sends_is_what_it_sends() -> None:
         "INSERT ,Aachen",
         "DELETE ,Aachen",
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "given", "mirrored"),
+    [
+        ("int64", "float64", 9.0, 9),
+        ("int64", "float64", 9.5, None),
+        ("int64", "float64", float("inf"), None),
+        ("int32", "int64", 99_999_999_999, None),
+        ("float64", "int64", 7, 7.0),
+        ("float64", "int64", 2**53 + 1, None),
+        ("float64[]", "int64[]", (7,), (7.0,)),
+        ("int64[]", "float64[]", (7.5,), None),
+    ],
+)
+def test_a_key_under_the_other_sides_name_is_a_value_of_its_type(
+    kind: str, value: str, given: object, mirrored: object
+) -> None:
+    unit = Unit("u")
+    left_type, right_type = RowType(key=value, a="int32"), RowType(id=kind, b="int32")
+    left = Table(unit, "left", TableType(left_type, by_key=Hashed("key")))
+    right = Table(unit, "right", TableType(right_type, by_id=Hashed("id")))
+    join = JoinTwo(
+        "join",
+        left,
+        right,
+        left_index="by_key",
+        right_index="by_id",
+        kind="outer",
+        unique_key="right",
+        allow_key_types=True,
+    )
+    seen: list[object] = []
+    join.out.then(lambda rowop: seen.append(rowop.row.id), name="note")
+    left.insert(left_type.row(given, 1))
+    assert seen == [mirrored]
+    assert type(seen[0]) is type(mirrored)

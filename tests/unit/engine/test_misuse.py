@@ -196,6 +196,11 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
         'table "trades": an index has no place for the row id="3" symbol="C" price="5": '
         "float division by zero",
     ),
+    "a key function that fails for what is looked for": (
+        lambda world: world.table.index("by_ratio").find_by(price=5.0),
+        TableError,
+        'table "trades": an index cannot find the row price="5": float division by zero',
+    ),
     "an aggregator that fails before the change": (
         World.fail_in_an_aggregator,
         TableError,

@@ -10,6 +10,7 @@ text that is no number meets 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 
 from rowtide.engine.errors import ModelError
 from rowtide.engine.row_type import Row, RowType
@@ -59,19 +60,49 @@ def conversion(mine: FieldType, other: FieldType) -> Convert | None:
     return convert
 
 
-class KeyConversion:
-    """Turns the key fields of rows of one type into what the rows of another hold in theirs."""
+def fitting(wanted: FieldType) -> Convert:
+    """Give how a key that meets those of type ``wanted`` becomes an equal value of that type, or none."""
+    check = check_of(wanted)
+    kind = wanted.kind if isinstance(wanted, Type) else None
+    make: Convert = int if _is_integer(wanted) else _NUMBERS.get(kind, _itself)
 
-    def __init__(self, source: RowType, target: RowType, pairs: Iterable[tuple[str, str]]) -> None:
+    def fit(value: Value) -> Value:
+        try:
+            made = check(make(value))
+        except (TypeError, ValueError, ArithmeticError):
+            return None
+        return made if made == value else None
+
+    return fit
+
+
+class KeyConversion:
+    """Turns the key fields of rows of one type into what the rows of another hold in theirs.
+
+    Unless ``converts``, keys are looked up as they are, and only ``or_null`` makes them fit.
+    """
+
+    def __init__(
+        self, source: RowType, target: RowType, pairs: Iterable[tuple[str, str]], *, converts: bool
+    ) -> None:
         self._steps: list[tuple[int, Convert]] = []
+        self._fitted: list[tuple[int, Convert]] = []
         for old, new in pairs:
             position = source.index(old)
-            step = conversion(source.types[position], target.types[target.index(new)])
+            given, wanted = source.types[position], target.types[target.index(new)]
+            step = conversion(given, wanted) if converts else None
             if step is not None:
                 self._steps.append((position, step))
+            if given != wanted:
+                self._fitted.append((position, step or fitting(wanted)))
 
     def __bool__(self) -> bool:
         return bool(self._steps)
+
+    @property
+    def is_same_type(self) -> bool:
+        """Tell whether all keys fit the other type as they are, so that ``or_null`` changes nothing."""
+        return not self._fitted
 
     def exact(self, row: Row) -> Row | None:
         """Give the values of ``row``, converted; None if one has no counterpart."""
@@ -84,9 +115,9 @@ class KeyConversion:
         return tuple(values)
 
     def or_null(self, row: Row) -> Row:
-        """Give the values of ``row``, converted; NULL for what has no counterpart."""
+        """Give the values of ``row``, as values of the other type; NULL for what has no counterpart there."""
         values = list(row)
-        for position, convert in self._steps:
+        for position, convert in self._fitted:
             if values[position] is not None:
                 values[position] = convert(values[position])
         return tuple(values)
@@ -110,6 +141,13 @@ def _number(text: Value) -> Value:
     # int() alone also reads "+1", " 1", "1_000" and the digits of other scripts.
     is_plain = text.isascii() and text.removeprefix("-").isdigit()
     return number if is_plain and str(number := int(text)) == text else None
+
+
+def _itself(value: Value) -> Value:
+    return value
+
+
+_NUMBERS: dict[Kind | None, Convert] = {Kind.DOUBLE: float, Kind.DECIMAL: Decimal}
 
 
 def _encoded(text: Value) -> Value:

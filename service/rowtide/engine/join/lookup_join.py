@@ -93,9 +93,8 @@ class LookupJoin:
             self.by = key_pairs(self.left_type, by)
             self._check_key()
             backwards = [(theirs, ours) for ours, theirs in self.by]
-            pairs = self.by if convert_keys else []
-            self._to_right = KeyConversion(self.left_type, right.row_type, pairs)
-            self._to_left = KeyConversion(right.row_type, self.left_type, backwards if convert_keys else [])
+            self._to_right = KeyConversion(self.left_type, right.row_type, self.by, converts=convert_keys)
+            self._to_left = KeyConversion(right.row_type, self.left_type, backwards, converts=convert_keys)
             left_part = (self.left_type, choose_fields(self.left_type.names, left_fields))
             right_part = (right.row_type, choose_fields(right.row_type.names, right_fields))
             if left_first:
@@ -295,9 +294,9 @@ def _translator(source: RowType, target: RowType, pairs: Iterable[tuple[str, str
 
 
 def _converted(translate: Callable[[Row], Row], conversion: KeyConversion) -> Callable[[Row], Row]:
-    """Give the same translation, of rows whose key fields are converted first if they have to be."""
+    """Give the same translation, of rows whose key fields are made to fit first if they have to be."""
     convert = conversion.or_null
-    return (lambda row: translate(convert(row))) if conversion else translate
+    return translate if conversion.is_same_type else lambda row: translate(convert(row))
 
 
 def lookup_node(table: Table, index: str | Sequence[str] | None) -> Node:

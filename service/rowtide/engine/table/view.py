@@ -48,8 +48,13 @@ class TableIndex:
                 return sought
             sought = sought.row
         row = sought if sought.__class__ is self._table._row_class else self._table._adopt(sought)
-        index = self._node.locate(self._table._top, row)
-        return None if index is None else index.find(row)
+        try:
+            index = self._node.locate(self._table._top, row)
+            return None if index is None else index.find(row)
+        except Exception as error:
+            # A key function or a comparison of the model's own.
+            shown = self._table.row_type.format(row)
+            raise TableError(self._table.name, f"an index cannot find the row {shown}: {error}") from error
 
     def find_by(self, **fields: Value) -> RowHandle | None:
         """Give the row with these field values, as ``find`` would; other fields count as NULL."""
@@ -131,8 +136,14 @@ class RowGroup:
         self._row = row
 
     def _find(self) -> Group | None:
-        above = self._node.locate(self._table._top, self._row)
-        return above.groups.get(self._node.key_of(self._row)) if isinstance(above, Groups) else None
+        try:
+            above = self._node.locate(self._table._top, self._row)
+            return above.groups.get(self._node.key_of(self._row)) if isinstance(above, Groups) else None
+        except Exception as error:
+            shown = self._table.row_type.format(self._row)
+            raise TableError(
+                self._table.name, f"an index cannot find the group of {shown}: {error}"
+            ) from error
 
     def _index(self, path: tuple[str, ...]) -> Iterable[RowHandle]:
         group, node = self._find(), self._node
