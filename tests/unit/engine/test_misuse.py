@@ -19,6 +19,7 @@ from rowtide.engine import (
     ExecutionError,
     FieldValueError,
     Fifo,
+    FrameMark,
     Hashed,
     ModelError,
     RecursionFault,
@@ -58,6 +59,27 @@ class World:
 
     def again(self, rowop: Rowop) -> None:
         self.loop.forward(rowop)
+
+    def loop_elsewhere(self) -> None:
+        mark, there = FrameMark("turn"), self.elsewhere.rowop(INSERT, TRADE.row(1))
+        raised: list[ModelError] = []
+
+        def turn(rowop: Rowop) -> None:
+            self.unit.set_mark(mark)
+            with pytest.raises(ModelError) as caught:
+                self.elsewhere.unit.loop_at(mark, there)
+            raised.append(caught.value)
+
+        inner = self.unit.label("turn", TRADE, turn)
+        self.unit.label("outer", TRADE, inner.forward).insert(TRADE.row(1))
+        raise raised[0]
+
+    def schedule_two(self) -> None:
+        own = self.table.input.rowop(INSERT, TRADE.row(7))
+        try:
+            self.unit.schedule(own, self.elsewhere.rowop(INSERT, TRADE.row(1)))
+        finally:
+            assert self.unit.is_empty
 
     def count(self, context: AggregatorContext) -> None:
         if context.call.value == self.fails_at:
@@ -115,12 +137,12 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
         'table "trades": field "symbol" of type string cannot hold 1',
     ),
     "no row at all": (
-        lambda world: world.table.insert(None),  # type: ignore[arg-type]
+        lambda world: world.table.insert(None),
         ModelError,
         'table "trades": None is no row of row { int32 id, string symbol, float64 price, }',
     ),
     "no row at all for a label": (
-        lambda world: world.table.input.insert("A"),  # type: ignore[arg-type]
+        lambda world: world.table.input.insert("A"),
         ModelError,
         "label \"trades.in\": 'A' is no row of row { int32 id, string symbol, float64 price, }",
     ),
@@ -164,6 +186,21 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
         lambda world: world.unit.call(world.elsewhere.rowop(INSERT, TRADE.row(1))),
         ModelError,
         'label "there" is of unit "elsewhere", not of unit "u"',
+    ),
+    "the mark of another unit": (
+        World.loop_elsewhere,
+        ModelError,
+        'mark "turn" is set in unit "u", not in unit "elsewhere"',
+    ),
+    "queueing a rowop of another unit behind one of its own": (
+        World.schedule_two,
+        ModelError,
+        'label "there" is of unit "elsewhere", not of unit "u"',
+    ),
+    "an index that is not nested in another": (
+        lambda world: list(world.table.index("by_symbol").group_by(symbol="A").rows("by_size")),
+        ModelError,
+        'table "trades": index "by_size" is not nested in index "by_symbol"',
     ),
     "a chain to another unit": (
         lambda world: world.table.out.chain(world.elsewhere),

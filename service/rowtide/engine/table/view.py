@@ -153,7 +153,10 @@ class RowGroup:
             return group.indexes[0]
         place = next((place for place, child in enumerate(node.children) if child.name == path[0]), None)
         if place is None:
-            raise ModelError(f'index "{path[0]}" is not nested in index "{".".join(node.path)}"')
+            above = ".".join(node.path)
+            raise ModelError(
+                f'table "{self._table.name}": index "{path[0]}" is not nested in index "{above}"'
+            )
         if len(path) == 1:
             return group.indexes[place]
         inner = group.indexes[place]

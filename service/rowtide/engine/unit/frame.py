@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from rowtide.engine.unit.rowop import Rowop
+
+if TYPE_CHECKING:
+    from rowtide.engine.unit.unit import Unit
 
 
 class Frame:
@@ -23,11 +27,12 @@ class FrameMark:
     Unset at first, and again as soon as the marked frame is closed.
     """
 
-    __slots__ = ("_frame", "name")
+    __slots__ = ("_frame", "_unit", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._frame: Frame | None = None
+        self._unit: Unit | None = None
 
     @property
     def is_set(self) -> bool:

@@ -168,12 +168,22 @@ class Unit:
         frame = frames[position]
         if frame is None:
             frame = frames[position] = Frame()
-        mark._frame = frame
+        mark._frame, mark._unit = frame, self
 
     def loop_at(self, mark: FrameMark, *items: Rowop | Tray) -> None:
-        """Queue rowops in the marked frame, or like ``schedule`` if the mark is no longer set."""
+        """Queue rowops in the marked frame, or like ``schedule`` if the mark is no longer set.
+
+        Raises:
+          ModelError: if the mark stands on a frame of another unit, or a rowop is of one.
+        """
         frame = mark._frame
-        self._enqueue(frame if frame is not None and frame.is_open else self._outermost, items)
+        if frame is None or not frame.is_open:
+            frame = self._outermost
+        elif mark._unit is not None and mark._unit is not self:
+            raise ModelError(
+                f'mark "{mark.name}" is set in unit "{mark._unit.name}", not in unit "{self.name}"'
+            )
+        self._enqueue(frame, items)
 
     def drain(self) -> None:
         """Run all rowops of the innermost frame (outside of any call: the outermost one).
@@ -265,10 +275,10 @@ class Unit:
         self.clear()
 
     def _enqueue(self, frame: Frame, items: tuple[Rowop | Tray, ...]) -> None:
-        for item in items:
-            for rowop in (item,) if isinstance(item, Rowop) else item:
-                self._own(rowop)
-                frame.queue.append(rowop)
+        rowops = [rowop for item in items for rowop in ((item,) if isinstance(item, Rowop) else item)]
+        for rowop in rowops:
+            self._own(rowop)
+        frame.queue.extend(rowops)
 
     def _own(self, rowop: Rowop) -> None:
         if rowop.label._unit is not self:
