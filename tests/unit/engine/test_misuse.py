@@ -29,6 +29,7 @@ from rowtide.engine import (
     Table,
     TableError,
     TableType,
+    Tray,
     Unit,
     copying,
 )
@@ -196,6 +197,16 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
         World.schedule_two,
         ModelError,
         'label "there" is of unit "elsewhere", not of unit "u"',
+    ),
+    "a row in a tray": (
+        lambda world: Tray([TRADE.row(7)]),  # type: ignore[list-item]
+        ModelError,
+        "a tray takes rowops, not Row(id=7, symbol=None, price=None)",
+    ),
+    "a negative number of rows to remove": (
+        lambda world: world.table.clear(limit=-1),
+        ModelError,
+        'table "trades": -1 rows cannot be removed',
     ),
     "an index that is not nested in another": (
         lambda world: list(world.table.index("by_symbol").group_by(symbol="A").rows("by_size")),

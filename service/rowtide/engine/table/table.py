@@ -316,7 +316,11 @@ class Table(CountsChanges):
         """Remove rows from the beginning of an index as long as ``condition`` holds; give how many went.
 
         Removes at most ``limit`` rows, if it is given.
+
+        Raises: as ``insert``, and ModelError for a negative limit.
         """
+        if limit is not None and limit < 0:
+            raise ModelError(f'table "{self.name}": {limit} rows cannot be removed')
         order = index or self._default
         removed, portion = 0, 1
         while limit is None or removed < limit:

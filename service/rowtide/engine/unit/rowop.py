@@ -51,8 +51,12 @@ class Tray:
         """Add a rowop at the end.
 
         Raises:
-          ModelError: if it is for a label of another unit than those before it.
+          ModelError: if it is for a label of another unit than those before it, or no rowop at all.
         """
+        if not isinstance(rowop, Rowop):
+            raise ModelError(
+                f"a tray takes rowops, not {rowop!r}", hint="label.rowop(INSERT, row) makes one."
+            )
         if self._rowops and rowop.label.unit is not self._rowops[0].label.unit:
             raise ModelError(
                 f'a rowop for label "{rowop.label.name}" is of another unit than the rest of the tray'
