@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from rowtide.errors import StatementError
 from rowtide.sql.scope import ROWTIME, Binding, Scope
 from rowtide.sql.syntax import (
     Binary,
     BooleanLiteral,
-    ColumnRef,
     DerivedTable,
     Expression,
     FromItem,
@@ -71,18 +69,10 @@ def _joins(condition: Expression, left: Scope, right: Scope) -> bool:
     columns = list(columns_in(condition))
     if holds_query(condition) or any(column.parts[-1].text == ROWTIME for column in columns):
         return False
-    of_left = [_resolves(left, column) for column in columns]
-    of_right = [_resolves(right, column) for column in columns]
+    of_left = [left.resolves(column) for column in columns]
+    of_right = [right.resolves(column) for column in columns]
     either = all(one or other for one, other in zip(of_left, of_right, strict=True))
     return either and any(of_left) and any(of_right)
-
-
-def _resolves(scope: Scope, column: ColumnRef) -> bool:
-    try:
-        scope.resolve(column)
-    except StatementError:
-        return False
-    return True
 
 
 def _is_cross(join: Join) -> bool:

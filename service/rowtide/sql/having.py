@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from rowtide.errors import Place, StatementError
 from rowtide.sql.aggregates import OF_GROUPS, WINDOW_EDGES
-from rowtide.sql.scope import ROWTIME
+from rowtide.sql.comma_joins import Leaf
+from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.syntax import (
     Binary,
     ColumnRef,
     DerivedTable,
     Expression,
+    FromItem,
     FunctionCall,
+    Join,
     Name,
     Rounded,
     Select,
@@ -23,8 +27,10 @@ from rowtide.sql.syntax import (
 from rowtide.sql.syntax_walk import conjuncts, holds_query, replaced
 
 
-def groups_in_from(select: Select) -> Select:
+def groups_in_from(select: Select, scope_of: Callable[[Leaf], Scope]) -> Select:
     """Give a grouped SELECT whose HAVING has a sub-query as a SELECT from its groups, where that is WHERE.
+
+    ``scope_of`` is of one relation.
 
     Raises:
       StatementError: it sorts its groups, too.
@@ -59,16 +65,39 @@ def groups_in_from(select: Select) -> Select:
         inner.append(SelectItem(syntax, name, syntax.place))
         return ColumnRef((name,), syntax.place)
 
+    rows = _scope(select.source, scope_of)
+
+    def outside(syntax: object) -> object | None:
+        """Give a query whose WHERE names terms of the groups around it, where those are columns now."""
+        if isinstance(syntax, Select) and syntax.where is not None:
+            own = _scope(syntax.source, scope_of)
+
+            def named(part: object) -> Expression | None:
+                if not isinstance(part, ColumnRef) or own.resolves(part) or not rows.resolves(part):
+                    return None
+                return computed(part)
+
+            return replace(syntax, where=replaced(syntax.where, named))
+        return computed(syntax)
+
     where: Expression | None = None
     having: Expression | None = None
     for each in conjuncts(select.having):
         if holds_query(each):
-            where = _both(where, replaced(each, computed), each.place)
+            where = _both(where, replaced(each, outside), each.place)
         else:
             having = _both(having, each, each.place)
     groups = replace(select, items=tuple(inner), having=having)
     source = DerivedTable(groups, None, None, select.place)
     return Select(tuple(outer), source, select.stream, where, (), None, (), select.place)
+
+
+def _scope(source: FromItem, scope_of: Callable[[Leaf], Scope]) -> Scope:
+    """Give what a FROM names, whether or not its joins are possible as they are."""
+    if isinstance(source, Join):
+        sides = (_scope(source.left, scope_of), _scope(source.right, scope_of))
+        return Scope(tuple(each for side in sides for each in side.bindings))
+    return scope_of(source)
 
 
 def _is_of_group(syntax: object) -> bool:

@@ -205,7 +205,8 @@ class Planner:
                 return combined_changes(query.operation, aligned, at.relation, query.place, kept)
             return combined(query.operation, aligned, at.relation, query.place)
         if holds_query(query.having):
-            return self._query(groups_in_from(query), at)
+            scope_of = self._from_planner(at).scope_of
+            return self._query(groups_in_from(query, scope_of), at)
         retention = self._retention(at.reader)
         from_planner = self._from_planner(at)
         query = with_joined_where(query, from_planner.scope_of)

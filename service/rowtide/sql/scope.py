@@ -114,6 +114,14 @@ class Scope:
                 return field
         raise _no_column(name, binding.row_type.names, f' of "{binding.alias}"')
 
+    def resolves(self, column: ColumnRef) -> bool:
+        """Tell whether one column, or ROWTIME, is called so."""
+        try:
+            self.resolve(column)
+        except StatementError:
+            return False
+        return True
+
     def binding(self, parts: Sequence[Name], place: Place) -> Binding:
         """Give the relation of FROM that these names mean.
 

@@ -26,6 +26,7 @@ from rowtide.sql.grouped_expressions import has_aggregate
 from rowtide.sql.joins import FromPlanner, Read
 from rowtide.sql.relations import Planned, Shape, can_be_null, projected
 from rowtide.sql.scope import Binding, Scope
+from rowtide.sql.select_terms import meant_by_group_term
 from rowtide.sql.stream_subqueries import Windowed, windowed, with_aggregates
 from rowtide.sql.syntax import (
     Binary,
@@ -112,11 +113,17 @@ class SubqueryPlanner:
             if not self._kept(each):
                 left = replaced(each, self._replacement)
                 where = left if where is None else Binary("AND", where, left, left.place)
-        group_by = replaced(select.group_by, self._replacement)
+        terms = (self._meant(select, term) for term in select.group_by)
+        group_by = replaced(tuple(terms), self._replacement)
         grouped = bool(group_by) or any(map(_is_aggregated, select.items))
         rule = self._in_aggregate if grouped else self._replacement
         items, order_by = replaced(select.items, rule), replaced(select.order_by, rule)
         return replace(select, items=items, where=where, group_by=group_by, order_by=order_by)
+
+    def _meant(self, select: Select, term: Expression) -> Expression:
+        """Give the sub-query of the select list that a term of GROUP BY means, or the term as it is."""
+        meant = meant_by_group_term(select, term, self._read.scope)
+        return meant if holds_query(meant) else term
 
     def _in_aggregate(self, syntax: object) -> object | None:
         """Give what stands for a part of a grouped query's list: sub-queries are inside of aggregates."""
@@ -180,7 +187,9 @@ class SubqueryPlanner:
             return _distinct(_keyed(select, inner.pairs, ()), place)
         # The same for any number of rows: only the first one and the last one change it.
         any_row = FunctionCall("MIN", (NumberLiteral("1", place),), place)
-        return _grouped(inner.query, (), [(_COUNT, any_row)], place)
+        any_rows = _grouped(inner.query, (), [(_COUNT, any_row)], place)
+        # A group of all rows stays, with NULL, when they are gone.
+        return replace(any_rows, having=IsTest(any_row, "NULL", True, place))
 
     # -------------------------------------------------------------------- IN
 
@@ -292,7 +301,7 @@ class SubqueryPlanner:
         value = replaced(expression, note)
         own = self._read_from(select.source).scope
         for column in columns_in(value):
-            if column.parts[0].text != name and _resolves(own, column):
+            if column.parts[0].text != name and own.resolves(column):
                 shown = column.parts[-1].text
                 raise StatementError(f'column "{shown}" stands in no aggregate', place=column.place)
         items = [(f"$A{at}", call) for at, call in enumerate(calls)]
@@ -311,7 +320,7 @@ class SubqueryPlanner:
         alias = Name(scope.bindings[0].alias)
 
         def owned(syntax: object) -> ColumnRef | None:
-            if isinstance(syntax, ColumnRef) and len(syntax.parts) == 1 and _resolves(scope, syntax):
+            if isinstance(syntax, ColumnRef) and len(syntax.parts) == 1 and scope.resolves(syntax):
                 return replace(syntax, parts=(alias, *syntax.parts))
             return None
 
@@ -400,9 +409,9 @@ class SubqueryPlanner:
         pairs: list[Pair] = []
         where: Expression | None = None
         for each in conjuncts(query.where):
-            outside = [ref for ref in columns_in(each) if not _resolves(own, ref)]
+            outside = [ref for ref in columns_in(each) if not own.resolves(ref)]
             for ref in outside:
-                if not _resolves(outer, ref):
+                if not outer.resolves(ref):
                     own.resolve(ref)
             if not outside:
                 where = each if where is None else Binary("AND", where, each, each.place)
@@ -428,18 +437,10 @@ def _pair(condition: Expression, own: Scope) -> Pair | None:
     if not isinstance(condition, Binary) or condition.operator != "=":
         return None
     for inside, outside in ((condition.left, condition.right), (condition.right, condition.left)):
-        of_inside = [_resolves(own, ref) for ref in columns_in(inside)]
-        if of_inside and all(of_inside) and not any(_resolves(own, ref) for ref in columns_in(outside)):
+        of_inside = [own.resolves(ref) for ref in columns_in(inside)]
+        if of_inside and all(of_inside) and not any(own.resolves(ref) for ref in columns_in(outside)):
             return inside, outside
     return None
-
-
-def _resolves(scope: Scope, column: ColumnRef) -> bool:
-    try:
-        scope.resolve(column)
-    except StatementError:
-        return False
-    return True
 
 
 def _is_aggregate(syntax: object) -> TypeGuard[FunctionCall]:
