@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from rowtide.errors import FaultError
 from rowtide.operators.contract import PARTITION_BITS, Place
+from rowtide.operators.ranks import order_of_all
 from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     ROW_WISE,
@@ -67,6 +68,10 @@ class Step:
         return isinstance(self.node, Source | TableSource)
 
 
+class _ContradictionError(Exception):
+    """Two ports of a merge of changes have the same origins in different orders."""
+
+
 class Program:
     """The steps of a flow in the order of the data, and where each output comes from.
 
@@ -78,14 +83,21 @@ class Program:
     """
 
     def __init__(self, outputs: Mapping[str, Node], partitions: Mapping[str, Sequence[int]]) -> None:
+        self._partitions = partitions
+        try:
+            self._put_all(outputs, as_entered=False)
+        except _ContradictionError:
+            self._put_all(outputs, as_entered=True)
+        self.repeated = self._repeated()
+
+    def _put_all(self, outputs: Mapping[str, Node], *, as_entered: bool) -> None:
+        self._as_entered = as_entered
         self.steps: list[Step] = []
         self.entrances: dict[tuple[str, int], int] = {}
         self.meetings: dict[int, frozenset[str]] = {}
         self._sources: list[frozenset[str]] = []
-        self._partitions = partitions
         self._positions: dict[Node, list[int]] = {}
         self.outputs = {name: self._add(node)[0] for name, node in outputs.items()}
-        self.repeated = self._repeated()
 
     def sorts(self) -> Iterator[tuple[int, Step]]:
         """Give the steps that judge lateness: explicit bounds are put there."""
@@ -139,6 +151,7 @@ class Program:
         merged = partition is None
         own = origin_of(ordinal)
         port_origins = tuple(self.steps[at].origins for at in inputs)
+        order: tuple[int, ...] = ()
         match node:
             case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowJoin():
                 origins: tuple[int, ...] = (own,)
@@ -150,12 +163,16 @@ class Program:
                 origins = (own,)
             case AsOfJoin():
                 origins = port_origins[1]
+            case Merge(of_changes=True):
+                origins = order = self._order_of_changes(port_origins)
             case _:
                 origins = tuple(dict.fromkeys(origin for each in port_origins for origin in each))
         key = f"{ordinal} {node.relation} {type(node).__name__}"
         if partition is not None:
             key += f"/{partition}"
-        self.steps.append(Step(key, node, ordinal, partition, Place(own, merged, port_origins), origins))
+        self.steps.append(
+            Step(key, node, ordinal, partition, Place(own, merged, port_origins, order), origins)
+        )
         self._sources.append(frozenset().union(*(self._sources[at] for at in inputs)))
         position = len(self.steps) - 1
         if len(inputs) > 1:
@@ -163,6 +180,17 @@ class Program:
         for port, at in enumerate(inputs):
             self.steps[at].targets.append((position, port))
         return position
+
+    def _order_of_changes(self, port_origins: Sequence[Sequence[int]]) -> tuple[int, ...]:
+        """Give an order that keeps that of each port: a DELETE there may take back what another origin told.
+
+        Where two ports contradict each other, the whole program takes the order in which rows enter it.
+        """
+        given = [origin for each in port_origins for origin in each]
+        order = order_of_all(port_origins, sorted(given) if self._as_entered else given)
+        if order is None and not self._as_entered:
+            raise _ContradictionError
+        return tuple(dict.fromkeys(given)) if order is None else order
 
     def _repeated(self) -> frozenset[int]:
         seen: dict[object, set[int]] = {}

@@ -138,12 +138,14 @@ class Place:
 
     ``origin`` signs the rows that it makes itself. ``merged``: its input is one merged stream, not
     one partition. ``port_origins`` (for a merge): the origins whose rows can reach each port, in
-    the order in which rows of one rowtime come there.
+    the order in which rows of one rowtime come there. ``order`` (for a merge): in which they leave, if not
+    in the order in which the origins first come.
     """
 
     origin: int
     merged: bool = True
     port_origins: tuple[tuple[int, ...], ...] = ()
+    order: tuple[int, ...] = ()
 
 
 class Operator(Protocol):

@@ -43,7 +43,7 @@ class MergeOperator:
         self.account = Account()
         self._node = node
         ports = place.port_origins
-        self._ranks = Ranks(origin for origins in ports for origin in origins)
+        self._ranks = Ranks(place.order or (origin for origins in ports for origin in origins))
         self._first_rank = [self._least_rank(origins) for origins in ports]
         self._later_rank = [
             {origin: self._least_rank(origins[at + 1 :]) for at, origin in enumerate(origins)}

@@ -5,7 +5,8 @@ Origins rank by the first place at which they come in, not by their numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,26 @@ from numpy.typing import NDArray
 
 RANK = "$rank"
 """The name of a column of ranks in a snapshot."""
+
+
+def order_of_all(orders: Sequence[Sequence[int]], given: Iterable[int]) -> tuple[int, ...] | None:
+    """Give the origins in the order that keeps all of these, and ``given`` where they leave it open.
+
+    None: they contradict each other.
+    """
+    before: dict[int, set[int]] = {origin: set() for order in orders for origin in order}
+    for order in orders:
+        for first, second in pairwise(order):
+            before[second].add(first)
+    found: list[int] = []
+    pending = list(dict.fromkeys(given))
+    while pending:
+        following = next((each for each in pending if not before[each].difference(found)), None)
+        if following is None:
+            return None
+        found.append(following)
+        pending.remove(following)
+    return tuple(found)
 
 
 class Ranks:

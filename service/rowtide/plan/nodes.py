@@ -145,10 +145,12 @@ class Merge:
 
     With one input it merges the partitions of the source below it; with
     several it is UNION ALL, or the pumps into one stream, in that order.
+    ``of_changes``: its rows are changes, whose order among those of one input is kept.
     """
 
     relation: str
     sources: tuple[Node, ...]
+    of_changes: bool = False
 
     @property
     def inputs(self) -> tuple[Node, ...]:

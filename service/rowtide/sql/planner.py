@@ -254,8 +254,8 @@ class Planner:
         shapes = [self._query(each, at) for each in _branches(union)]
         aligned, columns = _aligned(shapes, "UNION ALL")
         sources = [projected(shape, relation) for shape in aligned]
-        node: Node = Merge(relation, tuple(sources))
         changelog = aligned[0].changelog
+        node: Node = Merge(relation, tuple(sources), of_changes=changelog)
         if changelog and union.order_by:
             raise StatementError(
                 "ORDER BY of a UNION ALL of tables is not supported yet", place=union.order_by[0].place

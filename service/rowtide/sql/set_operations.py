@@ -94,7 +94,7 @@ def combined_changes(
     inputs = [_with_side(projected(each, relation), relation, side) for side, each in enumerate(sides)]
     fields = range(len(inputs[0].row_type) - 1)
     side = FieldRef(len(fields), INTEGER)
-    merged = Merge(relation, tuple(inputs))
+    merged = Merge(relation, tuple(inputs), of_changes=True)
     calls: tuple[AggregateCall, ...] = ()
     if operation != "UNION":
         calls = (AggregateCall("MIN", side, INTEGER), AggregateCall("MAX", side, INTEGER))

@@ -63,7 +63,7 @@ def table_join(
     row_type = RowType(tuple(replace(field, name=name) for field, name in zip(fields, names, strict=True)))
     node = TableJoin(
         relation,
-        Merge(relation, tagged_sides),
+        Merge(relation, tagged_sides, of_changes=True),
         len(pairs),
         len(left.row_type),
         kind,

@@ -38,6 +38,11 @@ QUERIES = {
     "joins of groups": "SELECT x.k, x.c, y.s FROM (SELECT k, COUNT(*) AS c FROM a GROUP BY k) AS x"
     " LEFT JOIN (SELECT k, SUM(n) AS s FROM b GROUP BY k) AS y ON x.k = y.k",
     "self-joins": "SELECT x.id, y.id AS i FROM a AS x JOIN a AS y ON x.n = y.n",
+    "joins of what was joined": "SELECT x.id, y.m FROM a AS x JOIN (SELECT p.id, q.n AS m FROM b AS p"
+    " JOIN a AS q ON p.k = q.k) AS y ON x.n = y.m",
+    "queries in queries": "SELECT id FROM a AS x WHERE n IN (SELECT p.n FROM b AS p JOIN a AS q ON p.k = q.k)"
+    " AND EXISTS (SELECT * FROM b WHERE b.n NOT IN (SELECT a.n FROM a WHERE a.id = b.id))",
+    "rows that are there while others are": "SELECT id FROM a WHERE EXISTS (SELECT * FROM b)",
     "unions": "SELECT k, n FROM a UNION SELECT k, n FROM b",
     "unions of all": "SELECT k, n FROM a UNION ALL SELECT k, n FROM b",
     "exceptions": "SELECT k, n FROM a EXCEPT SELECT k, n FROM b",
@@ -73,12 +78,13 @@ def _is_number(value: object) -> bool:
 
 @pytest.mark.parametrize("name", QUERIES)
 @settings(max_examples=12)
-@given(given_changes=changes, cut=st.integers(1, 20))
+@given(given_changes=changes, cut=st.integers(1, 20), at_once=st.integers(1, 4))
 def test_changes_leave_what_duckdb_gives(
     name: str,
     database: duckdb.DuckDBPyConnection,
     given_changes: list[tuple[str, Opcode, Row]],
     cut: int,
+    at_once: int,
 ) -> None:
     session = Session()
     session.feed(TABLES)
@@ -96,7 +102,7 @@ def test_changes_leave_what_duckdb_gives(
 
     for at, (table, opcode, row) in enumerate(given_changes):
         if flow.reads(table):
-            timed = TimedRow(at, flow.origin(table, 0), at, opcode, row)
+            timed = TimedRow(at // at_once, flow.origin(table, 0), at, opcode, row)
             flow.insert(table, 0, Tray.from_rows(flow.row_type(table), [timed]))
         if opcode is Opcode.INSERT:
             contents[table][row[0]] = row
