@@ -12,6 +12,9 @@ from rowtide.rows.column import Column
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
+_FIRST = np.uint64(0xD1B54A32D192ED03)
+"""Any odd number that sends TRUE and FALSE apart where there are few parts."""
+_NULL = np.uint64(0xD6E8FEB86659FD93)
 
 
 def parts_of(key: Sequence[Column], parts: int) -> NDArray[np.int64]:
@@ -20,7 +23,7 @@ def parts_of(key: Sequence[Column], parts: int) -> NDArray[np.int64]:
     Keys are equal as they are for ``KeyCoder``: NULL is a value of its own, both zeros of floating
     point are one. Columns of one place must be of one kind wherever their parts shall agree.
     """
-    mixed = np.zeros(len(key[0]), dtype=np.uint64)
+    mixed = np.full(len(key[0]), _FIRST, dtype=np.uint64)
     for column in key:
         mixed = (mixed ^ _bits(column)) * _MIX
         mixed ^= mixed >> _HALF
@@ -41,4 +44,4 @@ def _bits(column: Column) -> NDArray[np.uint64]:
         bits = np.where(np.isnan(values), np.nan, values).view(np.uint64)
     else:
         bits = column.values.astype(np.int64).view(np.uint64)
-    return bits if column.valid is None else np.where(column.valid, bits, np.uint64(0))
+    return bits if column.valid is None else np.where(column.valid, bits, _NULL)

@@ -74,7 +74,7 @@ def test_rows_of_several_runs_come_in_consistent_time_each_in_its_part(
         assert all(len(cut) <= at_once for cut in cuts)
         assert list(map(repr, mine)) == [repr(row) for row in in_time if row in mine]
         for row in mine if split else ():
-            assert homes.setdefault(row.row[0], part) == part
+            assert homes.setdefault(tuple(row.row[at] for at in split), part) == part
     assert sum(len(cut) for cuts in by_part for cut in cuts) == len(in_time)
 
 

@@ -46,6 +46,7 @@ from rowtide.runners.spark.stage import (
     Stage,
     StageTasks,
     entry_row_types,
+    is_divisible,
     task_files,
     told,
 )
@@ -221,9 +222,10 @@ class SparkRun:
         bounds = {port: self._reached[entry, port] for port in feeders}
         splits = segment.keys or ((),) * len(feeders)
         pieces = {port: self._pieces.get((at, splits[port]), []) for port, at in feeders.items()}
-        self._run_stage(
-            number, bounds, self._inputs(pieces, row_types, splits[0], self._origins(feeders.values()))
-        )
+        origins = self._origins(feeders.values())
+        together = not is_divisible(self._program.steps[entry].node, bounds)
+        inputs = self._inputs(pieces, row_types, splits[0], origins, together=together)
+        self._run_stage(number, bounds, inputs)
         self._settle(number, {entry: [(port, None, bound) for port, bound in bounds.items()]})
 
     def _run_merge(self, number: int, segment: Segment) -> None:
@@ -294,11 +296,13 @@ class SparkRun:
         row_types: Sequence[RowType],
         split: Split,
         origins: tuple[int, ...],
+        *,
+        together: bool = False,
     ) -> list[Inputs]:
-        """Give what each task reads: its part, or all of it where rows are few or not split."""
+        """Give what each task reads: its part, or all of it where rows are few, not split or go together."""
         parts = range(self._parts if split else 1)
         count = sum(block.rows for held in pieces.values() for each in held for block in each.run.blocks)
-        if count <= self._few:
+        if together or count <= self._few:
             return [Inputs(pieces, row_types, parts, origins)]
         return [Inputs(pieces, row_types, (part,), origins) for part in parts]
 

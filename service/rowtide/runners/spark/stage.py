@@ -23,10 +23,10 @@ from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.program import Program
 from rowtide.flow.segments import Segment, segments
 from rowtide.operators.contract import Fault, State
-from rowtide.plan.nodes import Node
+from rowtide.plan.nodes import Node, WindowJoin
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
-from rowtide.rowtime.bound import NO_BOUND, Bound
+from rowtide.rowtime.bound import LATEST, NO_BOUND, Bound
 from rowtide.runners.spark.given import Files, Given, Layout, TaskFiles
 from rowtide.runners.spark.runs import Causes, Cut, Inputs, numbered
 
@@ -148,6 +148,15 @@ class SourceTasks:
         files = task_files(self.stage, self.layout)
         report = self.stage.run_source(self.intake, batches, files)
         yield _batch(told(files, report))
+
+
+def is_divisible(node: Node, bounds: Mapping[int, Bound]) -> bool:
+    """Tell whether tasks may work off some keys each, up to these bounds of an operator's ports.
+
+    A windowed join lets rows out as soon as no earlier one can come, and rows of other keys say what can. A
+    task that knows some keys would be ahead of the others; that is the same only at the end of time.
+    """
+    return not isinstance(node, WindowJoin) or all(bound.rowtime == LATEST for bound in bounds.values())
 
 
 def task_files(stage: Stage, layout: Layout) -> TaskFiles:
