@@ -38,13 +38,9 @@ def replay(
     no such column. 3: a dependency is down.
     """
     from rowtide.cli.errors import FAILED, shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.clock import SystemClock
-    from rowtide.runtime.live import Pace
+    from rowtide.cli.pipeline_file import equipment_of, opened
     from rowtide.runtime.logs import set_up_logs
     from rowtide.runtime.replay import compare as compared
-    from rowtide.runtime.service import Equipment
-    from rowtide.runtime.stopping import StopSignals
 
     with shown_to_user():
         wanted = range_of(begin, end)
@@ -55,21 +51,7 @@ def replay(
             def told(table: str, row: Row) -> None:
                 typer.echo(json.dumps({"table": table, "row": _named(row, tables[table])}))
 
-            result = compared(
-                Equipment(
-                    name=found.name,
-                    plan=found.plan,
-                    sources=found.sources,
-                    database=found.database,
-                    ledger=found.ledger,
-                    clock=SystemClock(),
-                    pace=Pace(0, 0, None, None),
-                    stopping=StopSignals().is_set,
-                    wait=False,
-                ),
-                wanted,
-                None if compare else told,
-            )
+            result = compared(equipment_of(found, settings), wanted, None if compare else told)
             if not compare:
                 typer.echo(f"{result.messages} messages recomputed, nothing compared", err=True)
             elif as_json:

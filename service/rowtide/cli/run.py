@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,16 +48,15 @@ def run(
     """
     from rowtide.cli.asked_row import why_of
     from rowtide.cli.errors import shown_to_user
-    from rowtide.cli.pipeline_file import opened
+    from rowtide.cli.pipeline_file import equipment_of, opened
     from rowtide.clock import SystemClock
     from rowtide.metrics import Metrics
     from rowtide.runtime.begin import parse_begin
-    from rowtide.runtime.crashpoints import crash_points_from_environment
     from rowtide.runtime.intake import POLL_MESSAGES
     from rowtide.runtime.logs import set_up_logs
     from rowtide.runtime.observing import MetricsObserver
     from rowtide.runtime.retry import StoppedError
-    from rowtide.runtime.service import Equipment, Service
+    from rowtide.runtime.service import Service
     from rowtide.runtime.stopping import StopSignals
     from rowtide.web import WebServer, build_app
 
@@ -65,20 +65,13 @@ def run(
         where = parse_begin(begin)
         clock, metrics, signals = SystemClock(), Metrics(), StopSignals()
         service = Service(
-            Equipment(
-                name=found.name,
-                plan=found.plan,
-                sources=found.sources,
-                database=found.database,
-                ledger=found.ledger,
+            replace(
+                equipment_of(found, settings),
                 clock=clock,
                 pace=_pace(settings),
                 stopping=signals.is_set,
                 wait=not no_wait,
-                crash_points=crash_points_from_environment(),
                 observer=MetricsObserver(metrics, clock, _version()),
-                max_held_rows=settings.limits.held_rows,
-                max_held_bytes=settings.limits.held_bytes,
                 poll_messages=min(POLL_MESSAGES, settings.commit.max_rows),
                 queue_messages=settings.limits.queue_messages,
                 queue_bytes=settings.limits.queue_bytes,

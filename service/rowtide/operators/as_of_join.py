@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State, Want
+from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_store import RowStore
@@ -120,7 +120,7 @@ class AsOfJoinOperator:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         """See the contract: all parts saw the same bounds; what waits is put in order of time again."""
-        merged = {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+        merged = joined_states(states)
         merged["bounds"] = states[0]["bounds"]
         for name in ("changes", "waiting"):
             order = [(column, "ascending") for column in (ROWTIME, RANK, COUNTER)]

@@ -148,6 +148,11 @@ class Place:
     order: tuple[int, ...] = ()
 
 
+def joined_states(states: Sequence[State]) -> dict[str, pa.Table]:
+    """Give the states of parts as one, each table behind those of the parts before."""
+    return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+
+
 class Operator(Protocol):
     """One step of the dataflow. Ports are numbered like the inputs of its plan node."""
 

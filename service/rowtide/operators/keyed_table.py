@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.contract import Account, Fault, Output, Place, State, joined_states
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.keyed_table_by_row import null_key
 from rowtide.operators.row_store import Growing, RowStore
@@ -70,7 +69,7 @@ class KeyedTableOperator:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         """See the contract."""
-        return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+        return joined_states(states)
 
     def _apply(self, tray: Tray) -> Tray | None:
         """Apply rowops and give the changelog."""

@@ -10,10 +10,8 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import chain
 
-import pyarrow as pa
-
 from rowtide.errors import Reason
-from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.contract import Account, Fault, Output, Place, State, joined_states
 from rowtide.plan.nodes import KeyedTable
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
@@ -73,7 +71,7 @@ class KeyedTableByRow:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         """See the contract."""
-        return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+        return joined_states(states)
 
     def _put(self, timed: TimedRow) -> None:
         if self._key:

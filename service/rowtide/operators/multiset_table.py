@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State
+from rowtide.operators.contract import Account, Output, Place, State, joined_states
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.row_store import Growing, RowStore
 from rowtide.plan.nodes import KeyedTable
@@ -62,7 +61,7 @@ class MultisetTableOperator:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         """See the contract."""
-        return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+        return joined_states(states)
 
     def _begin(self) -> None:
         self._store = RowStore(self._node.row_type)

@@ -16,7 +16,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from rowtide.errors import Reason
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, joined_states
 from rowtide.operators.gathering import take_column, take_values
 from rowtide.operators.group_changes import OVERFLOW, START, GroupChangesOperator
 from rowtide.operators.key_groups import KeyGroups
@@ -104,7 +104,7 @@ class RunningGroupsOperator:
         """
         if "refused" in states[0]:
             return GroupChangesOperator.merge(states)
-        merged = {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+        merged = joined_states(states)
         merged["clock"] = pa.table({"reached": [max(merged["clock"].column("reached").to_pylist())]})
         if START in merged["groups"].column_names:
             order = pa.compute.sort_indices(merged["groups"], sort_keys=[(START, "ascending")])

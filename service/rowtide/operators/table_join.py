@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State, Want
+from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.row_store import RowStore
 from rowtide.plan.table_join import LEFT, RIGHT, TableJoin
@@ -66,7 +65,7 @@ class TableJoinOperator:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         """See the contract."""
-        return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+        return joined_states(states)
 
 
 class _Image:
@@ -87,6 +86,7 @@ class _Image:
         self._links = np.zeros((2, 0, 3), dtype=np.int64)
         self._ends = np.zeros((2, 0, 3), dtype=np.int64)
         self._came = 0
+        self._looked_at = 0
 
     def run(self, tray: Tray) -> Tray:
         """Apply changes, and give what they change in the result."""
@@ -151,8 +151,10 @@ class _Image:
     def cleaned(self) -> _Image:
         """Give an image without the rows that left, where there are too many of them."""
         known = sum(each.end for each in self._stores)
-        if known <= CLEAN_OVER:
+        if known < self._looked_at + CLEAN_OVER:
+            # Counting what is there looks at all rows.
             return self
+        self._looked_at = known
         there = int(np.count_nonzero(self._copies))
         if known - there <= max(CLEAN_OVER, there):
             return self

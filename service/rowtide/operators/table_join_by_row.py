@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rowtide.errors import RejectedRowError
 from rowtide.expr.rowwise import compile_row
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, joined_states
 from rowtide.operators.refused import RefusedRows
 from rowtide.plan.table_join import LEFT, PREFIXES, TableJoin
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -86,7 +86,7 @@ class TableJoinByRow:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         """See the contract."""
-        return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+        return joined_states(states)
 
     # --------------------------------------------------------------- inside
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State, Want
+from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.keys import whole_codes
 from rowtide.operators.row_store import RowStore
@@ -65,7 +64,7 @@ class TopChangesOperator:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         """See the contract."""
-        return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+        return joined_states(states)
 
 
 class _Image:
@@ -83,6 +82,7 @@ class _Image:
         self._lists = np.zeros((0, 3), dtype=np.int64)
         self._pool = np.empty(0, dtype=np.int64)
         self._pooled = 0
+        self._looked_at = 0
 
     def run(self, tray: Tray) -> Tray:
         """Apply changes, and give those of the first rows."""
@@ -141,6 +141,10 @@ class _Image:
 
     def cleaned(self) -> _Image:
         """Give an image without the rows that left, where there are too many of them."""
+        if self._store.end < self._looked_at + CLEAN_OVER:
+            # Counting what is there looks at all partitions.
+            return self
+        self._looked_at = self._store.end
         there = int(self._lists[:, 1].sum())
         if self._store.end - there <= max(CLEAN_OVER, there):
             return self

@@ -9,9 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort_right
 from collections.abc import Sequence
 
-import pyarrow as pa
-
-from rowtide.operators.contract import Account, Output, Place, State, Want
+from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
 from rowtide.operators.row_keys import Descending, key_getter
 from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -74,7 +72,7 @@ class TopChangesByRow:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         """See the contract."""
-        return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
+        return joined_states(states)
 
     def _sort_key(self, row: Row) -> tuple[object, ...]:
         parts = (((row[index] is None, row[index]), descending) for index, descending in self._node.keys)

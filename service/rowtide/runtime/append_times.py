@@ -19,16 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.checkpoint.ledger import Decision, Place, is_resubmission
-from rowtide.errors import StatementError
 from rowtide.plan.nodes import BoundPolicy, Filter, Node, Project, Promote, Source
-from rowtide.plan.plan import ForeignStream, Plan
+from rowtide.plan.plan import Plan
 from rowtide.rowtime.bound import EARLIEST
 
 APPEND_TIME = "APPEND_TIME"
 """The kind of these decisions."""
-
-APPEND_TIME_OPTION = "append_time"
-"""The option of a foreign stream that says whether such bounds are taken: ON, as without it, or OFF."""
 
 LOOK_UP_S = 1.0
 """How often ends of such topics are looked up: a quiet partition holds rows back for about twice as long."""
@@ -71,20 +67,6 @@ class AppendTimes:
             if end <= positions[place] and bounds.get(place, EARLIEST) < shown:
                 decided.append(Decision(APPEND_TIME, *place, positions[place], shown))
         return decided
-
-
-def takes_append_times(stream: ForeignStream) -> bool:
-    """Tell whether bounds of a foreign stream may come from its broker's clock.
-
-    Raises:
-      StatementError: its option says neither ON nor OFF.
-    """
-    text = dict(stream.options).get(APPEND_TIME_OPTION, "ON")
-    if text.upper() not in ("ON", "OFF"):
-        raise StatementError(
-            f'option "{APPEND_TIME_OPTION}" of foreign stream "{stream.name}": "{text}" is neither ON nor OFF'
-        )
-    return text.upper() == "ON"
 
 
 def by_message_time(plan: Plan) -> frozenset[str]:

@@ -11,15 +11,32 @@ from rowtide.plan.nodes import Node, Promote, Source
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.plan.walk import rewrite
 from rowtide.sql.literals import interval_text_ms
+from rowtide.sql.notices import IDLE_TIMEOUT
 from rowtide.sql.servers import MAX_AHEAD
 
-OWN_STREAM_OPTIONS = frozenset({"format", MAX_AHEAD, "idle_timeout", "append_time"})
+APPEND_TIME_OPTION = "append_time"
+"""The option of a foreign stream that says whether bounds may come from its broker's clock: ON, or OFF."""
+OWN_STREAM_OPTIONS = frozenset({"format", MAX_AHEAD, IDLE_TIMEOUT, APPEND_TIME_OPTION})
 """Options of a foreign stream that are Rowtide's own; all others are the connector's."""
 
 
 def connector_options(stream: ForeignStream) -> dict[str, str]:
     """Give the options of a foreign stream that its connector is to read."""
     return {name: value for name, value in stream.options if name not in OWN_STREAM_OPTIONS}
+
+
+def takes_append_times(stream: ForeignStream) -> bool:
+    """Tell whether bounds of a foreign stream may come from its broker's clock.
+
+    Raises:
+      StatementError: its option says neither ON nor OFF.
+    """
+    text = dict(stream.options).get(APPEND_TIME_OPTION, "ON")
+    if text.upper() not in ("ON", "OFF"):
+        raise StatementError(
+            f'option "{APPEND_TIME_OPTION}" of foreign stream "{stream.name}": "{text}" is neither ON nor OFF'
+        )
+    return text.upper() == "ON"
 
 
 def configured(plan: Plan, settings: Settings) -> Plan:

@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import Place, StatementError
 from rowtide.plan.plan import ForeignStream, Notice, Plan
-from rowtide.runtime.append_times import APPEND_TIME_OPTION, takes_append_times
-from rowtide.runtime.configured import OWN_STREAM_OPTIONS, connector_options
+from rowtide.runtime.configured import (
+    APPEND_TIME_OPTION,
+    OWN_STREAM_OPTIONS,
+    connector_options,
+    takes_append_times,
+)
 from rowtide.sql.literals import interval_text_ms
 from rowtide.sql.notices import IDLE_TIMEOUT
 from rowtide.sql.statement_grammar import parse
@@ -59,20 +63,24 @@ class _Places:
     def __init__(self, text: str, file: str) -> None:
         self._text = text
         self._file = file
-        self._found: dict[tuple[str, str | None], Place] = {}
-        for statement in parse(text):
-            if isinstance(statement, CreateServer | CreateRelation):
-                name = statement.name.parts[-1].text
-                self._found[name, None] = statement.name.place
-                self._found |= {(name, item.name): item.place for item in statement.options}
 
     def error(self, name: str, option: str | None, message: str, hint: str | None) -> StatementError:
         """Give the error about an option of an object, or about the object itself."""
         last = name.rpartition(".")[2]
-        place = self._found.get((last, option))
+        place = self._found().get((last, option))
         if place is None:
             return StatementError(f'{message}; the configuration gives it to "{name}"', hint=hint)
         return StatementError(message, place=place, file=self._file, text=self._text, hint=hint)
+
+    def _found(self) -> dict[tuple[str, str | None], Place]:
+        """Read the text once more: only an error asks for it."""
+        found: dict[tuple[str, str | None], Place] = {}
+        for statement in parse(self._text):
+            if isinstance(statement, CreateServer | CreateRelation):
+                name = statement.name.parts[-1].text
+                found[name, None] = statement.name.place
+                found |= {(name, item.name): item.place for item in statement.options}
+        return found
 
 
 def _checked(

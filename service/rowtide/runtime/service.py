@@ -28,10 +28,11 @@ from rowtide.plan.nodes import Node
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.append_times import LOOK_UP_S as APPEND_LOOK_UP_S
-from rowtide.runtime.append_times import AppendTimes, by_message_time, takes_append_times
+from rowtide.runtime.append_times import AppendTimes, by_message_time
 from rowtide.runtime.backpressure import MAX_HELD_BYTES, MAX_HELD_ROWS, Backpressure
 from rowtide.runtime.begin import At, Begin, Edge, first_offsets, refuse_another_plan, refuse_begin
 from rowtide.runtime.commit import Committer
+from rowtide.runtime.configured import takes_append_times
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.digest import dumped, plan_digests
 from rowtide.runtime.facts import gathered

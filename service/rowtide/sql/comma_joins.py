@@ -20,7 +20,7 @@ from rowtide.sql.syntax import (
     RelationRef,
     Select,
 )
-from rowtide.sql.syntax_walk import columns_in, conjuncts, holds_query
+from rowtide.sql.syntax_walk import columns_in, conjuncts, connected, holds_query
 
 Leaf = RelationRef | DerivedTable
 _INNER_ON = {"INNER": (True, True), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (False, False)}
@@ -58,10 +58,7 @@ def with_joined_where(select: Select, scope_of: Callable[[Leaf], Scope]) -> Sele
     for each in moved:
         for column in columns_in(each):
             Scope(bindings).resolve(column)
-    where: Expression | None = None
-    for each in pending:
-        where = each if where is None else Binary("AND", where, each, each.place)
-    return replace(select, source=source, where=where)
+    return replace(select, source=source, where=connected(pending))
 
 
 def _joins(condition: Expression, left: Scope, right: Scope) -> bool:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import StatementError
 from rowtide.sql.aggregates import OF_GROUPS, WINDOW_EDGES
 from rowtide.sql.comma_joins import Leaf
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.syntax import (
-    Binary,
     ColumnRef,
     DerivedTable,
     Expression,
@@ -24,7 +23,7 @@ from rowtide.sql.syntax import (
     StarItem,
     Stepped,
 )
-from rowtide.sql.syntax_walk import conjuncts, holds_query, replaced
+from rowtide.sql.syntax_walk import conjuncts, connected, holds_query, replaced
 
 
 def groups_in_from(select: Select, scope_of: Callable[[Leaf], Scope]) -> Select:
@@ -80,13 +79,9 @@ def groups_in_from(select: Select, scope_of: Callable[[Leaf], Scope]) -> Select:
             return replace(syntax, where=replaced(syntax.where, named))
         return computed(syntax)
 
-    where: Expression | None = None
-    having: Expression | None = None
-    for each in conjuncts(select.having):
-        if holds_query(each):
-            where = _both(where, replaced(each, outside), each.place)
-        else:
-            having = _both(having, each, each.place)
+    conditions = list(conjuncts(select.having))
+    where = connected(replaced(each, outside) for each in conditions if holds_query(each))
+    having = connected(each for each in conditions if not holds_query(each))
     groups = replace(select, items=tuple(inner), having=having)
     source = DerivedTable(groups, None, None, select.place)
     return Select(tuple(outer), source, select.stream, where, (), None, (), select.place)
@@ -104,10 +99,6 @@ def _is_of_group(syntax: object) -> bool:
     if not isinstance(syntax, FunctionCall):
         return False
     return syntax.over is None and syntax.name in OF_GROUPS | WINDOW_EDGES
-
-
-def _both(first: Expression | None, second: Expression, place: Place) -> Expression:
-    return second if first is None else Binary("AND", first, second, place)
 
 
 def _name_of(item: SelectItem, position: int) -> Name:

@@ -48,7 +48,7 @@ from rowtide.sql.syntax import (
     SelectItem,
     Unary,
 )
-from rowtide.sql.syntax_walk import columns_in, conjuncts, holds_query, replaced
+from rowtide.sql.syntax_walk import columns_in, conjuncts, connected, holds_query, replaced
 
 SINGLE = "$SINGLE"
 """The function that rejects a row for which a query gives more than the one value that it stands for."""
@@ -108,11 +108,9 @@ class SubqueryPlanner:
             raise StatementError("the query is nested too deeply", place=select.place) from error
 
     def _resolved(self, select: Select) -> Select:
-        where: Expression | None = None
-        for each in conjuncts(select.where):
-            if not self._kept(each):
-                left = replaced(each, self._replacement)
-                where = left if where is None else Binary("AND", where, left, left.place)
+        where = connected(
+            replaced(each, self._replacement) for each in conjuncts(select.where) if not self._kept(each)
+        )
         terms = (self._meant(select, term) for term in select.group_by)
         group_by = replaced(tuple(terms), self._replacement)
         grouped = bool(group_by) or any(map(_is_aggregated, select.items))
@@ -129,7 +127,7 @@ class SubqueryPlanner:
         """Give what stands for a part of a grouped query's list: sub-queries are inside of aggregates."""
         if isinstance(syntax, Exists | InQuery | ScalarQuery):
             return self._known.get(syntax)
-        if isinstance(syntax, FunctionCall) and syntax.name in OF_GROUPS and syntax.over is None:
+        if _is_aggregate(syntax):
             args = replaced(syntax.args, self._replacement)
             return replace(syntax, args=args, condition=replaced(syntax.condition, self._replacement))
         return None
@@ -286,19 +284,8 @@ class SubqueryPlanner:
         if select.having is not None:
             raise StatementError("a query for a value has no HAVING", place=place)
         expression = _column_of(select, place)
-        calls: list[FunctionCall] = []
-
-        def note(syntax: object) -> Expression | None:
-            if not _is_aggregate(syntax):
-                return None
-            if syntax not in calls:
-                calls.append(syntax)
-            ref = _of(name, f"$A{calls.index(syntax)}", place)
-            zero = FunctionCall("COALESCE", (ref, NumberLiteral("0", place)), place)
-            return zero if syntax.name == "COUNT" else ref
-
         name = self._next_name()
-        value = replaced(expression, note)
+        value, calls = _over_aggregates(expression, name, place)
         own = self._read_from(select.source).scope
         for column in columns_in(value):
             if column.parts[0].text != name and own.resolves(column):
@@ -353,17 +340,7 @@ class SubqueryPlanner:
             calls = [_count(place), FunctionCall("ANY_VALUE", (column,), place)]
             count, value = self._of_window(window, calls, place)
             return Case(None, ((FunctionCall(SINGLE, (count,), place), value),), None, place)
-        calls = []
-
-        def note(syntax: object) -> Expression | None:
-            if not _is_aggregate(syntax):
-                return None
-            if syntax not in calls:
-                calls.append(syntax)
-            return _of(name, f"$A{calls.index(syntax)}", place)
-
-        name = self._next_name()
-        whole = replaced(column, note)
+        whole, calls = _over_aggregates(column, self._next_name(), place)
         self._of_window(window, calls, place)
         return whole
 
@@ -386,11 +363,11 @@ class SubqueryPlanner:
         values = Planned(projected(shape, self._relation), changelog=True)
         row_type = values.node.row_type
         binding = Binding((name,), row_type, 0, has_rowtime=False, hidden=len(row_type))
-        condition: Expression = BooleanLiteral(True, place)
-        for at, (own, outer) in enumerate(pairs):
-            column = _VALUE if own == _ref(_VALUE, place) else _key(at)
-            equal = Binary("=", outer, _of(name, column, place), place)
-            condition = equal if at == 0 else Binary("AND", condition, equal, place)
+        condition = connected(
+            Binary("=", outer, _of(name, _VALUE if own == _ref(_VALUE, place) else _key(at), place), place)
+            for at, (own, outer) in enumerate(pairs)
+        )
+        condition = BooleanLiteral(True, place) if condition is None else condition
         self._read = self._from.attached(self._read, condition, binding, values, kind, place)
         return name
 
@@ -407,14 +384,14 @@ class SubqueryPlanner:
             return _Inner(query, ())
         own, outer = read.scope, self._read.scope
         pairs: list[Pair] = []
-        where: Expression | None = None
+        rest: list[Expression] = []
         for each in conjuncts(query.where):
             outside = [ref for ref in columns_in(each) if not own.resolves(ref)]
             for ref in outside:
                 if not outer.resolves(ref):
                     own.resolve(ref)
             if not outside:
-                where = each if where is None else Binary("AND", where, each, each.place)
+                rest.append(each)
                 continue
             pair = _pair(each, own)
             if pair is None:
@@ -424,7 +401,7 @@ class SubqueryPlanner:
                     hint="Write WHERE own_column = outer.column, alone or with AND; or JOIN the table.",
                 )
             pairs.append(pair)
-        inner = _Inner(replace(query, where=where), tuple(pairs))
+        inner = _Inner(replace(query, where=connected(rest)), tuple(pairs))
         if pairs and inner.select is None:
             raise StatementError(
                 "a sub-query with DISTINCT or LIMIT cannot name the query around it", place=query.place
@@ -445,6 +422,27 @@ def _pair(condition: Expression, own: Scope) -> Pair | None:
 
 def _is_aggregate(syntax: object) -> TypeGuard[FunctionCall]:
     return isinstance(syntax, FunctionCall) and syntax.name in OF_GROUPS and syntax.over is None
+
+
+def _over_aggregates(
+    expression: Expression, name: str, place: Place
+) -> tuple[Expression, list[FunctionCall]]:
+    """Give an expression over columns ``$A0``, ``$A1``, .. of ``name``, and the aggregates that they are.
+
+    Where a row finds none of these columns, COUNT is 0.
+    """
+    calls: list[FunctionCall] = []
+
+    def column(syntax: object) -> Expression | None:
+        if not _is_aggregate(syntax):
+            return None
+        if syntax not in calls:
+            calls.append(syntax)
+        ref = _of(name, f"$A{calls.index(syntax)}", place)
+        zero = FunctionCall("COALESCE", (ref, NumberLiteral("0", place)), place)
+        return zero if syntax.name == "COUNT" else ref
+
+    return replaced(expression, column), calls
 
 
 def _is_aggregated(item: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar, cast
 
@@ -107,6 +107,14 @@ def conjuncts(condition: Expression | None) -> Iterator[Expression]:
             pending += [each.right, each.left]
         else:
             yield each
+
+
+def connected(conditions: Iterable[Expression]) -> Expression | None:
+    """Give conditions connected by AND, each as it stands; None where there are none."""
+    found: Expression | None = None
+    for each in conditions:
+        found = each if found is None else Binary("AND", found, each, each.place)
+    return found
 
 
 def columns_in(syntax: Expression) -> Iterator[ColumnRef]:

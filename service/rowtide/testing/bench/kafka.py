@@ -7,14 +7,13 @@ clock starts. The clock runs from the service's start to its last commit.
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 from rowtide.clock import Clock
 from rowtide.testing.bench.events import BASE_MS, events
-from rowtide.testing.bench.servers import BROKER, DATABASE, create_topic, flushed, given, send
+from rowtide.testing.bench.servers import BROKER, DATABASE, create_topic, flushed, given, send, service_of
 from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
 from rowtide.testing.bench.windows import W2_CHECKSUM, W2_EVENTS, W2_ROWS
 from rowtide.testing.bench.workload import key_name
@@ -50,9 +49,8 @@ def kafka_json(count: int, cache: Path, clock: Clock) -> Outcome:
     """
     import sqlalchemy as sa
 
-    from rowtide.runtime.live import Pace
+    from rowtide.runtime.live import Pace, Unobserved
     from rowtide.runtime.pipeline import open_pipeline
-    from rowtide.runtime.service import Equipment, Service
     from rowtide.sql.pipeline import plan_pipeline
 
     broker, database = given(BROKER), given(DATABASE)
@@ -61,20 +59,8 @@ def kafka_json(count: int, cache: Path, clock: Clock) -> Outcome:
     _fill(broker, topic, count, cache)
     plan = plan_pipeline(_SQL.format(broker=broker, database=database, topic=topic, table=f'"{table}"'))
     with open_pipeline(plan, f"bench-{run}") as pipeline:
-        service = Service(
-            Equipment(
-                name=pipeline.name,
-                plan=pipeline.plan,
-                sources=pipeline.sources,
-                database=pipeline.database,
-                ledger=pipeline.ledger,
-                clock=clock,
-                pace=Pace(COMMIT_MS, count, None, None),
-                stopping=lambda: False,
-                rng=random.Random(0),
-                wait=False,
-            )
-        )
+        pace = Pace(COMMIT_MS, count, None, None)
+        service = service_of(pipeline, clock, pace, lambda: False, Unobserved())
         began = clock.monotonic()
         service.run(until_end=True)
         seconds = clock.monotonic() - began

@@ -9,7 +9,6 @@ change (EMIT CHANGES). ``p50_ms`` and ``p99_ms`` are over all messages.
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 import uuid
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from rowtide.clock import Clock
 from rowtide.runtime.live import Pace, Unobserved
-from rowtide.testing.bench.servers import BROKER, DATABASE, create_topic, given
+from rowtide.testing.bench.servers import BROKER, DATABASE, create_topic, given, service_of
 from rowtide.testing.bench.suite import Benchmark, Outcome
 from rowtide.testing.processes import ENDS_WITH_PARENT
 
@@ -102,7 +101,6 @@ def latency(sql: str, counted: str, count: int, cache: Path, clock: Clock) -> Ou
     import sqlalchemy as sa
 
     from rowtide.runtime.pipeline import open_pipeline
-    from rowtide.runtime.service import Equipment, Service
     from rowtide.sql.pipeline import plan_pipeline
 
     broker, database = given(BROKER), given(DATABASE)
@@ -114,21 +112,8 @@ def latency(sql: str, counted: str, count: int, cache: Path, clock: Clock) -> Ou
     watch = _Watch(clock, sender, total)
     plan = plan_pipeline((_SQL + sql).format(broker=broker, database=database, topic=topic, table=table))
     with open_pipeline(plan, f"latency-{run}") as pipeline:
-        service = Service(
-            Equipment(
-                name=pipeline.name,
-                plan=pipeline.plan,
-                sources=pipeline.sources,
-                database=pipeline.database,
-                ledger=pipeline.ledger,
-                clock=clock,
-                pace=Pace(COMMIT_MS, total, None, None),
-                stopping=lambda: watch.done,
-                rng=random.Random(0),
-                wait=False,
-                observer=watch,
-            )
-        )
+        pace = Pace(COMMIT_MS, total, None, None)
+        service = service_of(pipeline, clock, pace, lambda: watch.done, watch)
         try:
             service.run()
         finally:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rowtide.errors import StatementError
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
+
+    from rowtide.clock import Clock
+    from rowtide.runtime.live import Observer, Pace
+    from rowtide.runtime.pipeline import Pipeline
+    from rowtide.runtime.service import Service
 
 BROKER, DATABASE = "ROWTIDE_BENCH_BROKER", "ROWTIDE_BENCH_DATABASE"
 
@@ -28,6 +34,29 @@ def given(name: str) -> str:
             "(postgresql+psycopg://..); benchmarks/with_servers.py starts both.",
         )
     return value
+
+
+def service_of(
+    pipeline: Pipeline, clock: Clock, pace: Pace, stopping: Callable[[], bool], observer: Observer
+) -> Service:
+    """Give a service on a pipeline that waits for nobody."""
+    from rowtide.runtime.service import Equipment, Service
+
+    return Service(
+        Equipment(
+            name=pipeline.name,
+            plan=pipeline.plan,
+            sources=pipeline.sources,
+            database=pipeline.database,
+            ledger=pipeline.ledger,
+            clock=clock,
+            pace=pace,
+            stopping=stopping,
+            rng=random.Random(0),
+            wait=False,
+            observer=observer,
+        )
+    )
 
 
 def create_topic(broker: str, topic: str, partitions: int, config: Mapping[str, str]) -> None:
