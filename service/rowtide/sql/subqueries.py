@@ -15,19 +15,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard
 
 from rowtide.errors import Place, StatementError
 from rowtide.plan.nodes import JoinKind
 from rowtide.plan.trace import key_fields
-from rowtide.sql.aggregates import OF_GROUPS
 from rowtide.sql.expressions import ExpressionPlanner
-from rowtide.sql.grouped_expressions import has_aggregate
 from rowtide.sql.joins import FromPlanner, Read
 from rowtide.sql.relations import Planned, Shape, can_be_null, projected
 from rowtide.sql.scope import Binding, Scope
 from rowtide.sql.select_terms import meant_by_group_term
 from rowtide.sql.stream_subqueries import Windowed, windowed, with_aggregates
+from rowtide.sql.subquery_syntax import (
+    COUNT,
+    KNOWN,
+    VALUE,
+    Pair,
+    asked_for,
+    column_in,
+    count_of_rows,
+    each_once,
+    grouped_by,
+    is_aggregate,
+    is_aggregated,
+    is_global,
+    key_name,
+    only_column,
+    over_aggregates,
+    own_column,
+    plain_select,
+    several_columns,
+    unlimited,
+    unordered,
+)
 from rowtide.sql.syntax import (
     Binary,
     BooleanLiteral,
@@ -52,10 +71,6 @@ from rowtide.sql.syntax_walk import columns_in, conjuncts, connected, holds_quer
 
 SINGLE = "$SINGLE"
 """The function that rejects a row for which a query gives more than the one value that it stands for."""
-_VALUE, _COUNT, _KNOWN = "$V", "$N", "$C"
-
-Pair = tuple[Expression, Expression]
-"""What a sub-query says is equal: something of its own, and something of the query around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +128,7 @@ class SubqueryPlanner:
         )
         terms = (self._meant(select, term) for term in select.group_by)
         group_by = replaced(tuple(terms), self._replacement)
-        grouped = bool(group_by) or any(map(_is_aggregated, select.items))
+        grouped = bool(group_by) or any(map(is_aggregated, select.items))
         rule = self._in_aggregate if grouped else self._replacement
         items, order_by = replaced(select.items, rule), replaced(select.order_by, rule)
         return replace(select, items=items, where=where, group_by=group_by, order_by=order_by)
@@ -127,7 +142,7 @@ class SubqueryPlanner:
         """Give what stands for a part of a grouped query's list: sub-queries are inside of aggregates."""
         if isinstance(syntax, Exists | InQuery | ScalarQuery):
             return self._known.get(syntax)
-        if _is_aggregate(syntax):
+        if is_aggregate(syntax):
             args = replaced(syntax.args, self._replacement)
             return replace(syntax, args=args, condition=replaced(syntax.condition, self._replacement))
         return None
@@ -154,38 +169,40 @@ class SubqueryPlanner:
         if isinstance(condition, Exists | InQuery) and windowed(condition.query) is not None:
             return False
         if isinstance(condition, Exists):
-            inner = self._inner(_unlimited(condition.query))
+            inner = self._inner(unlimited(condition.query))
             self._attach(self._matches(inner, condition.place), inner.pairs, condition.place, JoinKind.INNER)
             return True
         if isinstance(condition, InQuery) and not condition.negated:
-            inner = self._inner(_unordered(condition.query))
+            inner = self._inner(unordered(condition.query))
             operand = replaced(condition.operand, self._replacement)
-            pairs = (*inner.pairs, (_ref(_VALUE, condition.place), operand))
-            values = _distinct(self._values(inner, condition.place), condition.place)
+            pairs = (*inner.pairs, (own_column(VALUE, condition.place), operand))
+            values = each_once(self._values(inner, condition.place), condition.place)
             self._attach(values, pairs, condition.place, JoinKind.INNER)
             return True
         return False
 
     def _exists(self, syntax: Exists) -> Expression:
         place = syntax.place
-        window = self._window(_unlimited(syntax.query))
+        window = self._window(unlimited(syntax.query))
         if window is not None:
-            return Binary(">", self._of_window(window, [_count(place)], place)[0], NumberLiteral("0"), place)
-        inner = self._inner(_unlimited(syntax.query))
+            return Binary(
+                ">", self._of_window(window, [count_of_rows(place)], place)[0], NumberLiteral("0"), place
+            )
+        inner = self._inner(unlimited(syntax.query))
         name = self._attach(self._matches(inner, place), inner.pairs, place, JoinKind.LEFT)
-        found = _of(name, _key(0) if inner.pairs else _COUNT, place)
+        found = column_in(name, key_name(0) if inner.pairs else COUNT, place)
         return IsTest(found, "NULL", True, place)
 
     def _matches(self, inner: _Inner, place: Place) -> Query:
         """Give the keys for which a sub-query gives rows, each once; without keys its number of rows."""
         select = inner.select
-        if select is not None and _is_global(select):
+        if select is not None and is_global(select):
             raise StatementError("an aggregate without GROUP BY always gives a row", place=place)
         if inner.pairs and select is not None:
-            return _distinct(_keyed(select, inner.pairs, ()), place)
+            return each_once(asked_for(select, inner.pairs, ()), place)
         # The same for any number of rows: only the first one and the last one change it.
         any_row = FunctionCall("MIN", (NumberLiteral("1", place),), place)
-        any_rows = _grouped(inner.query, (), [(_COUNT, any_row)], place)
+        any_rows = grouped_by(inner.query, (), [(COUNT, any_row)], place)
         # A group of all rows stays, with NULL, when they are gone.
         return replace(any_rows, having=IsTest(any_row, "NULL", True, place))
 
@@ -195,23 +212,23 @@ class SubqueryPlanner:
         """Give IN with the three values of SQL: UNKNOWN where a NULL might have been the value."""
         place = syntax.place
         operand = replaced(syntax.operand, self._replacement)
-        window = self._window(_unordered(syntax.query))
+        window = self._window(unordered(syntax.query))
         if window is not None:
             found = self._in_window(window, operand, place)
             return Unary("NOT", found, place) if syntax.negated else found
-        inner = self._inner(_unordered(syntax.query))
+        inner = self._inner(unordered(syntax.query))
         every = self._values(inner, place)
-        values = _distinct(every, place)
-        pairs = (*inner.pairs, (_ref(_VALUE, place), operand))
+        values = each_once(every, place)
+        pairs = (*inner.pairs, (own_column(VALUE, place), operand))
         matched = self._attach(values, pairs, place, JoinKind.LEFT)
-        found = IsTest(_of(matched, _VALUE, place), "NULL", True, place)
+        found = IsTest(column_in(matched, VALUE, place), "NULL", True, place)
         typed = ExpressionPlanner(self._read.scope, "IN").plan(operand)
         if self._plan(every).fields[-1].nullable or can_be_null(typed, self._read.node.row_type):
-            keys = [_key(at) for at in range(len(inner.pairs))]
-            known = FunctionCall("EVERY", (IsTest(_ref(_VALUE, place), "NULL", True, place),), place)
-            knowing = _grouped(every, keys, [(_KNOWN, known)], place)
+            keys = [key_name(at) for at in range(len(inner.pairs))]
+            known = FunctionCall("EVERY", (IsTest(own_column(VALUE, place), "NULL", True, place),), place)
+            knowing = grouped_by(every, keys, [(KNOWN, known)], place)
             name = self._attach(knowing, inner.pairs, place, JoinKind.LEFT)
-            all_known = _of(name, _KNOWN, place)
+            all_known = column_in(name, KNOWN, place)
             missing = Unary("NOT", all_known, place)
             unknown = Binary("OR", IsTest(operand, "NULL", False, place), missing, place)
             branches = (
@@ -231,17 +248,17 @@ class SubqueryPlanner:
         select = inner.select
         if select is None:
             return self._one_column(inner.query, place)
-        if _is_global(select):
+        if is_global(select):
             raise StatementError(
                 "IN with an aggregate without GROUP BY asks for one value",
                 place=place,
                 hint="Write = (SELECT ..).",
             )
         if len(select.items) != 1:
-            raise _several_columns(len(select.items), place)
+            raise several_columns(len(select.items), place)
         (item,) = select.items
         if isinstance(item, SelectItem):
-            return _keyed(select, inner.pairs, [(_VALUE, item.expression)])
+            return asked_for(select, inner.pairs, [(VALUE, item.expression)])
         if inner.pairs:
             raise StatementError("a sub-query that names the query around it names its column", place=place)
         return self._one_column(select, place)
@@ -250,10 +267,10 @@ class SubqueryPlanner:
         """Give a query of one column, under the name of the value."""
         fields = self._plan(query).fields
         if len(fields) != 1:
-            raise _several_columns(len(fields), place)
-        name = Name(_VALUE, place)
+            raise several_columns(len(fields), place)
+        name = Name(VALUE, place)
         source = DerivedTable(query, None, None, place, (name,))
-        return _select((SelectItem(ColumnRef((name,), place), name, place),), source, place)
+        return plain_select((SelectItem(ColumnRef((name,), place), name, place),), source, place)
 
     # ---------------------------------------------------------------- values
 
@@ -265,34 +282,34 @@ class SubqueryPlanner:
             return self._value_of_window(window, place)
         inner = self._inner(syntax.query)
         select = inner.select
-        if select is not None and _is_global(select):
+        if select is not None and is_global(select):
             return self._aggregate(select, inner.pairs, place)
         values = self._values(inner, place)
         width = len(inner.pairs)
         keys = key_fields(projected(self._plan(values), self._relation))
         if keys is not None and inner.pairs and set(keys) <= set(range(width)):
-            return _of(self._attach(values, inner.pairs, place, JoinKind.LEFT), _VALUE, place)
-        one = FunctionCall("ANY_VALUE", (_ref(_VALUE, place),), place)
-        names = [_key(at) for at in range(width)]
-        counted = _grouped(values, names, [(_COUNT, _count(place)), (_VALUE, one)], place)
+            return column_in(self._attach(values, inner.pairs, place, JoinKind.LEFT), VALUE, place)
+        one = FunctionCall("ANY_VALUE", (own_column(VALUE, place),), place)
+        names = [key_name(at) for at in range(width)]
+        counted = grouped_by(values, names, [(COUNT, count_of_rows(place)), (VALUE, one)], place)
         name = self._attach(counted, inner.pairs, place, JoinKind.LEFT)
-        single = FunctionCall(SINGLE, (_of(name, _COUNT, place),), place)
-        return Case(None, ((single, _of(name, _VALUE, place)),), None, place)
+        single = FunctionCall(SINGLE, (column_in(name, COUNT, place),), place)
+        return Case(None, ((single, column_in(name, VALUE, place)),), None, place)
 
     def _aggregate(self, select: Select, pairs: tuple[Pair, ...], place: Place) -> Expression:
         """Give an expression over aggregates of a table's rows: of no rows they are NULL, and COUNT is 0."""
         if select.having is not None:
             raise StatementError("a query for a value has no HAVING", place=place)
-        expression = _column_of(select, place)
+        expression = only_column(select, place)
         name = self._next_name()
-        value, calls = _over_aggregates(expression, name, place)
+        value, calls = over_aggregates(expression, name, place)
         own = self._read_from(select.source).scope
         for column in columns_in(value):
             if column.parts[0].text != name and own.resolves(column):
                 shown = column.parts[-1].text
                 raise StatementError(f'column "{shown}" stands in no aggregate', place=column.place)
         items = [(f"$A{at}", call) for at, call in enumerate(calls)]
-        grouped = replace(_keyed(select, pairs, items), group_by=tuple(own for own, _ in pairs))
+        grouped = replace(asked_for(select, pairs, items), group_by=tuple(own for own, _ in pairs))
         self._attach(grouped, pairs, place, JoinKind.LEFT)
         return value
 
@@ -321,12 +338,12 @@ class SubqueryPlanner:
         name = self._next_name()
         self._joined += 1
         self._read = with_aggregates(self._relation, self._from, self._read, window, calls, name, place)
-        return [_of(name, f"$A{at}", place) for at in range(len(calls))]
+        return [column_in(name, f"$A{at}", place) for at in range(len(calls))]
 
     def _in_window(self, window: Windowed, operand: Expression, place: Place) -> Expression:
-        equal = Binary("=", operand, _column_of(window.select, place), place)
+        equal = Binary("=", operand, only_column(window.select, place), place)
         compared = FunctionCall("COUNT", (equal,), place)
-        calls = [FunctionCall("BOOL_OR", (equal,), place), compared, _count(place)]
+        calls = [FunctionCall("BOOL_OR", (equal,), place), compared, count_of_rows(place)]
         found, known, every = self._of_window(window, calls, place)
         branches = (
             (found, BooleanLiteral(True, place)),
@@ -335,12 +352,12 @@ class SubqueryPlanner:
         return Case(None, branches, BooleanLiteral(False, place), place)
 
     def _value_of_window(self, window: Windowed, place: Place) -> Expression:
-        column = _column_of(window.select, place)
-        if not _is_global(window.select):
-            calls = [_count(place), FunctionCall("ANY_VALUE", (column,), place)]
+        column = only_column(window.select, place)
+        if not is_global(window.select):
+            calls = [count_of_rows(place), FunctionCall("ANY_VALUE", (column,), place)]
             count, value = self._of_window(window, calls, place)
             return Case(None, ((FunctionCall(SINGLE, (count,), place), value),), None, place)
-        whole, calls = _over_aggregates(column, self._next_name(), place)
+        whole, calls = over_aggregates(column, self._next_name(), place)
         self._of_window(window, calls, place)
         return whole
 
@@ -364,7 +381,12 @@ class SubqueryPlanner:
         row_type = values.node.row_type
         binding = Binding((name,), row_type, 0, has_rowtime=False, hidden=len(row_type))
         condition = connected(
-            Binary("=", outer, _of(name, _VALUE if own == _ref(_VALUE, place) else _key(at), place), place)
+            Binary(
+                "=",
+                outer,
+                column_in(name, VALUE if own == own_column(VALUE, place) else key_name(at), place),
+                place,
+            )
             for at, (own, outer) in enumerate(pairs)
         )
         condition = BooleanLiteral(True, place) if condition is None else condition
@@ -418,124 +440,6 @@ def _pair(condition: Expression, own: Scope) -> Pair | None:
         if of_inside and all(of_inside) and not any(own.resolves(ref) for ref in columns_in(outside)):
             return inside, outside
     return None
-
-
-def _is_aggregate(syntax: object) -> TypeGuard[FunctionCall]:
-    return isinstance(syntax, FunctionCall) and syntax.name in OF_GROUPS and syntax.over is None
-
-
-def _over_aggregates(
-    expression: Expression, name: str, place: Place
-) -> tuple[Expression, list[FunctionCall]]:
-    """Give an expression over columns ``$A0``, ``$A1``, .. of ``name``, and the aggregates that they are.
-
-    Where a row finds none of these columns, COUNT is 0.
-    """
-    calls: list[FunctionCall] = []
-
-    def column(syntax: object) -> Expression | None:
-        if not _is_aggregate(syntax):
-            return None
-        if syntax not in calls:
-            calls.append(syntax)
-        ref = _of(name, f"$A{calls.index(syntax)}", place)
-        zero = FunctionCall("COALESCE", (ref, NumberLiteral("0", place)), place)
-        return zero if syntax.name == "COUNT" else ref
-
-    return replaced(expression, column), calls
-
-
-def _is_aggregated(item: object) -> bool:
-    return isinstance(item, SelectItem) and has_aggregate(item.expression)
-
-
-def _is_global(select: Select) -> bool:
-    """Tell whether a SELECT has aggregates of all its rows."""
-    return not select.group_by and (select.having is not None or any(map(_is_aggregated, select.items)))
-
-
-def _unlimited(query: Query) -> Query:
-    """Give a query whose rows are only looked for without its ORDER BY, and the LIMIT that leaves some."""
-    if not isinstance(query, Select):
-        return query
-    limit = query.limit
-    if limit is not None and (limit.count == 0 or limit.offset):
-        return query
-    return replace(query, order_by=(), limit=None, distinct=False)
-
-
-def _unordered(query: Query) -> Query:
-    """Give a query whose values are only compared without its ORDER BY and DISTINCT, if it has no LIMIT."""
-    if isinstance(query, Select) and query.limit is None:
-        return replace(query, order_by=(), distinct=False)
-    return query
-
-
-def _keyed(select: Select, pairs: Sequence[Pair], further: Sequence[tuple[str, Expression]]) -> Select:
-    """Ask a SELECT for its own sides of the pairs, and for further columns; groups are cut by the former."""
-    columns = [(_key(at), own) for at, (own, _) in enumerate(pairs)]
-    items = tuple(SelectItem(each, Name(name, each.place), each.place) for name, each in (*columns, *further))
-    group_by = (*select.group_by, *(own for own, _ in pairs)) if select.group_by else ()
-    return replace(select, items=items, group_by=group_by, order_by=())
-
-
-def _distinct(select: Select, place: Place) -> Select:
-    """Give each row of a SELECT once."""
-    if not select.group_by:
-        return replace(select, distinct=True)
-    names = [each.alias for each in select.items if isinstance(each, SelectItem) and each.alias is not None]
-    items = tuple(SelectItem(ColumnRef((name,), place), name, place) for name in names)
-    return replace(_select(items, DerivedTable(select, None, None, place), place), distinct=True)
-
-
-def _grouped(
-    query: Query, keys: Sequence[str], further: Sequence[tuple[str, Expression]], place: Place
-) -> Select:
-    """Group a query by columns of it, and give these and aggregates."""
-    columns = [(key, _ref(key, place)) for key in keys]
-    items = tuple(SelectItem(each, Name(name, place), place) for name, each in (*columns, *further))
-    grouped = _select(items, DerivedTable(query, None, None, place), place)
-    return replace(grouped, group_by=tuple(each for _, each in columns))
-
-
-def _select(items: tuple[SelectItem, ...], source: FromItem, place: Place) -> Select:
-    return Select(items, source, False, None, (), None, (), place)
-
-
-def _key(at: int) -> str:
-    return f"$K{at}"
-
-
-def _ref(name: str, place: Place) -> ColumnRef:
-    return ColumnRef((Name(name, place),), place)
-
-
-def _of(relation: str, name: str, place: Place) -> ColumnRef:
-    return ColumnRef((Name(relation, place), Name(name, place)), place)
-
-
-def _count(place: Place) -> FunctionCall:
-    return FunctionCall("COUNT", (), place, star=True)
-
-
-def _column_of(select: Select, place: Place) -> Expression:
-    """Give the one column of a SELECT.
-
-    Raises:
-      StatementError: it has several, or *.
-    """
-    (first, *others) = select.items
-    if others or not isinstance(first, SelectItem):
-        raise (
-            _several_columns(len(select.items), place)
-            if others
-            else StatementError("a sub-query here names its column", place=place)
-        )
-    return first.expression
-
-
-def _several_columns(count: int, place: Place) -> StatementError:
-    return StatementError(f"a sub-query here gives one column, this one gives {count}", place=place)
 
 
 def _of_a_stream(place: Place) -> StatementError:
