@@ -30,6 +30,7 @@ from rowtide.sql.syntax import (
     NullLiteral,
     NumberLiteral,
     OrderItem,
+    Quantified,
     Query,
     Rounded,
     ScalarQuery,
@@ -108,20 +109,17 @@ class ExpressionGrammar(TypeGrammar):
         return any(cursor.is_word(word) for word in ("ANY", "SOME", "ALL")) and cursor.ahead(1).text == "("
 
     def _quantified(self, operator: str, left: Expression, first: Token) -> Expression:
-        """Read ``= ANY (query)``, which is IN, or ``<> ALL (query)``, which is NOT IN."""
+        """Read ``ANY (query)`` or ``ALL (query)``: ``= ANY`` is IN, ``<> ALL`` is NOT IN."""
         cursor = self.cursor
-        token = cursor.current
         word = cursor.one_of("ANY", "SOME", "ALL")
-        if (operator, word == "ALL") not in (("=", False), ("<>", True), ("!=", True)):
-            raise cursor.unsupported(
-                f"{operator} {word} is",
-                token=token,
-                hint="Compare with (SELECT MIN(x) ..).",
-            )
         cursor.expect_symbol("(")
         query = self.query()
         cursor.expect_symbol(")")
-        return InQuery(left, query, word == "ALL", cursor.span(first))
+        place, every = cursor.span(first), word == "ALL"
+        operator = "<>" if operator == "!=" else operator
+        if (operator, every) in (("=", False), ("<>", True)):
+            return InQuery(left, query, every, place)
+        return Quantified(operator, left, query, every, place)
 
     def _suffix(self, left: Expression, first: Token) -> Expression | None:
         """Read IS, BETWEEN, IN or LIKE behind ``left``; None if none of them follows."""

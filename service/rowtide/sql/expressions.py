@@ -61,6 +61,7 @@ from rowtide.sql.syntax import (
     Name,
     NullLiteral,
     NumberLiteral,
+    Quantified,
     Rounded,
     ScalarQuery,
     Stepped,
@@ -156,7 +157,12 @@ class ExpressionPlanner:
                 return self._between(syntax)
             case InList():
                 return self._in_list(syntax)
-            case InQuery(place=place) | Exists(place=place) | ScalarQuery(place=place):
+            case (
+                InQuery(place=place)
+                | Quantified(place=place)
+                | Exists(place=place)
+                | ScalarQuery(place=place)
+            ):
                 raise StatementError(
                     f"a sub-query cannot stand in {self._clause}",
                     place=place,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.constant import fold
@@ -15,6 +16,7 @@ from rowtide.sql.conversions import cast
 from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.group_windows import period_of
 from rowtide.sql.objects import Retention
+from rowtide.sql.on_subqueries import parted, refused_pairs
 from rowtide.sql.relations import Planned, project, shifted, unique_names
 from rowtide.sql.scope import Binding, Scope
 from rowtide.sql.stream_joins import Side, moved, window_join
@@ -31,6 +33,7 @@ from rowtide.sql.syntax import (
     RelationRef,
     Select,
 )
+from rowtide.sql.syntax_walk import holds_query
 from rowtide.sql.table_joins import check_limit, table_join
 from rowtide.sql.using import joined_on, merged_scope
 
@@ -60,9 +63,14 @@ class FromPlanner:
         read_relation: ReadRelation,
         read_query: ReadQuery,
         retention: Retention | None = None,
+        resolved: Callable[[FromPlanner, Expression, Read, bool], tuple[Expression | None, Read]]
+        | None = None,
     ) -> None:
+        """Plan FROM; ``resolved`` takes the sub-queries out of a condition of ON: see ``on_subqueries``."""
         self._relation = relation
         self._retention = retention
+        self._resolved = resolved
+        self._attached = 0
         self._read_relation = read_relation
         self._read_query = read_query
         self._sides: dict[int, Read] = {}
@@ -113,6 +121,11 @@ class FromPlanner:
             self._sides[id(item)] = self._join(item) if isinstance(item, Join) else self._leaf(item)
         return self._sides[id(item)]
 
+    @property
+    def next_name(self) -> str:
+        """What the next sub-query's columns are called by that rows of this FROM are joined with."""
+        return f"$QUERY{self._attached + 1}"
+
     def attached(
         self,
         read: Read,
@@ -127,6 +140,7 @@ class FromPlanner:
         Raises:
           StatementError: the rows are of a changelog whose state would have no limit.
         """
+        self._attached += 1
         table = Read(values.node, Scope((binding,)), changelog=True)
         nothing = DerivedTable(Select((), _NO_RELATION, False, None, (), None, ()), None)
         join = Join(nothing, nothing, kind.value, condition, place)
@@ -142,6 +156,7 @@ class FromPlanner:
         Raises:
           StatementError: ``source`` is a table, or ``where`` cannot be planned.
         """
+        self._attached += 1
         other = self._leaf(source)
         if other.changelog:
             raise StatementError("a window stands on a stream", place=place)
@@ -201,6 +216,22 @@ class FromPlanner:
                 place=join.place,
                 hint="AS gives one of them another name.",
             )
+        if self._resolved is None or not holds_query(join.condition):
+            return self._joined(join, left, right)
+        resolved = partial(self._resolved, self)
+        on = parted(join, (left, right), lambda read: read.scope, resolved)
+        read = self._joined(on.join, on.left, on.right)
+        for each in on.of_pairs:
+            condition, read = resolved(each, read, join.kind == "INNER")
+            if join.kind != "INNER":
+                raise refused_pairs(join, each)
+            if condition is not None:
+                typed = ExpressionPlanner(read.scope, "ON").condition(condition)
+                read = replace(read, node=Filter(self._relation, read.node, typed))
+        return read
+
+    def _joined(self, join: Join, left: Read, right: Read) -> Read:
+        """Join two sides on a condition without sub-queries."""
         if left.changelog and right.changelog:
             return self._table_join(join, left, right)
         if not left.changelog and not right.changelog:

@@ -211,13 +211,7 @@ class Planner:
         from_planner = self._from_planner(at)
         query = with_joined_where(query, from_planner.scope_of)
         read = from_planner.plan(query.source)
-        subqueries = SubqueryPlanner(
-            at.relation,
-            from_planner,
-            lambda inner: self._query(inner, at),
-            lambda source: self._from_planner(at).plan(source),
-        )
-        query, read = subqueries.resolved(query, read)
+        query, read = self._subqueries(at, from_planner).resolved(query, read)
         return SelectPlanner(at.relation, query, read, self._max_ahead_ms, retention).plan()
 
     def _from_planner(self, at: _Reading) -> FromPlanner:
@@ -226,6 +220,17 @@ class Planner:
             lambda ref: self._read(ref, at),
             lambda inner: self._derived(inner, at),
             self._retention(at.reader),
+            lambda planner, condition, read, filters: self._subqueries(at, planner).condition(
+                condition, read, filters=filters
+            ),
+        )
+
+    def _subqueries(self, at: _Reading, from_planner: FromPlanner) -> SubqueryPlanner:
+        return SubqueryPlanner(
+            at.relation,
+            from_planner,
+            lambda inner: self._query(inner, at),
+            lambda source: self._from_planner(at).plan(source),
         )
 
     def _retention(self, reader: Key | None) -> Retention | None:

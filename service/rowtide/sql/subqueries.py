@@ -61,10 +61,12 @@ from rowtide.sql.syntax import (
     IsTest,
     Name,
     NumberLiteral,
+    Quantified,
     Query,
     ScalarQuery,
     Select,
     SelectItem,
+    SubQuery,
     Unary,
 )
 from rowtide.sql.syntax_walk import columns_in, conjuncts, connected, holds_query, replaced
@@ -87,6 +89,11 @@ class _Inner:
             return self.query
         return None
 
+    @property
+    def aggregated(self) -> Select | None:
+        """The query, if it is a SELECT of aggregates of all its rows: it always gives one row."""
+        return self.select if self.select is not None and is_global(self.select) else None
+
 
 class SubqueryPlanner:
     """Takes the sub-queries out of one SELECT.
@@ -105,7 +112,6 @@ class SubqueryPlanner:
         self._from = from_planner
         self._plan = plan
         self._read_from = read_from
-        self._joined = 0
         self._known: dict[Expression, Expression] = {}
 
     def resolved(self, select: Select, read: Read) -> tuple[Select, Read]:
@@ -121,6 +127,19 @@ class SubqueryPlanner:
             return self._resolved(select), self._read
         except RecursionError as error:
             raise StatementError("the query is nested too deeply", place=select.place) from error
+
+    def condition(self, syntax: Expression, read: Read, *, filters: bool) -> tuple[Expression | None, Read]:
+        """Give one condition without sub-queries, and the rows that it is over then.
+
+        With ``filters`` only rows for which it is TRUE have to be there; None: no others are.
+
+        Raises:
+          StatementError: as ``resolved``.
+        """
+        self._read = read
+        if filters and self._kept(syntax):
+            return None, self._read
+        return replaced(syntax, self._replacement), self._read
 
     def _resolved(self, select: Select) -> Select:
         where = connected(
@@ -140,7 +159,7 @@ class SubqueryPlanner:
 
     def _in_aggregate(self, syntax: object) -> object | None:
         """Give what stands for a part of a grouped query's list: sub-queries are inside of aggregates."""
-        if isinstance(syntax, Exists | InQuery | ScalarQuery):
+        if isinstance(syntax, SubQuery):
             return self._known.get(syntax)
         if is_aggregate(syntax):
             args = replaced(syntax.args, self._replacement)
@@ -149,7 +168,7 @@ class SubqueryPlanner:
 
     def _replacement(self, syntax: object) -> Expression | None:
         """Give what stands for a sub-query, over a row that is joined with what it gives."""
-        if not isinstance(syntax, Exists | InQuery | ScalarQuery):
+        if not isinstance(syntax, SubQuery):
             return None
         if syntax not in self._known:
             match syntax:
@@ -157,6 +176,8 @@ class SubqueryPlanner:
                     found = self._exists(syntax)
                 case InQuery():
                     found = self._in(syntax)
+                case Quantified():
+                    found = self._quantified(syntax)
                 case ScalarQuery():
                     found = self._value(syntax)
             self._known[syntax] = found
@@ -174,6 +195,8 @@ class SubqueryPlanner:
             return True
         if isinstance(condition, InQuery) and not condition.negated:
             inner = self._inner(unordered(condition.query))
+            if inner.aggregated is not None:
+                return False
             operand = replaced(condition.operand, self._replacement)
             pairs = (*inner.pairs, (own_column(VALUE, condition.place), operand))
             values = each_once(self._values(inner, condition.place), condition.place)
@@ -196,7 +219,7 @@ class SubqueryPlanner:
     def _matches(self, inner: _Inner, place: Place) -> Query:
         """Give the keys for which a sub-query gives rows, each once; without keys its number of rows."""
         select = inner.select
-        if select is not None and is_global(select):
+        if inner.aggregated is not None:
             raise StatementError("an aggregate without GROUP BY always gives a row", place=place)
         if inner.pairs and select is not None:
             return each_once(asked_for(select, inner.pairs, ()), place)
@@ -214,9 +237,13 @@ class SubqueryPlanner:
         operand = replaced(syntax.operand, self._replacement)
         window = self._window(unordered(syntax.query))
         if window is not None:
-            found = self._in_window(window, operand, place)
+            any_of = Quantified("=", operand, syntax.query, False, place)
+            found = self._quantified_in_window(window, any_of, operand)
             return Unary("NOT", found, place) if syntax.negated else found
         inner = self._inner(unordered(syntax.query))
+        if inner.aggregated is not None:
+            value = self._aggregate(inner.aggregated, inner.pairs, place)
+            return Binary("<>" if syntax.negated else "=", operand, value, place)
         every = self._values(inner, place)
         values = each_once(every, place)
         pairs = (*inner.pairs, (own_column(VALUE, place), operand))
@@ -243,17 +270,11 @@ class SubqueryPlanner:
         """Give the keys and values of a sub-query of one column.
 
         Raises:
-          StatementError: it has more columns, or an aggregate that may have nothing to say.
+          StatementError: it has more columns.
         """
         select = inner.select
         if select is None:
             return self._one_column(inner.query, place)
-        if is_global(select):
-            raise StatementError(
-                "IN with an aggregate without GROUP BY asks for one value",
-                place=place,
-                hint="Write = (SELECT ..).",
-            )
         if len(select.items) != 1:
             raise several_columns(len(select.items), place)
         (item,) = select.items
@@ -272,6 +293,61 @@ class SubqueryPlanner:
         source = DerivedTable(query, None, None, place, (name,))
         return plain_select((SelectItem(ColumnRef((name,), place), name, place),), source, place)
 
+    # --------------------------------------------------------- ANY and ALL
+
+    def _quantified(self, syntax: Quantified) -> Expression:
+        """Give a comparison with all rows of a query: the least or greatest value says what holds for each.
+
+        It is UNKNOWN where a NULL might have changed it.
+        """
+        place, operator, every = syntax.place, syntax.operator, syntax.every
+        operand = replaced(syntax.operand, self._replacement)
+        window = self._window(unordered(syntax.query))
+        if window is not None:
+            return self._quantified_in_window(window, syntax, operand)
+        inner = self._inner(unordered(syntax.query))
+        if inner.aggregated is not None:
+            return Binary(operator, operand, self._aggregate(inner.aggregated, inner.pairs, place), place)
+        values = self._values(inner, place)
+        value = (own_column(VALUE, place),)
+        edges = ("MIN", "MAX") if operator in ("=", "<>") else (_decisive(operator, every=every),)
+        calls = [(edge, FunctionCall(edge, value, place)) for edge in edges]
+        calls += [(COUNT, count_of_rows(place)), (KNOWN, FunctionCall("COUNT", value, place))]
+        keys = [key_name(at) for at in range(len(inner.pairs))]
+        name = self._attach(grouped_by(values, keys, calls, place), inner.pairs, place, JoinKind.LEFT)
+        count, known = (column_in(name, each, place) for each in (COUNT, KNOWN))
+        sides: list[Expression] = [
+            Binary(operator, operand, column_in(name, edge, place), place) for edge in edges
+        ]
+        decided = sides[0]
+        for side in sides[1:]:
+            decided = Binary("AND" if every else "OR", decided, side, place)
+        missing = Binary("<", known, count, place)
+        return Case(
+            None,
+            (
+                (IsTest(column_in(name, COUNT, place), "NULL", False, place), BooleanLiteral(every, place)),
+                (Binary("=", count, NumberLiteral("0", place), place), BooleanLiteral(every, place)),
+                (Unary("NOT", decided, place) if every else decided, BooleanLiteral(not every, place)),
+                (IsTest(operand, "NULL", False, place), BooleanLiteral(None, place)),
+                (missing, BooleanLiteral(None, place)),
+            ),
+            BooleanLiteral(every, place),
+            place,
+        )
+
+    def _quantified_in_window(self, window: Windowed, syntax: Quantified, operand: Expression) -> Expression:
+        place, every = syntax.place, syntax.every
+        if is_global(window.select):
+            return Binary(syntax.operator, operand, self._value_of_window(window, place), place)
+        compared = Binary(syntax.operator, operand, only_column(window.select, place), place)
+        found, known, rows = self._compared_in_window(window, compared, "EVERY" if every else "BOOL_OR")
+        branches = (
+            (Unary("NOT", found, place) if every else found, BooleanLiteral(not every, place)),
+            (Binary("<", known, rows, place), BooleanLiteral(None, place)),
+        )
+        return Case(None, branches, BooleanLiteral(every, place), place)
+
     # ---------------------------------------------------------------- values
 
     def _value(self, syntax: ScalarQuery) -> Expression:
@@ -281,9 +357,8 @@ class SubqueryPlanner:
         if window is not None:
             return self._value_of_window(window, place)
         inner = self._inner(syntax.query)
-        select = inner.select
-        if select is not None and is_global(select):
-            return self._aggregate(select, inner.pairs, place)
+        if inner.aggregated is not None:
+            return self._aggregate(inner.aggregated, inner.pairs, place)
         values = self._values(inner, place)
         width = len(inner.pairs)
         keys = key_fields(projected(self._plan(values), self._relation))
@@ -301,7 +376,7 @@ class SubqueryPlanner:
         if select.having is not None:
             raise StatementError("a query for a value has no HAVING", place=place)
         expression = only_column(select, place)
-        name = self._next_name()
+        name = self._from.next_name
         value, calls = over_aggregates(expression, name, place)
         own = self._read_from(select.source).scope
         for column in columns_in(value):
@@ -335,21 +410,15 @@ class SubqueryPlanner:
 
     def _of_window(self, window: Windowed, calls: Sequence[FunctionCall], place: Place) -> list[ColumnRef]:
         """Join the rows with aggregates of their windows; give their columns."""
-        name = self._next_name()
-        self._joined += 1
+        name = self._from.next_name
         self._read = with_aggregates(self._relation, self._from, self._read, window, calls, name, place)
         return [column_in(name, f"$A{at}", place) for at in range(len(calls))]
 
-    def _in_window(self, window: Windowed, operand: Expression, place: Place) -> Expression:
-        equal = Binary("=", operand, only_column(window.select, place), place)
-        compared = FunctionCall("COUNT", (equal,), place)
-        calls = [FunctionCall("BOOL_OR", (equal,), place), compared, count_of_rows(place)]
-        found, known, every = self._of_window(window, calls, place)
-        branches = (
-            (found, BooleanLiteral(True, place)),
-            (Binary("<", known, every, place), BooleanLiteral(None, place)),
-        )
-        return Case(None, branches, BooleanLiteral(False, place), place)
+    def _compared_in_window(self, window: Windowed, compared: Expression, whole: str) -> list[ColumnRef]:
+        """Give what ``whole`` makes of a comparison, for how many rows that is known, and their number."""
+        place = compared.place
+        calls = [FunctionCall(whole, (compared,), place), FunctionCall("COUNT", (compared,), place)]
+        return self._of_window(window, [*calls, count_of_rows(place)], place)
 
     def _value_of_window(self, window: Windowed, place: Place) -> Expression:
         column = only_column(window.select, place)
@@ -357,14 +426,11 @@ class SubqueryPlanner:
             calls = [count_of_rows(place), FunctionCall("ANY_VALUE", (column,), place)]
             count, value = self._of_window(window, calls, place)
             return Case(None, ((FunctionCall(SINGLE, (count,), place), value),), None, place)
-        whole, calls = over_aggregates(column, self._next_name(), place)
+        whole, calls = over_aggregates(column, self._from.next_name, place)
         self._of_window(window, calls, place)
         return whole
 
     # ----------------------------------------------------------------- joins
-
-    def _next_name(self) -> str:
-        return f"$QUERY{self._joined + 1}"
 
     def _attach(self, query: Query, pairs: Sequence[Pair], place: Place, kind: JoinKind) -> str:
         """Join the rows with what a query gives, ``pairs`` being equal; give what its columns are called by.
@@ -375,8 +441,7 @@ class SubqueryPlanner:
         shape = self._plan(query)
         if not shape.changelog:
             raise _of_a_stream(place)
-        name = self._next_name()
-        self._joined += 1
+        name = self._from.next_name
         values = Planned(projected(shape, self._relation), changelog=True)
         row_type = values.node.row_type
         binding = Binding((name,), row_type, 0, has_rowtime=False, hidden=len(row_type))
@@ -440,6 +505,11 @@ def _pair(condition: Expression, own: Scope) -> Pair | None:
         if of_inside and all(of_inside) and not any(own.resolves(ref) for ref in columns_in(outside)):
             return inside, outside
     return None
+
+
+def _decisive(operator: str, *, every: bool) -> str:
+    """Give the aggregate that decides an inequality with some, or with ``every``, value."""
+    return "MIN" if (operator in ("<", "<=")) is every else "MAX"
 
 
 def _of_a_stream(place: Place) -> StatementError:

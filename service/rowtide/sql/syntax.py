@@ -164,6 +164,17 @@ class InQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class Quantified:
+    """``x operator ANY (query)``, or with ``every`` ``x operator ALL (query)``."""
+
+    operator: str
+    operand: Expression
+    query: Query
+    every: bool
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Exists:
     """``EXISTS (query)``."""
 
@@ -290,6 +301,7 @@ Expression = (
     | Between
     | InList
     | InQuery
+    | Quantified
     | Exists
     | ScalarQuery
     | Like
@@ -300,6 +312,9 @@ Expression = (
     | Extract
     | FunctionCall
 )
+
+
+SubQuery = InQuery | Quantified | Exists | ScalarQuery
 
 
 # -------------------------------------------------------------------- queries

@@ -14,7 +14,6 @@ from rowtide.sql.syntax import (
     Case,
     Cast,
     ColumnRef,
-    Exists,
     Expression,
     Extract,
     FunctionCall,
@@ -23,12 +22,13 @@ from rowtide.sql.syntax import (
     IsDistinct,
     IsTest,
     Like,
+    Quantified,
     Query,
     Rounded,
-    ScalarQuery,
     Select,
     SetOperation,
     Stepped,
+    SubQuery,
     Unary,
     UnionAll,
     With,
@@ -45,7 +45,7 @@ def pseudo_in(query: Query) -> frozenset[str]:
 
 def holds_query(syntax: object) -> bool:
     """Tell whether a query stands anywhere in some syntax."""
-    return any(isinstance(each, Exists | InQuery | ScalarQuery) for each in _below(syntax))
+    return any(isinstance(each, SubQuery) for each in _below(syntax))
 
 
 def _below(syntax: object) -> Iterator[object]:
@@ -73,7 +73,7 @@ def parts_of(syntax: Expression) -> list[Expression]:
             return [left, right]
         case Between(operand=operand, low=low, high=high):
             return [operand, low, high]
-        case InQuery(operand=operand):
+        case InQuery(operand=operand) | Quantified(operand=operand):
             return [operand]
         case InList(operand=operand, items=items):
             return [operand, *items]
