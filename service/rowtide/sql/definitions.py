@@ -16,7 +16,7 @@ from rowtide.sql.columns import (
     without_column,
 )
 from rowtide.sql.literals import interval_text_ms
-from rowtide.sql.models import define_model, drop_model, refuse_port
+from rowtide.sql.models import drop_model, refuse_port
 from rowtide.sql.objects import (
     SYSTEM_SCHEMA,
     Catalog,
@@ -119,6 +119,8 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
             )
             return _create(catalog, statement.name, statement.replace, pump)
         case CreateModel():
+            from rowtide.sql.model_classes import define_model
+
             return define_model(catalog, statement, origin)
         case InsertValues():
             return _insert(catalog, statement)
