@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain, product
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import cast_allowed, resolve
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal
-from rowtide.rows.types import Kind, Type
+from rowtide.rows.types import BOOLEAN, INTEGER, INTERVAL_DAY, TIMESTAMP, VARCHAR, Kind, Type
 
 UNTYPED_NULL = Literal(None, Type(Kind.VARCHAR, -1))
 """NULL of which nothing has said the type yet; never in a finished tree."""
+_OF_NULL = (INTEGER, VARCHAR, TIMESTAMP, INTERVAL_DAY, BOOLEAN)
+"""What an untyped NULL may be where its neighbour's type does not fit; the first that does."""
 
 
 def cast(operand: Expr, of: Type, place: Place) -> Expr:
@@ -57,6 +60,27 @@ def assign(operand: Expr, of: Type, what: str, place: Place) -> Expr:
             hint=f"CAST(.. AS {of}) converts it." if cast_allowed(source, of) else None,
         )
     return cast(operand, of, place)
+
+
+def with_typed_nulls(name: str, args: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Give the arguments of a function with a type for each untyped NULL.
+
+    It is a neighbour's, or else the first that the function takes; where it takes none, a neighbour's.
+    """
+    if UNTYPED_NULL not in args:
+        return tuple(args)
+    known = next((arg.type for arg in args if arg != UNTYPED_NULL), BOOLEAN)
+    nulls = sum(arg == UNTYPED_NULL for arg in args)
+    others = product(_OF_NULL, repeat=nulls) if nulls <= 3 else ((of,) * nulls for of in _OF_NULL)
+    for types in chain([(known,) * nulls], others):
+        given = iter(types)
+        whole = tuple(Literal(None, next(given)) if arg == UNTYPED_NULL else arg for arg in args)
+        try:
+            resolve(name, tuple(arg.type for arg in whole))
+        except StatementError:
+            continue
+        return whole
+    return tuple(Literal(None, known) if arg == UNTYPED_NULL else arg for arg in args)
 
 
 def _holds_all(wide: Type, narrow: Type) -> bool:

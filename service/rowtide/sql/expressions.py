@@ -10,13 +10,14 @@ which, it is refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type, resolve
+from rowtide.expr.functions.times import ROUNDED_TO, UNITS
 from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import (
     BIGINT,
@@ -26,6 +27,7 @@ from rowtide.rows.types import (
     INTERVAL_DAY,
     INTERVAL_MONTH,
     MAX_DECIMAL_PRECISION,
+    TIMESTAMP,
     VARCHAR,
     Kind,
     Type,
@@ -38,7 +40,7 @@ from rowtide.sql.aggregates import (
     ONLY_OVER,
     WINDOW_EDGES,
 )
-from rowtide.sql.conversions import UNTYPED_NULL, cast, guarded
+from rowtide.sql.conversions import UNTYPED_NULL, cast, guarded, with_typed_nulls
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.syntax import (
     LENGTH_UNITS,
@@ -181,7 +183,7 @@ class ExpressionPlanner:
             case Stepped():
                 return self._stepped(syntax)
             case Extract(unit=unit, operand=operand, place=place):
-                return self._call("EXTRACT", [unit_literal(unit), self.plan(operand)], place)
+                return self._extract(unit, self.plan_as(operand, TIMESTAMP), place)
             case FunctionCall():
                 return self._function(syntax)
 
@@ -247,7 +249,7 @@ class ExpressionPlanner:
     def _like(self, syntax: Like) -> Expr:
         args = [self.plan_as(syntax.operand, VARCHAR), self.plan_as(syntax.pattern, VARCHAR)]
         if syntax.escape is not None:
-            args.append(self.plan(syntax.escape))
+            args.append(self.plan_as(syntax.escape, VARCHAR))
         return self._negate(self._call(syntax.operator, args, syntax.place), syntax.negated)
 
     def _case(self, syntax: Case) -> Expr:
@@ -267,11 +269,16 @@ class ExpressionPlanner:
         return Call("CASE", (*args, values[-1]), values[-1].type)
 
     def _rounded(self, syntax: Rounded) -> Expr:
-        operand = self.plan(syntax.operand)
-        return self._call(f"{syntax.function}_TO", [operand, unit_literal(syntax.unit.value)], syntax.place)
+        operand, unit = self.plan_as(syntax.operand, TIMESTAMP), syntax.unit.value
+        _see_unit(f"{syntax.function} gives", operand, unit, ROUNDED_TO, syntax.place)
+        return self._call(f"{syntax.function}_TO", [operand, unit_literal(unit)], syntax.place)
+
+    def _extract(self, unit: str, operand: Expr, place: Place) -> Expr:
+        _see_unit("EXTRACT reads", operand, unit, UNITS, place)
+        return self._call("EXTRACT", [unit_literal(unit), operand], place)
 
     def _stepped(self, syntax: Stepped) -> Expr:
-        operand = self.plan(syntax.operand)
+        operand = self.plan_as(syntax.operand, TIMESTAMP)
         length = step_ms(self, syntax)
         return self._call("STEP", [operand, length], syntax.place)
 
@@ -309,10 +316,10 @@ class ExpressionPlanner:
             return self._column(ColumnRef((Name(ROWTIME, place),), place))
         if name in ("TIMESTAMPADD", "TIMESTAMPDIFF"):
             return self._by_unit(syntax)
+        if name in _PARTS and len(syntax.args) == 1:
+            return self._extract(_PARTS[name], self.plan_as(syntax.args[0], TIMESTAMP), place)
         args = [self._plan(each) for each in syntax.args]
         name = _SAME_AS.get(name, name)
-        if name in _PARTS and len(args) == 1:
-            return self._call("EXTRACT", [unit_literal(_PARTS[name]), *args], place)
         if name == "PI" and not args:
             return Literal(math.pi, DOUBLE)
         if name == "CONCAT" and len(args) > 1:
@@ -384,15 +391,35 @@ class ExpressionPlanner:
         ]
 
     def _call(self, name: str, args: Sequence[Expr], place: Place) -> Call:
-        """Give the call of an operator or function, typed; untyped NULLs take a neighbour's type."""
-        known = next((arg.type for arg in args if arg != UNTYPED_NULL), BOOLEAN)
-        whole = tuple(Literal(None, known) if arg == UNTYPED_NULL else arg for arg in args)
+        """Give the call of an operator or function, typed.
+
+        Untyped NULLs take a neighbour's type, or the first one that fits. A number beside a TIMESTAMP
+        is milliseconds (seed 004: ``rowtime + 100``).
+        """
+        whole = with_typed_nulls(name, args)
+        if name in ("+", "-"):
+            first, *rest = (arg.type for arg in whole)
+            if rest and first == TIMESTAMP and rest[0].is_integer:
+                whole = (whole[0], self._cast(whole[1], INTERVAL_DAY, place))
+            elif rest and rest[0] == TIMESTAMP and first.is_integer and name == "+":
+                whole = (self._cast(whole[0], INTERVAL_DAY, place), whole[1])
         of = guarded(lambda: resolve(name, tuple(arg.type for arg in whole)), place)
         return Call(name, whole, of)
 
 
 def _whole(value: int) -> Literal:
     return Literal(value, BIGINT)
+
+
+def _see_unit(what: str, operand: Expr, unit: str, known: Mapping[Type, Sequence[str]], place: Place) -> None:
+    """See that values of the operand's type have a unit."""
+    units = known.get(operand.type, ())
+    if unit not in units:
+        raise StatementError(
+            f"{operand.type} has no {unit}",
+            place=place,
+            hint=f"{what} {', '.join(units)} of it." if units else f"{what} a unit of a time.",
+        )
 
 
 def unit_literal(unit: str) -> Literal:

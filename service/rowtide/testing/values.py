@@ -14,8 +14,10 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import TypeVar
 
+from rowtide.expr.constant import fold
+from rowtide.expr.tree import Call, Literal
 from rowtide.rows.column import EXACT
-from rowtide.rows.types import INTEGER_BYTES, Kind, Type
+from rowtide.rows.types import INTEGER_BYTES, VARCHAR, Kind, Type
 from rowtide.testing.times import (
     DAY_MS,
     EPOCH,
@@ -59,9 +61,9 @@ def value_of(text: str, kind: Type, day: ScenarioDay) -> object:
         case Kind.TIMESTAMP:
             return day.parse(text)
         case Kind.INTERVAL_DAY:
-            return _interval(text, _UNIT_MS)
+            return _interval(text, kind, _UNIT_MS)
         case Kind.INTERVAL_MONTH:
-            return _interval(text, _UNIT_MONTHS)
+            return _interval(text, kind, _UNIT_MONTHS)
 
 
 def _boolean(text: str) -> bool:
@@ -127,10 +129,13 @@ def _fitting(value: _Sized, text: str, kind: Type) -> _Sized:
     return value
 
 
-def _interval(text: str, units: dict[str, int]) -> int:
+def _interval(text: str, kind: Type, units: dict[str, int]) -> int:
     stripped = text.strip()
     if re.fullmatch(r"[+-]?\d+", stripped):
         return int(stripped)
+    as_sql_writes_it = fold(Call("CAST", (Literal(stripped, VARCHAR),), kind))
+    if isinstance(as_sql_writes_it, Literal) and isinstance(as_sql_writes_it.value, int):
+        return as_sql_writes_it.value
     match = _INTERVAL.fullmatch(stripped)
     if match is None or match.group(2).upper() not in units:
         raise ValueError(f'"{text}" is no interval such as 10 MINUTE (units here: {", ".join(units)})')

@@ -3,7 +3,7 @@
 | name                         | SQL                          | gives                              |
 |------------------------------|------------------------------|------------------------------------|
 | EXTRACT(unit, time)          | EXTRACT(unit FROM time)      | BIGINT                             |
-| FLOOR_TO(time, unit), CEIL_TO | FLOOR(time TO unit)         | TIMESTAMP of a TIMESTAMP, DATE of a DATE |
+| FLOOR_TO(time, unit), CEIL_TO | FLOOR(time TO unit)         | the type of time; a TIME goes round |
 | STEP(time, step [, offset])  | STEP(time BY step)           | TIMESTAMP, aligned to 1970-01-01 + offset |
 | TSDIFF(start, end)           | the same                     | BIGINT, ms from start to end       |
 
@@ -39,6 +39,12 @@ UNITS: dict[Type, Sequence[str]] = {
     INTERVAL_MONTH: ("YEAR", "MONTH"),
 }
 """What can be extracted from values of a type."""
+ROUNDED_TO: dict[Type, Sequence[str]] = {
+    TIMESTAMP: tuple(CalendarUnit.__members__),
+    DATE: tuple(CalendarUnit.__members__),
+    TIME: ("SECOND", "MINUTE", "HOUR"),
+}
+"""What values of a type can be rounded to."""
 
 
 # ------------------------------------------------------------------- EXTRACT
@@ -140,7 +146,7 @@ def _extract() -> Function:
 
 def _rounded(name: str, round_to: Callable[[Any, Period], Any]) -> Function:
     def resolve(args: Sequence[Type]) -> Type:
-        if len(args) != 2 or args[0] not in (TIMESTAMP, DATE) or not args[1].is_text:
+        if len(args) != 2 or args[0] not in (TIMESTAMP, DATE, TIME) or not args[1].is_text:
             raise mismatch(name, args)
         return args[0]
 
@@ -148,6 +154,8 @@ def _rounded(name: str, round_to: Callable[[Any, Period], Any]) -> Function:
         period = Period(PeriodEdge.FLOOR, CalendarUnit(unit))
         if kind == TIMESTAMP:
             return round_to(values, period)
+        if kind == TIME:
+            return round_to(values, period) % civil.DAY_MS
         return round_to(values * civil.DAY_MS, period) // civil.DAY_MS
 
     def row(signature: Signature) -> RowKernel:
@@ -155,8 +163,8 @@ def _rounded(name: str, round_to: Callable[[Any, Period], Any]) -> Function:
         low, high = civil.RANGES[kind]
 
         def round_one(value: int, unit: str) -> int:
-            if unit not in CalendarUnit.__members__:
-                raise undefined(name, (value, unit), f"there is no unit {unit}")
+            if unit not in ROUNDED_TO[kind]:
+                raise undefined(name, (value, unit), f"{kind} has no {unit}")
             result = int(moved(kind, unit, np.array([value], dtype=np.int64))[0])
             if not low <= result <= high:
                 raise overflow(name, (value, unit), kind)
@@ -167,7 +175,7 @@ def _rounded(name: str, round_to: Callable[[Any, Period], Any]) -> Function:
     def columnar(signature: Signature) -> ColumnKernel | None:
         unit, kind = signature.constants[1], signature.result
         low, high = civil.RANGES[kind]
-        if not isinstance(unit, str) or unit not in CalendarUnit.__members__:
+        if not isinstance(unit, str) or unit not in ROUNDED_TO[kind]:
             return None
 
         def round_all(values: Any, units: Any) -> tuple[Any, Mask | None]:
