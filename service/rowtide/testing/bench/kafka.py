@@ -22,7 +22,7 @@ PARTITIONS = 8
 COMMIT_MS = 1_000
 END_MS = BASE_MS * 2
 """The bound that the producer promises at the end: it closes every window."""
-_SQL = """
+PIPELINE = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers '{broker}');
 CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{database}');
 CREATE FOREIGN STREAM events (ts TIMESTAMP NOT NULL, key VARCHAR(8), price DOUBLE, qty INTEGER)
@@ -56,8 +56,8 @@ def kafka_json(count: int, cache: Path, clock: Clock) -> Outcome:
     broker, database = given(BROKER), given(DATABASE)
     run = uuid.uuid4().hex[:12]
     topic, table = f"bench-{run}", f"bench_{run}"
-    _fill(broker, topic, count, cache)
-    plan = plan_pipeline(_SQL.format(broker=broker, database=database, topic=topic, table=f'"{table}"'))
+    fill_topic(broker, topic, count, cache)
+    plan = plan_pipeline(PIPELINE.format(broker=broker, database=database, topic=topic, table=f'"{table}"'))
     with open_pipeline(plan, f"bench-{run}") as pipeline:
         pace = Pace(COMMIT_MS, count, None, None)
         service = service_of(pipeline, clock, pace, lambda: False, Unobserved())
@@ -84,7 +84,8 @@ def _messages(count: int, cache: Path) -> Iterator[tuple[int, bytes]]:
         yield number % PARTITIONS, value.encode()
 
 
-def _fill(broker: str, topic: str, count: int, cache: Path) -> None:
+def fill_topic(broker: str, topic: str, count: int, cache: Path) -> None:
+    """Make a topic with the first ``count`` events and the bound that closes their windows."""
     from confluent_kafka import Producer
 
     create_topic(broker, topic, PARTITIONS, {"message.timestamp.after.max.ms": str(2**63 - 1)})

@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from rowtide.clock import Clock
-from rowtide.errors import TransientError
+from rowtide.testing.bench.processes import started, wait_until
 from rowtide.testing.bench.servers import BROKER, DATABASE, create_topic, flushed, given, send
 from rowtide.testing.bench.suite import Benchmark, Outcome
-from rowtide.testing.processes import ENDS_WITH_PARENT
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -34,8 +30,6 @@ SHOWN = 1_000
 """Groups that are written to the table; they get one message more after the kill."""
 BYTES_OF_A_GROUP = 110
 """As a snapshot stores it."""
-PATIENCE_S = 900.0
-POLL_S = 0.005
 _SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers '{broker}');
 CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{database}');
@@ -78,24 +72,24 @@ def recovery(count: int, cache: Path, clock: Clock) -> Outcome:
         file.write_text(_SQL.format(broker=broker, database=database, topic=topic, table=table))
         config = Path(folder) / "config.toml"
         config.write_text(_CONFIG.format(rows=count))
-        command = [sys.executable, "-m", "rowtide", "run", str(file), "--config", str(config)]
+        command = ["run", str(file), "--config", str(config)]
         _fill(broker, topic, range(count))
         with engine.connect() as connection, (Path(folder) / "log").open("wb") as log:
             committed = partial(_positions, connection, file.stem)
-            process = _started(command, log)
+            process = started(command, log)
             try:
-                _wait(lambda: committed() >= count, process, clock)
-                _wait(lambda: _snapshot(connection, file.stem)[0] >= count, process, clock)
+                wait_until(lambda: committed() >= count, process, clock)
+                wait_until(lambda: _snapshot(connection, file.stem)[0] >= count, process, clock)
             finally:
                 process.kill()
                 process.wait()
             _fill(broker, topic, range(SHOWN))
             began = clock.monotonic()
-            process = _started(command, log)
+            process = started(command, log)
             try:
-                _wait(lambda: committed() > count, process, clock)
+                wait_until(lambda: committed() > count, process, clock)
                 seconds = clock.monotonic() - began
-                _wait(lambda: committed() >= count + SHOWN, process, clock)
+                wait_until(lambda: committed() >= count + SHOWN, process, clock)
             finally:
                 process.kill()
                 process.wait()
@@ -129,28 +123,6 @@ def _fill(broker: str, topic: str, numbers: Iterable[int]) -> None:
     for number in numbers:
         send(producer, topic, _message(number), 0)
     flushed(producer)
-
-
-def _started(command: list[str], log: BinaryIO) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join(each for each in sys.path if each)
-    environment = os.environ | {"PYTHONPATH": path}
-    return subprocess.Popen(
-        [*ENDS_WITH_PARENT, *command],
-        stdout=log,
-        stderr=log,
-        stdin=subprocess.DEVNULL,
-        env=environment,
-    )
-
-
-def _wait(is_there: Callable[[], bool], process: subprocess.Popen[bytes], clock: Clock) -> None:
-    deadline = clock.monotonic() + PATIENCE_S
-    while not is_there():
-        if process.poll() is not None:
-            raise TransientError(f"the service ended with exit code {process.returncode}")
-        if clock.monotonic() > deadline:
-            raise TransientError(f"the service is not there after {PATIENCE_S:.0f} s")
-        clock.sleep(POLL_S)
 
 
 def _positions(connection: sa.Connection, pipeline: str) -> int:

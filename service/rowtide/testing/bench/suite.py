@@ -54,6 +54,7 @@ MODULES = (
     "joins",
     "engine",
     "kafka",
+    "start",
     "latency",
     "recovery",
     "nexmark.running",

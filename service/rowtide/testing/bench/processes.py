@@ -1,0 +1,43 @@
+"""``rowtide`` as a process of its own, as its user starts it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import BinaryIO
+
+from rowtide.clock import Clock
+from rowtide.errors import TransientError
+from rowtide.testing.processes import ENDS_WITH_PARENT
+
+PATIENCE_S = 900.0
+POLL_S = 0.005
+
+
+def started(arguments: Sequence[str], log: BinaryIO) -> subprocess.Popen[bytes]:
+    """Start ``rowtide`` with ``arguments``; it ends with this process."""
+    path = os.pathsep.join(each for each in sys.path if each)
+    return subprocess.Popen(
+        [*ENDS_WITH_PARENT, sys.executable, "-m", "rowtide", *arguments],
+        stdout=log,
+        stderr=log,
+        stdin=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": path},
+    )
+
+
+def wait_until(is_there: Callable[[], bool], process: subprocess.Popen[bytes], clock: Clock) -> None:
+    """Ask every five milliseconds until it is there.
+
+    Raises:
+      TransientError: the process has ended, or a quarter of an hour has passed.
+    """
+    deadline = clock.monotonic() + PATIENCE_S
+    while not is_there():
+        if process.poll() is not None:
+            raise TransientError(f"the service ended with exit code {process.returncode}")
+        if clock.monotonic() > deadline:
+            raise TransientError(f"the service is not there after {PATIENCE_S:.0f} s")
+        clock.sleep(POLL_S)

@@ -1,0 +1,88 @@
+"""start: how long a user waits for ``rowtide check``, and for the first row of ``rowtide run``.
+
+Both are processes of their own on W2's pipeline, from their start: to their end, and to the first row that
+another connection reads in the database. Kernels are in the cache, as a run before has compiled them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rowtide.clock import Clock
+from rowtide.testing.bench.kafka import PIPELINE, fill_topic
+from rowtide.testing.bench.processes import started, wait_until
+from rowtide.testing.bench.servers import BROKER, DATABASE, given
+from rowtide.testing.bench.suite import Benchmark, Outcome
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+EVENTS = 20_000
+
+
+def check(_count: int, _cache: Path, clock: Clock) -> Outcome:
+    """Run ``rowtide check``; there are no rows."""
+    sql = PIPELINE.format(broker="localhost:9092", database="sqlite:///none.db", topic="events", table="w2")
+    with tempfile.TemporaryDirectory(prefix="rowtide-bench-") as folder:
+        file = Path(folder) / "w2.sql"
+        file.write_text(sql)
+        with (Path(folder) / "log").open("wb") as log:
+            began = clock.monotonic()
+            code = started(["check", str(file)], log).wait()
+            seconds = clock.monotonic() - began
+    return Outcome(seconds, 0, "ok" if code == 0 else f"exit code {code}")
+
+
+def first_row(count: int, cache: Path, clock: Clock) -> Outcome:
+    """Run ``rowtide run`` on ``count`` messages that are there, until the first row is.
+
+    Raises:
+      StatementError: broker or database is not given.
+      TransientError: there is no row.
+    """
+    import sqlalchemy as sa
+
+    broker, database = given(BROKER), given(DATABASE)
+    name = f"start_{uuid.uuid4().hex[:12]}"
+    fill_topic(broker, name, count, cache)
+    engine = sa.create_engine(database, isolation_level="AUTOCOMMIT")
+    with (
+        tempfile.TemporaryDirectory(prefix="rowtide-bench-") as folder,
+        (Path(folder) / "log").open("wb") as log,
+        engine.connect() as connection,
+    ):
+        file = Path(folder) / f"{name}.sql"
+        file.write_text(PIPELINE.format(broker=broker, database=database, topic=name, table=name))
+        config = Path(folder) / "config.toml"
+        config.write_text('[service]\nlisten = "127.0.0.1:0"\n')
+        began = clock.monotonic()
+        process = started(["run", str(file), "--config", str(config)], log)
+        try:
+            wait_until(lambda: _rows(connection, name) > 0, process, clock)
+            seconds = clock.monotonic() - began
+        finally:
+            process.kill()
+            process.wait()
+        rows = _rows(connection, name)
+        connection.execute(sa.text(f"DROP TABLE {name}"))
+    engine.dispose()
+    return Outcome(seconds, rows, "ok")
+
+
+def _rows(connection: sa.Connection, table: str) -> int:
+    import sqlalchemy as sa
+
+    try:
+        return int(connection.execute(sa.text(f"SELECT count(*) FROM {table}")).scalar() or 0)
+    except sa.exc.ProgrammingError:
+        # The service has not made its tables yet.
+        return 0
+
+
+BENCHMARKS = (
+    Benchmark("start-check", "rowtide check of W2's pipeline, from start to end", 1, check),
+    Benchmark("start-first-row", "rowtide run of W2's pipeline, from start to first row", EVENTS, first_row),
+)
