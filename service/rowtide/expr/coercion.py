@@ -11,7 +11,7 @@ from rowtide.rows.types import Type
 
 def coerced(function: Function, call: Call) -> tuple[Expr, ...]:
     """Give the arguments of ``call``, cast to the types that ``function`` computes with."""
-    if function.name == "CAST":
+    if function.name in ("CAST", "TRY_CAST"):
         return call.args
     given = [arg.type for arg in call.args]
     wanted: Sequence[Type] = function.operands(given, call.type)

@@ -160,7 +160,8 @@ def strict_columns(
                 doubtful = np.broadcast_to(doubtful, len(tray))
             wanted = _wanted(both(both(doubtful, valid), active), errors, len(tray))
             if len(wanted):
-                values, errors = _repair(types, result, row_kernel, parts, wanted, values, errors)
+                values, errors, nulls = _repair(types, result, row_kernel, parts, wanted, values, errors)
+                valid = _without(valid, nulls, len(tray))
         if result.is_variable_width:
             values = nulls_where_invalid(values, valid)
         return Part(values, valid, errors)
@@ -176,6 +177,15 @@ def _wanted(rows: Mask | None, errors: Errors | None, count: int) -> Indices:
     return np.arange(count) if rows is None else np.flatnonzero(rows)
 
 
+def _without(valid: Mask | None, nulls: Sequence[int], count: int) -> Mask | None:
+    """Give a mask in which further rows are NULL: a function may be that of arguments that are not."""
+    if not nulls:
+        return valid
+    valid = np.ones(count, dtype=np.bool_) if valid is None else valid.copy()
+    valid[list(nulls)] = False
+    return valid
+
+
 def _repair(
     types: Sequence[Type],
     result: Type,
@@ -184,8 +194,8 @@ def _repair(
     wanted: Indices,
     values: Any,
     errors: Errors | None,
-) -> tuple[Any, Errors | None]:
-    """Work off the rows in doubt by the row function."""
+) -> tuple[Any, Errors | None, list[int]]:
+    """Work off the rows in doubt by the row function; give also those that are NULL."""
     failed: Errors = {}
     answers: list[object] = []
     answered: list[int] = []
@@ -205,8 +215,10 @@ def _repair(
         else:
             values = values.copy()
             for index, answer in zip(answered, answers, strict=True):
-                values[index] = stored(result, answer)
-    return values, first_errors(errors, failed)
+                if answer is not None:
+                    values[index] = stored(result, answer)
+    nulls = [index for index, answer in zip(answered, answers, strict=True) if answer is None]
+    return values, first_errors(errors, failed), nulls
 
 
 def _loop(
@@ -234,11 +246,12 @@ def _loop(
             answers[index] = kernel(*given)
         except RejectedRowError as error:
             failed[index] = RowError(error.reason, error.message)
+    nulls = [index for index in wanted.tolist() if answers[index] is None and index not in failed]
     if result.is_variable_width:
         values = pa.array(answers, type=arrow_type(result))
     else:
         values = np.zeros(count, dtype=result.dtype)
         for index in wanted.tolist():
-            if index not in failed:
+            if answers[index] is not None:
                 values[index] = stored(result, answers[index])
-    return Part(values, valid, first_errors(errors, failed))
+    return Part(values, _without(valid, nulls, count), first_errors(errors, failed))

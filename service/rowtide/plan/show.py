@@ -81,7 +81,7 @@ def _show(expr: Expr, row_type: RowType) -> tuple[str, int]:
 def _call(call: Call, row_type: RowType) -> tuple[str, int]:
     texts = [show(arg, row_type) for arg in call.args]
     match call.function, texts:
-        case "CAST", (operand,):
+        case (("CAST" | "TRY_CAST"), (operand,)):
             return f"CAST({operand} AS {call.type})", _ATOM
         case ("FLOOR_TO" | "CEIL_TO") as name, _:
             # An operand that ends with an interval would take the TO for its own.

@@ -43,7 +43,7 @@ from rowtide.sql.window_grammar import over
 
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _EXTRACTED = (
-    *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY"),
+    *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "ISODOW", "ISOYEAR", "DECADE", "CENTURY"),
     *("HOUR", "MINUTE", "SECOND", "MILLISECOND", "EPOCH"),
 )
 _NILADIC = (
@@ -297,6 +297,8 @@ class ExpressionGrammar(TypeGrammar):
                 return self._case()
             case "CAST":
                 return self._cast()
+            case "TRY_CAST" if following.text == "(":
+                return self._cast(tried=True)
             case "INTERVAL":
                 return self.interval()
             case "EXISTS":
@@ -342,15 +344,15 @@ class ExpressionGrammar(TypeGrammar):
         cursor.expect("END")
         return Case(operand, tuple(branches), otherwise, cursor.span(first))
 
-    def _cast(self) -> Cast:
+    def _cast(self, *, tried: bool = False) -> Cast:
         cursor = self.cursor
-        first = cursor.expect("CAST")
+        first = cursor.expect("TRY_CAST" if tried else "CAST")
         cursor.expect_symbol("(")
         operand = self.expression()
         cursor.expect("AS")
         target = self.type()
         cursor.expect_symbol(")")
-        return Cast(operand, target, cursor.span(first))
+        return Cast(operand, target, cursor.span(first), tried)
 
     def order_item(self) -> OrderItem:
         """Read one term of an ORDER BY, without WITHIN."""
@@ -498,6 +500,11 @@ class ExpressionGrammar(TypeGrammar):
             while cursor.accept_symbol(","):
                 args.append(self._sum())
         else:
+            if name == "SUBSTRING" and cursor.accept("SIMILAR"):
+                args.append(self._sum())
+                cursor.expect("ESCAPE")
+                args.append(self._sum())
+                words = ()
             for word in words:
                 if cursor.accept(word):
                     args.append(self._sum())

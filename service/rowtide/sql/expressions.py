@@ -41,6 +41,7 @@ from rowtide.sql.aggregates import (
     WINDOW_EDGES,
 )
 from rowtide.sql.conversions import UNTYPED_NULL, cast, guarded, with_typed_nulls
+from rowtide.sql.function_forms import check_constants, written_out
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.syntax import (
     LENGTH_UNITS,
@@ -83,7 +84,10 @@ _PARTS = {
     **{unit: unit for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "HOUR", "MINUTE", "SECOND")},
 }
 """YEAR(x) is EXTRACT(YEAR FROM x)."""
-_UNIT_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000, "MILLISECOND": 1}
+_UNIT_MS = {
+    "WEEK": 604_800_000,
+    **{"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000, "MILLISECOND": 1},
+}
 _UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _CLOCKS = ("CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIME")
 
@@ -174,6 +178,8 @@ class ExpressionPlanner:
                 return self._like(syntax)
             case Case():
                 return self._case(syntax)
+            case Cast(operand=operand, type=of, place=place, tried=True):
+                return self._try_cast(self.plan_as(operand, of), of, place)
             case Cast(operand=operand, type=of, place=place):
                 if isinstance(operand, Unary) and operand.operator in LENGTH_UNITS and of.is_integer:
                     return self._counted(operand, of, place)
@@ -316,10 +322,21 @@ class ExpressionPlanner:
             return self._column(ColumnRef((Name(ROWTIME, place),), place))
         if name in ("TIMESTAMPADD", "TIMESTAMPDIFF"):
             return self._by_unit(syntax)
+        if (other := written_out(syntax)) is not None:
+            return self._plan(other)
         if name in _PARTS and len(syntax.args) == 1:
             return self._extract(_PARTS[name], self.plan_as(syntax.args[0], TIMESTAMP), place)
         args = [self._plan(each) for each in syntax.args]
         name = _SAME_AS.get(name, name)
+        if name == "SUBSTRING" and len(args) > 1 and args[1] != UNTYPED_NULL and args[1].type.is_text:
+            name = "REGEXP_SUBSTR" if len(args) == 2 else "SUBSTRING SIMILAR"
+        if name == "LOG" and len(args) == 1:
+            raise StatementError(
+                "LOG is written LOG(base, x)",
+                place=place,
+                hint="LN(x) is the natural logarithm, LOG10(x) the one to base 10.",
+            )
+        check_constants(syntax, args)
         if name == "PI" and not args:
             return Literal(math.pi, DOUBLE)
         if name == "CONCAT" and len(args) > 1:
@@ -349,7 +366,7 @@ class ExpressionPlanner:
         name, place = syntax.name, syntax.place
         unit = syntax.args[0] if syntax.args else None
         word = unit.parts[0].text if isinstance(unit, ColumnRef) and len(unit.parts) == 1 else ""
-        known = _UNIT_MS if name == "TIMESTAMPDIFF" else {**_UNIT_MS, **_UNIT_MONTHS}
+        known = {**_UNIT_MS, **_UNIT_MONTHS}
         if word not in known or len(syntax.args) != 3:
             wanted = "n, x" if name == "TIMESTAMPADD" else "x, y"
             raise StatementError(
@@ -357,8 +374,10 @@ class ExpressionPlanner:
             )
         first, second = (self._plan(each) for each in syntax.args[1:])
         if name == "TIMESTAMPDIFF":
-            return self._call(
-                "/", [self._call("TSDIFF", [first, second], place), _whole(_UNIT_MS[word])], place
+            counted = "TSDIFF" if word in _UNIT_MS else "TSDIFF MONTHS"
+            difference = self._call(counted, [first, second], place)
+            return (
+                self._call("/", [difference, _whole(known[word])], place) if word != "MONTH" else difference
             )
         one = Literal(known[word], INTERVAL_DAY if word in _UNIT_MS else INTERVAL_MONTH)
         return self._call("+", [second, self._call("*", [one, first], place)], place)
@@ -375,6 +394,12 @@ class ExpressionPlanner:
         if isinstance(operand, Literal) and operand.value is None:
             return Literal(None, of)
         return cast(operand, of, place)
+
+    def _try_cast(self, operand: Expr, of: Type, place: Place) -> Expr:
+        if operand.type == of:
+            return operand
+        guarded(lambda: resolve("CAST", (operand.type, of)), place)
+        return fold(Call("TRY_CAST", (operand,), of))
 
     def _negate(self, expr: Expr, negated: bool) -> Expr:
         return Call("NOT", (expr,), BOOLEAN) if negated else expr

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.errors import Place, StatementError
+from rowtide.expr.functions import MAY_BE_NULL
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import Node, Project
 from rowtide.rows.types import BOOLEAN, Field, RowType
@@ -195,8 +196,8 @@ def can_be_null(expr: Expr, row_type: RowType) -> bool:
             return all(can_be_null(arg, row_type) for arg in args)
         case Call(function="CASE", args=args):
             return any(can_be_null(arg, row_type) for arg in (*args[1:-1:2], args[-1]))
-        case Call(args=args):
-            return any(can_be_null(arg, row_type) for arg in args)
+        case Call(function=function, args=args):
+            return function in MAY_BE_NULL or any(can_be_null(arg, row_type) for arg in args)
 
 
 def is_plain_rowtime(expr: Expr) -> bool:

@@ -214,11 +214,12 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """``CAST(x AS type)``."""
+    """``CAST(x AS type)``; ``tried`` is TRY_CAST, NULL where the other rejects the row."""
 
     operand: Expression
     type: Type
     place: Place = field(default=NOWHERE, compare=False)
+    tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rowtide.expr.functions import FUNCTIONS, TypeMismatch, cast_allowed
+from rowtide.expr.functions.times_as_text import FORMATS
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.column import scaled
 from rowtide.rows.rowop import TimedRow
@@ -62,7 +63,11 @@ TYPES = (
     INTERVAL_DAY,
     INTERVAL_MONTH,
 )
-UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "HOUR", "MINUTE", "SECOND", "EPOCH", "?")
+UNITS = (
+    *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "ISODOW", "ISOYEAR", "DECADE", "CENTURY"),
+    *("HOUR", "MINUTE", "SECOND", "EPOCH", "?"),
+)
+TIME_FORMATS = ("YYYY-MM-DD", "yyyy-MM-dd HH:mm:ss.SSS", "FMDay DD Mon YY HH12:MI am", "H:mm a", "?")
 ROW_TYPE = RowType(tuple(Field(f"F{index}", kind) for index, kind in enumerate(TYPES)))
 
 TEXTS = st.one_of(
@@ -139,13 +144,15 @@ def _uses() -> Iterator[Use]:
         *product(TYPES, repeat=2),
         *product(few, repeat=3),
         (VARCHAR, VARCHAR, INTEGER, INTEGER),
+        (VARCHAR, VARCHAR, VARCHAR, VARCHAR),
+        (DOUBLE, decimal(4, 2), INTEGER, SMALLINT),
         (BOOLEAN, INTEGER, BOOLEAN, decimal(4, 2), BIGINT),
     ]
     for name, function in FUNCTIONS.items():
         if name != function.name:
             continue
         for args in arguments:
-            if name == "CAST" and len(args) == 2:
+            if name in ("CAST", "TRY_CAST") and len(args) == 2:
                 if cast_allowed(*args):
                     yield Use(name, args[:1], args[1])
                 continue
@@ -181,6 +188,8 @@ def _call(draw: st.DrawFn, use: Use, depth: int) -> Call:
         args[0] = Literal(draw(st.sampled_from(UNITS)), VARCHAR)
     if use.name in ("FLOOR_TO", "CEIL_TO"):
         args[1] = Literal(draw(st.sampled_from(UNITS)), VARCHAR)
+    if use.name in FORMATS:
+        args[FORMATS[use.name][0]] = Literal(draw(st.sampled_from(TIME_FORMATS)), VARCHAR)
     return Call(use.name, tuple(args), use.result)
 
 

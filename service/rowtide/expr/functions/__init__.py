@@ -11,6 +11,7 @@ from rowtide.expr.functions.cast import cast_allowed
 from rowtide.expr.functions.function import Function, TypeMismatch
 from rowtide.expr.functions.registry import (
     FUNCTIONS,
+    MAY_BE_NULL,
     UnknownFunction,
     find,
     resolve,
@@ -20,6 +21,7 @@ from rowtide.expr.functions.type_rules import common_type
 
 __all__ = [
     "FUNCTIONS",
+    "MAY_BE_NULL",
     "Function",
     "TypeMismatch",
     "UnknownFunction",

@@ -1,4 +1,6 @@
-"""CAST: which types become which; how is in the modules of each family.
+"""CAST, and TRY_CAST, which is NULL where that rejects: which types become which.
+
+How they do is in the modules of each family.
 
 | from, to  | number   | BOOLEAN  | text | binary | DATE | TIME | TIMESTAMP | INTERVAL   |
 |-----------|----------|----------|------|--------|------|------|-----------|------------|
@@ -15,7 +17,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from rowtide.errors import RejectedRowError
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import cast_numbers, cast_text, cast_times
 from rowtide.expr.functions.function import Function, Signature, TypeMismatch, mismatch, strict
@@ -79,4 +83,19 @@ def _columns(signature: Signature) -> ColumnKernel | None:
     return _makers(signature)[1](signature.args[0], signature.result)
 
 
-CASTS: Sequence[Function] = (strict("CAST", _resolve, _row, _columns),)
+def _try_row(signature: Signature) -> RowKernel:
+    kernel = _row(signature)
+
+    def cast_or_null(value: Any) -> object:
+        try:
+            return kernel(value)
+        except RejectedRowError:
+            return None
+
+    return cast_or_null
+
+
+CASTS: Sequence[Function] = (
+    strict("CAST", _resolve, _row, _columns),
+    strict("TRY_CAST", _resolve, _try_row, _columns),
+)

@@ -1,4 +1,4 @@
-"""SQRT, EXP, LN, LOG2, LOG10, POWER, sines and angles: of numbers of any type, always DOUBLE.
+"""SQRT, EXP, LN, LOG, LOG2, LOG10, POWER, sines and angles: of numbers of any type, always DOUBLE.
 
 Their last bits depend on who computes them, so rows and columns call the same
 NumPy functions, on arrays that lie in one piece. Where a function has no value
@@ -84,7 +84,30 @@ def _beyond_one(value: Any) -> Any:
     return np.abs(value) > 1
 
 
+def _no_cotangent(value: Any) -> Any:
+    return np.isinf(value) | (value == 0)
+
+
+def _no_base(base: Any, value: Any) -> Any:
+    return (base <= 0) | (base == 1) | (value <= 0)
+
+
+def _log(base: Any, value: Any) -> Any:
+    """Give logarithms; to 2 and 10 as LOG2 and LOG10 do, which are exact for whole powers."""
+    found = np.log(value) / np.log(base)
+    for known, log in ((2, np.log2), (10, np.log10)):
+        at = base == known
+        if at.any():
+            found = np.where(at, log(value), found)
+    return found
+
+
 POWERS: Sequence[Function] = (
+    _function("LOG", _log, 2, _no_base, "the base is above zero and not 1, the number above zero"),
+    _function("SINH", np.sinh, 1, _everywhere, ""),
+    _function("COSH", np.cosh, 1, _everywhere, ""),
+    _function("TANH", np.tanh, 1, _everywhere, ""),
+    _function("COT", lambda value: 1 / np.tan(value), 1, _no_cotangent, "the angle is 0 or infinite"),
     _function("SQRT", np.sqrt, 1, lambda value: value < 0, "the number is negative"),
     _function("EXP", np.exp, 1, _everywhere, ""),
     _function("CBRT", np.cbrt, 1, _everywhere, ""),

@@ -8,15 +8,18 @@ from collections.abc import Mapping, Sequence
 from rowtide.errors import StatementError
 from rowtide.expr.functions.arithmetic import ARITHMETIC
 from rowtide.expr.functions.cast import CASTS
+from rowtide.expr.functions.characters import CHARACTERS
 from rowtide.expr.functions.comparison import COMPARISONS
 from rowtide.expr.functions.conditional import CONDITIONALS
 from rowtide.expr.functions.function import Function
 from rowtide.expr.functions.logic import LOGIC
+from rowtide.expr.functions.patterns import PATTERNS
 from rowtide.expr.functions.powers import POWERS
 from rowtide.expr.functions.rounding import ROUNDING
 from rowtide.expr.functions.text import TEXT
 from rowtide.expr.functions.text_parts import TEXT_PARTS
 from rowtide.expr.functions.times import TIMES
+from rowtide.expr.functions.times_as_text import TIMES_AS_TEXT
 from rowtide.rows.types import Type
 
 _DECLARED = {
@@ -29,7 +32,10 @@ _DECLARED = {
         *CASTS,
         *TEXT,
         *TEXT_PARTS,
+        *CHARACTERS,
+        *PATTERNS,
         *TIMES,
+        *TIMES_AS_TEXT,
         *ROUNDING,
         *POWERS,
     )
@@ -42,6 +48,9 @@ _OTHER_NAMES = {
     "LENGTH": "CHAR_LENGTH",
     "SUBSTR": "SUBSTRING",
     "TRUNC": "TRUNCATE",
+    "UCASE": "UPPER",
+    "LCASE": "LOWER",
+    "REGEX_REPLACE": "REGEXP_REPLACE",
     "TRIM_LEADING": "LTRIM",
     "TRIM_TRAILING": "RTRIM",
 }
@@ -50,6 +59,10 @@ FUNCTIONS: Mapping[str, Function] = _DECLARED | {
     other: _DECLARED[name] for other, name in _OTHER_NAMES.items()
 }
 """Every function under its names, upper case. Operators have their SQL spelling; the sign is NEGATE."""
+
+
+MAY_BE_NULL = frozenset({"NULLIF", "TRY_CAST", "REGEXP_SUBSTR", "SUBSTRING SIMILAR"})
+"""Functions that may be NULL where no argument is."""
 
 
 class UnknownFunction(StatementError):

@@ -1,4 +1,4 @@
-"""FLOOR, CEIL, ROUND, TRUNCATE and SIGN of numbers.
+"""FLOOR, CEIL, ROUND, TRUNCATE, SIGN and WIDTH_BUCKET of numbers.
 
 FLOOR and CEIL give whole numbers: DECIMAL(p - s + 1, 0) of a DECIMAL(p, s).
 ROUND goes half away from zero and may need one more digit, so it gives
@@ -10,6 +10,8 @@ at the power of ten nearest to what is asked for, as far as a double can tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import exact, floats
 from rowtide.expr.functions.decimals import units
 from rowtide.expr.functions.function import Function, Signature, mismatch, strict
-from rowtide.expr.functions.rejections import overflow
+from rowtide.expr.functions.rejections import overflow, undefined
 from rowtide.expr.functions.type_rules import digits
 from rowtide.rows.column import Mask, scaled
 from rowtide.rows.types import INTEGER, MAX_DECIMAL_PRECISION, Kind, Type, decimal
@@ -169,10 +171,34 @@ def _sign() -> Function:
     return strict("SIGN", resolve, lambda signature: row, lambda signature: columns)
 
 
+def _width_bucket() -> Function:
+    """Declare WIDTH_BUCKET(x, from, to, count): which of equal parts has ``x``, 0 and count + 1 beyond."""
+    name = "WIDTH_BUCKET"
+
+    def resolve(args: Sequence[Type]) -> Type:
+        fits = len(args) == 4 and all(arg.is_numeric for arg in args) and args[3].is_integer
+        if not fits:
+            raise mismatch(name, args)
+        return INTEGER
+
+    def row(value: Any, start: Any, end: Any, count: int) -> int:
+        given = (value, start, end, count)
+        if not all(map(isfinite, given)):
+            raise undefined(name, given, "a number is infinite or NaN")
+        if not 0 < count < 2**31 - 1 or start == end:
+            raise undefined(name, given, "there is no part")
+        first, width = Fraction(start), Fraction(end) - Fraction(start)
+        place = (Fraction(value) - first) * count // width
+        return int(max(-1, min(place, count))) + 1
+
+    return strict(name, resolve, lambda signature: row, lambda signature: None)
+
+
 ROUNDING: Sequence[Function] = (
     _rounding("FLOOR", takes_digits=False),
     _rounding("CEIL", takes_digits=False),
     _rounding("ROUND", takes_digits=True),
     _rounding("TRUNCATE", takes_digits=True),
     _sign(),
+    _width_bucket(),
 )

@@ -138,7 +138,13 @@ _CLASSES = {
 
 @lru_cache(maxsize=REMEMBERED_PATTERNS)
 def _similar_pattern(pattern: str, escape: str | None) -> re.Pattern[str]:
+    return re.compile(similar_regex(pattern, escape), re.DOTALL)
+
+
+def similar_regex(pattern: str, escape: str | None, *, lazy: bool = False) -> str:
     """Translate a pattern of SIMILAR TO: % _ | * + ? {n,m} ( ) [..] have a meaning, all else is itself.
+
+    With ``lazy`` it matches as little as it can.
 
     Raises:
       RejectedRowError: it is none.
@@ -168,19 +174,23 @@ def _similar_pattern(pattern: str, escape: str | None) -> re.Pattern[str]:
             parts.append(_character_set(pattern[at:end], wrong))
             at = end + 1
         elif char == "%":
-            parts.append(".*")
+            parts.append(".*?" if lazy else ".*")
         elif char == "_":
             parts.append(".")
         elif char == "(":
             parts.append("(?:")
-        elif char in ")|*+?{}":
+        elif char in ")|{":
             parts.append(char)
+        elif char in "*+?}":
+            parts.append(f"{char}?" if lazy else char)
         else:
             parts.append(re.escape(char))
+    regex = "".join(parts)
     try:
-        return re.compile("".join(parts), re.DOTALL)
+        re.compile(regex)
     except re.error as error:
         raise wrong(str(error.msg)) from error
+    return regex
 
 
 def _character_set(inner: str, wrong: Callable[[str], RejectedRowError]) -> str:

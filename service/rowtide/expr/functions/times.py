@@ -29,7 +29,10 @@ from rowtide.rows.types import BIGINT, DATE, INTERVAL_DAY, INTERVAL_MONTH, TIME,
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge, ceil_to, floor_to
 
 _OF_DAY = {"HOUR": (3_600_000, 24), "MINUTE": (60_000, 60), "SECOND": (1_000, 60), "MILLISECOND": (1, 1_000)}
-_OF_DATE = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY")
+_OF_DATE = (
+    *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY"),
+    *("ISODOW", "ISOYEAR", "DECADE", "CENTURY"),
+)
 _OF_TIMESTAMP = (*_OF_DATE, *_OF_DAY, "EPOCH")
 UNITS: dict[Type, Sequence[str]] = {
     TIMESTAMP: _OF_TIMESTAMP,
@@ -65,14 +68,22 @@ def _date_part(unit: str, day: Any, calendar: _Calendar) -> Any:
     months_of, month_start = calendar
     if unit == "DOW":
         return (day + 4) % 7 + 1
+    if unit == "ISODOW":
+        return (day + 3) % 7 + 1
+    # A week belongs to the year that its Thursday is in.
+    thursday = day - (day + 3) % 7 + 3
+    if unit == "ISOYEAR":
+        return months_of(thursday) // 12 + 1970
     if unit == "WEEK":
-        # The week belongs to the year that its Thursday is in.
-        thursday = day - (day + 3) % 7 + 3
         return (thursday - month_start(months_of(thursday) // 12 * 12)) // 7 + 1
     month = months_of(day)
     match unit:
         case "YEAR":
             return month // 12 + 1970
+        case "DECADE":
+            return (month // 12 + 1970) // 10
+        case "CENTURY":
+            return (month // 12 + 2069) // 100
         case "QUARTER":
             return month % 12 // 3 + 1
         case "MONTH":
@@ -249,7 +260,61 @@ def _tsdiff() -> Function:
     return strict("TSDIFF", resolve, row, columnar, operands)
 
 
+def _months_between() -> Function:
+    """Declare what TIMESTAMPDIFF counts months by: the most whole ones that do not lead beyond the end."""
+    name = "TSDIFF MONTHS"
+
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) != 2 or any(arg not in (TIMESTAMP, DATE) for arg in args):
+            raise mismatch("TIMESTAMPDIFF", args)
+        return BIGINT
+
+    def operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
+        del result
+        return [TIMESTAMP] * len(args)
+
+    def row(start: int, end: int) -> int:
+        day, rest = divmod(start, civil.DAY_MS)
+        months = _month_of_day(end // civil.DAY_MS) - _month_of_day(day)
+        reached = civil.months_later(day, months) * civil.DAY_MS + rest
+        return months - (months > 0 and reached > end) + (months < 0 and reached < end)
+
+    def columns(start: Any, end: Any) -> tuple[Any, Mask | None]:
+        start, end = np.broadcast_arrays(exact.whole(start), exact.whole(end))
+        day = start // civil.DAY_MS
+        months = civil.months_of(end // civil.DAY_MS) - civil.months_of(day)
+        reached = civil.days_months_later(day, months) * civil.DAY_MS + start % civil.DAY_MS
+        beyond = ((months > 0) & (reached > end)).astype(np.int64)
+        return months - beyond + ((months < 0) & (reached < end)), None
+
+    return strict(name, resolve, lambda signature: row, lambda signature: columns, operands)
+
+
+def _last_day() -> Function:
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) != 1 or args[0] not in (TIMESTAMP, DATE):
+            raise mismatch("LAST_DAY", args)
+        return DATE
+
+    def row(signature: Signature) -> RowKernel:
+        length = 1 if signature.args[0] == DATE else civil.DAY_MS
+        return lambda value: civil.month_start(_month_of_day(value // length) + 1) - 1
+
+    def columnar(signature: Signature) -> ColumnKernel:
+        length = 1 if signature.args[0] == DATE else civil.DAY_MS
+
+        def last(values: Any) -> tuple[Any, Mask | None]:
+            days = civil.month_starts(civil.months_of(exact.whole(values) // length) + 1) - 1
+            return days.astype(DATE.dtype, copy=False), None
+
+        return last
+
+    return strict("LAST_DAY", resolve, row, columnar)
+
+
 TIMES: Sequence[Function] = (
+    _months_between(),
+    _last_day(),
     _extract(),
     _rounded("FLOOR_TO", floor_to),
     _rounded("CEIL_TO", ceil_to),

@@ -1,0 +1,199 @@
+"""Regular expressions: REGEXP_LIKE REGEXP_COUNT REGEXP_REPLACE REGEXP_SUBSTR, and SUBSTRING by a pattern.
+
+The expressions are those of RE2, which Arrow has: the time that they take grows with the text alone. Rows and
+columns go through the same code, so that they agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowtide.expr.evaluation import ColumnKernel, RowKernel
+from rowtide.expr.functions import arrow
+from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.rejections import undefined
+from rowtide.expr.functions.text_parts import similar_regex
+from rowtide.rows.column import Mask
+from rowtide.rows.types import BOOLEAN, INTEGER, Kind, Type
+
+_FLAGS = frozenset("ims")
+REMEMBERED_PATTERNS = 256
+
+_Columns = Callable[..., Any]
+"""Gives an Arrow array for one of texts, a pattern and what further texts the function takes."""
+
+
+def _with_flags(name: str, pattern: str, flags: str) -> str:
+    """Give a pattern that says its flags: i ignores case, m has ^ and $ for each line, s . for its end.
+
+    Raises:
+      RejectedRowError: there is no such flag.
+    """
+    if not _FLAGS.issuperset(flags):
+        raise undefined(name, (pattern, flags), "the flags are i, m and s")
+    return f"(?{''.join(sorted(set(flags)))}){pattern}" if flags else pattern
+
+
+def _regular(
+    name: str, further: int, result: Callable[[Sequence[Type]], Type], compute: _Columns, out: Any
+) -> Function:
+    """Declare a function of a text, a pattern, ``further`` texts and, if they are given, flags."""
+    texts = 2 + further
+
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) not in (texts, texts + 1) or not all(arg.is_text for arg in args):
+            raise mismatch(name, args)
+        return result(args)
+
+    def one(*args: str) -> object:
+        text, pattern, *rest = args
+        whole = _with_flags(name, pattern, rest[further] if len(rest) > further else "")
+        try:
+            return compute(pa.array([text], pa.string()), whole, *rest[:further])[0].as_py()
+        except pa.ArrowInvalid as error:
+            raise undefined(name, args, _why(error)) from error
+
+    def columnar(signature: Signature) -> ColumnKernel | None:
+        text, *rest = signature.constants
+        if out is None or text is not None or not all(isinstance(each, str) for each in rest):
+            return None
+        pattern, *others = (str(each) for each in rest)
+        if len(others) > further and not _FLAGS.issuperset(others[further]):
+            return None
+        whole = _with_flags(name, pattern, others[further] if len(others) > further else "")
+        try:
+            compute(pa.array([""], pa.string()), whole, *others[:further])
+        except pa.ArrowInvalid:
+            # Row by row each says why it is rejected.
+            return None
+
+        def all_rows(texts: Any, *constants: Any) -> tuple[Any, Mask | None]:
+            del constants
+            return out(compute(texts, whole, *others[:further])), None
+
+        return all_rows
+
+    def row(signature: Signature) -> RowKernel:
+        del signature
+        return one
+
+    return strict(name, resolve, row, columnar)
+
+
+def _why(error: Exception) -> str:
+    return str(error).removeprefix("Invalid regular expression: ")
+
+
+def _any_length(args: Sequence[Type]) -> Type:
+    del args
+    return Type(Kind.VARCHAR)
+
+
+def _as_long_as_first(args: Sequence[Type]) -> Type:
+    return Type(Kind.VARCHAR, args[0].precision)
+
+
+def _boolean(args: Sequence[Type]) -> Type:
+    del args
+    return BOOLEAN
+
+
+def _integer(args: Sequence[Type]) -> Type:
+    del args
+    return INTEGER
+
+
+@lru_cache(maxsize=REMEMBERED_PATTERNS)
+def _in_one_group(pattern: str) -> str:
+    """Give a pattern whose whole match is a group with a name, and the only group.
+
+    Groups of the pattern itself become such as capture nothing.
+    """
+    found, at, in_set = [], 0, False
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "\\" and at + 1 < len(pattern):
+            found.append(pattern[at : at + 2])
+            at += 2
+            continue
+        if char == "[" and not in_set:
+            # A ] that comes first is one of the set.
+            first = re.compile(r"\[\^?\]?").match(pattern, at)
+            opening = "[" if first is None else first.group()
+            found.append(opening)
+            at, in_set = at + len(opening), True
+            continue
+        if char == "]":
+            in_set = False
+        if char == "(" and not in_set:
+            named = re.compile(r"\(\?P?<\w+>").match(pattern, at)
+            if named is not None:
+                found.append("(?:")
+                at = named.end()
+                continue
+            if pattern[at + 1 : at + 2] != "?":
+                char = "(?:"
+        found.append(char)
+        at += 1
+    return f"(?P<found>{''.join(found)})"
+
+
+def _found(texts: Any, pattern: str) -> Any:
+    return pc.struct_field(pc.extract_regex(texts, _in_one_group(pattern)), "found")
+
+
+_REFERENCE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def _replaced(texts: Any, pattern: str, replacement: str) -> Any:
+    return pc.replace_substring_regex(texts, pattern, replacement)
+
+
+def _by_sql_pattern() -> Function:
+    """Declare SUBSTRING(text FROM pattern FOR escape): what is between two ``escape"`` of the pattern."""
+    name = "SUBSTRING SIMILAR"
+
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) != 3 or not all(arg.is_text for arg in args):
+            raise mismatch("SUBSTRING", args)
+        return _as_long_as_first(args)
+
+    def one(text: str, pattern: str, escape: str) -> str | None:
+        if len(escape) != 1:
+            raise undefined("SUBSTRING", (text, pattern, escape), "the escape is one character")
+        parts = pattern.split(f'{escape}"')
+        if len(parts) != 3:
+            why = f'the pattern has two {escape}" around the part that is wanted'
+            raise undefined("SUBSTRING", (text, pattern, escape), why)
+        before, wanted, after = (
+            similar_regex(part, escape, lazy=place != 1) for place, part in enumerate(parts)
+        )
+        match = re.compile(f"(?:{before})({wanted})(?:{after})", re.DOTALL).fullmatch(text)
+        return None if match is None else match.group(1)
+
+    def row(signature: Signature) -> RowKernel:
+        del signature
+        return one
+
+    return strict(name, resolve, row, lambda signature: None)
+
+
+PATTERNS: Sequence[Function] = (
+    _regular("REGEXP_LIKE", 0, _boolean, pc.match_substring_regex, arrow.flags),
+    _regular(
+        "REGEXP_COUNT",
+        0,
+        _integer,
+        pc.count_substring_regex,
+        lambda found: arrow.numbers(found, "int32"),
+    ),
+    _regular("REGEXP_REPLACE", 1, _any_length, _replaced, lambda texts: texts),
+    _regular("REGEXP_SUBSTR", 0, _as_long_as_first, _found, None),
+    _by_sql_pattern(),
+)

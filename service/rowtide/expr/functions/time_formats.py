@@ -1,0 +1,390 @@
+"""Formats of times: ``YYYY-MM-DD HH24:MI:SS.MS`` as TO_CHAR spells them, and as Java does.
+
+A format is a row of parts, each a field of a time or text that stands for itself. Both spellings come to the
+same parts, and the same parts are written and read. Times are in UTC; names are English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from rowtide.expr.functions import civil
+
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+REMEMBERED_FORMATS = 256
+"""Formats that are no constants are understood once, unless more of them than this take turns."""
+_PIVOT = 70
+"""Two digits of a year below it are of 2000 to 2069, the others of 1970 to 1999."""
+
+
+class FormatError(Exception):
+    """A format cannot be understood, or a text does not have it; its text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time taken apart: the day and the millisecond of the day."""
+
+    day: int
+    ms: int
+
+    @property
+    def hour(self) -> int:
+        """The hour, 0 to 23."""
+        return self.ms // 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a format: ``field``, or text for itself where that is empty.
+
+    ``digits`` are written at least, with zeros in front. ``style`` is how a name is written.
+    """
+
+    field: str
+    digits: int = 0
+    text: str = ""
+    style: Callable[[str], str] = str
+
+
+_NUMBERS: Mapping[str, tuple[int, int, int]] = {
+    "year": (4, 1, 9999),
+    "year of century": (2, 0, 99),
+    "week year": (4, 1, 9999),
+    "quarter": (1, 1, 4),
+    "month": (2, 1, 12),
+    "week": (2, 1, 53),
+    "day": (2, 1, 31),
+    "day of year": (3, 1, 366),
+    "day of week": (1, 1, 7),
+    "ISO day of week": (1, 1, 7),
+    "hour": (2, 0, 23),
+    "hour from 1": (2, 1, 24),
+    "hour of half": (2, 1, 12),
+    "hour of half from 0": (2, 0, 11),
+    "minute": (2, 0, 59),
+    "second": (2, 0, 59),
+    "fraction": (9, 0, 999_999_999),
+}
+"""Fields that are numbers: the most digits, the least and the greatest value."""
+
+_TEMPLATE: Mapping[str, Part] = {
+    "YYYY": Part("year", 4),
+    "YY": Part("year of century", 2),
+    "IYYY": Part("week year", 4),
+    "Q": Part("quarter", 1),
+    "MM": Part("month", 2),
+    "IW": Part("week", 2),
+    "DDD": Part("day of year", 3),
+    "DD": Part("day", 2),
+    "ID": Part("ISO day of week", 1),
+    "D": Part("day of week", 1),
+    "HH24": Part("hour", 2),
+    "HH12": Part("hour of half", 2),
+    "HH": Part("hour of half", 2),
+    "MI": Part("minute", 2),
+    "SS": Part("second", 2),
+    "MS": Part("fraction", 3),
+    "US": Part("fraction", 6),
+    "FF3": Part("fraction", 3),
+    "FF6": Part("fraction", 6),
+    "FF": Part("fraction", 3),
+}
+_TEMPLATE_NAMES = {
+    "MONTH": "month name",
+    "MON": "short month name",
+    "DAY": "day name",
+    "DY": "short day name",
+    "AM": "half",
+    "PM": "half",
+}
+_WORDS = sorted((*_TEMPLATE, *_TEMPLATE_NAMES), key=len, reverse=True)
+
+_JAVA: Mapping[str, str] = {
+    "Y": "week year",
+    "w": "week",
+    "d": "day",
+    "D": "day of year",
+    "u": "ISO day of week",
+    "H": "hour",
+    "k": "hour from 1",
+    "h": "hour of half",
+    "K": "hour of half from 0",
+    "m": "minute",
+    "s": "second",
+    "S": "fraction",
+}
+
+
+@lru_cache(maxsize=REMEMBERED_FORMATS)
+def template(text: str) -> tuple[Part, ...]:
+    """Understand a format as TO_CHAR has it: letters are fields, in double quotes text; FM leaves zeros out.
+
+    Raises:
+      FormatError: it has letters that are no field.
+    """
+    parts: list[Part] = []
+    at, filled = 0, True
+    upper = text.upper()
+    while at < len(text):
+        if text[at] == '"':
+            end = text.find('"', at + 1)
+            if end < 0:
+                raise FormatError('a " is not closed')
+            parts.append(Part("", text=text[at + 1 : end]))
+            at = end + 1
+            continue
+        if upper.startswith("FM", at):
+            filled, at = False, at + 2
+            continue
+        word = next((each for each in _WORDS if upper.startswith(each, at)), None)
+        if word is None:
+            if text[at].isalnum():
+                raise FormatError(f'"{text[at:]}" begins with no field of a time')
+            parts.append(Part("", text=text[at]))
+            at += 1
+            continue
+        given = text[at : at + len(word)]
+        part = _TEMPLATE.get(word)
+        if part is None:
+            part = Part(_TEMPLATE_NAMES[word], style=_style(given))
+        elif not filled and part.field != "fraction":
+            part = replace(part, digits=1)
+        parts.append(part)
+        filled, at = True, at + len(word)
+    return tuple(parts)
+
+
+def _style(given: str) -> Callable[[str], str]:
+    if given.isupper():
+        return str.upper
+    return str.lower if given.islower() else str
+
+
+@lru_cache(maxsize=REMEMBERED_FORMATS)
+def java_pattern(text: str) -> tuple[Part, ...]:
+    """Understand a format as Java's SimpleDateFormat has it: letters are fields, in single quotes text.
+
+    Raises:
+      FormatError: it has letters that are no field.
+    """
+    parts: list[Part] = []
+    for match in re.finditer(r"''|'((?:[^']|'')*)('?)|([A-Za-z])\3*|.", text, re.DOTALL):
+        piece, letter = match.group(), match.group(3)
+        if piece == "''":
+            parts.append(Part("", text="'"))
+        elif match.group(1) is not None:
+            if not match.group(2):
+                raise FormatError("a ' is not closed")
+            parts.append(Part("", text=match.group(1).replace("''", "'")))
+        elif letter is None:
+            parts.append(Part("", text=piece))
+        else:
+            parts.append(_java_part(letter, len(piece)))
+    return tuple(parts)
+
+
+def _java_part(letter: str, count: int) -> Part:
+    match letter:
+        case "y":
+            return Part("year of century", 2) if count == 2 else Part("year", count)
+        case "M" | "L":
+            if count > 2:
+                return Part("short month name" if count == 3 else "month name")
+            return Part("month", count)
+        case "E":
+            return Part("day name" if count > 3 else "short day name")
+        case "a":
+            return Part("half")
+        case "Z" | "X" | "z":
+            return Part("zone", text={"Z": "+0000", "X": "Z", "z": "UTC"}[letter])
+    field = _JAVA.get(letter)
+    if field is None:
+        raise FormatError(f'"{letter}" is no field of a time')
+    return Part(field, count)
+
+
+# -------------------------------------------------------------------- writing
+
+
+def written(parts: Sequence[Part], moment: Moment) -> str:
+    """Write a time."""
+    return "".join(_piece(part, moment) for part in parts)
+
+
+def _piece(part: Part, at: Moment) -> str:
+    match part.field:
+        case "" | "zone":
+            return part.text
+        case "fraction":
+            return f"{at.ms % 1_000:03d}{'0' * max(part.digits - 3, 0)}"[: max(part.digits, 1)]
+        case "month name" | "short month name":
+            name = MONTHS[civil.civil(at.day)[1] - 1]
+            return part.style(name[:3] if part.field.startswith("short") else name)
+        case "day name" | "short day name":
+            name = DAYS[(at.day + 3) % 7]
+            return part.style(name[:3] if part.field.startswith("short") else name)
+        case "half":
+            return part.style("AM" if at.hour < 12 else "PM")
+    return f"{_number(part.field, at):0{part.digits}d}"
+
+
+def _number(field: str, at: Moment) -> int:
+    year, month, day = civil.civil(at.day)
+    thursday = at.day - (at.day + 3) % 7 + 3
+    match field:
+        case "year":
+            return year
+        case "year of century":
+            return year % 100
+        case "week year":
+            return civil.civil(thursday)[0]
+        case "quarter":
+            return (month - 1) // 3 + 1
+        case "month":
+            return month
+        case "week":
+            return (thursday - civil.day_of(civil.civil(thursday)[0], 1, 1)) // 7 + 1
+        case "day":
+            return day
+        case "day of year":
+            return at.day - civil.day_of(year, 1, 1) + 1
+        case "day of week":
+            return (at.day + 4) % 7 + 1
+        case "ISO day of week":
+            return (at.day + 3) % 7 + 1
+        case "hour":
+            return at.hour
+        case "hour from 1":
+            return at.hour or 24
+        case "hour of half":
+            return at.hour % 12 or 12
+        case "hour of half from 0":
+            return at.hour % 12
+        case "minute":
+            return at.ms // 60_000 % 60
+        case _:
+            return at.ms // 1_000 % 60
+
+
+# -------------------------------------------------------------------- reading
+
+
+def read(parts: Sequence[Part], text: str) -> Moment:
+    """Read a time; what the format does not say is of 1970-01-01 00:00:00.
+
+    Raises:
+      FormatError: the text does not have the format, or there is no such time.
+    """
+    match = _regex(tuple(parts)).fullmatch(text.strip())
+    if match is None:
+        raise FormatError("the text does not have the format")
+    found: dict[str, int] = {}
+    zone_ms = 0
+    for index, part in enumerate(parts):
+        if not part.field:
+            continue
+        piece = match.group(f"p{index}")
+        if part.field == "zone":
+            zone_ms = _zone_ms(piece)
+            continue
+        value = _value(part.field, piece)
+        if found.setdefault(part.field, value) != value:
+            raise FormatError(f"it has two values for the {part.field}")
+    day = _day(found)
+    ms = _hour(found) * 3_600_000 + found.get("minute", 0) * 60_000 + found.get("second", 0) * 1_000
+    ms += found.get("fraction", 0) - zone_ms
+    return Moment(day + ms // civil.DAY_MS, ms % civil.DAY_MS)
+
+
+@lru_cache(maxsize=REMEMBERED_FORMATS)
+def _regex(parts: tuple[Part, ...]) -> re.Pattern[str]:
+    pieces = []
+    for index, part in enumerate(parts):
+        if not part.field:
+            pieces.append(re.escape(part.text))
+            continue
+        if part.field in _NUMBERS:
+            # Before another number there is nothing that ends this one: it has all its digits.
+            following = parts[index + 1].field if index + 1 < len(parts) else ""
+            most = max(_NUMBERS[part.field][0], part.digits)
+            wanted = f"{{{part.digits}}}" if following in _NUMBERS else f"{{1,{most}}}"
+            inside = rf"[0-9]{wanted}"
+        elif part.field == "zone":
+            inside = r"UTC|GMT|Z|[+-][0-9]{2}(?::?[0-9]{2})?"
+        else:
+            inside = r"[A-Za-z]+"
+        pieces.append(f"(?P<p{index}>{inside})")
+    return re.compile("".join(pieces))
+
+
+def _zone_ms(text: str) -> int:
+    if text in ("UTC", "GMT", "Z"):
+        return 0
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    length = int(digits[:2]) * 3_600_000 + int(digits[2:]) * 60_000
+    return -length if text[0] == "-" else length
+
+
+def _value(field: str, text: str) -> int:
+    names: Sequence[str]
+    match field:
+        case "month name" | "short month name":
+            names = MONTHS
+        case "day name" | "short day name":
+            names = DAYS
+        case "half":
+            names = ("AM", "PM")
+        case "fraction":
+            return int(text.ljust(3, "0")[:3])
+        case _:
+            value = int(text)
+            _, least, most = _NUMBERS[field]
+            if not least <= value <= most:
+                raise FormatError(f"the {field} is from {least} to {most}")
+            return value
+    short = field.startswith("short")
+    for place, name in enumerate(names, 1):
+        if (name[:3] if short else name).upper() == text.upper():
+            return place
+    raise FormatError(f'"{text}" is no {field}')
+
+
+def _day(found: Mapping[str, int]) -> int:
+    if "week" in found or "week year" in found:
+        raise FormatError("a week says no day")
+    year = found.get("year", 1970)
+    if "year of century" in found and "year" not in found:
+        short = found["year of century"]
+        year = short + (2000 if short < _PIVOT else 1900)
+    of_year = found.get("day of year")
+    named = found.get("month name", found.get("short month name"))
+    month = found.get("month", named or 1)
+    if named is not None and month != named:
+        raise FormatError("it has two values for the month")
+    if of_year is not None and "day" not in found and "month" not in found and named is None:
+        day = civil.day_of(year, 1, 1) + of_year - 1
+        if civil.civil(day)[0] != year:
+            raise FormatError("there is no such day")
+        return day
+    start = (year - 1970) * 12 + month - 1
+    day = civil.month_start(start) + found.get("day", 1) - 1
+    if day >= civil.month_start(start + 1):
+        raise FormatError("there is no such day")
+    return day
+
+
+def _hour(found: Mapping[str, int]) -> int:
+    if "hour" in found:
+        return found["hour"]
+    if "hour from 1" in found:
+        return found["hour from 1"] % 24
+    of_half = found.get("hour of half", found.get("hour of half from 0", 0)) % 12
+    return of_half + (12 if found.get("half") == 2 else 0)
