@@ -90,7 +90,7 @@ class _Waiting:
 
 
 class OverOperator:
-    """Plain Python, row by row."""
+    """Plain Python, row by row; ``operators.over_in_kernels`` does the same, compiled."""
 
     def __init__(self, node: WindowAggregate, place: Place) -> None:
         self.account = Account()
@@ -152,20 +152,31 @@ class OverOperator:
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """See ``Explaining``: a frame that ends rows behind its row waits for rows of its partition."""
+        waiting = self._waiting(bound)
         if bound is None:
-            return [self._wanted(self._pending[0])] if self._pending else []
-        waiting = [each for each in self._pending if each.timed.rowtime < bound]
-        return [Want(0, bound), *({self._wanted(each) for each in waiting})]
+            return [self._wanted(*waiting[0])] if waiting else []
+        return [Want(0, bound), *({self._wanted(*each) for each in waiting})]
 
-    def _wanted(self, waiting: _Waiting) -> Want:
+    def _waiting(self, bound: int | None) -> Sequence[tuple[int, int | None]]:
+        """Give what the rows that wait before a bound are ordered by, and the period of their partition.
+
+        None: of the first row that waits.
+        """
+        snap = self._node.snap
+        first = [self._pending[0]] if bound is None and self._pending else self._pending
+        return [
+            (each.order, None if snap is None else cast("int", each.group.key[snap[0]]))
+            for each in first
+            if bound is None or each.timed.rowtime < bound
+        ]
+
+    def _wanted(self, order: int, period: int | None) -> Want:
         """Say what completes the frame of a row."""
         snap, end = self._node.snap, self._frame.end
-        over = None
-        if snap is not None:
-            over = _passing(snap[1], cast("int", waiting.group.key[snap[0]]))
+        over = None if snap is None or period is None else _passing(snap[1], period)
         if self._ends_by_row:
             return Want(0, over)
-        complete = _passing(self._node.order, waiting.order + end.offset)
+        complete = _passing(self._node.order, order + end.offset)
         return Want(0, complete if over is None else min(over, complete))
 
     # ----------------------------------------------------------------- rows

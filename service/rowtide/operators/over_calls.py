@@ -68,6 +68,9 @@ class Call(Protocol):
     def begin(self, values: Values, use: Mask) -> None:
         """Take the values of a tray, and make room for its results."""
 
+    def begin_held(self, rows: int) -> None:
+        """Make room for the results of so many rows, whose values are in slots."""
+
     def follow(self, moved: Moved) -> None:
         """Let rows in and out, and note the results."""
 
@@ -128,6 +131,10 @@ class Held:
         """See the protocol."""
         self._given = values, use
         self._looks = self._looks or not use.all()
+
+    def begin_held(self, rows: int) -> None:
+        """See the protocol."""
+        self.begin(np.zeros(rows, dtype=self._values.dtype), np.ones(rows, dtype=np.bool_))
 
     def keep(self, kept: Int64s) -> None:
         """See the protocol."""
@@ -267,6 +274,9 @@ class Sum(Held):
             if self._reach + len(values) * largest > LARGEST_INT64:
                 totals = self.sums[:, 2] + (self.sums[:, 1] >> 32)
                 self._reach = max(-int(totals.min()), int(totals.max()) + 1) << 32 if len(totals) else 0
+                # Rows that are held have not been added yet.
+                self._reach += (most - len(values)) * self._largest
+            self._largest = max(self._largest, largest)
             self._reach += len(values) * largest
             return self._reach <= LARGEST_INT64
         self._largest = max(self._largest, largest)
@@ -284,7 +294,7 @@ class Sum(Held):
 
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
-        from rowtide.operators.kernels.over import sums
+        from rowtide.operators.kernels.over_sums import sums
 
         sums(
             moved.groups,
@@ -350,7 +360,7 @@ class DoubleSum(Held):
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
         """See the protocol."""
-        from rowtide.operators.kernels.over import doubles_fit
+        from rowtide.operators.kernels.over_sums import doubles_fit
 
         return bool(doubles_fit(values.view(np.int64), use))
 
@@ -362,7 +372,7 @@ class DoubleSum(Held):
 
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
-        from rowtide.operators.kernels.over import double_sums
+        from rowtide.operators.kernels.over_sums import double_sums
 
         double_sums(
             moved.groups,
@@ -427,7 +437,7 @@ class Extreme(Held):
 
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
-        from rowtide.operators.kernels.over import extremes
+        from rowtide.operators.kernels.over_extremes import extremes
 
         extremes(
             moved.groups,
@@ -467,7 +477,7 @@ class Pick(Held):
 
     def follow(self, moved: Moved) -> None:
         """See the protocol; ``there`` tells a frame without rows from a row without a value."""
-        from rowtide.operators.kernels.over import picks
+        from rowtide.operators.kernels.over_picks import picks
 
         ends = moved.last if self._last else moved.first
         rows = slice(moved.start, moved.stop)

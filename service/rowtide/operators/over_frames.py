@@ -54,10 +54,14 @@ class Frames:
         self._kernels = over
         self._node = node
         self._endless = node.frame.start.unit is EdgeUnit.UNBOUNDED
+        # Rows enter frames without a start as they come, and are not held.
+        self._holds_none = self._endless and node.frame.end == CURRENT_ROW
         self._in_time = node.frame.start.unit is EdgeUnit.RANGE
         self._frame = _frame(node.frame)
         self._calls = [make_call(call, endless=self._endless) for call in node.calls]
         self._keys = KeyGroups([node.input.row_type[index].type for index in node.partition])
+        # What begins at the current row or behind it needs nothing more once no row waits.
+        self._starts_behind = node.frame.start.unit is EdgeUnit.ROWS and node.frame.start.offset >= 0
         self._ring = _ring(node)
         self._rings = np.zeros((0, 2), dtype=np.int32)
         self._partitions = np.zeros((0, over.WIDTH), dtype=np.int32)
@@ -73,23 +77,34 @@ class Frames:
 
         ``order`` is what the window is ordered by; nothing ordered before ``least`` is in a frame any more.
         """
-        rows, order = len(tray), np.require(order, requirements=["C", "W"])
-        inputs = [input_of(call, tray, order) for call in self._node.calls]
-        if not self._fits(inputs, rows):
+        order = np.require(order, requirements=["C", "W"])
+        inputs = self._inputs(tray, order)
+        if inputs is None:
             return None
-        if not self._endless and not self._ring:
-            self._make_room(rows, least)
-        groups = self._keys.number([tray.columns[index] for index in self._node.partition], rows)
-        self._reserve()
+        groups = self._groups(tray, least)
         for call, given in zip(self._calls, inputs, strict=True):
             call.begin(*given)
-        if self._endless:
+        if self._holds_none:
             self._follow(self._added(groups))
         elif self._ring:
             self._follow(self._turned(groups))
         else:
             self._advance(groups, order)
         return [self._column(index, tray) for index in range(len(self._calls))]
+
+    def _inputs(self, tray: Tray, order: Int64s) -> list[tuple[Values, Mask]] | None:
+        """Give what each call takes of a tray; None: the kernels cannot take it."""
+        inputs = [input_of(call, tray, order) for call in self._node.calls]
+        return inputs if self._fits(inputs, len(tray)) else None
+
+    def _groups(self, tray: Tray, least: int) -> Int64s:
+        """Give the partitions of a tray's rows, with room for them."""
+        rows = len(tray)
+        if not self._holds_none and not self._ring:
+            self._make_room(rows, least)
+        groups = self._keys.number([tray.columns[index] for index in self._node.partition], rows)
+        self._reserve()
+        return groups
 
     def _added(self, groups: Int64s) -> Moved:
         """Give the steps by which rows enter frames without a start, which hold none."""
@@ -107,8 +122,11 @@ class Frames:
         self._kernels.advance_rings(groups, self._ring, self._rings, self._steps, until, first, last)
         return Moved(groups, 0, rows, self._steps, until, first, last)
 
-    def _advance(self, groups: Int64s, order: Int64s) -> None:
-        """Move the frame of each row, as many rows at a time as there is room for steps."""
+    def _advance(self, groups: Int64s, order: Int64s, *, held: bool = False) -> None:
+        """Move the frame of each row, as many rows at a time as there is room for steps.
+
+        ``held``: the rows have waited; others come.
+        """
         rows = len(groups)
         if len(self._steps) < 3 * rows:
             self._steps = np.empty(3 * rows, dtype=np.int64)
@@ -119,6 +137,7 @@ class Frames:
                 groups,
                 order,
                 row,
+                held,
                 self._frame,
                 self._partitions,
                 self._following,
@@ -183,19 +202,27 @@ class Frames:
         mine = self._partitions[: self._keys.count]
         return mine[:, self._kernels.INSIDE] + mine[:, self._kernels.AHEAD]
 
+    def _in_use(self) -> Mask:
+        """Tell which partitions have rows, or rows without a result."""
+        used = self._lengths() > 0
+        return used if self._ring else used | (self._waiting_rows() > 0)
+
+    def _waiting_rows(self) -> Int64s:
+        """Count the rows of each partition that have no result yet."""
+        return self._partitions[: self._keys.count, self._kernels.WAITING].astype(np.int64)
+
     def _make_room(self, rows: int, least: int) -> None:
         """Make room for rows; first let go, where frames are in time, what is in none any more."""
         over = self._kernels
         held = int(self._slots[over.STORED] - self._slots[over.FREE])
         if held + rows <= len(self._orders):
             return
-        if self._in_time:
+        if self._in_time or self._starts_behind:
             self.expire(least)
-            lengths = self._lengths()
-            kept = np.flatnonzero(lengths)
-            if len(lengths) - len(kept) > max(FORGET_OVER, len(kept)):
+            kept = np.flatnonzero(self._in_use())
+            if self._keys.count - len(kept) > max(FORGET_OVER, len(kept)):
                 self._keep(kept)
-            held = int(lengths.sum())
+            held = int(self._lengths().sum())
         if 2 * held + rows > len(self._orders):
             self._hold(power_of_two(2 * (held + rows)))
 
@@ -231,7 +258,7 @@ class Frames:
 
     def forget_ended(self, field: int, least: int) -> None:
         """Forget the partitions whose field of this number, a time, is below ``least``."""
-        kept = np.flatnonzero(self._keys.whole(field) >= least)
+        kept = np.flatnonzero((self._keys.whole(field) >= least) | (self._waiting_rows() > 0))
         if len(kept) < self._keys.count:
             self._keep(kept)
 
@@ -248,6 +275,7 @@ class Frames:
             self._free,
             self._slots,
             least,
+            self._starts_behind,
             steps,
             until,
         )
@@ -257,8 +285,7 @@ class Frames:
         """Follow steps that are not of rows but of partitions, whose results nobody wants."""
         groups, none = np.arange(len(until)), np.full(len(until), -1)
         for call in self._calls:
-            values, use = call.stored(none[:0])
-            call.begin(np.zeros(len(until), dtype=values.dtype), np.zeros(len(until), dtype=use.dtype))
+            call.begin_held(len(until))
             if not isinstance(call, Pick):
                 call.follow(Moved(groups, 0, len(until), steps, until, none, none))
 
@@ -267,7 +294,7 @@ class Frames:
     def groups(self) -> tuple[list[Column], dict[str, pa.Array], Int64s]:
         """Give the keys of the partitions that keep anything, what they keep, and their numbers."""
         over, lengths = self._kernels, self._lengths()
-        kept = np.arange(len(lengths)) if self._endless else np.flatnonzero(lengths)
+        kept = np.arange(len(lengths)) if self._endless else np.flatnonzero(self._in_use())
         saved = [""] * len(kept)
         if self._endless:
             each = [call.save(kept) for call in self._calls]
@@ -308,7 +335,10 @@ class Frames:
         self._reserve()
         if self._endless:
             saved = [json.loads(text) for text in table.column("saved").to_pylist()]
-            return all(call.load([held[index] for held in saved]) for index, call in enumerate(self._calls))
+            if not all(call.load([held[index] for held in saved]) for index, call in enumerate(self._calls)):
+                return False
+            if self._holds_none:
+                return True
         lengths = np.bincount(of, minlength=count)
         inside = table.column("inside").to_numpy()
         inputs = [values_of(column) for column in values]
@@ -373,5 +403,6 @@ def make_call(call: WindowCall, *, endless: bool) -> Call:
 def _frame(frame: Frame) -> Int64s:
     """Give a frame as the kernel takes it."""
     by_rows, end_by_rows = (edge.unit is EdgeUnit.ROWS for edge in (frame.start, frame.end))
-    numbers = [by_rows, frame.start.offset, frame.end == CURRENT_ROW, end_by_rows, frame.end.offset]
+    endless = frame.start.unit is EdgeUnit.UNBOUNDED
+    numbers = [by_rows, frame.start.offset, frame.end == CURRENT_ROW, end_by_rows, frame.end.offset, endless]
     return np.array(numbers, dtype=np.int64)

@@ -27,7 +27,7 @@ class RunningExtreme(Held):
 
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
-        from rowtide.operators.kernels.over import running_extremes
+        from rowtide.operators.kernels.over_extremes import running_extremes
 
         rows = moved.stop
         self._found = np.empty(rows, dtype=self._dtype)
@@ -112,7 +112,7 @@ class Rank(Held):
 
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
-        from rowtide.operators.kernels.over import ranks
+        from rowtide.operators.kernels.over_picks import ranks
 
         self._found = np.empty(moved.stop, dtype=np.int64)
         order = self._given[0]

@@ -117,6 +117,11 @@ class RowStore:
             for field, held in zip(self.row_type, self._columns, strict=True)
         ]
 
+    def place(self, number: int) -> tuple[int, int, int]:
+        """Give rowtime, origin and counter of a row."""
+        place = number - self.base
+        return int(self.rowtime.array[place]), int(self._origin.array[place]), int(self._counter.array[place])
+
     def opcodes(self, first: int) -> NDArray[np.int8]:
         """Give the opcodes of the rows from a number on."""
         return self._opcode.view()[first - self.base :]

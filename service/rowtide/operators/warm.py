@@ -52,7 +52,11 @@ ROW_TYPE = RowType(
         Field("PRICE", decimal(10, 2)),
     )
 )
-FRAMES = (Frame(), *(Frame(Edge(unit, -1), CURRENT_ROW) for unit in (EdgeUnit.ROWS, EdgeUnit.RANGE)))
+FRAMES = (
+    Frame(),
+    *(Frame(Edge(unit, -1), CURRENT_ROW) for unit in (EdgeUnit.ROWS, EdgeUnit.RANGE)),
+    Frame(Edge(EdgeUnit.RANGE, -1), Edge(EdgeUnit.RANGE, 1)),
+)
 ROWS = 64
 """More than a tray of one row, and little enough to take no time."""
 

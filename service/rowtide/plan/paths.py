@@ -46,10 +46,8 @@ def path_of(node: Node) -> Path | None:
             texts = [row_type[index].type.is_variable_width for index, _ in order]
             return Path.BY_ROW if any(fields) or any(texts) else Path.COMPILED
         case WindowAggregate(frame=frame, calls=calls):
-            endless = frame.start.unit is EdgeUnit.UNBOUNDED
-            if _is_behind(frame) and all(_has_kernel(call, endless=endless) for call in calls):
-                return Path.COMPILED
-            return Path.BY_ROW
+            compiled = all(_has_kernel(call, frame) for call in calls)
+            return Path.COMPILED if compiled else Path.BY_ROW
         case GroupChanges():
             at_once = node.every_ms is None and node.retention_ms is None and not node.of_changes
             plain = node.window is None or isinstance(node.window, Period)
@@ -59,24 +57,22 @@ def path_of(node: Node) -> Path | None:
             return None
 
 
-def _is_behind(frame: Frame) -> bool:
-    """Tell whether a frame ends with its row or before it; one without a start also keeps no rows."""
-    return not frame.waits and (frame.start.unit is not EdgeUnit.UNBOUNDED or frame.end == CURRENT_ROW)
-
-
-def _has_kernel(call: WindowCall, *, endless: bool) -> bool:
-    """Tell whether a window's call runs compiled; ``endless``: its frame has no start."""
+def _has_kernel(call: WindowCall, frame: Frame) -> bool:
+    """Tell whether a window's call runs compiled."""
+    # Rows enter a frame without a start as they come, and are not held.
+    endless = frame.start.unit is EdgeUnit.UNBOUNDED
+    at_once = endless and frame.end == CURRENT_ROW
     match call.function:
         case "COUNT" | "ROW_NUMBER":
             return not call.distinct
         case "RANK" | "DENSE_RANK":
-            return endless
+            return at_once
         case "SUM" | "AVG":
             plain = not call.distinct
         case "MIN" | "MAX":
-            plain = True
+            plain = at_once or not endless
         case "FIRST_VALUE" | "LAST_VALUE" | "NTH_VALUE" | "LAG" | "LEAD":
-            plain = call.number == 1 and not call.ignore_nulls
+            plain = call.number == 1 and not call.ignore_nulls and (at_once or not endless)
         case _:
             plain = False
     # Text and wide decimals are Python objects.

@@ -34,6 +34,9 @@ def window_of(query: str) -> WindowAggregate:
         "MAX(x) OVER (PARTITION BY k) AS a",
         "LAG(n, 2, 0) OVER (PARTITION BY k) AS a",
         "ROW_NUMBER() OVER (PARTITION BY k) AS a",
+        "LEAD(n) OVER (PARTITION BY k) AS a",
+        "MIN(x) OVER (PARTITION BY k ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING) AS a",
+        "SUM(n) OVER (RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '1' SECOND FOLLOWING) AS a",
     ],
 )
 def test_sums_extremes_shifts_and_numbers_are_compiled(query: str) -> None:
@@ -43,13 +46,12 @@ def test_sums_extremes_shifts_and_numbers_are_compiled(query: str) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "LEAD(n) OVER (PARTITION BY k) AS a",
         "LAG(name) OVER (PARTITION BY k) AS a",
         "STDDEV_POP(x) OVER (PARTITION BY k ROWS 9 PRECEDING) AS a",
         "COUNT(DISTINCT n) OVER (PARTITION BY k ROWS 9 PRECEDING) AS a",
     ],
 )
-def test_what_waits_text_and_distinct_values_go_row_by_row(query: str) -> None:
+def test_text_variances_and_distinct_values_go_row_by_row(query: str) -> None:
     assert type(make(window_of(query), Place(0))) is OverOperator
 
 
