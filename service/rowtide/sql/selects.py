@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from rowtide.errors import StatementError
+from rowtide.expr.constant import fold
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
 from rowtide.plan.limits import begins_with_window, reads_streams
 from rowtide.plan.nodes import (
@@ -501,6 +502,8 @@ class SelectPlanner:
             typed = planner.plan(term)
             if isinstance(typed, Literal):
                 raise StatementError("a constant groups nothing", place=term.place)
+            # What the other clauses look up is folded, too.
+            typed = fold(typed)
             found = period_of(typed)
             if found is not None and window is None:
                 window, window_expr = found, typed

@@ -12,7 +12,8 @@ from fractions import Fraction
 
 from rowtide.errors import StatementError
 from rowtide.expr.constant import fold
-from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef
+from rowtide.expr.functions import common_type
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Node, WindowAggregate
 from rowtide.rows.types import BIGINT, BOOLEAN, Field, RowType
@@ -390,15 +391,28 @@ class Windows:
         name, args = syntax.name, syntax.args
         offset = 1 if len(args) < 2 else _count(args[1], name, least=0)
         if len(args) == 3:
-            default = self._planner.plan_as(args[2], UNTYPED_NULL.type)
-            default = assign(default, call.type, f"what {name} gives", args[2].place)
-            call = replace(call, default=default)
+            call = self._with_default(call, args[2])
         if not syntax.ignore_nulls:
             edge = Edge(EdgeUnit.ROWS, -offset if name == "LAG" else offset)
             return call, Frame(edge, edge)
         if name == "LEAD" or offset == 0:
             raise StatementError(f"this {name} with IGNORE NULLS is not supported yet", place=syntax.place)
         return replace(call, number=offset), Frame(end=Edge(EdgeUnit.ROWS, -1))
+
+    def _with_default(self, call: WindowCall, syntax: Expression) -> WindowCall:
+        """Give a shift with what it gives where there is no row.
+
+        The type stays that of the rows if it holds a constant as it is; else it is one that holds both.
+        """
+        what = f"what {call.function} gives"
+        default = self._planner.plan_as(syntax, UNTYPED_NULL.type)
+        assigned = fold(assign(default, call.type, what, syntax.place))
+        held = isinstance(default, Literal) and assigned == Literal(default.value, call.type)
+        if call.argument is None or default.type == call.type or held:
+            return replace(call, default=assigned)
+        of = common_type([call.type, default.type])
+        argument, default = (assign(each, of, what, syntax.place) for each in (call.argument, default))
+        return replace(call, argument=argument, type=of, default=fold(default))
 
 
 class WindowedPlanner(ExpressionPlanner):

@@ -182,6 +182,12 @@ def expressions(draw: st.DrawFn, depth: int = 3) -> Expr:
     return _call(draw, draw(st.sampled_from(BY_NAME[draw(st.sampled_from(sorted(BY_NAME)))])), depth)
 
 
+@st.composite
+def calls(draw: st.DrawFn, name: str, depth: int = 1) -> Expr:
+    """Give a call of one function, over fields and constants unless ``depth`` is more."""
+    return _call(draw, draw(st.sampled_from(BY_NAME[name])), depth)
+
+
 def _call(draw: st.DrawFn, use: Use, depth: int) -> Call:
     args = [_of_type(draw, kind, depth - 1) for kind in use.args]
     if use.name == "EXTRACT":
