@@ -17,6 +17,7 @@ from rowtide.operators.contract import Account, Fault, Output, Place, State, Wan
 from rowtide.operators.pair_condition import PairCondition
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_store import Growing, RowStore
+from rowtide.operators.window_join_chains import Chains
 from rowtide.operators.window_join_keys import JoinKeys
 from rowtide.operators.window_join_places import (
     AFTER_ALL,
@@ -39,11 +40,10 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 PAIRS = 1 << 16
 """Pairs found at a time: a row without a key may meet all of the other side."""
 FORGET_KEYS_OVER = 1 << 16
-"""Keys are numbered anew once there are more of them than this, and than four times the open rows."""
+"""Keys are numbered and chains made anew where there is memory for more of them than this, and for more than
+four times the rows that are or were just open."""
 MOVES_PER_PAIR = 8
 """Found rows are sorted instead of moved to their places one by one if they need more moves than this."""
-FRESH = -2
-"""Where the kernel begins: at the beginning of a row's chain."""
 
 _WHOSE_TIME = {JoinTime.LEFT: LEFT, JoinTime.RIGHT: RIGHT, JoinTime.LATER: 2}
 """As kernels have it."""
@@ -53,18 +53,21 @@ Places = NDArray[np.int64]
 
 
 class _Side:
-    """One side's rows: those that are open, from ``opened`` on, and those that still wait to leave."""
+    """One side's rows: those that are open, from ``opened`` on, and those that still wait to leave.
 
-    def __init__(self, node: Node, key: tuple[int, ...], ranks: Ranks) -> None:
+    Rows before ``chained`` are in no chain.
+    """
+
+    def __init__(self, node: Node, key: tuple[int, ...], ranks: Ranks, chains: Chains) -> None:
         self.key = key
         self.ranks = ranks
         self.bound = EARLIEST
         self.opened = 0
+        self.chained = 0
         self.lonely = 0
         self.settled = 0
         self.store = RowStore(node.row_type)
-        self.groups = Growing(np.int64)
-        self.following = Growing(np.int64, -1)
+        self.chains = chains
         self.matched = Growing(np.bool_, False)
         self.waiting = Growing(np.int64)
 
@@ -80,17 +83,20 @@ class _Side:
     def add(self, tray: Tray) -> None:
         """Keep rows; they are in no chain yet."""
         self.store.append(tray)
-        for part in (self.groups, self.following, self.matched, self.waiting):
+        for part in (self.matched, self.waiting):
             part.extend(len(tray))
 
-    def forget(self) -> None:
-        """Let go of the rows at the front that nothing needs any more."""
+    def forget(self, *, waits: bool) -> None:
+        """Let go of the rows at the front that nothing needs any more; ``waits``: some place does."""
         from rowtide.operators.kernels.window_places import settled
 
-        self.settled = settled(self.settled, self.opened, self.store.base, self.waiting.array)
+        if waits:
+            self.settled = settled(self.settled, self.opened, self.store.base, self.waiting.array)
+        else:
+            self.settled = self.opened
         gone = self.store.forget(self.settled)
         if gone:
-            for part in (self.groups, self.following, self.matched, self.waiting):
+            for part in (self.matched, self.waiting):
                 part.drop(gone)
 
     def row(self, number: int) -> tuple[int, int] | None:
@@ -111,9 +117,10 @@ class WindowJoinOperator:
         self._places = JoinPlaces(node)
         self._origin = place.origin
         left_ranks, right_ranks = (Ranks(origins) for origins in place.port_origins)
+        self._keys = JoinKeys([node.left.row_type[index].type for index in node.left_key])
         self._sides = (
-            _Side(node.left, node.left_key, left_ranks),
-            _Side(node.right, node.right_key, right_ranks),
+            _Side(node.left, node.left_key, left_ranks, Chains(self._keys.are_codes)),
+            _Side(node.right, node.right_key, right_ranks, Chains(self._keys.are_codes)),
         )
         self._condition = None if node.condition is None else PairCondition(node)
         self._low = _within(node.low_ms)
@@ -122,7 +129,6 @@ class WindowJoinOperator:
         self._waiting = 0
         self._closed_waiting = 0
         self._given = 0
-        self._keys = JoinKeys([node.left.row_type[index].type for index in node.left_key])
         self._keeps_any = self._places.keeps(LEFT) or self._places.keeps(RIGHT)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
@@ -138,10 +144,10 @@ class WindowJoinOperator:
         side.bound = max(side.bound, bound.rowtime)
         found += [self._close(LEFT), self._close(RIGHT)]
         frontier = self._places.frontier(self._view(LEFT), self._view(RIGHT))
-        given = self._release(np.concatenate(found), frontier)
+        given = self._release(found, frontier)
         for each in self._sides:
-            each.forget()
-        self._forget_keys()
+            each.forget(waits=bool(self._waiting))
+        self._forget_keys(0 if tray is None else len(tray))
         self.account.done = self.account.rows_in - self.held()
         return Output(given, Bound(max(EARLIEST, min(frontier[0], LATEST))), faults)
 
@@ -198,38 +204,45 @@ class WindowJoinOperator:
             places[:, 1 + port] = np.where(
                 numbers == MISSING, MISSING, np.searchsorted(again[port], np.maximum(numbers, 0))
             )
-        self._release(places, (EARLIEST, MISSING, MISSING))
+        self._release([places], (EARLIEST, MISSING, MISSING))
 
     def _meet(self, port: int, tray: Tray, faults: list[Fault]) -> list[Places]:
         """Take rows and find the pairs that they make with the other side's."""
-        from rowtide.operators.kernels.window_joining import probe
+        from rowtide.operators.kernels.window_joining import FRESH, probe
 
         side, other = self._sides[port], self._sides[1 - port]
-        first, base = side.store.end, side.store.base
+        first = side.store.end
         codes, missing = self._keys.codes([tray.columns[index] for index in side.key], len(tray))
+        over = 0
+        if side.opened == first:
+            over = int(np.searchsorted(tray.rowtime, self._last_closed(port), side="right"))
+        if over:
+            side.chained = first + over
         side.add(tray)
-        side.groups.array[missing + (first - base)] = -1
-        entries = self._keys.entries(len(tray))
-        over = self._last_closed(port)
+        chains = side.chains.with_room(
+            max(side.opened, side.chained), first + over, len(tray) - over, self._keys.numbered
+        )
+        other_chains = other.chains.with_room(
+            max(other.opened, other.chained), other.store.end, 0, self._keys.numbered
+        )
         progress = np.array([0, FRESH], dtype=np.int64)
+        times = side.store.rowtime.view()[-len(tray) :]
         found = []
         while progress[0] < len(tray):
             places = np.empty((PAIRS, 3), dtype=np.int64)
             count = probe(
                 port,
-                side.store.rowtime.array[first - base : first - base + len(tray)],
-                side.groups.array,
+                times,
                 codes,
+                missing,
                 first,
-                base,
-                side.following.array,
-                other.store.rowtime.array,
-                other.store.base,
-                other.following.array,
-                *entries,
+                over,
+                self._keys.are_codes,
+                *chains,
+                *other_chains,
+                other.store.end,
                 self._low,
                 self._high,
-                over,
                 _WHOSE_TIME[self._node.time],
                 progress,
                 places,
@@ -264,27 +277,21 @@ class WindowJoinOperator:
 
     def _close(self, port: int) -> Places:
         """Let go of the rows that nothing of the other side can meet any more; give those left alone."""
-        from rowtide.operators.kernels.window_joining import close
+        from rowtide.operators.kernels.window_joining import unchain
 
         side = self._sides[port]
-        nothing = np.empty((0, 3), dtype=np.int64)
-        if not side.open_rows:
-            return nothing
         store = side.store
         before = side.opened
-        side.opened = close(
-            port,
-            before,
-            store.end,
-            self._last_closed(port),
-            store.base,
-            store.rowtime.array,
-            side.groups.array,
-            side.following.array,
-            *self._keys.entries(0),
-        )
+        open_times = store.rowtime.view()[before - store.base :]
+        side.opened += int(np.searchsorted(open_times, self._last_closed(port), side="right"))
+        nothing = np.empty((0, 3), dtype=np.int64)
+        if side.opened == before:
+            return nothing
+        if side.chains.used:
+            unchain(max(before, side.chained), side.opened, self._keys.are_codes, *side.chains.memory())
         closed = slice(before - store.base, side.opened - store.base)
-        self._closed_waiting += int(np.count_nonzero(side.waiting.array[closed]))
+        if self._waiting:
+            self._closed_waiting += int(np.count_nonzero(side.waiting.array[closed]))
         if not self._places.keeps(port):
             return nothing
         lonely = np.flatnonzero(~side.matched.array[closed]) + before
@@ -330,9 +337,33 @@ class WindowJoinOperator:
         before = int(np.searchsorted(times, max(EARLIEST, min(rowtime, LATEST))))
         return int(times[before - 1]) if before else None
 
-    def _release(self, found: Places, frontier: Frontier) -> Tray | None:
+    def _release(self, found: Sequence[Places], frontier: Frontier) -> Tray | None:
         """Give what is before the frontier, of what is found and of what waits, in order; keep the rest."""
-        from rowtide.operators.kernels.window_places import in_order, sift
+        from rowtide.operators.kernels.window_places import are_before, in_order
+
+        some = [each for each in found if len(each)]
+        places = some[0] if len(some) == 1 else np.concatenate(found)
+        if self._waiting or not are_before(places, _as_place(frontier)):
+            places = self._sifted(places, frontier)
+        count = len(places)
+        if not count:
+            return None
+        if not in_order(places, count, MOVES_PER_PAIR * count):
+            places = places[np.lexsort((places[:, 2], places[:, 1], places[:, 0]))]
+        first = self._given
+        self._given += count
+        self.account.rows_out += count
+        return Tray.from_columns(
+            self._node.row_type,
+            self._columns(places),
+            np.ascontiguousarray(places[:, 0]),
+            self._origin,
+            np.arange(first, self._given, dtype=np.int64),
+        )
+
+    def _sifted(self, found: Places, frontier: Frontier) -> Places:
+        """Take what is before the frontier out of what is found and what waits; let the rest wait."""
+        from rowtide.operators.kernels.window_places import sift
 
         if len(self._heap) < self._waiting + len(found):
             larger = np.empty((2 * (self._waiting + len(found)), 3), dtype=np.int64)
@@ -354,20 +385,7 @@ class WindowJoinOperator:
             out,
         )
         self._closed_waiting, self._waiting = counts.tolist()
-        if not count:
-            return None
-        if not in_order(out, count, MOVES_PER_PAIR * count):
-            out = out[np.lexsort((out[:count, 2], out[:count, 1], out[:count, 0]))]
-        first = self._given
-        self._given += count
-        self.account.rows_out += count
-        return Tray.from_columns(
-            self._node.row_type,
-            self._columns(out[:count]),
-            np.ascontiguousarray(out[:count, 0]),
-            self._origin,
-            np.arange(first, self._given, dtype=np.int64),
-        )
+        return out[:count]
 
     def _columns(self, places: Places) -> Sequence[Column]:
         """Give the fields of output rows, those of a missing row NULL."""
@@ -384,29 +402,26 @@ class WindowJoinOperator:
         from rowtide.operators.kernels.window_joining import enchain
 
         self._keys.forget()
-        for port, side in enumerate(self._sides):
+        for side in self._sides:
+            side.chains.forget()
+            side.chained = side.opened
             numbers = np.arange(side.opened, side.store.end, dtype=np.int64)
             keys = [side.store.column(index, numbers) for index in side.key]
             codes, missing = self._keys.codes(keys, len(numbers))
-            base = side.store.base
-            groups = side.groups.array[side.opened - base : side.store.end - base]
-            groups[:] = 0
-            groups[missing] = -1
             enchain(
-                port,
-                side.store.rowtime.array,
-                side.opened,
-                side.groups.array,
+                side.store.rowtime.view()[side.opened - side.store.base :],
                 codes,
-                base,
-                side.following.array,
-                *self._keys.entries(len(numbers)),
+                missing,
+                side.opened,
+                self._keys.are_codes,
+                *side.chains.with_room(side.opened, side.opened, len(numbers), self._keys.numbered),
             )
 
-    def _forget_keys(self) -> None:
+    def _forget_keys(self, came: int) -> None:
         """Begin anew with the keys where most of them have no row any more: memory follows the windows."""
         left, right = self._sides
-        if self._keys.made > max(FORGET_KEYS_OVER, 4 * (left.open_rows + right.open_rows)):
+        room = max(self._keys.numbered, left.chains.room, right.chains.room)
+        if room > max(FORGET_KEYS_OVER, 4 * (left.open_rows + right.open_rows + came)):
             self._number_keys()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from contract.operators.cases import window_joins
 from contract.operators.harness import Run, shown
 from contract.operators.inputs import Case, Step, steps_of, through_bytes
-from rowtide.operators import window_join
+from rowtide.operators import window_join, window_join_chains
 from rowtide.operators.contract import Explaining, Operator, Place, Want
 from rowtide.operators.registry import make
 from rowtide.operators.window_join import WindowJoinOperator
@@ -53,6 +54,7 @@ def test_both_forms_do_the_same(data: st.DataObject, case: Case, few: bool) -> N
         # So few that rows are found in several turns, and keys are numbered anew all the time.
         patch.setattr(window_join, "PAIRS", 2 if few else 1 << 16)
         patch.setattr(window_join, "FORGET_KEYS_OVER", 0 if few else 1 << 16)
+        patch.setattr(window_join_chains, "FIRST_LINKS", 1 if few else 64)
         compiled = Run(case, WindowJoinOperator(case.node, case.place))
         by_row = Run(case, WindowJoinByRow(case.node, case.place))
         for step in [*data.draw(steps_of(case.ports)), *(Step(port, (), Bound(LATEST)) for port in (0, 1))]:
@@ -96,6 +98,39 @@ def test_thousands_of_rows_come_out_alike_however_they_are_cut(time: JoinTime) -
     assert len(whole.out) > 12_000
     assert whole.operator.held() == 0
     assert in_memory(cut.operator) < 5_000
+
+
+@pytest.mark.parametrize("forget_over", [0, 1 << 16])
+@pytest.mark.parametrize("kind", [BIGINT, VARCHAR])
+def test_thousands_of_keys_that_come_and_go_meet_as_row_by_row(kind: Type, forget_over: int) -> None:
+    draw = Random(7)
+    node = join_of(kind, JoinKind.FULL, JoinTime.LATER)
+    case = Case(node, Place(9, True, ((1,), (2,))), ((), ()))
+    compiled = Run(case, WindowJoinOperator(node, case.place))
+    by_row = Run(case, WindowJoinByRow(node, case.place))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window_join, "FORGET_KEYS_OVER", forget_over)
+        for start in range(0, 3000, 300):
+            for port in (0, 1):
+                # Codes next to one another, codes far apart, and some whose low bits are all alike.
+                numbers = [
+                    draw.choice(
+                        (at // 4 + draw.randrange(4), draw.randrange(40) << 40, draw.randrange(-9, 9))
+                    )
+                    for at in range(start, start + 300)
+                ]
+                keys = numbers if kind is BIGINT else [f"k{number}" for number in numbers]
+                rows = tuple(
+                    TimedRow(at // 8, port + 1, at, Opcode.INSERT, (key, f"row {at}"))
+                    for at, key in enumerate(keys, start)
+                )
+                for run in (compiled, by_row):
+                    run.step(Step(port, rows, NO_BOUND))
+    for port in (0, 1):
+        for run in (compiled, by_row):
+            run.step(Step(port, (), Bound(LATEST)))
+    compare(compiled, by_row)
+    assert compiled.operator.account.rows_out > 3000
 
 
 def in_memory(operator: Operator) -> int:

@@ -1,42 +1,43 @@
 """Joining two streams within a window of rowtime.
 
-The rows of a side have numbers in order of arrival, which is that of rowtime.
-``following`` leads along a chain, -1 at its end. ``base`` is the number of a side's first row in memory.
+The rows of a side have numbers in order of arrival, which is that of rowtime. Each side has chains of the
+open rows of one key, the oldest first. A key is one int64, its code.
 
-A key is one int64, its code. Its entry has the code, its slot and how many rows are open, for the left side
-and then the right one the first and the last row of a chain and the first one's rowtime; -1 for no row.
-``slots`` has a power of two places: the entry of a code stands at its place or behind it, ``EMPTY`` ends
-the search, ``GONE`` does not. Without ``slots`` a code is the place of its entry.
+``links`` has a power of two places; a row's is its number modulo them. There are its code and rowtime, the
+number of the next row of the chain, -1 for none, and, for the first row of a chain, that of the last one:
+``LINKED`` for any other row of a chain, ``LOOSE`` for a row that is in none.
 
-``counts`` is: entries made; the first free one or -1, which has the next one for its code; those in use;
-slots that are not empty. ``operators.window_join_keys`` makes room: no kernel ever lacks a slot or an entry.
+``slots`` finds the first row of a key: the low bits of its number are there, below some bits of the code's
+hash. Slots of hashed codes are a power of two: the slot of a code is at its place or behind it, ``EMPTY``
+ends the search, ``GONE`` does not. Else a code is its own place. ``counts`` is: slots in use; slots that are
+not empty. ``operators.window_join_chains`` makes room: no kernel ever lacks a slot or a link.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-CODE, ROWS, CHAIN = 0, 1, 2
-"""Where an entry has what: from ``CHAIN`` on the chains of both sides."""
-HEAD, TAIL, TIME = 0, 1, 2
-"""Where a chain has what."""
-CHAIN_WIDTH = 3
-ENTRY_WIDTH = CHAIN + 2 * CHAIN_WIDTH
-"""An entry is as wide as a line of the cache."""
-MADE, FREE, USED, FILLED = 0, 1, 2, 3
+from rowtide.operators.kernels.lean import lean, lean_part
+from rowtide.operators.kernels.prefetch import prefetch
+
+CODE, TIME, NEXT, LAST = 0, 1, 2, 3
+"""Where a link has what."""
+LINK_WIDTH = 4
+"""Two links are as wide as a line of the cache."""
+LINKED, LOOSE = -1, -2
+FRESH = -2
+"""Where to go on in the other chain: at its beginning."""
+USED, FILLED = 0, 1
 """Where ``counts`` has what."""
 EMPTY, GONE = -1, -2
-UNSURE = -(2**63)
-ENTRY_BITS = 32
-ENTRY = np.int64((1 << 32) - 1)
-ONE_ROW = 1 << 32
-"""An entry counts its rows in the high bits, and has its slot in the low ones."""
+ROW_BITS = 32
+ROW = np.int64((1 << 32) - 1)
+"""What a slot has of a row's number: there are never so many rows in memory."""
 TAG_SHIFT = np.uint64(33)
-"""A slot has an entry in its low bits and above them some of the hash: so few other entries are looked at."""
-BLOCK = 128
-"""Keys that are looked up together: so the memory is asked for many of them at a time."""
+"""What a slot has of a hash: so few rows of other keys are looked at."""
+AHEAD = 16
+"""Links are asked for so many rows before they are read, and slots as many rows before that."""
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(29)
@@ -46,11 +47,12 @@ NEAR = np.uint64((1 << 3) - 1)
 
 Whole = int | np.int64
 Int64s = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 HIGHEST, LOWEST = 2**63 - 1, -(2**63)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@lean_part
 def _distance(right: Whole, left: Whole) -> int:
     """Give right - left, kept within int64."""
     found = int(right - left)
@@ -59,287 +61,265 @@ def _distance(right: Whole, left: Whole) -> int:
     return found
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@lean_part
 def _is_before(port: int, met: Whole, time: Whole, low: int, high: int) -> bool:
     """Tell whether a row of the other side lies before the window of a row of ``port``."""
     return _distance(met, time) < low if port == 0 else _distance(time, met) > high
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@lean_part
 def _is_behind(port: int, met: Whole, time: Whole, low: int, high: int) -> bool:
     """Tell whether a row of the other side lies behind the window of a row of ``port``."""
     return _distance(met, time) > high if port == 0 else _distance(time, met) < low
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@lean_part
 def _hash(code: Whole) -> np.uint64:
     """Give a number that differs in its high bits where codes are not near each other."""
     value = (np.uint64(code) >> NEAR_BITS) * MIX
     return value ^ (value >> SHIFT)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@lean_part
 def _place(code: Whole, value: np.uint64, slots: Int64s) -> np.int64:
     """Give where a code with this hash is looked for first."""
     return np.int64((value & ~NEAR) | (np.uint64(code) & NEAR)) & np.int64(len(slots) - 1)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@lean_part
 def _tag(value: np.uint64) -> np.int64:
-    """Give what a slot has of a hash, beside its entry."""
-    return np.int64(value >> TAG_SHIFT) << ENTRY_BITS
+    """Give what a slot has of a hash, beside a row."""
+    return np.int64(value >> TAG_SHIFT) << ROW_BITS
 
 
-@njit(cache=True, nogil=True)
-def _find(code: Whole, slots: Int64s, entries: Int64s) -> np.int64:
-    """Give the entry of a code, and -1 - the slot for it if it has none."""
-    if len(slots) == 0:
-        return np.int64(code)
-    mask = np.int64(len(slots) - 1)
+@lean_part
+def _first(found: Whole, links: Int64s) -> np.uint64:
+    """Give where the link of a slot's row is."""
+    return np.uint64(found) & np.uint64(len(links) - 1)
+
+
+@lean_part
+def _at(number: Whole, links: Int64s) -> np.uint64:
+    """Give where the link of a row is."""
+    return np.uint64(number) & np.uint64(len(links) - 1)
+
+
+@lean_part
+def _find(code: Whole, hashed: bool, slots: Int64s, links: Int64s) -> np.int64:
+    """Give the slot of a code, and -1 - the slot for it if it has no row."""
+    if not hashed:
+        return np.int64(code) if slots[np.uint64(code)] >= 0 else np.int64(-1 - code)
     value = _hash(code)
-    place, tag = _place(code, value, slots), _tag(value)
+    place, tag = np.uint64(_place(code, value, slots)), _tag(value)
+    mask = np.uint64(len(slots) - 1)
     free = np.int64(-1)
     while True:
         found = slots[place]
-        if found < 0:
-            if found == EMPTY:
-                return -1 - (place if free < 0 else free)
-            if free < 0:
-                free = place
-        elif (found & ~ENTRY) == tag and entries[found & ENTRY, CODE] == code:
-            return found & ENTRY
-        place = (place + 1) & mask
+        if found >= 0:
+            if (found & ~ROW) == tag and links[_first(found, links), CODE] == code:
+                return np.int64(place)
+        elif found == EMPTY:
+            return -1 - (np.int64(place) if free < 0 else free)
+        elif free < 0:
+            free = np.int64(place)
+        place = (place + np.uint64(1)) & mask
 
 
-@njit(cache=True, nogil=True)
-def _guess(codes: Int64s, first: int, stop: int, slots: Int64s, entries: Int64s, guesses: Int64s) -> None:
-    """Write what ``_find`` gives for the codes from ``first`` to before ``stop``.
-
-    ``UNSURE`` stands for a code that has another at its first place.
-    """
-    if len(slots) == 0:
-        for row in range(first, stop):
-            guesses[row - first] = codes[row]
-        return
-    for row in range(first, stop):
-        value = _hash(codes[row])
-        place = _place(codes[row], value, slots)
-        found = slots[place]
-        guesses[row - first] = UNSURE
-        if found == EMPTY:
-            guesses[row - first] = -1 - place
-        elif found >= 0 and (found & ~ENTRY) == _tag(value):
-            guesses[row - first] = found & ENTRY
-    for row in range(first, stop):
-        entry = guesses[row - first]
-        if entry >= 0 and entries[entry, CODE] != codes[row]:
-            guesses[row - first] = UNSURE
-
-
-@njit(cache=True, nogil=True)
-def _enter(code: Whole, slot: Whole, slots: Int64s, entries: Int64s, counts: Int64s) -> np.int64:
-    """Make the entry of a code that has none, at the slot that ``_find`` gave."""
-    entry = counts[FREE]
-    if entry < 0:
-        entry = counts[MADE]
-        counts[MADE] += 1
+@lean_part
+def _link(
+    number: Whole, code: Whole, time: Whole, hashed: bool, slots: Int64s, links: Int64s, counts: Int64s
+) -> None:
+    """Put a row at the end of the chain of its key."""
+    at = _at(number, links)
+    slot = _find(code, hashed, slots, links)
+    links[at, CODE], links[at, TIME], links[at, NEXT] = code, time, -1
+    if slot >= 0:
+        head = _first(slots[np.uint64(slot)], links)
+        links[_at(links[head, LAST], links), NEXT] = number
+        links[head, LAST] = number
+        links[at, LAST] = LINKED
     else:
-        counts[FREE] = entries[entry, CODE]
-    if slots[slot] == EMPTY:
-        counts[FILLED] += 1
-    counts[USED] += 1
-    slots[slot] = _tag(_hash(code)) | entry
-    entries[entry, CODE], entries[entry, ROWS] = code, slot
-    entries[entry, CHAIN + HEAD] = -1
-    entries[entry, CHAIN + CHAIN_WIDTH + HEAD] = -1
-    return entry
+        place = np.uint64(-1 - slot)
+        if slots[place] == EMPTY:
+            counts[FILLED] += 1
+        counts[USED] += 1
+        slots[place] = (number & ROW) | (_tag(_hash(code)) if hashed else np.int64(0))
+        links[at, LAST] = number
 
 
-@njit(cache=True, nogil=True)
-def _leave(entry: Whole, slots: Int64s, entries: Int64s, counts: Int64s) -> None:
-    """Take a row from the rows of a key; without any the entry is free."""
-    entries[entry, ROWS] -= ONE_ROW
-    if entries[entry, ROWS] >= ONE_ROW or len(slots) == 0:
-        return
-    mask = np.int64(len(slots) - 1)
-    place = entries[entry, ROWS]
-    slots[place] = GONE
-    # Nothing is looked for behind what is gone there.
-    while slots[place] == GONE and slots[(place + 1) & mask] == EMPTY:
-        slots[place] = EMPTY
-        counts[FILLED] -= 1
-        place = (place - 1) & mask
-    entries[entry, CODE] = counts[FREE]
-    counts[FREE] = entry
-    counts[USED] -= 1
+@lean_part
+def _begin_with(
+    number: Whole, last: Whole, slot: Whole, hashed: bool, slots: Int64s, links: Int64s, counts: Int64s
+) -> None:
+    """Let the chain of a slot begin with another row of it; -1: there is none any more."""
+    place = np.uint64(slot)
+    if number >= 0:
+        links[_at(number, links), LAST] = last
+        slots[place] = (slots[place] & ~ROW) | (number & ROW)
+    else:
+        counts[USED] -= 1
+        slots[place] = GONE if hashed else EMPTY
+        mask = np.uint64(len(slots) - 1)
+        # Nothing is looked for behind what is gone there.
+        while slots[place] == GONE and slots[(place + np.uint64(1)) & mask] == EMPTY:
+            slots[place] = EMPTY
+            counts[FILLED] -= 1
+            place = (place - np.uint64(1)) & mask
 
 
-@njit(cache=True, nogil=True)
-def place_entries(slots: Int64s, entries: Int64s, counts: Int64s) -> None:
-    """Enter all entries that are in use into ``slots``, which are all empty."""
-    for entry in range(counts[MADE]):
-        if entries[entry, ROWS] >= ONE_ROW:
-            code, rows = entries[entry, CODE], entries[entry, ROWS] >> ENTRY_BITS
-            slot = -1 - _find(code, slots, entries)
-            slots[slot] = _tag(_hash(code)) | entry
-            entries[entry, ROWS] = rows << ENTRY_BITS | slot
+@lean_part
+def _ask_slot(codes: Int64s, row: int, hashed: bool, slots: Int64s) -> None:
+    """Ask for the slot where a row's code is looked for first, if there is such a row."""
+    if row < len(codes):
+        code = codes[np.uint64(row)]
+        prefetch(slots, _place(code, _hash(code), slots) if hashed else code)
+
+
+@lean_part
+def _ask_link(codes: Int64s, row: int, hashed: bool, slots: Int64s, links: Int64s) -> None:
+    """Ask for the link of the row that is at that slot."""
+    if row < len(codes):
+        code = codes[np.uint64(row)]
+        found = slots[np.uint64(_place(code, _hash(code), slots) if hashed else code)]
+        if found >= 0:
+            prefetch(links, np.int64(_first(found, links)))
+
+
+@lean
+def place_chains(first: int, stop: int, slots: Int64s, links: Int64s, counts: Int64s) -> None:
+    """Find room in ``slots``, of hashed codes and all empty, for the chains of the rows before ``stop``."""
+    for number in range(first, stop):
+        at = _at(number, links)
+        if links[at, LAST] >= 0:
+            code = links[at, CODE]
+            slots[np.uint64(-1 - _find(code, True, slots, links))] = (number & ROW) | _tag(_hash(code))
     counts[FILLED] = counts[USED]
 
 
-@njit(cache=True, nogil=True)
+@lean
+def move_links(first: int, stop: int, links: Int64s, larger: Int64s) -> None:
+    """Take the links of the rows from ``first`` to before ``stop`` to another array."""
+    for number in range(first, stop):
+        for each in range(LINK_WIDTH):
+            larger[_at(number, larger), each] = links[_at(number, links), each]
+
+
+@lean
 def probe(
     port: int,
     times: Int64s,
-    groups: Int64s,
     codes: Int64s,
+    missing: Mask,
     first: int,
-    base: int,
-    following: Int64s,
-    other_times: Int64s,
-    other_base: int,
-    other_following: Int64s,
+    over: int,
+    hashed: bool,
     slots: Int64s,
-    entries: Int64s,
+    links: Int64s,
     counts: Int64s,
+    other_slots: Int64s,
+    other_links: Int64s,
+    other_counts: Int64s,
+    other_end: int,
     low: int,
     high: int,
-    over: int,
     whose_time: int,
     progress: Int64s,
     found: Int64s,
 ) -> int:
     """Write the places of the pairs of new rows of ``port``, numbered from ``first``, with the other side's.
 
-    A row whose pairs are all written is added to its own side's chain, unless its rowtime is at most
-    ``over``: then no later row can meet it. What lies before a window lies before those of all later rows
-    too, and leaves its chain. ``progress`` is the row and the place in the other chain where to go on
-    (-2: at its beginning): a call ends when all rows are done or the room is full. Gives the number of pairs.
-
-    ``groups`` becomes the entry of each row that is in a chain; it begins as -1 where a key has a NULL,
-    which meets nothing, and as 0 elsewhere. A pair has the rowtime of the left row where ``whose_time`` is
-    0, of the right one where it is 1, and else of the later one.
+    A row whose pairs are all written is added to its own side's chain, except for the first ``over`` of
+    them: no later row can meet those. What lies before a window lies before those of all later rows too,
+    and leaves its chain. A row with a ``missing`` key meets nothing. ``other_end`` is the number of the
+    other side's next row. ``progress`` is the row and the place in the other chain where to go on
+    (``FRESH``: at its beginning): a call ends when all rows are done or the room is full. Gives the number
+    of pairs. A pair has the rowtime of the left row where ``whose_time`` is 0, of the right one where it is
+    1, and else of the later one.
     """
-    own, other = CHAIN + CHAIN_WIDTH * port, CHAIN + CHAIN_WIDTH * (1 - port)
     row, place = progress[0], progress[1]
-    guesses = np.empty(BLOCK, dtype=np.int64)
-    block = guessed = row
     count = 0
     room = len(found)
+    if other_counts[USED] > 0:
+        for each in range(row, row + 2 * AHEAD):
+            _ask_slot(codes, each, hashed, other_slots)
     while row < len(times):
-        if row == guessed:
-            guessed = min(row + BLOCK, len(times))
-            _guess(codes, row, guessed, slots, entries, guesses)
-            block = row
-        if groups[first + row - base] >= 0:
-            time = times[row]
-            entry = guesses[row - block]
-            if entry < 0 and (entry == UNSURE or slots[-1 - entry] != EMPTY):
-                entry = _find(codes[row], slots, entries)
-            if entry >= 0:
-                if place == -2:
-                    place = entries[entry, other + HEAD]
-                    if place >= 0 and _is_before(port, entries[entry, other + TIME], time, low, high):
-                        while place >= 0 and _is_before(
-                            port, other_times[place - other_base], time, low, high
-                        ):
-                            place = other_following[place - other_base]
-                        entries[entry, other + HEAD] = place
-                        if place >= 0:
-                            entries[entry, other + TIME] = other_times[place - other_base]
-                head, tail = entries[entry, other + HEAD], entries[entry, other + TAIL]
-                while place >= 0:
-                    met = entries[entry, other + TIME] if place == head else other_times[place - other_base]
-                    if _is_behind(port, met, time, low, high):
-                        break
-                    if count == room:
-                        progress[0], progress[1] = row, place
-                        return count
-                    if whose_time == 2:
-                        found[count, 0] = max(time, met)
-                    else:
-                        found[count, 0] = time if whose_time == port else met
-                    found[count, 1 + port] = first + row
-                    found[count, 2 - port] = place
-                    count += 1
-                    place = -1 if place == tail else other_following[place - other_base]
-            if time > over:
-                if entry < 0:
-                    entry = _enter(codes[row], -1 - entry, slots, entries, counts)
-                groups[first + row - base] = entry
-                _enchain(first + row, time, entry, base, following, entries, own)
-            else:
-                groups[first + row - base] = -1
+        meets = other_counts[USED] > 0
+        if meets:
+            _ask_slot(codes, row + 2 * AHEAD, hashed, other_slots)
+            _ask_link(codes, row + AHEAD, hashed, other_slots, other_links)
+        if row + AHEAD >= over:
+            _ask_slot(codes, row + AHEAD, hashed, slots)
+        number = first + row
+        if missing[np.uint64(row)]:
+            if row >= over:
+                links[_at(number, links), LAST] = LOOSE
+        else:
+            code, time = codes[np.uint64(row)], times[np.uint64(row)]
+            if place == FRESH:
+                place = np.int64(-1)
+                slot = _find(code, hashed, other_slots, other_links) if meets else np.int64(-1)
+                if slot >= 0:
+                    place = other_end - ((other_end - other_slots[np.uint64(slot)]) & ROW)
+                    at = _at(place, other_links)
+                    if _is_before(port, other_links[at, TIME], time, low, high):
+                        last = other_links[at, LAST]
+                        while place >= 0 and _is_before(port, other_links[at, TIME], time, low, high):
+                            other_links[at, LAST] = LOOSE
+                            place = other_links[at, NEXT]
+                            at = _at(place, other_links)
+                        _begin_with(place, last, slot, hashed, other_slots, other_links, other_counts)
+            while place >= 0:
+                at = _at(place, other_links)
+                met = other_links[at, TIME]
+                if _is_behind(port, met, time, low, high):
+                    break
+                if count == room:
+                    progress[0], progress[1] = row, place
+                    return count
+                pair = np.uint64(count)
+                if whose_time == 2:
+                    found[pair, 0] = max(time, met)
+                else:
+                    found[pair, 0] = time if whose_time == port else met
+                found[pair, 1 + port] = number
+                found[pair, 2 - port] = place
+                count += 1
+                place = other_links[at, NEXT]
+            if row >= over:
+                _link(number, code, time, hashed, slots, links, counts)
         row += 1
-        place = -2
+        place = np.int64(FRESH)
     progress[0], progress[1] = row, place
     return count
 
 
-@njit(cache=True, nogil=True)
-def _enchain(
-    number: int, time: int, entry: Whole, base: int, following: Int64s, entries: Int64s, own: int
-) -> None:
-    following[number - base] = -1
-    if entries[entry, own + HEAD] < 0:
-        entries[entry, own + HEAD] = number
-        entries[entry, own + TIME] = time
-    else:
-        following[entries[entry, own + TAIL] - base] = number
-    entries[entry, own + TAIL] = number
-    entries[entry, ROWS] += ONE_ROW
-
-
-@njit(cache=True, nogil=True)
+@lean
 def enchain(
-    port: int,
     times: Int64s,
-    first: int,
-    groups: Int64s,
     codes: Int64s,
-    base: int,
-    following: Int64s,
+    missing: Mask,
+    first: int,
+    hashed: bool,
     slots: Int64s,
-    entries: Int64s,
+    links: Int64s,
     counts: Int64s,
 ) -> None:
     """Put rows that are there, numbered from ``first``, into chains, in order; see ``probe``."""
     for row in range(len(codes)):
-        number = first + row
-        if groups[number - base] >= 0:
-            entry = _find(codes[row], slots, entries)
-            if entry < 0:
-                entry = _enter(codes[row], -1 - entry, slots, entries, counts)
-            groups[number - base] = entry
-            _enchain(
-                number, times[number - base], entry, base, following, entries, CHAIN + CHAIN_WIDTH * port
-            )
+        if missing[row]:
+            links[_at(first + row, links), LAST] = LOOSE
+        else:
+            _link(first + row, codes[row], times[row], hashed, slots, links, counts)
 
 
-@njit(cache=True, nogil=True)
-def close(
-    port: int,
-    first: int,
-    stop: int,
-    last_time: int,
-    base: int,
-    times: Int64s,
-    groups: Int64s,
-    following: Int64s,
-    slots: Int64s,
-    entries: Int64s,
-    counts: Int64s,
-) -> int:
-    """Take the rows with rowtime <= ``last_time`` out of their chains; give the first that stays."""
-    own = CHAIN + CHAIN_WIDTH * port
-    number = first
-    while number < stop and times[number - base] <= last_time:
-        entry = groups[number - base]
-        if entry >= 0:
-            if entries[entry, own + HEAD] == number:
-                head = following[number - base]
-                entries[entry, own + HEAD] = head
-                if head >= 0:
-                    entries[entry, own + TIME] = times[head - base]
-            _leave(entry, slots, entries, counts)
-        number += 1
-    return number
+@lean
+def unchain(first: int, stop: int, hashed: bool, slots: Int64s, links: Int64s, counts: Int64s) -> None:
+    """Take the rows from ``first`` to before ``stop``, the oldest ones, out of their chains."""
+    for number in range(first, stop):
+        code = links[_at(number + AHEAD, links), CODE]
+        if hashed:
+            prefetch(slots, _place(code, _hash(code), slots))
+        at = _at(number, links)
+        if links[at, LAST] != LOOSE:
+            slot = _find(links[at, CODE], hashed, slots, links)
+            _begin_with(links[at, NEXT], links[at, LAST], slot, hashed, slots, links, counts)

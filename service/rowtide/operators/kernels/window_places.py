@@ -42,6 +42,15 @@ def _before(places: Int64s, one: int, others: Int64s, other: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
+def are_before(places: Int64s, frontier: Int64s) -> bool:
+    """Tell whether all places are before the frontier."""
+    each = 0
+    while each < len(places) and _before(places, each, frontier, 0):
+        each += 1
+    return each == len(places)
+
+
+@njit(cache=True, nogil=True)
 def _push(heap: Int64s, size: int, places: Int64s, which: int) -> None:
     """Add a place to a heap of ``size``, which has room."""
     at = size
