@@ -50,6 +50,8 @@ def explain(
 ) -> None:
     """Show the plan of every pump, or of one relation, after each stage of planning.
 
+    In brackets: whether an operator that has two forms runs compiled or row by row, and what it keeps.
+
     With --why-not: which operators of the running service hold rows for a relation, which bound they need,
     which partition keeps it back and why, when the rows come out, and what to change.
 
@@ -84,12 +86,15 @@ def explain(
             }
             typer.echo(json.dumps(shown, indent=2))
             return
+        before: dict[str, Node] = {}
         for name, nodes in stages:
             typer.echo(f"-- {name}")
             for each, node in nodes.items():
                 typer.echo(f"{each}:")
-                for line in explained(node).lines():
+                shown_before = before.get(each) == node
+                for line in ["as before"] if shown_before else explained(node).lines():
                     typer.echo(f"  {line}")
+            before = nodes
 
 
 def _asked(session: Session, relation: str, service: str | None, config: Path | None) -> Any:

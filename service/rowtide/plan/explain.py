@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rowtide.expr.tree import Literal
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit
+from rowtide.plan.kept import kept_by
 from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     AsOfJoin,
@@ -44,11 +45,16 @@ _BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One node: what it is, in whose text it stands, what it does, and what its rows have."""
+    """One node: what it is, in whose text it stands, what it does, and what its rows have.
+
+    ``path``: how its operator works, where there are two ways; ``keeps``: its state, and what bounds it.
+    """
 
     node: str
     relation: str
     detail: str
+    path: str | None
+    keeps: str | None
     fields: tuple[str, ...]
     inputs: tuple[Explained, ...]
 
@@ -56,6 +62,9 @@ class Explained:
         """Give the tree as lines of text, inputs indented below."""
         head = f"{self.node} {self.relation}"
         found = [f"{head}: {self.detail}" if self.detail else head]
+        work = [*([self.path] if self.path else []), *([f"keeps {self.keeps}"] if self.keeps else [])]
+        if work:
+            found.append(f"{'|' if self.inputs else ' '}    [{'; '.join(work)}]")
         for each in self.inputs:
             branch = "|  " if each is not self.inputs[-1] else "   "
             first, *rest = each.lines()
@@ -66,11 +75,12 @@ class Explained:
 def explain(node: Node) -> Explained:
     """Explain ``node`` and all that it reads."""
     path = path_of(node)
-    detail = _detail(node)
     return Explained(
         type(node).__name__,
         node.relation,
-        detail if path is None else f"{detail}; {path.value}",
+        _detail(node),
+        None if path is None else path.value,
+        kept_by(node),
         tuple(f"{field.name} {field.type}" for field in node.row_type),
         tuple(explain(each) for each in node.inputs),
     )
