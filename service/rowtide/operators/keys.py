@@ -22,6 +22,8 @@ from rowtide.rows.types import Type
 
 FIRST_SLOTS = 1 << 10
 FIRST_BYTES = 1 << 14
+LINE = 64
+"""Bytes of a line of the cache."""
 
 
 def power_of_two(least: int) -> int:
@@ -42,22 +44,29 @@ class TextTable:
 
     def __init__(self) -> None:
         self.count = 0
-        self._slots = np.full(FIRST_SLOTS, -1, dtype=np.int32)
-        self._marks = np.zeros((FIRST_SLOTS, 2), dtype=np.uint64)
-        self._starts = np.zeros(FIRST_SLOTS + 1, dtype=np.int64)
+        self._slots = _empty_slots(FIRST_SLOTS)
+        self._starts = np.zeros(FIRST_SLOTS // 2 + 1, dtype=np.int64)
         self._pool = np.zeros(FIRST_BYTES, dtype=np.uint8)
 
     def intern(self, array: pa.Array) -> NDArray[np.int64]:
         """Give the code of each value; those of NULLs mean nothing."""
         from rowtide.operators.kernels import strings
 
+        if not len(array):
+            return np.empty(0, dtype=np.int64)
         offsets, data = text_buffers(array)
-        self._reserve(len(array), int(offsets[-1] - offsets[0]) if len(offsets) else 0)
+        used = int(self._starts[self.count]) + int(offsets[-1] - offsets[0])
+        if used > len(self._pool):
+            self._pool = _grown(self._pool, power_of_two(used))
         codes = np.empty(len(array), dtype=np.int64)
-        self.count = strings.intern(
-            offsets, data, self._slots, self._marks, self._starts, self._pool, self.count, codes
-        )
-        return codes
+        done = 0
+        while True:
+            self.count, done = strings.intern(
+                offsets, data, done, self._slots, self._starts, self._pool, self.count, codes
+            )
+            if done == len(codes):
+                return codes
+            self._grow()
 
     def find(self, array: pa.Array) -> NDArray[np.int64]:
         """Give the code of each value, -1 for one that was never interned; those of NULLs mean nothing."""
@@ -65,7 +74,7 @@ class TextTable:
 
         offsets, data = text_buffers(array)
         codes = np.empty(len(array), dtype=np.int64)
-        strings.find(offsets, data, self._slots, self._marks, self._starts, self._pool, codes)
+        strings.find(offsets, data, self._slots, self._starts, self._pool, codes)
         return codes
 
     def values(self, codes: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
@@ -77,19 +86,14 @@ class TextTable:
         strings.gather(codes, self._starts, self._pool, offsets, data)
         return pa.Array.from_buffers(kind, len(codes), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
-    def _reserve(self, values: int, size: int) -> None:
-        """Make room for ``values`` more values of together ``size`` bytes."""
+    def _grow(self) -> None:
+        """Make room for twice as many values."""
         from rowtide.operators.kernels import strings
 
-        needed = power_of_two(2 * (self.count + values))
-        if needed > len(self._slots):
-            self._slots = np.full(needed, -1, dtype=np.int32)
-            self._marks = _grown(self._marks, needed)
-            self._starts = _grown(self._starts, needed + 1)
-            strings.rehash(self._slots, self._marks, self.count)
-        used = int(self._starts[self.count])
-        if used + size > len(self._pool):
-            self._pool = _grown(self._pool, power_of_two(used + size))
+        larger = _empty_slots(2 * len(self._slots))
+        strings.rehash(self._slots, larger)
+        self._slots = larger
+        self._starts = _grown(self._starts, len(larger) // 2 + 1)
 
 
 class KeyCoder:
@@ -211,6 +215,13 @@ class _ObjectTable:
         for row, code in enumerate(codes.tolist()):
             found[row] = self._values[code] if code < len(self._values) else 0
         return found
+
+
+def _empty_slots(number: int) -> NDArray[np.uint64]:
+    """Give slots of 16 bytes that begin where a line of the cache does."""
+    room = np.zeros(2 * number + LINE // 8, dtype=np.uint64)
+    behind = -room.ctypes.data % LINE // 8
+    return room[behind : behind + 2 * number].reshape(number, 2)
 
 
 def _grown(array: NDArray[Any], length: int) -> NDArray[Any]:

@@ -10,18 +10,26 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rowtide.operators.kernels.prefetch import prefetch
+
 MIX = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(32)
+HALF = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
+EMPTY = np.uint64(0)
+ZERO = np.int64(0)
 WORD = 8
 """Bytes that are hashed together. Values of one length up to this have one hash only if they are equal."""
 BLOCK = 256
 """Values that are looked up together."""
+BUCKET = 4
+"""Slots in a line of the cache."""
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
-Marks = NDArray[np.uint64]
+Slots = NDArray[np.uint64]
+Hashes = NDArray[np.uint64]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
@@ -79,122 +87,148 @@ def _hash(data: Bytes, begin: int, length: int) -> np.uint64:
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _is_same(data: Bytes, begin: int, length: int, start: int, pool: Bytes) -> bool:
-    index = 0
-    while index < length and pool[start + index] == data[begin + index]:
-        index += 1
-    return index == length
+    # One way out: with two of them Numba counts the references of all arrays at every call.
+    done = 0
+    same = True
+    while same and done < length:
+        rest = length - done
+        same = _word(pool, start + done, rest) == _word(data, begin + done, rest)
+        done += WORD
+    return same
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _bucket(value: np.uint64, slots: Slots) -> np.int64:
+    """Give the first place of the line of the cache where a value with this hash is looked for first."""
+    return np.int64(value & LOW) * BUCKET & (len(slots) - 1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _search(
+    value: np.uint64, length: int, data: Bytes, begin: int, slots: Slots, starts: Int64s, pool: Bytes
+) -> np.int64:
+    """Give the code of a value with hash ``value``, or -1 less the empty place where it would stand."""
+    place = _bucket(value, slots)
+    code = np.int64(-1)
+    while code < 0 and slots[place, 1] != EMPTY:
+        held = slots[place, 1]
+        if slots[place, 0] == value and held >> HALF == np.uint64(length):
+            found = np.int64(held & LOW) - 1
+            if length <= WORD or _is_same(data, begin, length, starts[found], pool):
+                code = found
+        if code < 0:
+            place = (place + 1) & (len(slots) - 1)
+    return code if code >= 0 else -1 - place
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _guess(
     offsets: Int32s,
     data: Bytes,
-    slots: Int32s,
-    marks: Marks,
+    slots: Slots,
+    starts: Int64s,
+    pool: Bytes,
     first: int,
     count: int,
-    hashes: Marks,
+    hashes: Hashes,
     guesses: Int64s,
 ) -> None:
-    """Look up ``count`` values from ``first`` on at their first places; -1 where they do not stand there.
+    """Look up ``count`` values from ``first`` on, each in one line of the cache, by their hashes alone.
 
-    One step for all before the next one: so the memory is asked for many of them at a time.
+    A guess is the slot with the hash, if there is one; it has yet to be compared. One step for all before the
+    next one: so the memory is asked for many of them at a time.
     """
-    mask = len(slots) - 1
+    begin = offsets[first]
+    longest = 0
     for at in range(count):
-        begin = offsets[first + at]
-        hashes[at] = _hash(data, begin, offsets[first + at + 1] - begin)
+        end = offsets[first + at + 1]
+        hashes[at] = _hash(data, begin, end - begin)
+        prefetch(slots, _bucket(hashes[at], slots))
+        longest = max(longest, end - begin)
+        begin = end
     for at in range(count):
-        guesses[at] = slots[np.int64(hashes[at] & LOW) & mask]
-    for at in range(count):
-        code = max(guesses[at], 0)
-        length = np.uint64(offsets[first + at + 1] - offsets[first + at])
-        if marks[code, 0] != hashes[at] or marks[code, 1] != length:
-            guesses[at] = -1
+        value = hashes[at]
+        place = _bucket(value, slots)
+        # No branch, and no choice that a compiler makes one of: which place it is nobody can guess.
+        behind = (
+            np.int64(slots[place + 1, 0] == value)
+            + 2 * np.int64(slots[place + 2, 0] == value)
+            + 3 * np.int64(slots[place + 3, 0] == value)
+        )
+        guesses[at] = place + (behind & (BUCKET - 1))
+    if longest > WORD:
+        for at in range(count):
+            prefetch(starts, max(np.int64(slots[guesses[at], 1] & LOW) - 1, ZERO))
+        for at in range(count):
+            prefetch(pool, starts[max(np.int64(slots[guesses[at], 1] & LOW) - 1, ZERO)])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def intern(
     offsets: Int32s,
     data: Bytes,
-    slots: Int32s,
-    marks: Marks,
+    first: int,
+    slots: Slots,
     starts: Int64s,
     pool: Bytes,
     count: int,
     codes: Int64s,
-) -> int:
-    """Write the code of each value into ``codes`` and give the new number of distinct values.
+) -> tuple[int, int]:
+    """Write the code of each value from ``first`` on into ``codes``, until there is no more room.
 
-    ``offsets`` (n + 1) and ``data`` are the Arrow buffers of the values. ``slots`` has a power of
-    two places, -1 where empty, at least twice as many as there will be distinct values; value
-    ``i`` stands in ``pool[starts[i]:starts[i + 1]]`` and has hash and length ``marks[i]``.
+    Gives the new number of distinct values, and the row before which it stopped. ``offsets`` (n + 1) and
+    ``data`` are the Arrow buffers of the values. ``slots`` has a power of two places: the hash of a value,
+    then its length and one more than its code in a half each, or ``EMPTY``; at most half of them are taken.
+    Value ``i`` stands in ``pool[starts[i]:starts[i + 1]]``; ``pool`` has room for all.
     """
-    mask = len(slots) - 1
+    room = len(slots) // 2
     hashes, guesses = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.int64)
-    for row in range(len(offsets) - 1):
-        at = row % BLOCK
+    for row in range(first, len(codes)):
+        at = (row - first) % BLOCK
         if at == 0:
-            _guess(offsets, data, slots, marks, row, min(BLOCK, len(codes) - row), hashes, guesses)
+            _guess(offsets, data, slots, starts, pool, row, min(BLOCK, len(codes) - row), hashes, guesses)
         begin = offsets[row]
         length = offsets[row + 1] - begin
-        code = guesses[at]
-        if code >= 0 and (length <= WORD or _is_same(data, begin, length, starts[code], pool)):
+        held = slots[guesses[at], 1]
+        code = np.int64(held & LOW) - 1
+        is_found = slots[guesses[at], 0] == hashes[at] and held >> HALF == np.uint64(length) and code >= 0
+        if is_found and (length <= WORD or _is_same(data, begin, length, starts[code], pool)):
             codes[row] = code
             continue
-        value = hashes[at]
-        place = np.int64(value & LOW) & mask
-        while True:
-            code = slots[place]
-            if code < 0:
-                slots[place] = count
-                marks[count, 0], marks[count, 1] = value, np.uint64(length)
-                start = starts[count]
-                for index in range(length):
-                    pool[start + index] = data[begin + index]
-                starts[count + 1] = start + length
-                codes[row] = count
-                count += 1
-                break
-            if (
-                marks[code, 0] == value
-                and marks[code, 1] == np.uint64(length)
-                and (length <= WORD or _is_same(data, begin, length, starts[code], pool))
-            ):
-                codes[row] = code
-                break
-            place = (place + 1) & mask
-    return count
+        code = _search(hashes[at], length, data, begin, slots, starts, pool)
+        if code < 0:
+            if count == room:
+                return count, row
+            place = -1 - code
+            code = np.int64(count)
+            count += 1
+            slots[place, 0], slots[place, 1] = hashes[at], np.uint64(length) << HALF | np.uint64(count)
+            start = starts[code]
+            for index in range(length):
+                pool[start + index] = data[begin + index]
+            starts[count] = start + length
+        codes[row] = code
+    return count, len(codes)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find(
-    offsets: Int32s, data: Bytes, slots: Int32s, marks: Marks, starts: Int64s, pool: Bytes, codes: Int64s
-) -> None:
+def find(offsets: Int32s, data: Bytes, slots: Slots, starts: Int64s, pool: Bytes, codes: Int64s) -> None:
     """Write the code of each value into ``codes``, -1 for one that the table does not have."""
-    mask = len(slots) - 1
     hashes, guesses = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.int64)
-    for row in range(len(offsets) - 1):
+    for row in range(len(codes)):
         at = row % BLOCK
         if at == 0:
-            _guess(offsets, data, slots, marks, row, min(BLOCK, len(codes) - row), hashes, guesses)
+            _guess(offsets, data, slots, starts, pool, row, min(BLOCK, len(codes) - row), hashes, guesses)
         begin = offsets[row]
         length = offsets[row + 1] - begin
-        codes[row] = guesses[at]
-        if codes[row] >= 0 and (length <= WORD or _is_same(data, begin, length, starts[codes[row]], pool)):
-            continue
-        codes[row] = -1
-        place = np.int64(hashes[at] & LOW) & mask
-        while slots[place] >= 0:
-            code = slots[place]
-            if (
-                marks[code, 0] == hashes[at]
-                and marks[code, 1] == np.uint64(length)
-                and (length <= WORD or _is_same(data, begin, length, starts[code], pool))
-            ):
-                codes[row] = code
-                break
-            place = (place + 1) & mask
+        held = slots[guesses[at], 1]
+        code = np.int64(held & LOW) - 1
+        is_found = slots[guesses[at], 0] == hashes[at] and held >> HALF == np.uint64(length) and code >= 0
+        if is_found and (length <= WORD or _is_same(data, begin, length, starts[code], pool)):
+            codes[row] = code
+        else:
+            code = _search(hashes[at], length, data, begin, slots, starts, pool)
+            codes[row] = max(code, np.int64(-1))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -209,18 +243,18 @@ def numbers_of(codes: Int64s, number_of: Int64s, numbers: Int64s) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rehash(slots: Int32s, marks: Marks, count: int) -> None:
-    """Enter the first ``count`` values into ``slots``, which are all empty."""
-    mask = len(slots) - 1
-    for code in range(count):
-        place = np.int64(marks[code, 0] & LOW) & mask
-        while slots[place] >= 0:
-            place = (place + 1) & mask
-        slots[place] = code
+def rehash(slots: Slots, larger: Slots) -> None:
+    """Enter what stands in ``slots`` into ``larger``, which is all empty."""
+    for old in range(len(slots)):
+        if slots[old, 1] != EMPTY:
+            place = _bucket(slots[old, 0], larger)
+            while larger[place, 1] != EMPTY:
+                place = (place + 1) & (len(larger) - 1)
+            larger[place, 0], larger[place, 1] = slots[old, 0], slots[old, 1]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def hash_all(offsets: Int32s, data: Bytes, hashes: Marks) -> None:
+def hash_all(offsets: Int32s, data: Bytes, hashes: Hashes) -> None:
     """Write the hash of each value into ``hashes``: the same in every process."""
     for row in range(len(hashes)):
         hashes[row] = _hash(data, offsets[row], offsets[row + 1] - offsets[row])
