@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.expr.tree import FieldRef
-from rowtide.operators.exact_sums import LOWEST, WORDS
+from rowtide.operators.exact_sums import LOWEST, WORDS, whole_of, words_of
 from rowtide.operators.rounding import round_half_away
 from rowtide.operators.window_functions import FLOAT_BITS
 from rowtide.plan.frames import WindowCall
@@ -394,12 +394,8 @@ class DoubleSum(Held):
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
         """See the protocol."""
-        up, limit = FLOAT_BITS + LOWEST, 1 << 64 * WORDS
-        saved = []
-        for count, *words in self.sums[groups].tolist():
-            total = sum(word << 64 * at for at, word in enumerate(words))
-            saved.append([count, (total - limit if 2 * total >= limit else total) << up])
-        return saved
+        up = FLOAT_BITS + LOWEST
+        return [[count, whole_of(words) << up] for count, *words in self.sums[groups].tolist()]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
         """See the protocol."""
@@ -408,7 +404,7 @@ class DoubleSum(Held):
             whole = total >> down
             if whole << down != total or abs(whole) >> (64 * WORDS - 2):
                 return False
-            self.sums[group] = [count, *((whole >> 64 * at) & (2**64 - 1) for at in range(WORDS))]
+            self.sums[group] = [count, *words_of(whole, WORDS)]
         return True
 
 

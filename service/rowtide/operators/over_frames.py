@@ -32,6 +32,7 @@ from rowtide.operators.over_calls import (
     values_of,
 )
 from rowtide.operators.over_running import Rank, RunningExtreme, RunningPick
+from rowtide.operators.over_spreads import Spread
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import WindowAggregate
 from rowtide.rows.column import Column, Mask
@@ -391,6 +392,9 @@ def make_call(call: WindowCall, *, endless: bool) -> Call:
             return DoubleSum(average=call.function == "AVG")
         case "SUM" | "AVG":
             return Sum(call, of.scale, endless=endless)
+        case "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
+            sample, root = call.function.endswith("SAMP"), call.function.startswith("STDDEV")
+            return Spread(of, sample=sample, root=root)
         case "MIN" | "MAX":
             greatest = call.function == "MAX"
             return RunningExtreme(of, greatest=greatest) if endless else Extreme(dtype, greatest=greatest)

@@ -188,6 +188,7 @@ def _window(source: Source, frame: Frame) -> WindowAggregate:
     for name, index, of in (
         ("AVG", 1, decimal(38, 6)),
         ("AVG", 2, DOUBLE),
+        ("STDDEV_SAMP", 2, DOUBLE),
         ("MIN", 1, BIGINT),
         ("MAX", 2, DOUBLE),
         ("LAST_VALUE", 1, BIGINT),

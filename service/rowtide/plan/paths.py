@@ -67,7 +67,7 @@ def _has_kernel(call: WindowCall, frame: Frame) -> bool:
             return not call.distinct
         case "RANK" | "DENSE_RANK":
             return at_once
-        case "SUM" | "AVG":
+        case "SUM" | "AVG" | "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
             plain = not call.distinct
         case "MIN" | "MAX":
             plain = at_once or not endless

@@ -38,7 +38,7 @@ def _count_leading_zeros(typing_context: Any, value: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-_leading_zeros: Any = intrinsic(_count_leading_zeros)
+leading_zeros: Any = intrinsic(_count_leading_zeros)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -128,6 +128,20 @@ def _added(sum_: Sum, bits: int, leaves: bool) -> Sum:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _rounded(high: np.uint64, below: bool, exponent: int) -> int:
+    """Give the bits of the double nearest to ``high`` * 2**exponent and what is below; ties go to even.
+
+    The highest bit of ``high`` is set; ``below``: there is something more, less than one of its units.
+    """
+    kept = np.int64(high >> np.uint64(11))
+    rest = np.int64(high & np.uint64(0x7FF))
+    # More than half a unit rounds up, and just a half where there is more below or the unit is odd.
+    kept += (rest + 0x3FF + ((1 if below else 0) | (kept & 1))) >> 11
+    # Where ``kept`` has become 2**53 it carries over into the exponent, as it should.
+    return int(((exponent + 11 + 52 + 1023) << 52) + kept - (1 << 52))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _nearest(sum_: Sum, count: int) -> int:
     """Give the bits of the double nearest to a sum divided by ``count``; ties go to even."""
     word0, word1, word2, word3 = sum_
@@ -150,7 +164,7 @@ def _nearest(sum_: Sum, count: int) -> int:
         high, low, below, exponent = word0, zero, False, LOWEST - 64
     else:
         return 0
-    zeros = _leading_zeros(high)
+    zeros = leading_zeros(high)
     if zeros:
         high = (high << np.uint64(zeros)) | (low >> np.uint64(64 - zeros))
         low <<= np.uint64(zeros)
@@ -160,7 +174,7 @@ def _nearest(sum_: Sum, count: int) -> int:
         divisor = np.uint64(count)
         quotient = high // divisor
         rest = high - quotient * divisor
-        zeros = _leading_zeros(quotient)
+        zeros = leading_zeros(quotient)
         if zeros <= 9:
             # The quotient alone has the bits that a double has, and one more.
             high = quotient << np.uint64(zeros)
@@ -174,13 +188,7 @@ def _nearest(sum_: Sum, count: int) -> int:
             low = next_quotient << np.uint64(32)
             high = (quotient << np.uint64(zeros)) | (low >> np.uint64(64 - zeros))
             low <<= np.uint64(zeros)
-    below |= low != 0
-    kept = np.int64(high >> np.uint64(11))
-    rounded = np.int64(high & np.uint64(0x7FF))
-    # More than half a unit rounds up, and just a half where there is more below or the unit is odd.
-    kept += (rounded + 0x3FF + ((1 if below else 0) | (kept & 1))) >> 11
-    # Where ``kept`` has become 2**53 it carries over into the exponent, as it should.
-    bits = ((exponent + 64 - zeros + 11 + 52 + 1023) << 52) + kept - (1 << 52)
+    bits = _rounded(high, below or low != zero, exponent + 64 - zeros)
     return bits | MIN_INT64 if negative else bits
 
 
