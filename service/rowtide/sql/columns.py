@@ -175,11 +175,10 @@ def with_renamed_column(catalog: Catalog, statement: Rename, column: Name) -> Ca
 def _columned(
     catalog: Catalog, statement: AddColumn | DropColumn | Rename
 ) -> tuple[tuple[str, str], Columned]:
-    key, found = catalog.find(statement.name, statement.kind.value)
-    if found.kind is not statement.kind or not isinstance(found, StreamDefinition | TableDefinition):
+    key, found = catalog.find_of(statement.name, statement.kind)
+    if not isinstance(found, StreamDefinition | TableDefinition):
         raise StatementError(
-            f'"{relation_name(key)}" is a {found.kind.value}, not a {statement.kind.value}',
-            place=statement.name.place,
+            f"a {found.kind.value} has no columns of its own to change", place=statement.name.place
         )
     refuse_port(catalog, key, statement.name.place)
     return key, found

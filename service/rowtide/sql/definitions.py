@@ -317,13 +317,8 @@ def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: D
 
 def _renamed(catalog: Catalog, statement: Rename) -> Catalog:
     """Give a relation or pump, which nothing else names, another name; it keeps its place in the order."""
-    key, found = catalog.find(statement.name, statement.kind.value)
-    place = statement.name.place
-    if found.kind is not statement.kind:
-        raise StatementError(
-            f'"{relation_name(key)}" is a {found.kind.value}, not a {statement.kind.value}', place=place
-        )
-    refuse_port(catalog, key, place)
+    key, _ = catalog.find_of(statement.name, statement.kind)
+    refuse_port(catalog, key, statement.name.place)
     to = (key[0], statement.to.text)
     if to in catalog.objects:
         shown = f'{catalog.objects[to].kind.value} "{relation_name(to)}"'
@@ -352,7 +347,7 @@ def _insert(catalog: Catalog, statement: InsertValues) -> Catalog:
 
 
 def _drop(catalog: Catalog, statement: Drop) -> Catalog:
-    name, place = statement.name, statement.name.place
+    name = statement.name
     if statement.kind is ObjectKind.SCHEMA:
         return _drop_schema(catalog, statement, single(name, "a schema"))
     if statement.kind is ObjectKind.SERVER:
@@ -365,11 +360,7 @@ def _drop(catalog: Catalog, statement: Drop) -> Catalog:
         return drop_model(catalog, statement)
     if statement.if_exists and catalog.key(name) not in catalog.objects:
         return catalog
-    key, found = catalog.find(name, statement.kind.value)
-    if found.kind is not statement.kind:
-        raise StatementError(
-            f'"{relation_name(key)}" is a {found.kind.value}, not a {statement.kind.value}', place=place
-        )
+    key, _ = catalog.find_of(name, statement.kind)
     return catalog.without(key)
 
 

@@ -38,6 +38,8 @@ def prepared_drop(catalog: Catalog, statement: Drop) -> Catalog:
     if statement.kind in (*_USED_BY_NAME, ObjectKind.PUMP):
         return catalog
     keys = _held(catalog, statement)
+    if keys and keys[0] in catalog.objects and statement.kind is not ObjectKind.MODEL:
+        catalog.find_of(statement.name, statement.kind)
     if statement.kind is not ObjectKind.MODEL:
         refuse_port(catalog, keys[0], statement.name.place)
     for key in keys:

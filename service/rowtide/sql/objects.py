@@ -236,6 +236,19 @@ class Catalog:
             f'{what} "{relation_name(key)}" does not exist', place=name.place, hint=hint or None
         )
 
+    def find_of(self, name: QualifiedName, kind: ObjectKind) -> tuple[Key, Definition]:
+        """Give the definition of kind ``kind`` that ``name`` means.
+
+        Raises:
+          StatementError: there is none, or it is something else.
+        """
+        key, found = self.find(name, kind.value)
+        if found.kind is not kind:
+            raise StatementError(
+                f'"{relation_name(key)}" is a {found.kind.value}, not a {kind.value}', place=name.place
+            )
+        return key, found
+
     def define(self, key: Key, definition: Definition) -> Catalog:
         """Give a catalog with ``definition`` under ``key``; a replaced one keeps its place in the order."""
         return replace(self, objects={**self.objects, key: definition})

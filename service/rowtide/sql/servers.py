@@ -74,7 +74,7 @@ def drop_wrapper(catalog: Catalog, name: QualifiedName, *, if_exists: bool) -> C
     if wrapper not in catalog.wrappers:
         if if_exists:
             return catalog
-        raise _unknown("foreign data wrapper", wrapper, catalog.wrappers, name.place)
+        raise _unknown_wrapper(catalog, wrapper, name.place)
     left = {other: kept for other, kept in catalog.wrappers.items() if other != wrapper}
     return replace(catalog, wrappers=left)
 
@@ -165,6 +165,14 @@ def _unknown(kind: str, name: str, there: Iterable[str], place: Place) -> Statem
     )
 
 
+def _unknown_wrapper(catalog: Catalog, name: str, place: Place) -> StatementError:
+    error = _unknown("foreign data wrapper", name, catalog.wrappers, place)
+    error.hint = error.hint or (
+        "An installed connector is no object of the pipeline; CREATE FOREIGN DATA WRAPPER makes one of it."
+    )
+    return error
+
+
 # -------------------------------------------------------------------- options
 
 
@@ -202,7 +210,7 @@ def altered(catalog: Catalog, statement: Alter) -> Catalog:
     if kind is ObjectKind.WRAPPER:
         wrapper = catalog.wrappers.get(single(name, "a foreign data wrapper"))
         if wrapper is None:
-            raise _unknown(kind.value, name.parts[0].text, catalog.wrappers, name.place)
+            raise _unknown_wrapper(catalog, name.parts[0].text, name.place)
         wrapper = replace(wrapper, options=_changed(wrapper.options, statement))
         return replace(catalog, wrappers={**catalog.wrappers, name.parts[0].text: wrapper})
     if kind is ObjectKind.SERVER:
@@ -211,11 +219,7 @@ def altered(catalog: Catalog, statement: Alter) -> Catalog:
         if single(name, "a model") not in catalog.models:
             raise _unknown("model", name.parts[0].text, catalog.models, name.place)
         return catalog
-    key, found = catalog.find(name, kind.value)
-    if found.kind is not kind:
-        raise StatementError(
-            f'"{relation_name(key)}" is a {found.kind.value}, not a {kind.value}', place=name.place
-        )
+    key, found = catalog.find_of(name, kind)
     if not statement.changes or not isinstance(found, StreamDefinition | TableDefinition):
         return catalog
     options = _changed(found.options, statement)
