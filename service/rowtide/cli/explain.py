@@ -77,8 +77,9 @@ def explain(
             typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(_told_why(found)))
             return
         stages = [(stage.name, _wanted(session, stage, relation)) for stage in session.stages]
-        if relation is None and session.explained:
-            stages.append(("EXPLAIN statements", dict(session.explained)))
+        if relation is None:
+            for at, (_, nodes) in enumerate(stages):
+                nodes.update((each, plans[at]) for each, plans in session.explained)
         if as_json:
             shown = {
                 name: {each: asdict(explained(node)) for each, node in nodes.items()}

@@ -15,11 +15,13 @@ from rowtide.clock import Clock
 from rowtide.config import Settings
 from rowtide.errors import BoundRegressionError, StatementError, TransientError
 from rowtide.flow.flow import Emitted, Flow
+from rowtide.plan.explain import explain
 from rowtide.plan.nodes import Node, Source, TableSource
 from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.plan.walk import nodes_below
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
+from rowtide.rows.types import VARCHAR
 from rowtide.runtime.begin import Begin, first_offsets
 from rowtide.runtime.configured import configured
 from rowtide.runtime.deadletters import error_values
@@ -29,7 +31,7 @@ from rowtide.runtime.pipeline import open_pipeline, open_source
 from rowtide.runtime.service import channel
 from rowtide.runtime.state import plain
 from rowtide.sql.objects import relation_name
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import STAGES, Session
 from rowtide.sql.statement_grammar import parse
 from rowtide.sql.statements import QueryStatement
 from rowtide.sql.system import ERRORS
@@ -148,8 +150,15 @@ class EmbeddedEngine:
     def execute(self, text: str) -> Iterator[Answer]:
         """See ``Engine``."""
         if not is_query(text):
+            known = len(self._session.explained)
             self.load(text)
-            yield Note("ok")
+            explained = self._session.explained[known:]
+            if not explained:
+                yield Note("ok")
+                return
+            yield Columns(("PLAN",), (str(VARCHAR),), changes=False, timed=False)
+            for _, nodes in explained:
+                yield from _plan_lines(nodes)
             return
         node = self._session.query(text)
         if any(isinstance(each, TableSource) and each.relation == SYS_ERRORS for each in nodes_below(node)):
@@ -323,6 +332,13 @@ def _told(line: Mapping[str, Any]) -> Answer:
 def _rows(emitted: Emitted) -> Iterator[TimedRow]:
     for tray in emitted.outputs.get(RESULT, ()):
         yield from tray.rows()
+
+
+def _plan_lines(nodes: Sequence[Node]) -> Iterator[ResultRow]:
+    """Give the plan of an explained query after every stage, a row a line."""
+    for stage, node in zip(STAGES, nodes, strict=True):
+        for line in (f"-- {stage}", *explain(node).lines()):
+            yield ResultRow("+", None, [line])
 
 
 def _has_reached(

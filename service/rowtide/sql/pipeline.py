@@ -103,7 +103,7 @@ class Session:
         self._inserted = frozenset(inserted)
         self._takes_rows = takes_rows
         self._arrived: tuple[StreamRows, ...] = ()
-        self._explained: tuple[Node, ...] = ()
+        self._explained: tuple[tuple[Node, ...], ...] = ()
         self._catalog = with_errors(Catalog(pseudo=pseudo)) if errors else Catalog(pseudo=pseudo)
         self._changing: frozenset[str] = frozenset()
         self._stages, self._plan = _plan(self._catalog, self._inserted, self._changing)
@@ -139,16 +139,16 @@ class Session:
             changing = self._changing | _changed_streams(self._catalog, catalog)
             changing |= inserted - self._inserted if self._catalog.objects else frozenset()
             stages, plan = _plan(catalog, inserted, changing)
-            explained = [_query_node(catalog, *each, inserted, changing) for each in asked]
+            explained = [_query_stages(catalog, *each, inserted, changing) for each in asked]
         self._catalog, self._stages, self._plan = catalog, stages, plan
         self._inserted, self._arrived, self._changing = inserted, tuple(arrived), changing
         self._explained += tuple(explained)
         return plan
 
     @property
-    def explained(self) -> tuple[tuple[str, Node], ...]:
-        """The plans of the EXPLAIN statements so far, numbered, with judges and merges."""
-        return tuple((f"EXPLAIN {number}", node) for number, node in enumerate(self._explained, 1))
+    def explained(self) -> tuple[tuple[str, tuple[Node, ...]], ...]:
+        """The EXPLAIN statements so far, numbered, each with the plan of its query after every stage."""
+        return tuple((f"EXPLAIN {number}", nodes) for number, nodes in enumerate(self._explained, 1))
 
     @property
     def arrived(self) -> tuple[StreamRows, ...]:
@@ -196,16 +196,21 @@ class Session:
                 raise StatementError("one query is expected", place=place)
             query = statements[0].query
             catalog = with_errors(self._catalog, errors) if errors else self._catalog
-            return _query_node(catalog, query, catalog.current, self._inserted, self._changing)
+            return _query_stages(catalog, query, catalog.current, self._inserted, self._changing)[-1]
 
 
-def _query_node(
+STAGES = ("as written", "with pumps connected", "with judges and merges")
+"""What planning goes through, in this order."""
+
+
+def _query_stages(
     catalog: Catalog, query: Query, schema: str, inserted: frozenset[str], changing: frozenset[str]
-) -> Node:
-    """Plan one query by itself, with judges and merges."""
+) -> tuple[Node, ...]:
+    """Plan one query by itself, and give the plan after each of ``STAGES``."""
     planned = Planner(catalog, pseudo_in(query)).query(query, schema)
     feeds = _feeds(catalog, pumps_of(catalog, Planner(catalog)), inserted, changing)
-    return place_order(Connector(feeds).connect(planned.node))
+    connected = Connector(feeds).connect(planned.node)
+    return planned.node, connected, place_order(connected)
 
 
 def _defined(catalog: Catalog, statement: Statement, text: str, file: str | None) -> Catalog:
@@ -275,9 +280,9 @@ def _plan(
     ordered = {name: place_order(node) for name, node in connected.items()}
     ordered_flows = {name: place_order(node) for name, node in flows.items()}
     stages = (
-        _stage("as written", written, {relation_name(key): each.node for key, each in pumps.items()}),
-        _stage("with pumps connected", connected, flows),
-        _stage("with judges and merges", ordered, ordered_flows),
+        _stage(STAGES[0], written, {relation_name(key): each.node for key, each in pumps.items()}),
+        _stage(STAGES[1], connected, flows),
+        _stage(STAGES[2], ordered, ordered_flows),
     )
     streams = tuple(
         ForeignStream(

@@ -237,7 +237,10 @@ class QueryGrammar(ExpressionGrammar):
 
     def _alias(self, what: str) -> Name | None:
         cursor = self.cursor
-        if cursor.accept("AS") or cursor.is_name():
+        # What stands behind the query of a view or pump is no name.
+        options = cursor.is_word("OPTIONS") and cursor.ahead(1).text == "("
+        description = cursor.is_word("DESCRIPTION") and cursor.ahead(1).kind is TokenKind.STRING
+        if cursor.accept("AS") or (cursor.is_name() and not options and not description):
             return cursor.name(what)
         return None
 

@@ -345,7 +345,9 @@ class _Grammar(QueryGrammar):
             columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
         options = self._options_and_description()
         cursor.expect("AS")
-        return CreateView(name, replace, columns, self.query(), options, cursor.place_of(first))
+        query = self.query()
+        options = self._options_behind(options)
+        return CreateView(name, replace, columns, query, options, cursor.place_of(first))
 
     def _pump(self, first: Token, replace: bool) -> CreatePump:
         cursor = self.cursor
@@ -356,6 +358,7 @@ class _Grammar(QueryGrammar):
         cursor.expect("INSERT")
         target, columns = self._into()
         query: Query = self.query()
+        options = self._options_behind(options)
         return CreatePump(name, replace, started, target, columns, query, options, cursor.place_of(first))
 
     def _model(self, first: Token, replace: bool) -> CreateModel:
@@ -383,6 +386,14 @@ class _Grammar(QueryGrammar):
         options = self._options()
         self._description()
         return options or self._options()
+
+    def _options_behind(self, before: tuple[OptionItem, ...]) -> tuple[OptionItem, ...]:
+        """Read OPTIONS behind a query, where they may stand if none are ``before`` it."""
+        token = self.cursor.current
+        behind = self._options_and_description()
+        if before and behind:
+            raise self.cursor.fail("OPTIONS stand before AS and behind the query", token=token)
+        return before or behind
 
     def _options(self) -> tuple[OptionItem, ...]:
         """Read OPTIONS (name 'value', ...) if it follows."""

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from rowtide.cli.main import app
 from rowtide.cli.sql import split_statements
 from rowtide.cli.sql_engine import Answer, Note, ResultRow, ServiceEngine
+from rowtide.sql.pipeline import STAGES
 from rowtide_connectors.memory import MemoryBroker, memory_broker
 from served_kit import served
 
@@ -86,6 +87,15 @@ def test_statements_come_from_several_options_or_from_what_is_piped_in() -> None
     assert "| x;y" in call(typed=script)
     options = [part for text in split_statements(script) for part in ("-e", text)]
     assert "| x;y" in call(*options)
+
+
+def test_explain_gives_the_plan_of_a_query_after_every_stage(local: str) -> None:
+    query = "EXPLAIN SELECT STREAM id, SUM(amount) OVER (ROWS 2 PRECEDING) AS total FROM orders"
+    plan = call(local, "-e", query).splitlines()
+    assert [line for line in plan if line.startswith("-- ")] == [f"-- {stage}" for stage in STAGES]
+    assert any("row by row; keeps 2 rows" in line or "compiled; keeps 2 rows" in line for line in plan)
+    told = [json.loads(line)["PLAN"] for line in call(local, "-e", query, "--json").splitlines()]
+    assert told == plan[1:-1]
 
 
 def test_a_wrong_statement_is_shown_with_its_place(local: str) -> None:
