@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rowtide.expr.tree import Literal
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit
 from rowtide.plan.kept import kept_by
+from rowtide.plan.limits import FOR_EVER_MS
 from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     AsOfJoin,
@@ -155,6 +156,8 @@ def _detail(node: Node) -> str:
                 for one, other in zip(node.left_key, node.right_key, strict=True)
             )
             window = f"right from {node.low_ms} to {node.high_ms} ms after left"
+            if node.high_ms >= FOR_EVER_MS <= -node.low_ms:
+                window = "however far apart"
             further = ""
             if node.condition is not None:
                 further = f"; and {show(node.condition, node.row_type)}"

@@ -438,12 +438,13 @@ def _whole(value: int) -> Literal:
 
 def _see_unit(what: str, operand: Expr, unit: str, known: Mapping[Type, Sequence[str]], place: Place) -> None:
     """See that values of the operand's type have a unit."""
-    units = known.get(operand.type, ())
+    if operand.type not in known:
+        kinds = ", ".join(str(each) for each in known)
+        raise StatementError(f"{what} a unit of {kinds}; this is {operand.type}", place=place)
+    units = known[operand.type]
     if unit not in units:
         raise StatementError(
-            f"{operand.type} has no {unit}",
-            place=place,
-            hint=f"{what} {', '.join(units)} of it." if units else f"{what} a unit of a time.",
+            f"{operand.type} has no {unit}", place=place, hint=f"{what} {', '.join(units)} of it."
         )
 
 

@@ -260,12 +260,15 @@ class SelectPlanner:
             return None
         first = items[0]
         if len(items) > 1 or first.descending or not self._is_order_of(first, promotion, grouped):
+            by_time = first.within_ms is not None
             raise StatementError(
-                "ORDER BY on a stream takes only its ROWTIME, with or without WITHIN, for now"
-                if first.within_ms is None
-                else "ORDER BY .. WITHIN takes the column that is promoted to ROWTIME, or ROWTIME itself",
+                "ORDER BY .. WITHIN takes the column that is promoted to ROWTIME, or ROWTIME itself"
+                if by_time
+                else "ORDER BY on a stream begins with ROWTIME or a period of it",
                 place=first.place,
-                hint="SELECT STREAM x AS ROWTIME, .. ORDER BY x WITHIN INTERVAL '10' SECOND sorts by x.",
+                hint="SELECT STREAM x AS ROWTIME, .. ORDER BY x WITHIN INTERVAL '10' SECOND sorts by x."
+                if by_time
+                else "ORDER BY FLOOR(ROWTIME TO MINUTE), x sorts the rows of each minute by x.",
             )
         return first.within_ms
 
