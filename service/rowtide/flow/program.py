@@ -118,6 +118,11 @@ class Program:
                 found = [self._enter(node, ordinal, each) for each in self._partitions.get(relation, (0,))]
             case TableSource():
                 found = [self._enter(node, ordinal, 0)]
+            case Merge(of_changes=True) if self._contradict(inputs):
+                # Signed anew, each input has one origin.
+                signed = [self._add(Sort(node.relation, each, 0)) for each in node.inputs]
+                ordinal = len(self._positions)
+                found = [self._put(node, ordinal, None, [at for each in signed for at in each])]
             case Merge():
                 found = [self._put(node, ordinal, None, [at for each in inputs for at in each])]
             case Filter() | Project() | Promote() | Sort():
@@ -184,13 +189,22 @@ class Program:
     def _order_of_changes(self, port_origins: Sequence[Sequence[int]]) -> tuple[int, ...]:
         """Give an order that keeps that of each port: a DELETE there may take back what another origin told.
 
-        Where two ports contradict each other, the whole program takes the order in which rows enter it.
+        Where two ports contradict each other, the whole program takes the order in which rows enter it,
+        and where they still do, their rows are signed anew.
         """
-        given = [origin for each in port_origins for origin in each]
-        order = order_of_all(port_origins, sorted(given) if self._as_entered else given)
-        if order is None and not self._as_entered:
+        order = self._order_of_all(port_origins)
+        if order is None:
             raise _ContradictionError
-        return tuple(dict.fromkeys(given)) if order is None else order
+        return order
+
+    def _order_of_all(self, port_origins: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+        given = [origin for each in port_origins for origin in each]
+        return order_of_all(port_origins, sorted(given) if self._as_entered else given)
+
+    def _contradict(self, inputs: Sequence[Sequence[int]]) -> bool:
+        """Tell whether inputs of a merge of changes have the same origins in orders that cannot be one."""
+        port_origins = [self.steps[at].origins for each in inputs for at in each]
+        return self._as_entered and self._order_of_all(port_origins) is None
 
     def _repeated(self) -> frozenset[int]:
         seen: dict[object, set[int]] = {}

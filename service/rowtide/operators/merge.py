@@ -135,11 +135,12 @@ class MergeOperator:
         (rowtime, *rest, port) = min(self._first_place(each) for each in ports if self._queues[each])
         found = []
         for each in ports:
+            threshold = self._threshold(each)
+            limit = threshold if each != port else self._own_limit(each, threshold)
+            if limit is None or (rowtime, *rest, port) < limit:
+                continue
             reached = (self._first_rank[each], BEFORE_ALL, each)
-            if each != port:
-                found.append(Want(each, rowtime if reached > (*rest, port) else rowtime + 1))
-            elif not self._in_rank_order[each]:
-                found.append(Want(each, rowtime + 1))
+            found.append(Want(each, rowtime if each != port and reached > (*rest, port) else rowtime + 1))
         return found
 
     def _first_place(self, port: int) -> Threshold:
@@ -224,11 +225,18 @@ class MergeOperator:
         least = min(range(len(thresholds)), key=thresholds.__getitem__)
         runner_up = min((each for port, each in enumerate(thresholds) if port != least), default=END)
         limits = [runner_up if port == least else thresholds[least] for port in range(len(thresholds))]
-        for port, in_rank_order in enumerate(self._in_rank_order):
-            if not in_rank_order:
-                # Its own later rows may come before those that are here; one of equal place comes behind.
-                limits[port] = min(limits[port], (*thresholds[port][:3], port + 1))
+        for port, threshold in enumerate(thresholds):
+            own = self._own_limit(port, threshold)
+            if own is not None:
+                limits[port] = min(limits[port], own)
         return limits
+
+    def _own_limit(self, port: int, threshold: Threshold) -> Threshold | None:
+        """Give the place before which a port lets its rows leave; None where they come in order."""
+        if self._in_rank_order[port]:
+            return None
+        # Its own later rows may come before those that are here; one of equal place comes behind.
+        return (*threshold[:3], port + 1)
 
     def _leaving(self, thresholds: Sequence[Threshold]) -> Tray | None:
         """Take out every row that is before its port's limit, in order."""

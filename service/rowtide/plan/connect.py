@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from rowtide.plan.nodes import Merge, Node, Source, TableSource
-from rowtide.plan.walk import rewrite
+from rowtide.plan.nodes import Node, Source, TableSource
+from rowtide.plan.walk import merged, rewrite
 from rowtide.rows.rowop import Row
 
 
@@ -64,4 +64,4 @@ class Connector:
         elif feed.outside:
             pumped.append(node)
         is_merge = len(pumped) > 1 or (feed.changing and isinstance(node, Source))
-        return Merge(node.relation, tuple(pumped)) if is_merge else pumped[0]
+        return merged(node.relation, pumped) if is_merge else pumped[0]

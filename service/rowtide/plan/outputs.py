@@ -7,8 +7,9 @@ last does not depend on how the input was cut into commits (law 1).
 
 from __future__ import annotations
 
-from rowtide.plan.nodes import Merge, Node
+from rowtide.plan.nodes import Node
 from rowtide.plan.plan import Plan
+from rowtide.plan.walk import merged
 
 
 def table_nodes(plan: Plan) -> dict[str, Node]:
@@ -17,6 +18,5 @@ def table_nodes(plan: Plan) -> dict[str, Node]:
     for pump in plan.pumps:
         pumped.setdefault(pump.target, []).append(pump.node)
     return {
-        target: nodes[0] if len(nodes) == 1 else Merge(target, tuple(nodes))
-        for target, nodes in pumped.items()
+        target: nodes[0] if len(nodes) == 1 else merged(target, nodes) for target, nodes in pumped.items()
     }

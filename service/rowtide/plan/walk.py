@@ -72,3 +72,22 @@ def nodes_below(node: Node) -> Iterator[Node]:
             seen.add(id(each))
             yield each
             pending += reversed(each.inputs)
+
+
+def gives_changes(node: Node) -> bool:
+    """Tell whether a DELETE may come of ``node`` that takes back what another row has told."""
+    match node:
+        case GroupChanges() | KeyedTable() | TableJoin() | TopChanges() | Model():
+            return True
+        case Filter() | Project() | Promote() | Sort() | Merge():
+            return any(gives_changes(each) for each in node.inputs)
+        case _:
+            return False
+
+
+def merged(relation: str, pumped: Sequence[Node]) -> Merge:
+    """Give the union of what pumps write to one stream or table, in the order in which they were made.
+
+    Where any of it is changes, the order in which each pump tells them is kept (sql-decisions 14, 15).
+    """
+    return Merge(relation, tuple(pumped), of_changes=any(gives_changes(each) for each in pumped))

@@ -143,6 +143,7 @@ def ordered_items(
             items.append(bound)
         if coming is not None:
             items.append(coming)
+            bound = bound_after(bound, coming)
     return tuple(items)
 
 
@@ -210,7 +211,8 @@ def steps_of(
     """Cut each port's rows and bounds into steps, the ports in any interleaving.
 
     A bound between two rows of one step is left out, as the bound after them says more;
-    ``drop_bounds`` False: it ends the step. ``keep_up``: each bound says as much as the rows did.
+    ``drop_bounds`` False: it ends the step. ``keep_up``: each bound says as much as the rows did; else
+    it may say less, as a link does before anything has judged its rows.
     """
     left = [list(items) for items in ports]
     bounds = [NO_BOUND for _ in ports]
@@ -218,7 +220,7 @@ def steps_of(
     while any(left):
         port = draw(st.sampled_from([port for port, items in enumerate(left) if items]))
         size = draw(st.integers(1, 4) | st.just(len(left[port])))
-        rows = []
+        rows: list[TimedRow] = []
         for _ in range(min(size, len(left[port]))):
             item = left[port].pop(0)
             if isinstance(item, Bound):
@@ -227,11 +229,25 @@ def steps_of(
                     break
             else:
                 rows.append(item)
-        if keep_up and rows:
-            last = rows[-1]
-            bounds[port] = later(Bound(last.rowtime, last.origin, last.counter - 1), bounds[port])
+                told = bound_after(bounds[port], item)
+                bounds[port] = later(told, before(item)) if keep_up else told
         steps.append(Step(port, tuple(rows), bounds[port]))
     return steps
+
+
+def before(row: TimedRow) -> Bound:
+    """Give the bound that stands just before a row."""
+    return Bound(row.rowtime, row.origin, row.counter - 1)
+
+
+def bound_after(bound: Bound, row: TimedRow) -> Bound:
+    """Give what a link tells behind a row if nothing but ``bound`` has been promised before it.
+
+    No link tells a mark once a row of another origin has passed it (property.flow.links): of two marks of
+    one rowtime only the link's order of origins would tell which says more.
+    """
+    passed = bound.origin not in {UNMARKED, row.origin} and bound.rowtime == row.rowtime
+    return before(row) if passed else bound
 
 
 def tray_of(row_type: RowType, rows: Sequence[TimedRow]) -> Tray | None:

@@ -1,4 +1,7 @@
-"""A flow gives what rows give that go through it one by one, however they are cut, mixed and restarted."""
+"""A flow gives what rows give that go through it one by one, however they are cut, mixed and restarted.
+
+All along, each of its links keeps its order and its promises (property.flow.links).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from contract.operators.inputs import through_bytes
 from contract.operators.meanings import bits
 from property.flow.flow_model import FlowModel, Told
 from property.flow.flow_plans import ROW, FlowPlan, flow_plans
+from property.flow.links import Links
 from rowtide.flow.flow import Flow, in_input_order
 from rowtide.operators.contract import Fault
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -77,6 +81,8 @@ class Running:
     def __init__(self, plan: FlowPlan) -> None:
         self.plan = plan
         self.flow = Flow(plan.outputs, plan.partitions)
+        self.links = Links()
+        self.links.watch(self.flow)
         self.out: dict[str, list[tuple[object, ...]]] = {name: [] for name in plan.outputs}
         self.faults: list[Fault] = []
         self._counters: dict[tuple[str, int], int] = {}
@@ -105,6 +111,7 @@ class Running:
         snapshot = {key: through_bytes(state) for key, state in self.flow.snapshot().items()}
         self.flow = Flow(self.plan.outputs, self.plan.partitions)
         self.flow.restore(snapshot)
+        self.links.watch(self.flow)
 
     def told(self) -> list[Told]:
         """Give all faults, in order of their input rows within each origin."""
