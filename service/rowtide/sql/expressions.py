@@ -178,6 +178,8 @@ class ExpressionPlanner:
                 return self._like(syntax)
             case Case():
                 return self._case(syntax)
+            case Cast(operand=operand, type=of, place=place, unit=int(unit)):
+                return self._cast_to_unit(syntax, self.plan_as(operand, of), unit)
             case Cast(operand=operand, type=of, place=place, tried=True):
                 return self._try_cast(self.plan_as(operand, of), of, place)
             case Cast(operand=operand, type=of, place=place):
@@ -216,6 +218,19 @@ class ExpressionPlanner:
         length = self._cast(self._unary(syntax), BIGINT, place)
         unit = _whole(LENGTH_UNITS[syntax.operator])
         return self._cast(self._call("/", [length, unit], place), of, place)
+
+    def _cast_to_unit(self, syntax: Cast, operand: Expr, unit: int) -> Expr:
+        """Plan CAST(x AS INTERVAL HOUR): an integer counts the unit."""
+        of, place = syntax.type, syntax.place
+        if not operand.type.is_integer:
+            return self._try_cast(operand, of, place) if syntax.tried else self._cast(operand, of, place)
+        if syntax.tried:
+            raise StatementError(
+                "TRY_CAST of a number to a unit is not supported",
+                place=place,
+                hint="Write x * INTERVAL '1' HOUR.",
+            )
+        return self._call("*", [operand, Literal(unit, of)], place)
 
     def _connected(self, syntax: Binary) -> Expr:
         """Plan a chain of ANDs or ORs as one call, so that a long one is not a deep one."""

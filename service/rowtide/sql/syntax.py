@@ -214,12 +214,16 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """``CAST(x AS type)``; ``tried`` is TRY_CAST, NULL where the other rejects the row."""
+    """``CAST(x AS type)``; ``tried`` is TRY_CAST, NULL where the other rejects the row.
+
+    ``unit`` is the one unit of an INTERVAL type, in ms or months: an integer counts it.
+    """
 
     operand: Expression
     type: Type
     place: Place = field(default=NOWHERE, compare=False)
     tried: bool = False
+    unit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

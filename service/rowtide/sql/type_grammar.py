@@ -59,15 +59,21 @@ class TypeGrammar:
                     return Type(Kind["VAR" + family], self._length())
                 return Type(Kind[family], self._length() or 1)
             case "INTERVAL":
-                cursor.advance()
-                unit = self._interval_unit()
-                to = self._interval_unit() if cursor.accept("TO") else unit
-                if unit != to and not literals.is_range(unit, to):
-                    raise cursor.fail(f"there are no intervals of {unit} TO {to}", token=token)
-                return INTERVAL_DAY if unit in literals.MS else INTERVAL_MONTH
+                return self.interval_type()[0]
         if cursor.is_name():
             raise cursor.fail(f'there is no type "{token.text}"', hint=f"Types are {_TYPE_NAMES}.")
         raise cursor.unexpected("a type")
+
+    def interval_type(self) -> tuple[Type, int | None]:
+        """Read INTERVAL unit [TO unit], and give the size of its unit, in ms or months, if it is only one."""
+        cursor = self.cursor
+        first = cursor.expect("INTERVAL")
+        unit = self._interval_unit()
+        to = self._interval_unit() if cursor.accept("TO") else unit
+        if unit != to and not literals.is_range(unit, to):
+            raise cursor.fail(f"there are no intervals of {unit} TO {to}", token=first)
+        of, sizes = (INTERVAL_DAY, literals.MS) if unit in literals.MS else (INTERVAL_MONTH, literals.MONTHS)
+        return of, sizes[unit] if unit == to else None
 
     def _decimal(self, first: Token) -> Type:
         cursor = self.cursor
