@@ -22,7 +22,7 @@ FROM_CONFIGURATION = "(from the configuration)"
 def check(
     pipeline: Annotated[Path, typer.Argument(help="The pipeline's statements.", metavar="PIPELINE.sql")],
     config: Annotated[Path | None, typer.Option("--config", help="The configuration, a TOML file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, a refusal too.")] = False,
 ) -> None:
     """Parse, resolve, type and plan a pipeline, and show what it defines; touches nothing.
 
@@ -35,7 +35,7 @@ def check(
     from rowtide.runtime.option_check import check_options
     from rowtide.sql.pipeline import Session
 
-    with shown_to_user():
+    with shown_to_user(as_json=as_json):
         session = Session()
         text = read_text(pipeline)
         session.feed(text, file=str(pipeline))

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,8 +31,10 @@ def set_debug(on: bool) -> None:
 
 
 @contextmanager
-def shown_to_user() -> Iterator[None]:
+def shown_to_user(*, as_json: bool = False) -> Iterator[None]:
     """Show what is raised in this block on stderr and leave with its exit code.
+
+    With ``as_json`` stdout gets it, too: ``{"ok": false, "error": {..}}``.
 
     Raises:
       typer.Exit: in place of every error that Rowtide or a connector raised.
@@ -41,6 +44,8 @@ def shown_to_user() -> Iterator[None]:
     except (RowtideError, ConnectorError) as error:
         if _debug:
             raise
+        if as_json:
+            typer.echo(json.dumps({"ok": False, "error": _plain(error)}, indent=2))
         typer.echo(rendered(error), err=True)
         raise typer.Exit(exit_code(error)) from None
 
@@ -51,6 +56,18 @@ def rendered(error: RowtideError | ConnectorError) -> str:
         return error.render()
     hint = f"\nhint: {error.hint}" if error.hint is not None else ""
     return f"error: {error.message}{hint}"
+
+
+def _plain(error: RowtideError | ConnectorError) -> dict[str, object]:
+    """Give an error as plain values; what is not known of it is None."""
+    place = error.place if isinstance(error, StatementError) else None
+    return {
+        "message": error.message,
+        "hint": error.hint,
+        "file": error.file if isinstance(error, StatementError) else None,
+        "line": None if place is None else place.line,
+        "column": None if place is None else place.column,
+    }
 
 
 def exit_code(error: RowtideError | ConnectorError) -> int:

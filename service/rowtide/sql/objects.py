@@ -196,7 +196,8 @@ class Catalog:
             raise StatementError(
                 f'schema "{written}" does not exist',
                 place=name.parts[0].place,
-                hint=did_you_mean(written, [*self.schemas, *self.models]),
+                hint=did_you_mean(written, [*self.schemas, *self.models])
+                or f"CREATE SCHEMA {_part(written)}; makes it.",
             )
         return written, name.parts[1].text
 

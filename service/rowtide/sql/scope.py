@@ -133,10 +133,11 @@ class Scope:
             if binding.qualifiers[-len(wanted) :] == wanted:
                 return binding
         shown = ".".join(wanted)
+        aliases = [binding.alias for binding in self.bindings]
         raise StatementError(
             f'"{shown}" is no relation of this FROM',
             place=place,
-            hint=did_you_mean(wanted[-1], [binding.alias for binding in self.bindings]),
+            hint=did_you_mean(wanted[-1], aliases) or (f"It has {', '.join(aliases)}." if aliases else None),
         )
 
     def _unqualified(self, name: Name, place: Place) -> Expr:

@@ -156,3 +156,21 @@ def test_the_configuration_counts_and_what_it_gives_is_not_shown(pipeline: Path,
     assert refused.stderr.startswith('error: option "timeout" of connector "kafka" does not exist; the conf')
     config.write_text("[servers.brocker]\nx = 'y'\n", encoding="utf-8")
     assert run("check", pipeline, "--config", config).exit_code == 2
+
+
+def test_check_gives_a_refusal_to_a_program_too(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.sql"
+    path.write_text("CREATE STREAM s (amt INTEGER);\nCREATE VIEW v AS SELECT STREAM amount FROM s;\n")
+    result = run("check", path, "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout) == {
+        "ok": False,
+        "error": {
+            "message": 'column "AMOUNT" does not exist',
+            "hint": 'Did you mean "AMT"?',
+            "file": str(path),
+            "line": 2,
+            "column": 32,
+        },
+    }
+    assert f"{path}:2:32: error" in result.stderr
