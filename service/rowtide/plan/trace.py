@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import (
     AsOfJoin,
     Filter,
@@ -40,8 +40,12 @@ def key_fields(node: Node) -> tuple[int, ...] | None:
             return identity
         case GroupChanges(window=window, keys=keys):
             return tuple(range(len(keys) + (window is not None)))
+        case TopChanges(partition=partition, limit=1) if partition:
+            return partition
         case Filter(input=below) | Sort(input=below) | TopChanges(input=below):
             return key_fields(below)
+        case Merge(sources=sources, of_changes=True):
+            return _numbered_keys(sources)
         case Project(input=below, expressions=expressions):
             known = key_fields(below)
             if known is None:
@@ -57,6 +61,18 @@ def key_fields(node: Node) -> tuple[int, ...] | None:
             return found if len(found) == len(known) else None
         case _:
             return None
+
+
+def _numbered_keys(sources: tuple[Node, ...]) -> tuple[int, ...] | None:
+    """Give the key that all sources have, and the field in which each has a constant of its own."""
+    keys = {key_fields(each) for each in sources}
+    if len(keys) != 1 or None in keys or not all(isinstance(each, Project) for each in sources):
+        return None
+    columns = zip(*(each.expressions for each in sources if isinstance(each, Project)), strict=True)
+    for at, column in enumerate(columns):
+        if all(isinstance(each, Literal) for each in column) and len(set(column)) == len(column):
+            return (*(next(iter(keys)) or ()), at)
+    return None
 
 
 def _merged_keys(expressions: tuple[Expr, ...], node: Node) -> tuple[int, ...] | None:

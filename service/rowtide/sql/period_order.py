@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.errors import StatementError
@@ -38,15 +39,16 @@ def sorted_in_period(relation: str, shape: Shape, order: PeriodOrder) -> Shape:
 
 
 def first_of_changes(
-    relation: str, shape: Shape, order: PeriodOrder, partition: tuple[int, ...], retention: Retention | None
+    relation: str, shape: Shape, order: PeriodOrder, partition: Sequence[Expr], retention: Retention | None
 ) -> Shape:
     """Give the first rows of a table: those that ``order`` lets through, for each of its ``partition``.
 
     Raises:
       StatementError: all rows would have to be kept for ever, and nobody has said so.
     """
-    node, keys = _with_keys(relation, shape.node, order)
-    top = TopChanges(relation, node, partition, keys, order.limit, order.offset)
+    node, keys = _with_keys(relation, shape.node, order, partition)
+    of_partition = tuple(dict.fromkeys(at for at, _ in keys[: len(partition)]))
+    top = TopChanges(relation, node, of_partition, keys[len(partition) :], order.limit, order.offset)
     if keeps_for_ever(top) and (retention is None or retention.length_ms is not None):
         raise StatementError(
             "the rows that are sorted here never end: all of them would have to be kept for ever",
@@ -56,12 +58,14 @@ def first_of_changes(
     return replace(shape, node=top)
 
 
-def _with_keys(relation: str, node: Node, order: PeriodOrder) -> tuple[Node, tuple[tuple[int, bool], ...]]:
-    """Give ``node`` with a field for each term that is computed, and the fields to sort by."""
+def _with_keys(
+    relation: str, node: Node, order: PeriodOrder, partition: Sequence[Expr] = ()
+) -> tuple[Node, tuple[tuple[int, bool], ...]]:
+    """Give ``node`` with a field for each term that is computed: of ``partition``, then of the order."""
     fields = list(node.row_type)
     exprs: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(fields)]
     keys = []
-    for key, descending in order.keys:
+    for key, descending in (*((each, False) for each in partition), *order.keys):
         if key not in exprs:
             fields.append(Field("$KEY", key.type, can_be_null(key, node.row_type)))
             exprs.append(key)

@@ -38,6 +38,7 @@ from rowtide.sql.objects import (
     relation_name,
 )
 from rowtide.sql.promotion import check_rowtime_type, promoted
+from rowtide.sql.qualify import with_qualify
 from rowtide.sql.relations import (
     Output,
     Planned,
@@ -53,7 +54,17 @@ from rowtide.sql.selects import SelectPlanner
 from rowtide.sql.set_operations import combined, combined_changes
 from rowtide.sql.statements import ObjectKind
 from rowtide.sql.subqueries import SubqueryPlanner
-from rowtide.sql.syntax import ColumnRef, Name, OrderItem, Query, RelationRef, SetOperation, UnionAll, With
+from rowtide.sql.syntax import (
+    ColumnRef,
+    Name,
+    OrderItem,
+    Query,
+    RelationRef,
+    Select,
+    SetOperation,
+    UnionAll,
+    With,
+)
 from rowtide.sql.syntax_walk import holds_query
 
 
@@ -209,10 +220,18 @@ class Planner:
             return self._query(groups_in_from(query, scope_of), at)
         retention = self._retention(at.reader)
         from_planner = self._from_planner(at)
+        query = with_qualify(query, lambda inner: inner.emit is not None or self._reads_changes(inner, at))
         query = with_joined_where(query, from_planner.scope_of)
         read = from_planner.plan(query.source)
         query, read = self._subqueries(at, from_planner).resolved(query, read)
         return SelectPlanner(at.relation, query, read, self._max_ahead_ms, retention).plan()
+
+    def _reads_changes(self, query: Select, at: _Reading) -> bool:
+        """Tell whether a query reads changes; what is wrong with it is said where it is planned."""
+        try:
+            return self._from_planner(at).plan(query.source).changelog
+        except StatementError:
+            return False
 
     def _from_planner(self, at: _Reading) -> FromPlanner:
         return FromPlanner(

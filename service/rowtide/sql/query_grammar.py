@@ -152,10 +152,13 @@ class QueryGrammar(ExpressionGrammar):
         having = self.expression() if cursor.accept("HAVING") else None
         windows = named_windows(self) if cursor.accept("WINDOW") else ()
         source = with_named_ranges(source, windows)
-        if cursor.is_word("QUALIFY"):
-            raise cursor.unsupported("QUALIFY is")
+        qualify = self.expression() if cursor.accept("QUALIFY") else None
+        if qualify is not None and cursor.accept("WINDOW"):
+            windows = (*windows, *named_windows(self))
+            source = with_named_ranges(source, windows)
         place = cursor.place_of(first)
-        return Select(items, source, stream, where, group_by, having, (), place, windows, distinct)
+        select = Select(items, source, stream, where, group_by, having, (), place, windows, distinct)
+        return replace(select, qualify=qualify)
 
     def _all_rows(self, items: Sequence[SelectItem | StarItem]) -> None:
         """Read (), one group of all rows: aggregates without GROUP BY are of that, too."""

@@ -39,8 +39,9 @@ from rowtide.sql.group_windows import (
 from rowtide.sql.grouped_expressions import GroupedPlanner, has_aggregate
 from rowtide.sql.joins import Read
 from rowtide.sql.objects import Retention
-from rowtide.sql.period_order import PeriodOrder, first_of_changes, sorted_in_period
+from rowtide.sql.period_order import PeriodOrder, first_of_changes, sorted_in_period, with_old_rowtime
 from rowtide.sql.promotion import check_rowtime_type, promoted
+from rowtide.sql.qualify import Kept, Qualify, kept_of_changes, with_names_of
 from rowtide.sql.relations import (
     Closed,
     Output,
@@ -84,6 +85,7 @@ class _Selected:
     promotion: _Promotion | None
     order: PeriodOrder | None
     closed: Closed | None = None
+    kept: Kept | None = None
 
 
 class SelectPlanner:
@@ -129,14 +131,18 @@ class SelectPlanner:
             has_aggregate(item.expression) for item in select.items if isinstance(item, SelectItem)
         )
         by_group = grouped or select.having is not None
+        self._of_rows = not by_group and not read.changelog
         if select.emit is not None:
-            check_emit(select.emit, grouped=by_group, changelog=read.changelog)
+            follows = by_group or (select.qualify is not None and select.emit.every_ms is None)
+            check_emit(select.emit, grouped=follows, changelog=read.changelog)
         selected = self._grouped(node) if by_group else self._plain(node)
-        if selected.promotion is not None and read.changelog:
+        if selected.promotion is not None and self._tells_changes:
             raise StatementError("a table has no ROWTIME to promote", place=selected.promotion.syntax.place)
         order = self._limited(selected.order)
         within = None if order is not None else self._within(selected.promotion, grouped)
         shape = self._timed(selected, within)
+        if selected.kept is not None:
+            shape = self._followed(shape, selected.kept)
         if shape.changelog:
             return self._of_changes(shape, order)
         if select.distinct:
@@ -144,6 +150,19 @@ class SelectPlanner:
             order = None if order is None else self._order_of_distinct(order, shape, distinct)
             shape = distinct
         return shape if order is None else sorted_in_period(self._relation, shape, order)
+
+    def _followed(self, shape: Shape, kept: Kept) -> Shape:
+        """Give the rows of a table that QUALIFY keeps."""
+        if self._select.order_by or self._select.limit is not None:
+            raise StatementError(
+                "QUALIFY over changes keeps the first rows: it goes without ORDER BY and LIMIT",
+                place=self._select.place,
+                hint="Put it into FROM (..) of another query.",
+            )
+        node, outputs = with_old_rowtime(self._relation, shape.node, shape.outputs)
+        return kept_of_changes(
+            self._relation, replace(shape, node=node, outputs=outputs), kept, self._retention
+        )
 
     def _of_changes(self, shape: Shape, order: PeriodOrder | None) -> Shape:
         """Give DISTINCT, or the first rows, of changes."""
@@ -167,7 +186,7 @@ class SelectPlanner:
         # Sorted by its period first, a group's row competes with those of its period.
         period = FieldRef(0, TIMESTAMP)
         by_period = begins_with_window(shape.node) and order.keys[:1] == ((period, False),)
-        partition = (0,) if by_period else ()
+        partition = (period,) if by_period else ()
         return first_of_changes(self._relation, shape, order, partition, self._retention)
 
     def _ordered_by(self, item: OrderItem) -> OrderItem:
@@ -181,19 +200,32 @@ class SelectPlanner:
     def _plain(self, node: Node) -> _Selected:
         """Plan a select list without groups, with the windows in it."""
         windows = Windows(
-            self._relation, ExpressionPlanner(self._read.scope, "a window"), self._select.windows
+            self._relation,
+            ExpressionPlanner(self._read.scope, "a window"),
+            self._select.windows,
+            of_changes=self._tells_changes,
         )
         planner = WindowedPlanner(self._read.scope, "the select list", windows)
+        qualify = self._qualify(planner, windows)
         # Where a result stands in the row is known once all windows are: plan the list, then type it.
         for item in self._select.items:
             if isinstance(item, SelectItem):
                 planner.plan_as(item.expression, UNTYPED_NULL.type)
         windows.check()
-        if windows.used and self._read.changelog:
-            raise StatementError("a window (OVER) over a table is not supported", place=self._select.place)
-        node = windows.over(node)
+        node = qualify.over(self._relation, windows.over(node), windows.old_rowtime)
         outputs, promotion = self._outputs(planner, node.row_type, windows)
-        return _Selected(node, outputs, promotion, self._period_order(planner, promotion))
+        return _Selected(
+            node, outputs, promotion, self._period_order(planner, promotion), kept=qualify.kept()
+        )
+
+    def _qualify(self, planner: ExpressionPlanner, windows: Windows) -> Qualify:
+        """Give what QUALIFY says of the rows that ``planner`` plans expressions of."""
+        return Qualify(
+            with_names_of(self._select, self._read.scope),
+            planner,
+            windows.follow if self._tells_changes else None,
+            lambda items: self._sort_keys(planner, items, None),
+        )
 
     def _outputs(
         self, planner: ExpressionPlanner, row_type: RowType, windows: Windows
@@ -349,7 +381,7 @@ class SelectPlanner:
             raise StatementError("a constant sorts nothing", place=item.place)
         if promotion is not None and uses_rowtime(key):
             raise StatementError("ROWTIME is promoted here: it can only be the first term", place=item.place)
-        if self._tells_changes and uses_rowtime(key):
+        if self._tells_changes and not self._of_rows and uses_rowtime(key):
             raise StatementError(
                 "changes are not sorted by ROWTIME: it is that of each change", place=item.place
             )
@@ -430,8 +462,11 @@ class SelectPlanner:
 
         # A group's window and its ROWTIME name each other, but for a SESSION, which has any length.
         named_by = None if window is None or isinstance(window, Session) else FieldRef(0, TIMESTAMP)
-        windows = Windows(self._relation, planner_of("a window"), select.windows, named_by)
+        windows = Windows(
+            self._relation, planner_of("a window"), select.windows, named_by, of_changes=self._tells_changes
+        )
         planner = planner_of("the select list", windows)
+        qualify = self._qualify(planner_of("QUALIFY", windows), windows)
         having = None if select.having is None else planner_of("HAVING").condition(select.having)
         written = next(
             (each for each in select.items if isinstance(each, SelectItem) and _promotes(each)), None
@@ -458,9 +493,7 @@ class SelectPlanner:
             grouped = group_rows(self._relation, node, window, keys, aggregates.calls)
         if having is not None:
             grouped = Filter(self._relation, grouped, having)
-        if windows.used and self._tells_changes:
-            raise StatementError("a window (OVER) over changes is not supported", place=select.place)
-        grouped = windows.over(grouped)
+        grouped = qualify.over(self._relation, windows.over(grouped), windows.old_rowtime)
         outputs, promotion = self._outputs(planner, grouped.row_type, windows)
         if self._tells_changes:
             if not exact:
@@ -470,7 +503,7 @@ class SelectPlanner:
                     "changes have the ROWTIME of what caused them: none can be promoted",
                     place=promotion.syntax.place,
                 )
-            return _Selected(grouped, outputs, None, ordered())
+            return _Selected(grouped, outputs, None, ordered(), kept=qualify.kept())
         order = ordered()
         if promotion is not None and window is not None:
             promotion = replace(promotion, expr=of_group_end(promotion.expr, window))

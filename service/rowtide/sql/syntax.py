@@ -445,6 +445,7 @@ class Select:
     distinct: bool = False
     limit: Limit | None = None
     emit: Emit | None = None
+    qualify: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

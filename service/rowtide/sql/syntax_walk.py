@@ -127,6 +127,11 @@ def columns_in(syntax: Expression) -> Iterator[ColumnRef]:
         pending += parts_of(each)
 
 
+def all_columns_in(syntax: object) -> Iterator[ColumnRef]:
+    """Give the columns that stand anywhere in some syntax, those in queries too."""
+    return (each for each in _below(syntax) if isinstance(each, ColumnRef))
+
+
 def replaced(syntax: Part, rule: Callable[[object], object | None]) -> Part:
     """Put what ``rule`` gives in the place of the parts that it knows; queries stay as they are."""
     found = rule(syntax)

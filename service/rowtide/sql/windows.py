@@ -31,6 +31,7 @@ from rowtide.sql.conversions import UNTYPED_NULL, assign
 from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.group_windows import period_of
 from rowtide.sql.grouped_expressions import fraction_of
+from rowtide.sql.qualify import RANK, over_changes
 from rowtide.sql.ranking import Ranked, Ranking, ranked
 from rowtide.sql.relations import can_be_null, project, unique_names
 from rowtide.sql.scope import Scope
@@ -72,7 +73,8 @@ class Windows:
     """The windows that a select list uses, each with its calls, in the order in which they are noted.
 
     ``planner`` plans what stands inside of them. ``named_by`` is, in a grouped query, the field of the
-    group's row that says the same as its ROWTIME: which period it is.
+    group's row that says the same as its ROWTIME: which period it is. Rows ``of_changes`` have no windows but
+    the one by which the first ones are kept.
     """
 
     def __init__(
@@ -81,6 +83,8 @@ class Windows:
         planner: ExpressionPlanner,
         named: Sequence[NamedWindow],
         named_by: FieldRef | None = None,
+        *,
+        of_changes: bool = False,
     ) -> None:
         self._relation = relation
         self._planner = planner
@@ -95,11 +99,21 @@ class Windows:
         self._first: int | None = None
         self._by_value: _ByValue | None = None
         self._ranked: Ranked | None = None
+        self._of_changes = of_changes
+        self._followed: WindowSpec | None = None
 
-    @property
-    def used(self) -> bool:
-        """Tell whether there are any."""
-        return bool(self._calls) or self._by_value is not None
+    def follow(self, syntax: FunctionCall) -> WindowSpec:
+        """Note the ROW_NUMBER by which rows of a table are kept, and give its window.
+
+        Raises:
+          StatementError: its window does not exist, or has a frame.
+        """
+        spec = self._spec(syntax)
+        self._check_rank(syntax)
+        if spec.frame is not None:
+            raise StatementError("a rank has no frame", place=spec.place)
+        self._followed = spec
+        return spec
 
     @property
     def old_rowtime(self) -> FieldRef | None:
@@ -112,20 +126,27 @@ class Windows:
         Raises:
           StatementError: one cannot be planned.
         """
-        for spec in self._named.values():
+        for spec in () if self._of_changes else self._named.values():
             if self._ranking(spec) is None:
                 self._window(spec)
 
-    def reference(self, syntax: FunctionCall) -> FieldRef:
+    def _spec(self, syntax: FunctionCall) -> WindowSpec:
+        spec = syntax.over
+        if spec is None:
+            raise ValueError("this call has no window")
+        return self._find(spec) if isinstance(spec, Name) else self._whole(spec)
+
+    def reference(self, syntax: FunctionCall) -> Expr:
         """Give the field that holds the result of a call, noting it if it is new.
 
         Raises:
           StatementError: the function or its window do not exist or fit.
         """
-        spec = syntax.over
-        if spec is None:
-            raise ValueError("this call has no window")
-        whole = self._find(spec) if isinstance(spec, Name) else self._whole(spec)
+        whole = self._spec(syntax)
+        if syntax.name == "ROW_NUMBER" and whole == self._followed:
+            return RANK
+        if self._of_changes:
+            raise over_changes(syntax.place)
         if syntax.name in RANKS and (ranking := self._ranking(whole)) is not None:
             return self._rank(syntax, ranking)
         window = self._window(whole)
