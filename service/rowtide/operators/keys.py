@@ -24,6 +24,7 @@ FIRST_SLOTS = 1 << 10
 FIRST_BYTES = 1 << 14
 LINE = 64
 """Bytes of a line of the cache."""
+_BELOW_SIGN = np.int64(2**63 - 1)
 
 
 def power_of_two(least: int) -> int:
@@ -37,6 +38,12 @@ def whole_codes(column: Column) -> NDArray[np.int64]:
         # Zero has two forms.
         return np.asarray((column.values.astype(np.float64) + 0.0).view(np.int64))
     return np.asarray(column.values.astype(np.int64, copy=False))
+
+
+def in_order(codes: NDArray[np.int64], of: Type) -> NDArray[np.int64]:
+    """Give codes that are in the order of the values of a fixed-width type; given those, the codes again."""
+    # Of negative doubles the larger bits are the lesser values.
+    return np.where(codes < 0, codes ^ _BELOW_SIGN, codes) if of.is_float else codes
 
 
 class TextTable:

@@ -29,8 +29,8 @@ Values = NDArray[Any]
 LARGEST_INT64 = 2**63 - 1
 CARRY_AFTER = 1 << 30
 """Rows after which the halves of sums carry over; they hold twice as many."""
-SAFE_TOTAL = 1 << 61
-"""Averages of totals below this are rounded in int64."""
+SAFE_TOTAL, SAFE_COUNT = 1 << 61, 1 << 40
+"""Averages of totals and counts below these are rounded in int64: a factor is at most 10**6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Moved:
         return int(self.until[self.stop - 1]) if self.stop > self.start else 0
 
 
-class Call(Protocol):
-    """One call of a window, for all partitions."""
+class Following(Protocol):
+    """What computes something of values that enter and leave, for all partitions or groups."""
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
         """Tell whether the kernel can take these values, where a frame has at most ``most`` of all rows."""
@@ -68,9 +68,6 @@ class Call(Protocol):
     def begin(self, values: Values, use: Mask) -> None:
         """Take the values of a tray, and make room for its results."""
 
-    def begin_held(self, rows: int) -> None:
-        """Make room for the results of so many rows, whose values are in slots."""
-
     def follow(self, moved: Moved) -> None:
         """Let rows in and out, and note the results."""
 
@@ -80,6 +77,19 @@ class Call(Protocol):
     def keep(self, kept: Int64s) -> None:
         """Forget all partitions but these."""
 
+    def save(self, groups: Int64s) -> Iterable[list[Any]]:
+        """Give what a frame without a start keeps, as ``window_functions`` save it."""
+
+    def load(self, saved: Sequence[list[Any]]) -> bool:
+        """Take over what ``save`` gave; False: it does not fit."""
+
+
+class Call(Following, Protocol):
+    """One call of a window, for all partitions."""
+
+    def begin_held(self, rows: int) -> None:
+        """Make room for the results of so many rows, whose values are in slots."""
+
     def hold(self, slots: int) -> None:
         """Make room for rows in slots."""
 
@@ -88,12 +98,6 @@ class Call(Protocol):
 
     def stored(self, slots: Int64s) -> tuple[Values, Mask]:
         """Give the values in slots, and which are used."""
-
-    def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """Give what a frame without a start keeps, as ``window_functions`` save it."""
-
-    def load(self, saved: Sequence[list[Any]]) -> bool:
-        """Take over what ``save`` gave; False: it does not fit."""
 
 
 def grown(array: Values, rows: int) -> Values:
@@ -318,12 +322,16 @@ class Sum(Held):
         above, counts = self._above, np.maximum(self._counted, 1)
         # What is above bit 63 only repeats the sign if the total is an int64.
         narrow = (above == above >> 63).all()
-        if narrow and (not self._average or _below(self._found, SAFE_TOTAL // self._factor)):
-            totals = self._found
-            if self._average:
-                scaled = np.abs(totals * self._factor)
-                totals = np.sign(totals) * ((2 * scaled + counts) // (2 * counts))
-            return totals.astype(self._type.dtype), known
+        if narrow and not self._average:
+            return self._found.astype(self._type.dtype), known
+        if narrow and _below(self._found, SAFE_TOTAL) and int(counts.max(initial=1)) < SAFE_COUNT:
+            sizes = np.abs(self._found)
+            whole = sizes // counts
+            if _below(whole, SAFE_TOTAL // self._factor):
+                # The whole part and the rest by themselves: the total times the factor may be too much.
+                rest = (2 * self._factor * (sizes - whole * counts) + counts) // (2 * counts)
+                means = np.sign(self._found) * (whole * self._factor + rest)
+                return means.astype(self._type.dtype), known
         wide = np.zeros(len(above), dtype=self._type.dtype)
         parts = zip(above.tolist(), self._found.tolist(), counts.tolist(), strict=True)
         for row, (high, low, count) in enumerate(parts):

@@ -61,6 +61,8 @@ BY_ROW: dict[type, str] = {
 """The plain Python form of those that have one beside a compiled one."""
 
 
+OF_CHANGES = "changed_groups:ChangedGroupsOperator"
+"""The compiled form of groups of changes."""
 WITHOUT_KEY = "multiset_table:MultisetTableOperator"
 """The compiled form of a table without a primary key."""
 
@@ -78,6 +80,8 @@ def operator_type(node_type: type) -> OperatorType:
 def make(node: Node, place: Place) -> Operator:
     """Make the operator of a plan node."""
     node_type: type = type(node)
+    if isinstance(node, nodes.GroupChanges) and node.of_changes and path_of(node) is Path.COMPILED:
+        return _loaded(OF_CHANGES)(node, place)
     if isinstance(node, nodes.KeyedTable) and not node.key and path_of(node) is Path.COMPILED:
         return _loaded(WITHOUT_KEY)(node, place)
     if path_of(node) is Path.BY_ROW:

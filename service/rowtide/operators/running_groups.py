@@ -201,7 +201,7 @@ class RunningGroupsOperator:
             source, opcode, results = source[at], opcode[at], [column.take(at) for column in results]
         return Tray(
             self._node.row_type,
-            (*(_unsigned(take_column(column, source, 2)) for column in keys), *results),
+            (*(unsigned(take_column(column, source, 2)) for column in keys), *results),
             take_values(tray.rowtime, source),
             take_values(tray.origin, source),
             take_values(tray.counter, source),
@@ -235,6 +235,6 @@ class RunningGroupsOperator:
                 aggregate.drop(count, self._keys.count)
 
 
-def _unsigned(column: Column) -> Column:
+def unsigned(column: Column) -> Column:
     """Give a key as it is compared: zero has no sign, and nothing stands under a NULL."""
     return Column(column.type, column.values + 0.0, column.valid) if column.type.is_float else column

@@ -10,16 +10,14 @@ from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
 from rowtide.operators.key_groups import KeyGroups
-from rowtide.operators.keys import whole_codes
+from rowtide.operators.keys import in_order, whole_codes
 from rowtide.operators.row_store import RowStore
 from rowtide.plan.top_changes import TopChanges
-from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 
 CLEAN_OVER = 1 << 14
 """Rows that left are forgotten once there are more of them than this, and than rows that are there."""
-_BELOW_SIGN = np.int64(2**63 - 1)
 
 
 class TopChangesOperator:
@@ -158,7 +156,7 @@ class _Image:
         """Write what rows are sorted by: of each field whether it is NULL, and its code."""
         for at, (index, descending) in enumerate(self._node.keys):
             column = tray.columns[index]
-            codes = _ordered(column)
+            codes = in_order(whole_codes(column), column.type)
             missing = np.zeros(len(tray), dtype=np.int64)
             if column.valid is not None:
                 missing[~column.valid] = 1
@@ -175,15 +173,6 @@ class _Image:
         used = pack(self._pool, self._lists, larger)
         self._pool = larger
         return int(used)
-
-
-def _ordered(column: Column) -> NDArray[np.int64]:
-    """Give codes that are in the order of the values."""
-    codes = whole_codes(column)
-    if column.type.is_float:
-        # Of negative ones the larger bits are the lesser values.
-        return np.where(codes < 0, codes ^ _BELOW_SIGN, codes)
-    return codes
 
 
 def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:

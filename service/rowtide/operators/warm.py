@@ -131,6 +131,11 @@ def warm() -> None:
             for tray in (trays[0], _with_nulls(trays[0])):
                 running.step(0, tray, Bound(int(tray.rowtime[0])))
             running.step(0, None, Bound(LATEST // 2))
+        of_changes = _of_changes(source, key)
+        changed = make(of_changes, Place(6))
+        for tray in (trays[0], _with_nulls(trays[0])):
+            changed.step(0, tray.slice(1, ROWS), Bound(int(tray.rowtime[0])))
+        make(of_changes, Place(6)).restore(changed.snapshot())
     for group_node in _windowed_groups(source):
         group = make(group_node, Place(3))
         group.step(0, trays[0], Bound(LATEST // 2))
@@ -210,6 +215,21 @@ def _changes(source: Source, keys: tuple[int, ...], window: Period | None) -> Gr
     fields += [ROW_TYPE[index] for index in keys]
     fields += [Field(f"$aggregate{number}", call.type) for number, call in enumerate(calls)]
     return GroupChanges("WARM", source, window, keys, tuple(calls), RowType(tuple(fields)))
+
+
+def _of_changes(source: Source, keys: tuple[int, ...]) -> GroupChanges:
+    """Give groups of changes, compiled."""
+    number, share = FieldRef(1, BIGINT), FieldRef(2, DOUBLE)
+    calls = (
+        AggregateCall("COUNT", None, BIGINT),
+        AggregateCall("SUM", number, BIGINT),
+        AggregateCall("AVG", number, decimal(38, 6)),
+        AggregateCall("MIN", number, BIGINT),
+        AggregateCall("MAX", share, DOUBLE),
+    )
+    fields = [ROW_TYPE[index] for index in keys]
+    fields += [Field(f"$aggregate{number}", call.type) for number, call in enumerate(calls)]
+    return GroupChanges("WARM", source, None, keys, calls, RowType(tuple(fields)), of_changes=True)
 
 
 if __name__ == "__main__":

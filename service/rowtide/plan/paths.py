@@ -49,9 +49,10 @@ def path_of(node: Node) -> Path | None:
             compiled = all(_has_kernel(call, frame) for call in calls)
             return Path.COMPILED if compiled else Path.BY_ROW
         case GroupChanges():
-            at_once = node.every_ms is None and node.retention_ms is None and not node.of_changes
-            plain = node.window is None or isinstance(node.window, Period)
-            compiled = at_once and plain and all(map(_runs_compiled, node.aggregates))
+            at_once = node.every_ms is None and node.retention_ms is None
+            plain = node.window is None or (isinstance(node.window, Period) and not node.of_changes)
+            has_kernel = _comes_and_goes if node.of_changes else _runs_compiled
+            compiled = at_once and plain and all(map(has_kernel, node.aggregates))
             return Path.COMPILED if compiled else Path.BY_ROW
         case _:
             return None
@@ -93,6 +94,21 @@ def _runs_compiled(call: AggregateCall) -> bool:
             return of.dtype != np.dtype(object) and not of.is_variable_width
         case _:
             return False
+
+
+def _comes_and_goes(call: AggregateCall) -> bool:
+    """Tell whether a compiled aggregate lets values go again: numbers that are no Python objects."""
+    of = None if call.argument is None else call.argument.type
+    match call.function:
+        case "COUNT":
+            return not call.distinct
+        case "SUM" | "AVG" | "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
+            plain = not call.distinct
+        case "MIN" | "MAX":
+            plain = True
+        case _:
+            plain = False
+    return plain and of is not None and of.dtype != np.dtype(object) and not of.is_variable_width
 
 
 def _kept(row_type: RowType, key: tuple[int, ...]) -> list[bool]:

@@ -194,6 +194,10 @@ COMPILED_ARGUMENTS: dict[str, tuple[Type, ...]] = {
 }
 COMPILED_ARGUMENTS["MAX"] = COMPILED_ARGUMENTS["MIN"]
 """What a kernel tells the changes of."""
+CHANGED_ARGUMENTS = dict(COMPILED_ARGUMENTS)
+CHANGED_ARGUMENTS["SUM"] = CHANGED_ARGUMENTS["AVG"] = (TINYINT, BIGINT, REAL, DOUBLE, NARROW)
+CHANGED_ARGUMENTS |= dict.fromkeys(SPREADS, CHANGED_ARGUMENTS["SUM"])
+"""The same where rows come and go."""
 FRACTIONS = tuple(map(Fraction, ("0", "1/4", "1/2", "0.9", "1")))
 
 
@@ -238,14 +242,13 @@ def times_in(period: Period) -> st.SearchStrategy[int]:
 
 @st.composite
 def group_fields(
-    draw: st.DrawFn, *, compiled: bool = False
+    draw: st.DrawFn, arguments: dict[str, tuple[Type, ...]] = ARGUMENTS, least: int = 1
 ) -> tuple[list[Type], tuple[int, ...], tuple[AggregateCall, ...]]:
-    """Fields of an input, keys among them, and any aggregates; ``compiled``: none that goes row by row."""
-    arguments = COMPILED_ARGUMENTS if compiled else ARGUMENTS
+    """Fields of an input, keys among them, and aggregates of ``arguments``; DISTINCT too, if of any."""
     fields: list[Type] = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(0, 2)))]
     keys = tuple(range(len(fields)))
     calls = []
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(draw(st.integers(least, 3))):
         function = draw(st.sampled_from(sorted(arguments)))
         if function == "COUNT" and draw(st.booleans()):
             argument = None
@@ -259,7 +262,7 @@ def group_fields(
             condition = FieldRef(len(fields), BOOLEAN)
             fields.append(BOOLEAN)
         picks = function in ("FIRST_VALUE", "LAST_VALUE")
-        distinct = argument is not None and not picks and not compiled and draw(st.booleans())
+        distinct = argument is not None and not picks and arguments is ARGUMENTS and draw(st.booleans())
         ignore_nulls = picks and draw(st.booleans())
         fraction = None
         if function == "MEDIAN":
@@ -313,19 +316,29 @@ def sessions(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def groups_of_changes(draw: st.DrawFn, *, compiled: bool = True) -> Case:
+    """Changes after every row of groups of a table's rows, or every few milliseconds."""
+    fields, keys, calls = draw(group_fields(CHANGED_ARGUMENTS, least=0) if compiled else group_fields())
+    row_type = row_type_of(fields)
+    every = None if compiled else draw(st.none() | st.integers(1, 5))
+    kind = RowType(group_row(fields, keys, calls).fields[1:])
+    node = GroupChanges("G", Source("S", row_type), None, keys, calls, kind, every, of_changes=True)
+    items = draw(changelog_items(row_type, GROUP_ORIGINS, NEAR))
+    return Case(node, Place(OWN, True, (GROUP_ORIGINS,)), (items,))
+
+
+@st.composite
 def group_changes(draw: st.DrawFn) -> Case:
     """Changes after every row or every few milliseconds, of groups with any window, or of a table's rows."""
+    if draw(st.integers(0, 2)) == 0:
+        return draw(groups_of_changes(compiled=draw(st.booleans())))
     compiled = draw(st.booleans())
-    fields, keys, calls = draw(group_fields(compiled=compiled))
+    fields, keys, calls = draw(group_fields(COMPILED_ARGUMENTS if compiled else ARGUMENTS))
     row_type = row_type_of(fields)
     given = group_row(fields, keys, calls)
     every = None if compiled else draw(st.none() | st.integers(1, 5))
     source = Source("S", row_type)
     place = Place(OWN, True, (GROUP_ORIGINS,))
-    if not compiled and draw(st.integers(0, 2)) == 0:
-        without_window = RowType(given.fields[1:])
-        changes = GroupChanges("G", source, None, keys, calls, without_window, every, of_changes=True)
-        return Case(changes, place, (draw(changelog_items(row_type, GROUP_ORIGINS, NEAR)),))
     windows: list[st.SearchStrategy[Period | Hop | Session]] = [st.sampled_from(PERIODS)]
     if not compiled:
         windows.append(st.builds(Hop, st.integers(1, 4), st.integers(1, 9), st.integers(0, 3)))

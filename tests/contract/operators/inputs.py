@@ -8,7 +8,8 @@ rubbish where a value is NULL, as real ones may.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -56,6 +57,26 @@ POOLS: dict[Type, tuple[Any, ...]] = {
     TIMESTAMP: (0, -1, 5, 1_700_000_000_000),
 }
 """What values of each type are drawn from."""
+
+EASY = {
+    DOUBLE: (0.0, -0.0, 0.1, -0.2, 1e15, -1e15, 3.5, 2.0**-60, 2.0**100),
+    REAL: (0.0, -0.0, 1.5, -2.25),
+    BIGINT: (0, 1, -1, 7, 2**40, -(2**40), 2**62),
+    NARROW: tuple(map(Decimal, ("0.001", "-0.005", "1.250", "999999999999999.999"))),
+}
+"""Values of which sums fit, mostly."""
+
+
+@contextmanager
+def easy_values() -> Iterator[None]:
+    """Draw values of which sums fit."""
+    before = dict(POOLS)
+    POOLS.update(EASY)
+    try:
+        yield
+    finally:
+        POOLS.update(before)
+
 
 KEY_TYPES = (VARCHAR, BIGINT, DOUBLE, BOOLEAN, DATE, NARROW, WIDE, VARBINARY)
 RUBBISH: dict[str, Any] = {"f": np.nan, "i": 77, "b": True, "O": None}

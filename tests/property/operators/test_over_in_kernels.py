@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from decimal import Decimal
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.operators import inputs
 from contract.operators.harness import shown, told
-from contract.operators.inputs import Case, Step, steps_of, tray_of
+from contract.operators.inputs import Case, Step, easy_values, steps_of, tray_of
 from contract.operators.over_cases import overs
 from rowtide.operators.contract import Operator
 from rowtide.operators.over import OverOperator
 from rowtide.operators.over_in_kernels import OverInKernels
 from rowtide.plan.paths import Path, path_of
-
-EASY = {
-    inputs.DOUBLE: (0.0, -0.0, 0.1, -0.2, 1e15, -1e15, 3.5, 2.0**-60, 2.0**100),
-    inputs.REAL: (0.0, -0.0, 1.5, -2.25),
-    inputs.BIGINT: (0, 1, -1, 7, 2**40, -(2**40), 2**62),
-    inputs.NARROW: tuple(map(Decimal, ("0.001", "-0.005", "1.250", "999999999999999.999"))),
-}
-"""Values of which sums fit, mostly."""
-
-
-@contextmanager
-def easy_values() -> Iterator[None]:
-    before = dict(inputs.POOLS)
-    inputs.POOLS.update(EASY)
-    try:
-        yield
-    finally:
-        inputs.POOLS.update(before)
 
 
 @st.composite
