@@ -19,7 +19,9 @@ LATER = frozenset(
     {"NTH_VALUE", "COVAR_POP", "COVAR_SAMP", "CORR", "EXP_AVG", "COLLECT", "APPROX_COUNT_DISTINCT"}
 )
 """Aggregates that are not there yet."""
-ONLY_OVER = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD", "NTILE"})
+ONLY_OVER = frozenset(
+    {"ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST"}
+)
 SPREADS = {
     "STDDEV": "STDDEV_SAMP",
     "VARIANCE": "VAR_SAMP",

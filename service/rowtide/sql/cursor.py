@@ -82,6 +82,11 @@ class Cursor:
                 return False
         return True
 
+    @property
+    def is_query(self) -> bool:
+        """Tell whether a query begins here, but for one in parentheses."""
+        return any(map(self.is_word, ("SELECT", "WITH", "VALUES")))
+
     def accept(self, *words: str) -> bool:
         """Take these words if they follow, all or none."""
         if not self.is_word(*words):

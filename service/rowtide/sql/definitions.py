@@ -95,6 +95,8 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
             return altered(catalog, statement)
         case CreateRelation():
             return _create_relation(catalog, statement, origin)
+        case CreateView(alters=True):
+            return _altered_view(catalog, statement, origin)
         case CreateView():
             view = ViewDefinition(
                 statement.query,
@@ -152,6 +154,26 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
 
 
 # -------------------------------------------------------------------- schemas
+
+
+def _altered_view(catalog: Catalog, statement: CreateView, origin: Origin) -> Catalog:
+    """Give a view another query; what OPTIONS say of it stays, unless they are named anew."""
+    key, found = catalog.find(statement.name, "view")
+    if not isinstance(found, ViewDefinition):
+        raise StatementError(
+            f'"{relation_name(key)}" is a {found.kind.value}, not a view', place=statement.name.place
+        )
+    distinct_names(statement.columns)
+    view = replace(
+        found,
+        query=statement.query,
+        columns=statement.columns,
+        schema=catalog.current,
+        origin=origin,
+        pseudo=pseudo_in(statement.query),
+        retention=_retention(statement.options) if statement.options else found.retention,
+    )
+    return catalog.define(key, view)
 
 
 def _create_schema(catalog: Catalog, statement: CreateSchema) -> Catalog:

@@ -165,7 +165,7 @@ class ExpressionGrammar(TypeGrammar):
     def _in(self, left: Expression, negated: bool, first: Token) -> Expression:
         cursor = self.cursor
         cursor.expect_symbol("(")
-        if cursor.is_word("SELECT") or cursor.is_word("WITH"):
+        if cursor.is_query:
             query = self.query()
             cursor.expect_symbol(")")
             return InQuery(left, query, negated, cursor.span(first))
@@ -209,7 +209,7 @@ class ExpressionGrammar(TypeGrammar):
         if token.kind is TokenKind.STRING:
             return StringLiteral(cursor.advance().text, cursor.place_of(token))
         if cursor.accept_symbol("("):
-            if cursor.is_word("SELECT") or cursor.is_word("WITH"):
+            if cursor.is_query:
                 query = self.query()
                 cursor.expect_symbol(")")
                 return ScalarQuery(query, cursor.span(token))
@@ -255,7 +255,7 @@ class ExpressionGrammar(TypeGrammar):
         if not cursor.accept("IN"):
             raise cursor.unsupported("a row of values in another place than before IN is", token=token)
         cursor.expect_symbol("(")
-        if cursor.is_word("SELECT") or cursor.is_word("WITH"):
+        if cursor.is_query:
             raise cursor.unsupported(
                 "IN with a query of several columns is",
                 token=token,

@@ -22,6 +22,7 @@ from rowtide.rows.types import RowType
 from rowtide.sql.columns import checked
 from rowtide.sql.comma_joins import with_joined_where
 from rowtide.sql.conversions import UNTYPED_NULL, assign, cast
+from rowtide.sql.finite import table_of
 from rowtide.sql.having import groups_in_from
 from rowtide.sql.joins import FromPlanner
 from rowtide.sql.models import model_node, output_node
@@ -63,6 +64,7 @@ from rowtide.sql.syntax import (
     Select,
     SetOperation,
     UnionAll,
+    Values,
     With,
 )
 from rowtide.sql.syntax_walk import holds_query
@@ -206,6 +208,8 @@ class Planner:
     def _query(self, query: Query, at: _Reading) -> Shape:
         if isinstance(query, With):
             return self._query(query.body, self._with_tables(query, at))
+        if isinstance(query, Values):
+            return table_of(query)
         if isinstance(query, UnionAll):
             return self._union(query, at)
         if isinstance(query, SetOperation):

@@ -19,6 +19,7 @@ from rowtide.sql.syntax import (
     Join,
     Limit,
     Name,
+    NumberLiteral,
     OrderItem,
     Query,
     RangeWindow,
@@ -28,10 +29,14 @@ from rowtide.sql.syntax import (
     SetOperation,
     StarItem,
     UnionAll,
+    Values,
     With,
 )
 from rowtide.sql.syntax_walk import calls_in
 from rowtide.sql.window_grammar import named_windows, with_named_ranges
+
+_BEHIND_FROM = ("WHERE", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT")
+"""What may follow the select list of a query without FROM."""
 
 
 class QueryGrammar(ExpressionGrammar):
@@ -124,8 +129,30 @@ class QueryGrammar(ExpressionGrammar):
             cursor.expect_symbol(")")
             return inner
         if cursor.is_word("VALUES"):
-            raise cursor.unsupported("VALUES as a query is")
+            return self._values()
         return self._select()
+
+    def _values(self) -> Values:
+        """Read ``VALUES (a, b), (c, d)``, or ``VALUES a, b`` for rows of one column."""
+        cursor = self.cursor
+        first = cursor.expect("VALUES")
+
+        def row() -> tuple[Expression, ...]:
+            if cursor.is_word("ROW") and cursor.ahead(1).text == "(":
+                cursor.advance()
+            return cursor.wrapped(self.expression) if cursor.is_symbol("(") else (self.expression(),)
+
+        return Values(cursor.comma_list(row), cursor.place_of(first))
+
+    def _one_row(self, items: Sequence[SelectItem | StarItem], stream: bool, first: Token) -> DerivedTable:
+        """Give what a SELECT without FROM reads: one row, whose column cannot be named."""
+        cursor = self.cursor
+        ends = cursor.at_end or cursor.is_symbol(")") or any(map(cursor.is_word, _BEHIND_FROM))
+        if stream or not ends or any(isinstance(each, StarItem) for each in items):
+            raise cursor.unexpected('"," or "FROM"')
+        place = cursor.place_of(first)
+        row = Values(((NumberLiteral("0", place),),), place)
+        return DerivedTable(row, Name("$ROW", place), place=place, columns=(Name("$0", place),))
 
     def _select(self) -> Select:
         cursor = self.cursor
@@ -137,9 +164,7 @@ class QueryGrammar(ExpressionGrammar):
         if not stream:
             stream = cursor.accept("STREAM")
         items = cursor.comma_list(self._item)
-        if not cursor.accept("FROM"):
-            raise cursor.unexpected('"," or "FROM"')
-        source = self._sources()
+        source = self._sources() if cursor.accept("FROM") else self._one_row(items, stream, first)
         where = self.expression() if cursor.accept("WHERE") else None
         group_by: tuple[Expression, ...] = ()
         if cursor.accept("GROUP", "BY"):
@@ -292,7 +317,7 @@ class QueryGrammar(ExpressionGrammar):
         cursor = self.cursor
         first = cursor.current
         if cursor.accept_symbol("("):
-            if cursor.is_word("SELECT") or cursor.is_word("WITH") or cursor.is_symbol("("):
+            if cursor.is_query or cursor.is_symbol("("):
                 query = self.query()
                 cursor.expect_symbol(")")
                 window = self._window()

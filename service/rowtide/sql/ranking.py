@@ -11,15 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rowtide.expr.functions import resolve
-from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef
-from rowtide.plan.frames import CURRENT_ROW, Frame, WindowCall
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Node, SortInPeriod, WindowAggregate
-from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, Field, RowType
+from rowtide.rows.types import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.relations import can_be_null, project, unique_names
 
 EXACT = Period(PeriodEdge.EXACT)
 SO_FAR = Frame(end=CURRENT_ROW)
+WHOLE = Frame(end=Edge(EdgeUnit.RANGE, 0))
+SHARES = frozenset({"NTILE", "PERCENT_RANK", "CUME_DIST"})
+"""Functions that want to know all rows of a partition; NTILE is noted with its number, as ``NTILE 4``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +54,18 @@ def ranked(relation: str, node: Node, ranking: Ranking, functions: Sequence[str]
     partition = (end, *where[1 : 1 + len(ranking.partition)])
     peers = (*partition, *where[1 + len(ranking.partition) :])
 
-    def numbered(below: Node, by: tuple[int, ...], call: WindowCall, name: str) -> tuple[Node, FieldRef]:
+    def numbered(
+        below: Node, by: tuple[int, ...], call: WindowCall, name: str, frame: Frame = SO_FAR
+    ) -> tuple[Node, FieldRef]:
         names = unique_names([*below.row_type.names, name])
         row_type = RowType((*below.row_type, Field(names[-1], BIGINT, nullable=False)))
         by = tuple(dict.fromkeys(by))
-        above = WindowAggregate(relation, below, by, EXACT, SO_FAR, (call,), row_type, (0, EXACT))
+        above = WindowAggregate(relation, below, by, EXACT, frame, (call,), row_type, (0, EXACT))
         return above, FieldRef(len(below.row_type), BIGINT)
 
     node, number = numbered(node, partition, WindowCall("ROW_NUMBER", None, BIGINT), "$ROW_NUMBER")
     ranks = {"ROW_NUMBER": number}
-    if {"RANK", "DENSE_RANK"} & set(functions):
+    if {"RANK", "DENSE_RANK", "PERCENT_RANK"} & set(functions):
         # The number of the first one of those that are equal is the rank of all of them.
         node, ranks["RANK"] = numbered(node, peers, WindowCall("MIN", number, BIGINT), "$RANK")
     if "DENSE_RANK" in functions:
@@ -68,7 +73,52 @@ def ranked(relation: str, node: Node, ranking: Ranking, functions: Sequence[str]
         node, (first,) = _with(relation, node, [is_first], always=True)
         counted = WindowCall("COUNT", None, BIGINT, condition=FieldRef(first, BOOLEAN))
         node, ranks["DENSE_RANK"] = numbered(node, partition, counted, "$DENSE_RANK")
+    shares = [each for each in functions if each.partition(" ")[0] in SHARES]
+    if shares:
+        # All rows of a period have its end as ROWTIME: so far reach those of the same time.
+        node, count = numbered(node, partition, WindowCall("COUNT", None, BIGINT), "$COUNT", WHOLE)
+        last = number
+        if "CUME_DIST" in shares:
+            node, last = numbered(node, peers, WindowCall("MAX", number, BIGINT), "$LAST", WHOLE)
+        exprs = [_share(each, number, ranks.get("RANK", number), last, count) for each in shares]
+        node, places = _with(relation, node, exprs, always=True)
+        ranks |= {
+            each: FieldRef(place, expr.type) for each, place, expr in zip(shares, places, exprs, strict=True)
+        }
     return Ranked(node, FieldRef(old, TIMESTAMP), ranks)
+
+
+def _share(function: str, number: Expr, rank: Expr, last: Expr, count: Expr) -> Expr:
+    """Give where a row stands in its partition: ``last`` is the number of the last row equal to it."""
+    one = _whole(1)
+    match function.split(" "):
+        case ["CUME_DIST"]:
+            return _of("/", _double(last), _double(count))
+        case ["PERCENT_RANK"]:
+            before = _of("/", _double(_of("-", rank, one)), _double(_of("-", count, one)))
+            return Call("CASE", (_of("=", count, one), Literal(0.0, DOUBLE), before), DOUBLE)
+        case [_, tiles]:
+            # The first ones have one row more, if the rows are no multiple of the tiles.
+            size, larger = (_of(each, count, _whole(int(tiles))) for each in ("/", "%"))
+            length = _of("+", size, one)
+            rows = _of("*", larger, length)
+            place = _of("-", number, one)
+            first = _of("+", _of("/", place, length), one)
+            later = _of("+", _of("+", _of("/", _of("-", place, rows), size), larger), one)
+            return Call("CASE", (_of("<=", number, rows), first, later), BIGINT)
+    raise ValueError(f"{function} is no share")
+
+
+def _whole(value: int) -> Literal:
+    return Literal(value, BIGINT)
+
+
+def _double(expr: Expr) -> Expr:
+    return Call("CAST", (expr,), DOUBLE)
+
+
+def _of(name: str, *args: Expr) -> Call:
+    return Call(name, args, resolve(name, [arg.type for arg in args]))
 
 
 def _with(

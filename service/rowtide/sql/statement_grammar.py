@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from rowtide.errors import Place, StatementError
@@ -121,7 +122,7 @@ class _Grammar(QueryGrammar):
     def _statement(self) -> Statement:
         cursor = self.cursor
         first = cursor.current
-        if cursor.is_word("SELECT") or cursor.is_word("WITH") or cursor.is_symbol("("):
+        if cursor.is_query or cursor.is_symbol("("):
             query = self.query()
             return QueryStatement(query, cursor.place_of(first))
         if cursor.accept("EXPLAIN"):
@@ -139,7 +140,7 @@ class _Grammar(QueryGrammar):
                 return self._drop(first)
             case "INSERT":
                 target, columns = self._into()
-                if cursor.is_word("SELECT") or cursor.is_word("WITH") or cursor.is_symbol("("):
+                if cursor.is_symbol("(") or (cursor.is_query and not cursor.is_word("VALUES")):
                     raise cursor.fail(
                         "INSERT of a query stands in a pump",
                         token=first,
@@ -448,6 +449,8 @@ class _Grammar(QueryGrammar):
             if word is None:
                 raise cursor.unexpected("START or STOP")
             return AlterPump(all_of, word == "START", place, every=True)
+        if kind is ObjectKind.VIEW and self._is_new_view():
+            return dataclasses.replace(self._view(first, replace=True), alters=True)
         name = cursor.qualified_name(f"the name of the {kind.value}")
         if kind is ObjectKind.PUMP and (word := cursor.one_of("START", "STOP")) is not None:
             return AlterPump(name, word == "START", place)
@@ -477,6 +480,16 @@ class _Grammar(QueryGrammar):
                 raise cursor.unsupported(f"ALTER {kind.value.upper()} .. {word} is", hint=hint)
         wanted = "START, STOP" if kind is ObjectKind.PUMP else "OPTIONS" if kind in _WITH_OPTIONS else ""
         raise cursor.unexpected(f"{wanted}{' or ' if wanted else ''}DESCRIPTION")
+
+    def _is_new_view(self) -> bool:
+        """Tell whether a view's name has its columns, options or query behind it."""
+        cursor, ahead = self.cursor, 0
+        while cursor.is_name(ahead) and cursor.ahead(ahead + 1).text == ".":
+            ahead += 2
+        behind = ahead + 1
+        return cursor.ahead(behind).text == "(" or any(
+            cursor.is_word(word, ahead=behind) for word in ("AS", "OPTIONS")
+        )
 
     def _all_pumps(self) -> QualifiedName | None:
         """Read ``*`` or ``schema.*``; the name is that of the schema, or empty."""

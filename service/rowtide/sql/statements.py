@@ -145,7 +145,7 @@ class CreateIndex:
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
-    """CREATE [OR REPLACE] VIEW name [(columns)] AS query."""
+    """CREATE [OR REPLACE] VIEW name [(columns)] AS query; ``alters`` makes it ALTER VIEW."""
 
     name: QualifiedName
     replace: bool
@@ -153,6 +153,7 @@ class CreateView:
     query: Query
     options: tuple[OptionItem, ...]
     place: Place = field(default=NOWHERE, compare=False)
+    alters: bool = False
 
 
 @dataclass(frozen=True, slots=True)

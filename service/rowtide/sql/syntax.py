@@ -469,6 +469,14 @@ class UnionAll:
 
 
 @dataclass(frozen=True, slots=True)
+class Values:
+    """``VALUES (..), (..)``: a table whose rows stand in the text."""
+
+    rows: tuple[tuple[Expression, ...], ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CommonTable:
     """``name [(columns)] AS (query)`` of a WITH clause."""
 
@@ -486,4 +494,4 @@ class With:
     place: Place = field(default=NOWHERE, compare=False)
 
 
-Query = Select | UnionAll | SetOperation | With
+Query = Select | Values | UnionAll | SetOperation | With

@@ -16,7 +16,7 @@ from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Node, WindowAggregate
-from rowtide.rows.types import BIGINT, BOOLEAN, Field, RowType
+from rowtide.rows.types import BIGINT, BOOLEAN, DOUBLE, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.aggregates import (
     AGGREGATES,
@@ -32,7 +32,7 @@ from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.group_windows import period_of
 from rowtide.sql.grouped_expressions import fraction_of
 from rowtide.sql.qualify import RANK, over_changes
-from rowtide.sql.ranking import Ranked, Ranking, ranked
+from rowtide.sql.ranking import SHARES, Ranked, Ranking, ranked
 from rowtide.sql.relations import can_be_null, project, unique_names
 from rowtide.sql.scope import Scope
 from rowtide.sql.suggestions import did_you_mean
@@ -147,7 +147,13 @@ class Windows:
             return RANK
         if self._of_changes:
             raise over_changes(syntax.place)
-        if syntax.name in RANKS and (ranking := self._ranking(whole)) is not None:
+        if syntax.name in SHARES and self._ranking(whole) is None:
+            raise StatementError(
+                f"{syntax.name} goes by values, within a period: only then is it known which rows there are",
+                place=syntax.place,
+                hint="Write OVER (PARTITION BY FLOOR(ROWTIME TO MINUTE), .. ORDER BY x).",
+            )
+        if syntax.name in RANKS | SHARES and (ranking := self._ranking(whole)) is not None:
             return self._rank(syntax, ranking)
         window = self._window(whole)
         call, frame = self._call(syntax, window.frame)
@@ -333,6 +339,12 @@ class Windows:
 
     def _rank(self, syntax: FunctionCall, ranking: Ranking) -> FieldRef:
         """Give the field of a rank by value, noting it if it is new."""
+        name, of = syntax.name, BIGINT if syntax.name in RANKS else DOUBLE
+        if name == "NTILE":
+            if len(syntax.args) != 1:
+                raise StatementError("NTILE takes one argument", place=syntax.place)
+            name, of = f"NTILE {_count(syntax.args[0], 'NTILE', least=1)}", BIGINT
+            syntax = replace(syntax, args=())
         self._check_rank(syntax)
         if self._by_value is None:
             self._by_value = _ByValue(ranking)
@@ -342,10 +354,10 @@ class Windows:
                 place=syntax.place,
                 hint="Rank by the other one in a query in FROM.",
             )
-        if syntax.name not in self._by_value.functions:
-            functions = (*self._by_value.functions, syntax.name)
+        if name not in self._by_value.functions:
+            functions = (*self._by_value.functions, name)
             self._by_value = replace(self._by_value, functions=functions)
-        return FieldRef(0, BIGINT) if self._ranked is None else self._ranked.ranks[syntax.name]
+        return FieldRef(0, of) if self._ranked is None else self._ranked.ranks[name]
 
     # ---------------------------------------------------------------- calls
 
