@@ -39,10 +39,9 @@ from rowtide.operators.over_calls import (
     Moved,
     Sum,
     Values,
-    column_of,
     grown,
-    values_of,
 )
+from rowtide.operators.over_codes import column_of, values_of
 from rowtide.operators.over_spreads import Spread
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.running_groups import unsigned

@@ -121,7 +121,8 @@ class KeyCoder:
     @property
     def interned(self) -> int:
         """How many distinct values are held for interned fields, the most of any field."""
-        return max((table.count for table in self._tables if table is not None), default=0)
+        counts = [table.count for table in self._tables if table is not None]
+        return max([*counts, *(table.count for table in self._objects if table is not None)], default=0)
 
     def text_codes(self, column: Column) -> NDArray[np.int64]:
         """Give the codes of keys that are one text each; -1 for NULL."""
@@ -204,6 +205,10 @@ class _ObjectTable:
     def __init__(self) -> None:
         self._codes: dict[object, int] = {}
         self._values: list[object] = []
+
+    @property
+    def count(self) -> int:
+        return len(self._values)
 
     def intern(self, values: NDArray[np.object_]) -> NDArray[np.int64]:
         codes = np.empty(len(values), dtype=np.int64)

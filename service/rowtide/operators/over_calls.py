@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from rowtide.expr.tree import FieldRef
 from rowtide.operators.exact_sums import LOWEST, WORDS, whole_of, words_of
+from rowtide.operators.over_codes import Form
 from rowtide.operators.rounding import round_half_away
 from rowtide.operators.window_functions import FLOAT_BITS
 from rowtide.plan.frames import WindowCall
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.column import Mask
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import TIMESTAMP, Kind, Type
 
@@ -56,6 +57,16 @@ class Moved:
         return int(self.until[self.stop - 1]) if self.stop > self.start else 0
 
 
+class Once(Protocol):
+    """Leaves out all values that are there already: ``operators.over_distinct``."""
+
+    def filtered(self, moved: Moved, values: Values, use: Mask) -> Mask:
+        """Give which steps change what values there are, of those that are used."""
+
+    def keep(self, kept: Int64s) -> None:
+        """Forget all partitions but these."""
+
+
 class Following(Protocol):
     """What computes something of values that enter and leave, for all partitions or groups."""
 
@@ -85,7 +96,9 @@ class Following(Protocol):
 
 
 class Call(Following, Protocol):
-    """One call of a window, for all partitions."""
+    """One call of a window, for all partitions; ``once``: it takes each value once."""
+
+    once: Once | None
 
     def begin_held(self, rows: int) -> None:
         """Make room for the results of so many rows, whose values are in slots."""
@@ -118,6 +131,7 @@ class Held:
         # Until a row comes without a value, every slot is used, and nobody need look.
         self._looks = False
         self._given: tuple[Values, Mask] = self._values, self._use
+        self.once: Once | None = None
         self._states = states
         for name, (kind, width) in states.items():
             setattr(self, name, np.zeros((0, width) if width else 0, dtype=kind))
@@ -142,6 +156,8 @@ class Held:
 
     def keep(self, kept: Int64s) -> None:
         """See the protocol."""
+        if self.once is not None:
+            self.once.keep(kept)
         for name in self._states:
             setattr(self, name, getattr(self, name)[kept])
 
@@ -178,9 +194,10 @@ class Held:
 
     def _use_of(self, moved: Moved) -> Mask:
         """Tell of each step whether its value is used."""
-        if not self._looks:
-            return np.ones(moved.count, dtype=np.bool_)
-        return _of_steps(moved, self._given[1], self._use)
+        use = np.ones(moved.count, dtype=np.bool_)
+        if self._looks:
+            use = _of_steps(moved, self._given[1], self._use)
+        return use if self.once is None else self.once.filtered(moved, self._values_of(moved), use)
 
 
 def _of_steps(moved: Moved, given: Values, held: Values) -> Values:
@@ -194,24 +211,31 @@ def _of_steps(moved: Moved, given: Values, held: Values) -> Values:
 
 
 class Count(Held):
-    """COUNT, ROW_NUMBER."""
+    """COUNT, ROW_NUMBER; values are held only if they are to be told apart."""
 
     counts: Int64s
 
-    def __init__(self) -> None:
-        super().__init__(np.int64, counts=(np.int64, 0))
+    def __init__(self, dtype: Any = np.int64) -> None:
+        super().__init__(dtype, counts=(np.int64, 0))
 
     def hold(self, slots: int) -> None:
         """See the protocol."""
-        self._hold_use(slots)
+        if self.once is None:
+            self._hold_use(slots)
+        else:
+            super().hold(slots)
 
     def put(self, values: Values, use: Mask, slots: Int64s) -> None:
         """See the protocol."""
+        if self.once is not None:
+            self._values[slots] = values
         self._use[slots] = use
         self._looks = self._looks or not use.all()
 
     def stored(self, slots: Int64s) -> tuple[Values, Mask]:
         """See the protocol; a value that is counted is any value."""
+        if self.once is not None:
+            return super().stored(slots)
         return np.ones(len(slots), dtype=np.int64), self._use[slots]
 
     def begin(self, values: Values, use: Mask) -> None:
@@ -351,6 +375,26 @@ class Sum(Held):
             self.sums[group] = (count, total & 0xFFFFFFFF, total >> 32)
             self._reach = max(self._reach, abs(total))
         return True
+
+
+class Truths(Sum):
+    """EVERY, BOOL_AND and BOOL_OR: the sum is how many are TRUE."""
+
+    def __init__(self, call: WindowCall) -> None:
+        super().__init__(call, 0, endless=False)
+        self._all = call.function != "BOOL_OR"
+
+    def result(self) -> tuple[Values, Mask | None]:
+        """See the protocol."""
+        return self._found == self._counted if self._all else self._found > 0, self._counted > 0
+
+    def save(self, groups: Int64s) -> Iterable[list[Any]]:
+        """See the protocol; how many are FALSE, and TRUE."""
+        return [[count - true, true] for count, true in super().save(groups)]
+
+    def load(self, saved: Sequence[list[Any]]) -> bool:
+        """See the protocol."""
+        return super().load([[false + true, true] for false, true in saved])
 
 
 def _below(values: Int64s, limit: int) -> bool:
@@ -504,37 +548,16 @@ class Pick(Held):
         return self._found, self._known
 
 
-def input_of(call: WindowCall, tray: Tray, order: Int64s) -> tuple[Values, Mask]:
+def input_of(call: WindowCall, form: Form, tray: Tray, order: Int64s) -> tuple[Values, Mask]:
     """Give a call's value for each row of a tray, and the rows that it uses."""
     values: Values = order
     use = np.ones(len(tray), dtype=np.bool_)
     if isinstance(call.argument, FieldRef):
-        values, use = values_of(tray.columns[call.argument.index])
+        values, use = form.encode(tray.columns[call.argument.index])
     if isinstance(call.condition, FieldRef):
         flags = tray.columns[call.condition.index]
         use = use & np.asarray(flags.values, dtype=np.bool_) & flags.valid_mask()
     return values, use
-
-
-def values_of(column: Column) -> tuple[Values, Mask]:
-    """Give what kernels make of a column; of one of variable width only what is NULL matters."""
-    use = column.valid_mask()
-    if column.type.dtype == object:
-        return np.zeros(len(column), dtype=np.int64), use
-    # Kernels are compiled for arrays that can be written.
-    dtype = np.float64 if column.type.is_float else np.int64
-    return np.require(column.values, dtype, ["C", "W"]), np.require(use, requirements=["C", "W"])
-
-
-def column_of(of: Type, values: Values, valid: Mask | None) -> Column:
-    """Give the column that kernels' values make."""
-    if of.is_variable_width:
-        empty = "" if of.is_text else b""
-        mask = np.ones(len(values), dtype=np.bool_) if valid is None else valid
-        return Column.from_values(of, [empty if each else None for each in mask.tolist()])
-    if valid is not None and valid.all():
-        valid = None
-    return Column(of, values.astype(of.dtype, copy=False), valid)
 
 
 def stored_type(call: WindowCall) -> Type:

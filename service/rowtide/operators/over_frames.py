@@ -7,33 +7,29 @@ made for new entries; one of a period that is over, with the period.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.expr.tree import FieldRef
-from rowtide.operators.key_groups import KeyGroups
+from rowtide.operators.key_groups import FORGET_INTERNED_OVER, KeyGroups
 from rowtide.operators.keys import power_of_two
 from rowtide.operators.over_calls import (
     Call,
-    Count,
-    DoubleSum,
-    Extreme,
     Moved,
     Pick,
-    Sum,
     Values,
-    column_of,
     grown,
     input_of,
     stored_type,
-    values_of,
 )
-from rowtide.operators.over_running import Rank, RunningExtreme, RunningPick
-from rowtide.operators.over_spreads import Spread
-from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
+from rowtide.operators.over_codes import column_of
+from rowtide.operators.over_distinct import Once, load_distinct, save_distinct
+from rowtide.operators.over_make import PICKS, form_of, make_call
+from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame
 from rowtide.plan.nodes import WindowAggregate
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.tray import Tray
@@ -59,7 +55,10 @@ class Frames:
         self._holds_none = self._endless and node.frame.end == CURRENT_ROW
         self._in_time = node.frame.start.unit is EdgeUnit.RANGE
         self._frame = _frame(node.frame)
-        self._calls = [make_call(call, endless=self._endless) for call in node.calls]
+        self._forms = [form_of(call) for call in node.calls]
+        self._calls: list[Call] = [
+            make_call(call, form, node.frame) for call, form in zip(node.calls, self._forms, strict=True)
+        ]
         self._keys = KeyGroups([node.input.row_type[index].type for index in node.partition])
         # What begins at the current row or behind it needs nothing more once no row waits.
         self._starts_behind = node.frame.start.unit is EdgeUnit.ROWS and node.frame.start.offset >= 0
@@ -95,7 +94,10 @@ class Frames:
 
     def _inputs(self, tray: Tray, order: Int64s) -> list[tuple[Values, Mask]] | None:
         """Give what each call takes of a tray; None: the kernels cannot take it."""
-        inputs = [input_of(call, tray, order) for call in self._node.calls]
+        inputs = [
+            input_of(call, form, tray, order)
+            for call, form in zip(self._node.calls, self._forms, strict=True)
+        ]
         return inputs if self._fits(inputs, len(tray)) else None
 
     def _groups(self, tray: Tray, least: int) -> Int64s:
@@ -164,11 +166,14 @@ class Frames:
     def _column(self, index: int, tray: Tray) -> Column:
         call, node_call = self._calls[index], self._node.calls[index]
         values, known = call.result()
-        if isinstance(call, Pick) and isinstance(node_call.default, FieldRef) and known is not None:
-            default, valid = values_of(tray.columns[node_call.default.index])
+        form = self._forms[index]
+        if isinstance(call, PICKS) and isinstance(node_call.default, FieldRef) and known is not None:
+            default, valid = form.encode(tray.columns[node_call.default.index])
             values = np.where(call.there, values, default)
             known = np.where(call.there, known, valid)
-        return column_of(node_call.type, values, known)
+        # A count of texts is no text.
+        of = node_call.type
+        return form.decode(of, values, known) if of.dtype == object else column_of(of, values, known)
 
     def _fits(self, inputs: Sequence[tuple[Values, Mask]], rows: int) -> bool:
         """Tell whether kernels can take these values, ``rows`` more having come."""
@@ -183,6 +188,13 @@ class Frames:
 
     def _all_fit(self, inputs: Sequence[tuple[Values, Mask]], most: int) -> bool:
         return all(call.fits(*given, most) for call, given in zip(self._calls, inputs, strict=True))
+
+    def is_littered(self) -> bool:
+        """Tell whether many more values are remembered than there are rows: time to begin anew."""
+        interned = max((form.interned for form in self._forms), default=0)
+        if interned <= FORGET_INTERNED_OVER:
+            return False
+        return interned > 4 * (self._keys.count + int(self._lengths().sum()))
 
     # ---------------------------------------------------------------- memory
 
@@ -298,7 +310,7 @@ class Frames:
         kept = np.arange(len(lengths)) if self._endless else np.flatnonzero(self._in_use())
         saved = [""] * len(kept)
         if self._endless:
-            each = [call.save(kept) for call in self._calls]
+            each = [self._saved(index, kept) for index in range(len(self._calls))]
             saved = [json.dumps(held) for held in zip(*each, strict=True)]
         # Places count from the first row inside: what was before it is in no frame any more.
         inside = np.zeros(len(kept), dtype=np.int64)
@@ -314,13 +326,26 @@ class Frames:
         }
         return self._keys.columns(kept), columns, kept
 
+    def _saved(self, index: int, kept: Int64s) -> Iterable[list[Any]]:
+        """Give what a call keeps of each partition in a frame without a start."""
+        call = self._calls[index]
+        if isinstance(call.once, Once):
+            return save_distinct(call.once, self._node.calls[index], self._forms[index], kept)
+        return call.save(kept)
+
+    def _loaded(self, index: int, saved: Sequence[list[Any]]) -> bool:
+        """Take over what ``_saved`` gave; False: it does not fit."""
+        call = self._calls[index]
+        if isinstance(call.once, Once):
+            return load_distinct(call, call.once, self._node.calls[index], self._forms[index], saved)
+        return call.load(saved)
+
     def entries(self, kept: Int64s) -> tuple[Int64s, Int64s, list[Column]]:
         """Give the rows that the partitions ``kept`` hold: their places in it, orders, and values by call."""
         numbers, slots = self._listed(kept)
         columns = []
-        for call, node_call in zip(self._calls, self._node.calls, strict=True):
-            values, use = call.stored(slots)
-            columns.append(column_of(stored_type(node_call), values, use))
+        for call, form, node_call in zip(self._calls, self._forms, self._node.calls, strict=True):
+            columns.append(form.decode(stored_type(node_call), *call.stored(slots)))
         order = np.zeros(len(slots), dtype=np.int64) if self._ring else self._orders[slots]
         return numbers, order, columns
 
@@ -336,13 +361,13 @@ class Frames:
         self._reserve()
         if self._endless:
             saved = [json.loads(text) for text in table.column("saved").to_pylist()]
-            if not all(call.load([held[index] for held in saved]) for index, call in enumerate(self._calls)):
+            if not all(self._loaded(index, [held[index] for held in saved]) for index in range(len(values))):
                 return False
             if self._holds_none:
                 return True
         lengths = np.bincount(of, minlength=count)
         inside = table.column("inside").to_numpy()
-        inputs = [values_of(column) for column in values]
+        inputs = [form.encode(column) for form, column in zip(self._forms, values, strict=True)]
         if not self._fits(inputs, int(lengths.max()) if count else 0):
             return False
         starts = np.cumsum(lengths) - lengths
@@ -373,35 +398,6 @@ def _ring(node: WindowAggregate) -> int:
         return 0
     size = 1 - start.offset
     return size if size <= RING_MOST else 0
-
-
-def make_call(call: WindowCall, *, endless: bool) -> Call:
-    """Give what computes a call by kernels; ``endless``: its frame has no start, nothing ever leaves.
-
-    Raises:
-      KeyError: there are none (``plan.paths``).
-    """
-    of = call.type if call.argument is None else call.argument.type
-    dtype = np.float64 if of.is_float else np.int64
-    match call.function:
-        case "COUNT" | "ROW_NUMBER":
-            return Count()
-        case "RANK" | "DENSE_RANK":
-            return Rank(dense=call.function == "DENSE_RANK")
-        case "SUM" | "AVG" if of.is_float:
-            return DoubleSum(average=call.function == "AVG")
-        case "SUM" | "AVG":
-            return Sum(call, of.scale, endless=endless)
-        case "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
-            sample, root = call.function.endswith("SAMP"), call.function.startswith("STDDEV")
-            return Spread(of, sample=sample, root=root)
-        case "MIN" | "MAX":
-            greatest = call.function == "MAX"
-            return RunningExtreme(of, greatest=greatest) if endless else Extreme(dtype, greatest=greatest)
-        case "FIRST_VALUE" | "LAST_VALUE" | "NTH_VALUE" | "LAG" | "LEAD":
-            last = call.function == "LAST_VALUE"
-            return RunningPick(of, last=last) if endless else Pick(dtype, last=last)
-    raise KeyError(call.function)
 
 
 def _frame(frame: Frame) -> Int64s:

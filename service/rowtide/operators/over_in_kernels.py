@@ -36,8 +36,13 @@ class OverInKernels(OverOperator):
     def __init__(self, node: WindowAggregate, place: Place) -> None:
         super().__init__(node, place)
         # Rows wait where a frame reaches behind its row.
-        self._held: WaitingFrames | None = WaitingFrames(node) if node.frame.waits else None
-        self._frames: Frames | None = Frames(node) if self._held is None else self._held
+        self._held: WaitingFrames | None = None
+        self._frames: Frames | None = None
+        self._begin_frames()
+
+    def _begin_frames(self) -> None:
+        self._held = WaitingFrames(self._node) if self._frame.waits else None
+        self._frames = Frames(self._node) if self._held is None else self._held
 
     def _at_once(self, tray: Tray, faults: list[Fault]) -> Tray | None:
         if self._frames is None:
@@ -96,7 +101,14 @@ class OverInKernels(OverOperator):
     def _forget(self) -> None:
         if self._frames is None:
             super()._forget()
-        elif (snap := self._node.snap) is not None and self._of_bound(snap[1]) > self._snapped:
+            return
+        if self._frames.is_littered():
+            state = self.snapshot()
+            self._begin_frames()
+            self.restore(state)
+        if self._frames is None:
+            return
+        if (snap := self._node.snap) is not None and self._of_bound(snap[1]) > self._snapped:
             self._snapped = self._of_bound(snap[1])
             self._frames.forget_ended(snap[0], self._snapped)
 

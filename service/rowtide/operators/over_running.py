@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rowtide.operators.over_calls import Held, Int64s, Moved, Values
+from rowtide.operators.over_codes import Form
 from rowtide.operators.window_functions import from_json, to_json
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.types import Type
@@ -19,22 +20,35 @@ class RunningExtreme(Held):
     seen: Mask
     best: Values
 
-    def __init__(self, of: Type, *, greatest: bool) -> None:
-        self._of = of
+    def __init__(self, of: Type, form: Form, *, greatest: bool) -> None:
+        self._of, self._form = of, form
         self._dtype = np.float64 if of.is_float else np.int64
         super().__init__(self._dtype, seen=(np.bool_, 0), best=(self._dtype, 0))
         self._greatest = greatest
+
+    def begin(self, values: Values, use: Mask) -> None:
+        """See the protocol."""
+        super().begin(values, use)
+        self._found = np.empty(len(use), dtype=self._dtype)
+        self._known = np.empty(len(use), dtype=np.bool_)
 
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
         from rowtide.operators.kernels.over_extremes import running_extremes
 
-        rows = moved.stop
-        self._found = np.empty(rows, dtype=self._dtype)
-        values, use = self._given
-        self._known = np.empty(rows, dtype=np.bool_)
         running_extremes(
-            moved.groups, values, use, self.seen, self.best, self._greatest, self._found, self._known
+            moved.groups,
+            moved.start,
+            moved.stop,
+            moved.steps,
+            moved.until,
+            self._values_of(moved),
+            self._use_of(moved),
+            self.seen,
+            self.best,
+            self._greatest,
+            self._found,
+            self._known,
         )
 
     def result(self) -> tuple[Values, Mask | None]:
@@ -43,7 +57,7 @@ class RunningExtreme(Held):
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
         """See the protocol."""
-        held = _row_form(self._of, self.best[groups], self.seen[groups])
+        held = self._form.decode(self._of, self.best[groups], self.seen[groups]).to_list()
         return [[] if value is None else [to_json(value)] for value in held]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
@@ -51,8 +65,7 @@ class RunningExtreme(Held):
         column = Column.from_values(
             self._of, [from_json(self._of, each[0]) if each else None for each in saved]
         )
-        self.best[: len(saved)] = column.values
-        self.seen[: len(saved)] = column.valid_mask()
+        self.best[: len(saved)], self.seen[: len(saved)] = self._form.encode(column)
         return True
 
 
@@ -63,8 +76,8 @@ class RunningPick(Held):
     known: Mask
     held: Values
 
-    def __init__(self, of: Type, *, last: bool) -> None:
-        self._of = of
+    def __init__(self, of: Type, form: Form, *, last: bool) -> None:
+        self._of, self._form = of, form
         dtype = np.float64 if of.is_float else np.int64
         super().__init__(dtype, began=(np.bool_, 0), known=(np.bool_, 0), held=(dtype, 0))
         self._last = last
@@ -89,12 +102,15 @@ class RunningPick(Held):
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
         """See the protocol."""
-        return [[to_json(value)] for value in _row_form(self._of, self.held[groups], self.known[groups])]
+        return [
+            [to_json(value)]
+            for value in self._form.decode(self._of, self.held[groups], self.known[groups]).to_list()
+        ]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
         """See the protocol."""
         column = Column.from_values(self._of, [from_json(self._of, each[0]) for each in saved])
-        self.held[: len(saved)], self.known[: len(saved)] = column.values, column.valid_mask()
+        self.held[: len(saved)], self.known[: len(saved)] = self._form.encode(column)
         self.began[: len(saved)] = True
         return True
 
@@ -132,7 +148,3 @@ class Rank(Held):
         for group, (rows, rank, last) in enumerate(saved):
             self.rows[group], self.rank[group], self.last[group] = rows, rank, last or 0
         return True
-
-
-def _row_form(of: Type, values: Values, known: Mask) -> list[object]:
-    return Column(of, values.astype(of.dtype), known).to_list()

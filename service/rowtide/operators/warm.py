@@ -198,8 +198,12 @@ def _window(source: Source, frame: Frame) -> WindowAggregate:
         ("MAX", 2, DOUBLE),
         ("LAST_VALUE", 1, BIGINT),
         ("FIRST_VALUE", 2, DOUBLE),
+        ("ANY_VALUE", 1, BIGINT),
+        ("ANY_VALUE", 2, DOUBLE),
+        ("COUNT", 1, BIGINT),
     ):
-        calls.append(WindowCall(name, FieldRef(index, ROW_TYPE[index].type), of))
+        distinct = name == "COUNT"
+        calls.append(WindowCall(name, FieldRef(index, ROW_TYPE[index].type), of, distinct))
     fields = [Field(f"$call{number}", call.type) for number, call in enumerate(calls)]
     row_type = RowType((*ROW_TYPE, *fields))
     return WindowAggregate("WARM", source, (0,), Period(PeriodEdge.EXACT), frame, tuple(calls), row_type)

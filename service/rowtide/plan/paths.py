@@ -58,26 +58,28 @@ def path_of(node: Node) -> Path | None:
             return None
 
 
+MOST_RUNNING_PLACES = 64
+"""So many values a partition are kept for NTH_VALUE and LAG by a compiled frame without a start, at most."""
+
+
 def _has_kernel(call: WindowCall, frame: Frame) -> bool:
     """Tell whether a window's call runs compiled."""
-    # Rows enter a frame without a start as they come, and are not held.
     endless = frame.start.unit is EdgeUnit.UNBOUNDED
-    at_once = endless and frame.end == CURRENT_ROW
+    # Text and wide decimals are Python objects: they can be moved and told apart, but not added or ordered.
+    plain = call.argument is not None and call.argument.type.dtype != np.dtype(object)
     match call.function:
         case "COUNT" | "ROW_NUMBER":
-            return not call.distinct
+            return True
         case "RANK" | "DENSE_RANK":
-            return at_once
-        case "SUM" | "AVG" | "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
-            plain = not call.distinct
-        case "MIN" | "MAX":
-            plain = at_once or not endless
-        case "FIRST_VALUE" | "LAST_VALUE" | "NTH_VALUE" | "LAG" | "LEAD":
-            plain = call.number == 1 and not call.ignore_nulls and (at_once or not endless)
+            return endless and frame.end == CURRENT_ROW
+        case "SUM" | "AVG" | "MIN" | "MAX" | "EVERY" | "BOOL_AND" | "BOOL_OR":
+            return plain
+        case "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
+            return plain
+        case "FIRST_VALUE" | "LAST_VALUE" | "NTH_VALUE" | "LAG" | "LEAD" | "ANY_VALUE":
+            return not endless or call.number <= MOST_RUNNING_PLACES
         case _:
-            plain = False
-    # Text and wide decimals are Python objects.
-    return plain and call.argument is not None and call.argument.type.dtype != np.dtype(object)
+            return False
 
 
 def _runs_compiled(call: AggregateCall) -> bool:

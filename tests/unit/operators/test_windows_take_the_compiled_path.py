@@ -7,12 +7,15 @@ from itertools import pairwise
 
 import pytest
 
+from rowtide.operators import over_frames
 from rowtide.operators.contract import Place
 from rowtide.operators.over import OverOperator
+from rowtide.operators.over_codes import Codes, Values
 from rowtide.operators.over_in_kernels import OverInKernels
 from rowtide.operators.registry import make
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame
 from rowtide.plan.nodes import Node, WindowAggregate
+from rowtide.rows.column import Column, Mask
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import NO_BOUND
@@ -38,6 +41,10 @@ def window_of(query: str) -> WindowAggregate:
         "LAG(n, 2, 0) OVER (PARTITION BY k) AS a",
         "ROW_NUMBER() OVER (PARTITION BY k) AS a",
         "LEAD(n) OVER (PARTITION BY k) AS a",
+        "LAG(name) IGNORE NULLS OVER (PARTITION BY k) AS a",
+        "NTH_VALUE(x, 3) OVER (PARTITION BY k ROWS 9 FOLLOWING) AS a",
+        "COUNT(DISTINCT name) OVER (PARTITION BY k ROWS 9 PRECEDING) AS a",
+        "STDDEV_POP(DISTINCT n) OVER (PARTITION BY k) AS a",
         "STDDEV_POP(x) OVER (PARTITION BY k ROWS 9 PRECEDING) AS a",
         "MIN(x) OVER (PARTITION BY k ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING) AS a",
         "SUM(n) OVER (RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '1' SECOND FOLLOWING) AS a",
@@ -50,11 +57,11 @@ def test_sums_extremes_shifts_and_numbers_are_compiled(query: str) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "LAG(name) OVER (PARTITION BY k) AS a",
-        "COUNT(DISTINCT n) OVER (PARTITION BY k ROWS 9 PRECEDING) AS a",
+        "MIN(name) OVER (PARTITION BY k) AS a",
+        "MEDIAN(n) OVER (PARTITION BY k) AS a",
     ],
 )
-def test_text_and_distinct_values_go_row_by_row(query: str) -> None:
+def test_text_in_order_and_percentiles_go_row_by_row(query: str) -> None:
     assert type(make(window_of(query), Place(0))) is OverOperator
 
 
@@ -86,3 +93,26 @@ def test_variances_have_no_drift() -> None:
     pairs = [(Fraction(one), Fraction(other)) for one, other in pairwise(values)]
     exact = [float((one - other) ** 2 / 2) for one, other in pairs]
     assert [timed.row[-1] for timed in out.rows()] == [None, *exact]
+
+
+def test_texts_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    remembered = []
+    encode = Codes.encode
+
+    def watched(codes: Codes, column: Column) -> tuple[Values, Mask]:
+        remembered.append(codes.interned)
+        return encode(codes, column)
+
+    monkeypatch.setattr(over_frames, "FORGET_INTERNED_OVER", 8)
+    monkeypatch.setattr(Codes, "encode", watched)
+    node = window_of("LAG(name) OVER (PARTITION BY k) AS a")
+    operator = make(node, Place(0))
+    found = []
+    for at in range(100):
+        row = ("a", 1, 1.0, f"name {at}")
+        tray = Tray.from_rows(node.input.row_type, [TimedRow(at, 1, at, Opcode.INSERT, row)])
+        out = operator.step(0, tray, NO_BOUND).tray
+        assert out is not None
+        found += [timed.row[-1] for timed in out.rows()]
+    assert found == [None, *(f"name {at}" for at in range(99))]
+    assert max(remembered) < 20

@@ -74,6 +74,10 @@ def extremes(
 @njit(cache=True, nogil=True, error_model="numpy")
 def running_extremes(
     groups: Int64s,
+    first_row: int,
+    end_row: int,
+    steps: Int64s,
+    until: Int64s,
     values: Values,
     use: Mask,
     seen: Mask,
@@ -83,9 +87,17 @@ def running_extremes(
     known: Mask,
 ) -> None:
     """Find the least or greatest value so far, of equal ones the first; ``seen``: a partition has had one."""
-    for row in range(len(groups)):
-        group, value = groups[row], values[row]
-        if use[row] and (not seen[group] or (value > best[group] if greatest else value < best[group])):
-            best[group] = value
-            seen[group] = True
+    at = 0
+    for row in range(first_row, end_row):
+        group = groups[row]
+        while at < until[row]:
+            value = values[at]
+            if (
+                steps[at] & ENTER
+                and use[at]
+                and (not seen[group] or (value > best[group] if greatest else value < best[group]))
+            ):
+                best[group] = value
+                seen[group] = True
+            at += 1
         found[row], known[row] = best[group], seen[group]
