@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,25 +30,46 @@ def take_rows(tray: Tray, places: Int64s, rowtime: Int64s) -> Tray:
     )
 
 
-def take_rows_later(trays: Sequence[Tray], places: Int64s, rowtime: Int64s) -> Tray:
-    """Do what ``take_rows`` does with these trays end to end; a field is taken when something reads it."""
-    ends = [
-        np.concatenate(parts)
-        for parts in zip(*((each.origin, each.counter, each.opcode) for each in trays), strict=True)
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Rows of a tray that lie behind one another."""
+
+    of: Tray
+    start: int
+    stop: int
+
+    def tray(self) -> Tray:
+        """Give them by themselves."""
+        return self.of.slice(self.start, self.stop)
+
+
+def take_rows_later(stretches: Sequence[Stretch], places: Int64s, rowtime: Int64s) -> Tray:
+    """Do what ``take_rows`` does with rows end to end; a field is taken when something reads it."""
+
+    def laid(part: Callable[[Tray], NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate([part(each.of)[each.start : each.stop] for each in stretches])
+
+    row_type = stretches[0].of.row_type
+    fields = [
+        DeferredColumn(field.type, len(places), _taken(stretches, index, places))
+        for index, field in enumerate(row_type)
     ]
-    fields = zip(*(tray.columns for tray in trays), strict=True)
     return Tray(
-        trays[0].row_type,
-        tuple(DeferredColumn(parts[0].type, len(places), _taken(parts, places)) for parts in fields),
+        row_type,
+        tuple(fields),
         rowtime,
-        _take_mostly_equal(ends[0], places),
-        take_values(ends[1], places),
-        _take_mostly_equal(ends[2], places),
+        _take_mostly_equal(laid(lambda tray: tray.origin), places),
+        take_values(laid(lambda tray: tray.counter), places),
+        _take_mostly_equal(laid(lambda tray: tray.opcode), places),
     )
 
 
-def _taken(parts: Sequence[Column], places: Int64s) -> Callable[[], Column]:
-    return lambda: take_column(Column.concat(parts), places)
+def _taken(stretches: Sequence[Stretch], field: int, places: Int64s) -> Callable[[], Column]:
+    def taken() -> Column:
+        parts = [each.of.columns[field].slice(each.start, each.stop) for each in stretches]
+        return take_column(Column.concat(parts), places)
+
+    return taken
 
 
 def take_column(column: Column, places: Int64s, times: int = 1) -> Column:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.gathering import take_rows, take_rows_later
+from rowtide.operators.gathering import Stretch, take_rows, take_rows_later
 from rowtide.operators.waiting import SMALL_ROWS
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
@@ -23,6 +23,8 @@ from rowtide.rowtime.bound import EARLIEST
 
 Int64s = NDArray[np.int64]
 
+
+NO_ROWS: Int64s = np.empty(0, dtype=np.int64)
 
 RECENT = 2
 """So many large trays are not taken apart: rows that are out of order stay where they are for a while."""
@@ -38,14 +40,14 @@ class _Piece:
 
     @classmethod
     def whole(cls, tray: Tray) -> _Piece:
-        return cls(tray, None, tray.rowtime)
+        return cls(tray, None, np.require(tray.rowtime, requirements=["C", "W"]))
 
     def __len__(self) -> int:
         return len(self.times)
 
     def slice(self, start: int, stop: int) -> _Piece:
         if self.rows is None:
-            return _Piece.whole(self.tray.slice(start, stop))
+            return _Piece(self.tray.slice(start, stop), None, self.times[start:stop])
         return _Piece(self.tray, self.rows[start:stop], self.times[start:stop])
 
     def taken(self) -> Tray:
@@ -86,18 +88,18 @@ class HeldRows:
         if not count:
             return
         self._waiting += count
-        times = np.require(tray.rowtime, requirements=["C", "W"])
-        ascending, others = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-        in_order = int(part(times, self._highest, ascending, others))
+        whole = _Piece.whole(tray)
+        times = whole.times
+        ascending, in_turn, others = np.empty((3, count), dtype=np.int64)
+        in_order = int(part(times, self._highest, ascending, in_turn, others))
         if in_order == count:
-            self._append(_Piece(tray, None, times))
+            self._append(whole)
             return
         others = others[: count - in_order]
         others = others[np.argsort(times[others], kind="stable")]
         is_small = count <= SMALL_ROWS
         if in_order:
-            ascending = ascending[:in_order]
-            piece = _Piece(tray, ascending, times[ascending])
+            piece = _Piece(tray, ascending[:in_order], in_turn[:in_order])
             self._append(_Piece.whole(piece.taken()) if is_small or 2 * in_order < count else piece)
         self._recent.append(_Piece(tray, others, times[others]))
         while len(self._recent) > (0 if is_small else RECENT):
@@ -170,32 +172,40 @@ def _together(queue: Sequence[_Piece], runs: Sequence[_Piece], *, leaving: bool 
 
     Of rows that are ``leaving``, fields are gathered that something reads.
     """
-    from rowtide.operators.kernels.gathering import zip_together
+    from rowtide.operators.kernels.gathering import zip_in
 
     if all(piece.rows is None for piece in queue) and (not runs or (not queue and len(runs) == 1)):
         return Tray.concat([piece.taken() for piece in (*queue, *runs)])
-    trays, places = _laid_out([*queue, *runs])
+    stretches, moves = _laid_out([*queue, *runs])
 
     def gathered(order: Int64s, rowtime: Int64s) -> Tray:
         if leaving:
-            return take_rows_later(trays, order, rowtime)
-        return take_rows(Tray.concat(trays), order, rowtime)
+            return take_rows_later(stretches, order, rowtime)
+        return take_rows(Tray.concat([stretch.tray() for stretch in stretches]), order, rowtime)
 
-    times = [piece.times for piece in queue]
-    other_places, other_times = _sorted(places[len(queue) :], [piece.times for piece in runs])
+    other_places, other_times = _sorted(runs, moves[len(queue) :])
     if not queue:
         return gathered(other_places, other_times)
-    if not runs:
-        return gathered(np.concatenate(places), np.concatenate(times))
-    rows = sum(map(len, (*queue, *runs)))
+    rows = sum(map(len, queue)) + len(other_times)
     order, rowtime = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
-    in_queue = np.concatenate(places[: len(queue)])
-    zip_together(np.concatenate(times), in_queue, other_times, other_places, order, rowtime)
+    in_queue = done = 0
+    for piece, move in zip(queue, moves, strict=False):
+        places = NO_ROWS if piece.rows is None else piece.rows
+        start = in_queue + done
+        done = zip_in(
+            piece.times, places, move, other_times, other_places, done, order[start:], rowtime[start:]
+        )
+        in_queue += len(piece)
+    order[in_queue + done :] = other_places[done:]
+    rowtime[in_queue + done :] = other_times[done:]
     return gathered(order, rowtime)
 
 
-def _laid_out(pieces: Sequence[_Piece]) -> tuple[list[Tray], list[Int64s]]:
-    """Give what the pieces need of their trays, and the places of their rows once that lies end to end."""
+def _laid_out(pieces: Sequence[_Piece]) -> tuple[list[Stretch], list[int]]:
+    """Give what the pieces need of their trays, to be laid end to end.
+
+    Beside it stands for each piece how far its rows move then.
+    """
     ranges: dict[int, tuple[Tray, int, int]] = {}
     for piece in pieces:
         start, stop = 0, len(piece.tray)
@@ -205,25 +215,25 @@ def _laid_out(pieces: Sequence[_Piece]) -> tuple[list[Tray], list[Int64s]]:
                 _, first, last = ranges[id(piece.tray)]
                 start, stop = min(start, first), max(stop, last)
         ranges[id(piece.tray)] = (piece.tray, start, stop)
-    trays, moved = [], {}
+    stretches, moved = [], {}
     behind = 0
     for key, (tray, start, stop) in ranges.items():
-        trays.append(tray if stop - start == len(tray) else tray.slice(start, stop))
+        stretches.append(Stretch(tray, start, stop))
         moved[key] = behind - start
         behind += stop - start
-    places = []
-    for piece in pieces:
-        rows = np.arange(len(piece.tray), dtype=np.int64) if piece.rows is None else piece.rows
-        places.append(rows + moved[id(piece.tray)])
-    return trays, places
+    return stretches, [moved[id(piece.tray)] for piece in pieces]
 
 
-def _sorted(places: Sequence[Int64s], times: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
-    """Put places into the order of their times; those of one time keep their order."""
-    if not places:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    if len(places) == 1:
-        return places[0], times[0]
-    all_places, all_times = np.concatenate(places), np.concatenate(times)
-    order = np.argsort(all_times, kind="stable")
-    return all_places[order], all_times[order]
+def _sorted(pieces: Sequence[_Piece], moves: Sequence[int]) -> tuple[Int64s, Int64s]:
+    """Give places and times in the order of the times; those of one time keep their order."""
+    if not pieces:
+        return NO_ROWS, NO_ROWS
+    moved = [
+        (np.arange(len(piece)) if piece.rows is None else piece.rows) + move
+        for piece, move in zip(pieces, moves, strict=True)
+    ]
+    if len(pieces) == 1:
+        return moved[0], pieces[0].times
+    places, times = np.concatenate(moved), np.concatenate([piece.times for piece in pieces])
+    order = np.argsort(times, kind="stable")
+    return places[order], times[order]

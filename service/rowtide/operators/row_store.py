@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.arrow_buffers import text_array, text_buffers
+from rowtide.operators.gathering import take_values
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.deferred import DeferredColumn
 from rowtide.rows.tray import Tray
@@ -106,14 +107,14 @@ class RowStore:
 
         Each field is looked up when something reads it.
         """
-        there = numbers >= 0
-        if not there.any() or self.end == self.base:
-            return [Column.nulls(field.type, len(numbers)) for field in self.row_type]
-        all_there = bool(there.all())
-        places = numbers - self.base if all_there else np.where(there, numbers - self.base, 0)
-        missing = None if all_there else there
+        places, there = numbers - self.base, None
+        if len(numbers) and numbers.min() < 0:
+            there = numbers >= 0
+            if not there.any():
+                return [Column.nulls(field.type, len(numbers)) for field in self.row_type]
+            places = np.where(there, places, 0)
         return [
-            DeferredColumn(field.type, len(numbers), _look_up(held.reader(), places, missing))
+            DeferredColumn(field.type, len(numbers), _look_up(held.reader(), places, there))
             for field, held in zip(self.row_type, self._columns, strict=True)
         ]
 
@@ -169,7 +170,9 @@ class _Fixed:
     def reader(self) -> Reader:
         """Give what takes values, as they are now, at any time."""
         kind, values, valid = self._type, self._values.array, _array_of(self._valid)
-        return lambda places: Column(kind, values[places], None if valid is None else valid[places])
+        return lambda places: Column(
+            kind, take_values(values, places), None if valid is None else take_values(valid, places)
+        )
 
     def drop(self, count: int) -> None:
         self._values.drop(count)

@@ -208,7 +208,7 @@ class WindowJoinOperator:
 
     def _meet(self, port: int, tray: Tray, faults: list[Fault]) -> list[Places]:
         """Take rows and find the pairs that they make with the other side's."""
-        from rowtide.operators.kernels.window_joining import FRESH, probe
+        from rowtide.operators.kernels.window_joining import AHEAD, FRESH, probe
 
         side, other = self._sides[port], self._sides[1 - port]
         first = side.store.end
@@ -226,6 +226,7 @@ class WindowJoinOperator:
             max(other.opened, other.chained), other.store.end, 0, self._keys.numbered
         )
         progress = np.array([0, FRESH], dtype=np.int64)
+        guesses = np.empty(AHEAD, dtype=np.int64)
         times = side.store.rowtime.view()[-len(tray) :]
         found = []
         while progress[0] < len(tray):
@@ -245,6 +246,7 @@ class WindowJoinOperator:
                 self._high,
                 _WHOSE_TIME[self._node.time],
                 progress,
+                guesses,
                 places,
             )
             if count:

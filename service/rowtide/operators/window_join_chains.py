@@ -44,7 +44,13 @@ class Chains:
     @property
     def room(self) -> int:
         """For how many rows there is memory."""
-        return max(len(self._slots) // SLOTS_PER_KEY if self._hashed else 0, len(self._links))
+        return max(len(self._slots) // SLOTS_PER_KEY if self._hashed else 0, self._places)
+
+    @property
+    def _places(self) -> int:
+        from rowtide.operators.kernels.window_joining import LINK_WIDTH
+
+        return len(self._links) // LINK_WIDTH
 
     @property
     def used(self) -> bool:
@@ -62,7 +68,7 @@ class Chains:
         """
         from rowtide.operators.kernels.window_joining import move_links, place_chains
 
-        if stop + more - first > len(self._links):
+        if stop + more - first > self._places:
             larger = _lines(1 << (stop + more - first - 1).bit_length())
             move_links(first, stop, self._links, larger)
             self._links = larger
@@ -84,4 +90,4 @@ def _lines(count: int) -> Codes:
 
     room = np.empty(count * LINK_WIDTH + LINE_BYTES // 8, dtype=np.int64)
     begin = (-room.ctypes.data % LINE_BYTES) // room.itemsize
-    return room[begin : begin + count * LINK_WIDTH].reshape(count, LINK_WIDTH)
+    return room[begin : begin + count * LINK_WIDTH]

@@ -12,13 +12,17 @@ Int64s = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def part(rowtime: Int64s, highest: int, ascending: Int64s, others: Int64s) -> int:
-    """Part rows not earlier than ``highest`` or any row before them from the others, and count them."""
+def part(rowtime: Int64s, highest: int, ascending: Int64s, in_turn: Int64s, others: Int64s) -> int:
+    """Part rows not earlier than ``highest`` or any row before them from the others, and count them.
+
+    ``in_turn`` becomes the times of those that ascend.
+    """
     count = 0
     for row in range(len(rowtime)):
-        if rowtime[row] >= highest:
-            highest = rowtime[row]
-            ascending[np.uint64(count)] = row
+        time = rowtime[row]
+        if time >= highest:
+            highest = time
+            ascending[np.uint64(count)], in_turn[np.uint64(count)] = row, time
             count += 1
         else:
             others[np.uint64(row - count)] = row
@@ -26,27 +30,33 @@ def part(rowtime: Int64s, highest: int, ascending: Int64s, others: Int64s) -> in
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def zip_together(
-    times: Int64s, places: Int64s, other_times: Int64s, other_places: Int64s, order: Int64s, rowtime: Int64s
-) -> None:
-    """Put two sequences, each in order of time, into one; of one time those of the first one come first.
+def zip_in(
+    times: Int64s,
+    rows: Int64s,
+    move: int,
+    other_times: Int64s,
+    other_places: Int64s,
+    done: int,
+    order: Int64s,
+    rowtime: Int64s,
+) -> int:
+    """Put a sequence in order of time into one with others from ``done`` on that come before its end.
 
-    ``order`` becomes the places of the rows and ``rowtime`` their times.
+    Gives how many others are done then. Of one time those of ``times`` come first. The places in ``rows``, or
+    0, 1, 2 ... if it is empty, move by ``move``. ``order`` becomes the places of the rows and ``rowtime``
+    their times.
     """
-    first = place = np.uint64(0)
-    end = np.uint64(len(times))
-    for other in range(len(other_times)):
-        time = other_times[other]
-        while first < end and times[first] <= time:
-            order[place], rowtime[place] = places[first], times[first]
-            first += np.uint64(1)
-            place += np.uint64(1)
-        order[place], rowtime[place] = other_places[other], time
-        place += np.uint64(1)
-    while first < end:
-        order[place], rowtime[place] = places[first], times[first]
-        first += np.uint64(1)
-        place += np.uint64(1)
+    written = np.uint64(0)
+    other, end = np.uint64(done), np.uint64(len(other_times))
+    for each in range(len(times)):
+        time = times[each]
+        while other < end and other_times[other] < time:
+            order[written], rowtime[written] = other_places[other], other_times[other]
+            other += np.uint64(1)
+            written += np.uint64(1)
+        order[written], rowtime[written] = (rows[each] if len(rows) else each) + move, time
+        written += np.uint64(1)
+    return int(other)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
