@@ -46,8 +46,14 @@ CREATE VIEW priced AS
   LEFT JOIN current_fares AS f ON o.route = f.route;
 CREATE VIEW zoned AS
   SELECT STREAM z.zone, 100 / (o.seats - 50) AS share FROM ordered AS o JOIN zones AS z ON o.route = z.route;
+CREATE VIEW after_another AS
+  SELECT STREAM route, LAG(route) OVER (ORDER BY ROWTIME) AS before, COUNT(*) OVER (PARTITION BY route) AS c
+  FROM per_second;
+CREATE VIEW per_zone AS
+  SELECT STREAM FLOOR(p.ROWTIME TO SECOND) AS second_start, MOD(trips, 2) AS odd, MAX(seats) AS most
+  FROM per_second AS p GROUP BY FLOOR(p.ROWTIME TO SECOND), MOD(trips, 2);
 """
-OUTPUTS = ("PER_SECOND", "PRICED", "ZONED")
+OUTPUTS = ("PER_SECOND", "PRICED", "ZONED", "AFTER_ANOTHER", "PER_ZONE")
 TRIPS = RowType((Field("ROUTE", VARCHAR), Field("AT", TIMESTAMP), Field("SEATS", INTEGER)))
 FARES = RowType((Field("ROUTE", VARCHAR), Field("CENTS", INTEGER)))
 PARTITIONS = {"TRIPS": (0, 1, 2), "FARES": (0,)}

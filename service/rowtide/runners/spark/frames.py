@@ -50,6 +50,7 @@ from rowtide.runners.spark.stage import (
     task_files,
     told,
 )
+from rowtide.runners.spark.ties import may_be_split
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -223,7 +224,7 @@ class SparkRun:
         splits = segment.keys or ((),) * len(feeders)
         pieces = {port: self._pieces.get((at, splits[port]), []) for port, at in feeders.items()}
         origins = self._origins(feeders.values())
-        together = not is_divisible(self._program.steps[entry].node, bounds)
+        together = not (is_divisible(self._program.steps[entry].node, bounds) and self._may_be_split(segment))
         inputs = self._inputs(pieces, row_types, splits[0], origins, together=together)
         self._run_stage(number, bounds, inputs)
         self._settle(number, {entry: [(port, None, bound) for port, bound in bounds.items()]})
@@ -258,7 +259,8 @@ class SparkRun:
                 shares = [pieces[first :: self._parts] for first in range(min(self._parts, len(pieces)))]
                 inputs = [Inputs({0: share}, [row_type], (0,), origins) for share in shares]
             else:
-                inputs = self._inputs({0: pieces}, [row_type], splits[0], origins)
+                together = not self._may_be_split(segment)
+                inputs = self._inputs({0: pieces}, [row_type], splits[0], origins, together=together)
             self._run_stage(number, {0: released.bound}, inputs)
         came = sum(self._account(at).rows_out for at in feeders.values())
         passed = came - merge.held()
@@ -305,6 +307,9 @@ class SparkRun:
         if together or count <= self._few:
             return [Inputs(pieces, row_types, parts, origins)]
         return [Inputs(pieces, row_types, (part,), origins) for part in parts]
+
+    def _may_be_split(self, segment: Segment) -> bool:
+        return may_be_split(self._program, segment, self._folded)
 
     def _origins(self, steps: Iterable[int]) -> tuple[int, ...]:
         """Give the origins of the rows of some steps, in their order at one rowtime."""
