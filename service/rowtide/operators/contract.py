@@ -139,13 +139,15 @@ class Place:
     ``origin`` signs the rows that it makes itself. ``merged``: its input is one merged stream, not
     one partition. ``port_origins`` (for a merge): the origins whose rows can reach each port, in
     the order in which rows of one rowtime come there. ``order`` (for a merge): in which they leave, if not
-    in the order in which the origins first come.
+    in the order in which the origins first come. ``is_part``: it sees the rows of some keys, and others,
+    which it does not know, may hold back what it could let go.
     """
 
     origin: int
     merged: bool = True
     port_origins: tuple[tuple[int, ...], ...] = ()
     order: tuple[int, ...] = ()
+    is_part: bool = False
 
 
 def joined_states(states: Sequence[State]) -> dict[str, pa.Table]:

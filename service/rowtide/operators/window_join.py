@@ -114,7 +114,7 @@ class WindowJoinOperator:
     def __init__(self, node: WindowJoin, place: Place) -> None:
         self.account = Account()
         self._node = node
-        self._places = JoinPlaces(node)
+        self._places = JoinPlaces(node, is_part=place.is_part)
         self._origin = place.origin
         left_ranks, right_ranks = (Ranks(origins) for origins in place.port_origins)
         self._keys = JoinKeys([node.left.row_type[index].type for index in node.left_key])

@@ -85,7 +85,7 @@ class WindowJoinByRow:
     def __init__(self, node: WindowJoin, place: Place) -> None:
         self.account = Account()
         self._node = node
-        self._places = JoinPlaces(node)
+        self._places = JoinPlaces(node, is_part=place.is_part)
         self._origin = place.origin
         self._ranks = [Ranks(origins) for origins in place.port_origins]
         self._sides = (_Side(key_getter(node.left_key)), _Side(key_getter(node.right_key)))

@@ -49,10 +49,14 @@ class SideView(NamedTuple):
 
 
 class JoinPlaces:
-    """Where output rows of a windowed join stand."""
+    """Where output rows of a windowed join stand.
 
-    def __init__(self, node: WindowJoin) -> None:
+    ``is_part``: there may be rows of other keys, so the frontier is that of rows as early as may be open.
+    """
+
+    def __init__(self, node: WindowJoin, *, is_part: bool) -> None:
         self._node = node
+        self._is_part = is_part
 
     def time_of(self, left: int, right: int) -> int:
         """Give the rowtime of a pair of rows with these rowtimes."""
@@ -94,6 +98,8 @@ class JoinPlaces:
 
     def frontier(self, left: SideView, right: SideView) -> Frontier:
         """Give the least place that an output row may have that is not found yet."""
+        if self._is_part:
+            left, right = self._of_any(LEFT, left, right.bound), self._of_any(RIGHT, right, left.bound)
         places = [
             self._of_both_to_come(left.bound, right.bound),
             *self._of_open(LEFT, left, right.bound),
@@ -156,6 +162,13 @@ class JoinPlaces:
             if before is not None and before != then[port].lonely:
                 places.append(self.alone(port, *before))
         return bool(places) and min(places) < self.frontier(*then)
+
+    def _of_any(self, port: int, side: SideView, other: int) -> SideView:
+        """Give a side with a row at the first rowtime that is open, which has met none."""
+        if other == LATEST:
+            return SideView(side.bound, None, None)
+        first = (self.first_open(port, other), MISSING)
+        return SideView(side.bound, first, first)
 
     def _of_both_to_come(self, left: int, right: int) -> Frontier:
         """Give the least place of a pair of rows that are both still to come."""

@@ -26,7 +26,7 @@ from rowtide.rows.types import BOOLEAN, RowType
 from rowtide.rowtime.bound import Bound
 from rowtide.runners.spark.given import Layout, TaskFiles
 from rowtide.runners.spark.runs import Inputs, Numbered, Piece, numbered
-from rowtide.runners.spark.stage import Definition, Report, Stage, entry_row_types, is_divisible
+from rowtide.runners.spark.stage import Definition, Report, Stage, entry_row_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -215,14 +215,9 @@ def _case_stage(work: CaseWork, folder: str) -> _CaseStage:
     pieces = {
         port: _written(rows, row_types[port], keys[port], folder) for port, rows in enumerate(work.rows)
     }
-    stage = Stage(work.definition, home, dict(enumerate(work.bounds)))
     parts = range(PARTS if any(keys) else 1)
-    tasks = (
-        [(part,) for part in parts]
-        if is_divisible(work.definition.outputs[OUT], stage.bounds)
-        else [tuple(parts)]
-    )
-    inputs = [Inputs(pieces, row_types, each, work.definition.origins(), BATCH_ROWS) for each in tasks]
+    stage = Stage(work.definition, home, dict(enumerate(work.bounds)), in_parts=len(parts) > 1)
+    inputs = [Inputs(pieces, row_types, (each,), work.definition.origins(), BATCH_ROWS) for each in parts]
     return _CaseStage(stage, inputs)
 
 

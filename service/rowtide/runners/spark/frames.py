@@ -35,7 +35,7 @@ from rowtide.rowtime.bound import NO_BOUND, Bound
 from rowtide.runners.spark.faults import FaultFiles
 from rowtide.runners.spark.folding import Fold, Folded, FoldTasks
 from rowtide.runners.spark.given import Layout, output_schema
-from rowtide.runners.spark.runs import SEQ, Cut, Inputs, Limit, Numbered, Piece, Split
+from rowtide.runners.spark.runs import SEQ, Cut, Inputs, Limit, Numbered, Piece, Split, numbered
 from rowtide.runners.spark.stage import (
     DONE,
     Definition,
@@ -46,7 +46,6 @@ from rowtide.runners.spark.stage import (
     Stage,
     StageTasks,
     entry_row_types,
-    is_divisible,
     task_files,
     told,
 )
@@ -224,7 +223,7 @@ class SparkRun:
         splits = segment.keys or ((),) * len(feeders)
         pieces = {port: self._pieces.get((at, splits[port]), []) for port, at in feeders.items()}
         origins = self._origins(feeders.values())
-        together = not (is_divisible(self._program.steps[entry].node, bounds) and self._may_be_split(segment))
+        together = not self._may_be_split(segment)
         inputs = self._inputs(pieces, row_types, splits[0], origins, together=together)
         self._run_stage(number, bounds, inputs)
         self._settle(number, {entry: [(port, None, bound) for port, bound in bounds.items()]})
@@ -316,7 +315,8 @@ class SparkRun:
         return tuple(dict.fromkeys(origin for at in steps for origin in self._program.steps[at].origins))
 
     def _run_stage(self, number: int, bounds: Mapping[int, Bound], inputs: Sequence[Inputs]) -> None:
-        work = StageTasks(Stage(self._definition, number, bounds), self._layout(number), inputs)
+        stage = Stage(self._definition, number, bounds, in_parts=len(inputs) > 1)
+        work = StageTasks(stage, self._layout(number), inputs)
         self._take_over(number, self._told_by(self._numbers(len(inputs)), work))
 
     def _layout(self, number: int) -> Layout:
@@ -366,10 +366,18 @@ class SparkRun:
                 operator.restore(operator_type(kind).merge(parts))
 
     def _settle(self, number: int, arrivals: Mapping[int, Sequence[Arrival]]) -> None:
-        """Let the final bounds follow through a segment whose states have been taken over."""
+        """Let the final bounds follow through a segment whose states have been taken over.
+
+        Rows may leave only now: a task that knew some keys could not tell whether others hold them back.
+        """
         passed = self._circuits[number].push(arrivals)
         if passed.given or passed.faults:
-            raise FaultError(f"segment {number} gave rows after its tasks had worked everything off")
+            files = task_files(Stage(self._definition, number, {}), self._layout(number))
+            for at in self._segments[number].feeders:
+                for tray in passed.given.get(at, ()):
+                    files.rows(at, numbered(tray, None))
+            files.faults(passed.faults)
+            self._take_over(number, [told(files, Report({}, {}, 0))])
         for port, _, bound in passed.leaving:
             self._reached[port] = bound
 

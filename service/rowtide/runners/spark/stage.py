@@ -13,7 +13,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as declared
 
 import pyarrow as pa
@@ -23,10 +23,10 @@ from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.program import Program
 from rowtide.flow.segments import Segment, segments
 from rowtide.operators.contract import Fault, State
-from rowtide.plan.nodes import Node, WindowJoin
+from rowtide.plan.nodes import Node
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
-from rowtide.rowtime.bound import LATEST, NO_BOUND, Bound
+from rowtide.rowtime.bound import NO_BOUND, Bound
 from rowtide.runners.spark.given import Files, Given, Layout, TaskFiles
 from rowtide.runners.spark.runs import Causes, Cut, Inputs, numbered
 
@@ -77,17 +77,24 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The work of one segment: ``bounds`` are the final ones of the ports of its entry."""
+    """The work of one segment: ``bounds`` are the final ones of the ports of its entry.
+
+    ``in_parts``: each task works off some keys.
+    """
 
     definition: Definition
     number: int
     bounds: Mapping[int, Bound]
+    in_parts: bool = False
 
     def run(self, cuts: Iterable[Cut], given: Given) -> Report:
         """Work off one task's rows, in time order."""
         program = self.definition.program()
         segment = segments(program)[self.number]
         (entry,) = segment.entries
+        if self.in_parts:
+            for step in (program.steps[at] for at in segment.steps):
+                step.place = replace(step.place, is_part=True)
         work = _Work(program, segment, given)
         if segment.is_merge(program):
             work.let_through(entry)
@@ -148,15 +155,6 @@ class SourceTasks:
         files = task_files(self.stage, self.layout)
         report = self.stage.run_source(self.intake, batches, files)
         yield _batch(told(files, report))
-
-
-def is_divisible(node: Node, bounds: Mapping[int, Bound]) -> bool:
-    """Tell whether tasks may work off some keys each, up to these bounds of an operator's ports.
-
-    A windowed join lets rows out as soon as no earlier one can come, and rows of other keys say what can. A
-    task that knows some keys would be ahead of the others; that is the same only at the end of time.
-    """
-    return not isinstance(node, WindowJoin) or all(bound.rowtime == LATEST for bound in bounds.values())
 
 
 def task_files(stage: Stage, layout: Layout) -> TaskFiles:
