@@ -52,8 +52,11 @@ CREATE VIEW after_another AS
 CREATE VIEW per_zone AS
   SELECT STREAM FLOOR(p.ROWTIME TO SECOND) AS second_start, MOD(trips, 2) AS odd, MAX(seats) AS most
   FROM per_second AS p GROUP BY FLOOR(p.ROWTIME TO SECOND), MOD(trips, 2);
+CREATE VIEW met AS
+  SELECT STREAM o.route, o.seats, f.cents FROM ordered OVER (RANGE INTERVAL '0.2' SECOND PRECEDING) AS o
+  LEFT JOIN fares OVER (RANGE INTERVAL '0.3' SECOND PRECEDING) AS f ON o.route = f.route;
 """
-OUTPUTS = ("PER_SECOND", "PRICED", "ZONED", "AFTER_ANOTHER", "PER_ZONE")
+OUTPUTS = ("PER_SECOND", "PRICED", "ZONED", "AFTER_ANOTHER", "PER_ZONE", "MET")
 TRIPS = RowType((Field("ROUTE", VARCHAR), Field("AT", TIMESTAMP), Field("SEATS", INTEGER)))
 FARES = RowType((Field("ROUTE", VARCHAR), Field("CENTS", INTEGER)))
 PARTITIONS = {"TRIPS": (0, 1, 2), "FARES": (0,)}
