@@ -1,4 +1,7 @@
-"""The first rows of a table, and how they change (ORDER BY .. LIMIT over changes), compiled."""
+"""The first rows of a table, and how they change (ORDER BY .. LIMIT over changes), compiled.
+
+Of a stream, whose rows stay, no others are kept than the first ones.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.keys import in_order, whole_codes
 from rowtide.operators.row_store import RowStore
 from rowtide.plan.top_changes import TopChanges
+from rowtide.plan.walk import only_comes
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 
@@ -21,7 +25,7 @@ CLEAN_OVER = 1 << 14
 
 
 class TopChangesOperator:
-    """All rows, sorted within each partition."""
+    """All rows that may be among the first ones, sorted within each partition."""
 
     def __init__(self, node: TopChanges, _place: Place) -> None:
         self.account = Account()
@@ -48,7 +52,7 @@ class TopChangesOperator:
         return [] if bound is None else [Want(0, bound)]
 
     def snapshot(self) -> State:
-        """See the contract; ``rows`` are all rows, in the order in which they came."""
+        """See the contract; ``rows`` are all that are kept, in the order in which they came."""
         return {"account": self.account.to_arrow(), "rows": self._image.rows().to_arrow()}
 
     def restore(self, state: State) -> None:
@@ -71,6 +75,8 @@ class _Image:
     def __init__(self, node: TopChanges) -> None:
         self._node = node
         self._end = -1 if node.limit is None else node.offset + node.limit
+        # What is pushed out can only come back where rows go.
+        self._stays = self._end >= 0 and only_comes(node.input)
         # Rows that a DELETE brings are there too, until the next cleaning.
         self._store = RowStore(node.row_type)
         self._partitions = KeyGroups([node.row_type[index].type for index in node.partition])
@@ -90,8 +96,9 @@ class _Image:
         keys = [tray.columns[index] for index in self._node.partition]
         groups = self._partitions.number(keys, count)
         self._store.append(tray)
-        self._idents = _longer(self._idents, first + count)
-        self._idents[first : first + count] = self._known.number(tray.columns, count)
+        if not self._stays or self._node.offset:
+            self._idents = _longer(self._idents, first + count)
+            self._idents[first : first + count] = self._known.number(tray.columns, count)
         self._orders = _longer(self._orders, first + count)
         self._write_orders(tray, self._orders[first : first + count])
         self._lists = _longer(self._lists, self._partitions.count)
@@ -110,6 +117,7 @@ class _Image:
                 self._lists,
                 self._node.offset,
                 self._end,
+                self._stays,
                 progress,
                 causes,
                 opcodes,

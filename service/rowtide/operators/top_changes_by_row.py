@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
 from rowtide.operators.row_keys import Descending, key_getter
 from rowtide.plan.top_changes import TopChanges
+from rowtide.plan.walk import only_comes
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
@@ -28,6 +29,8 @@ class TopChangesByRow:
         self._node = node
         self._partition = key_getter(node.partition)
         self._end = None if node.limit is None else node.offset + node.limit
+        # What is pushed out can only come back where rows go.
+        self._stays = only_comes(node.input)
         self._lists: dict[Row, list[_Entry]] = {}
         self._came = 0
 
@@ -88,6 +91,8 @@ class TopChangesByRow:
         first = max(at, self._node.offset)
         if (self._end is None or at < self._end) and first < len(held):
             self._tell(timed, last, held[first][2], out)
+        if self._stays and self._end is not None:
+            del held[self._end :]
 
     def _leave(self, timed: TimedRow, out: list[TimedRow]) -> None:
         partition = self._partition(timed.row)

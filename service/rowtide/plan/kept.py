@@ -25,6 +25,7 @@ from rowtide.plan.nodes import (
 from rowtide.plan.show import show_interval
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import TopChanges
+from rowtide.plan.walk import only_comes
 from rowtide.rows.types import RowType
 from rowtide.rowtime.period import Hop, Period, Session
 
@@ -60,6 +61,9 @@ def kept_by(node: Node) -> str | None:
             return _sides(node)
         case TableJoin():
             return "the rows of both tables" + ("" if node.limited else ", for ever")
+        case TopChanges(partition=partition, limit=int() as limit) if only_comes(node.input):
+            of_each = f" of each {_names(node.row_type, partition)}" if partition else ""
+            return f"the first {limit + node.offset} rows{of_each}" + (", for ever" if partition else "")
         case TopChanges():
             return "the rows of the table" + ("" if is_limited(node.input) else ", for ever")
         case Model():

@@ -85,6 +85,21 @@ def gives_changes(node: Node) -> bool:
             return False
 
 
+def only_comes(node: Node) -> bool:
+    """Tell whether it is certain that no DELETE comes of ``node``: it is of streams, whose rows stay."""
+    match node:
+        case GroupByPeriod() | GroupByHop() | GroupBySession() | WindowAggregate() | SortInPeriod():
+            return True
+        case AsOfJoin() | WindowJoin():
+            return True
+        case Sort(input=Source()) | Promote(input=Source()):
+            return True
+        case Filter() | Project() | Promote() | Sort() | Merge():
+            return all(only_comes(each) for each in node.inputs)
+        case _:
+            return False
+
+
 def merged(relation: str, pumped: Sequence[Node]) -> Merge:
     """Give the union of what pumps write to one stream or table, in the order in which they were made.
 

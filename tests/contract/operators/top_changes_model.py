@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from contract.operators.changes_cases import changelog_items
-from contract.operators.inputs import KEY_TYPES, Case, row_type_of
+from contract.operators.inputs import KEY_TYPES, Case, ordered_items, row_type_of
 from contract.operators.model import Model, later
 from rowtide.operators.contract import Place
-from rowtide.plan.nodes import Source
+from rowtide.plan.nodes import Node, Sort, Source
 from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import NO_BOUND, Bound
@@ -80,14 +80,20 @@ def without(rows: list[Row], others: list[Row]) -> list[Row]:
 
 @st.composite
 def top_changes(draw: st.DrawFn) -> Case:
-    """The first few of a few rows, sorted up and down, with ties and NULLs, of all or of each partition."""
+    """The first few of a few rows, of all or of each partition: of a table, or of a stream."""
     fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(1, 3)))]
     indices = list(draw(st.permutations(range(len(fields)))))
     partition = tuple(indices[: draw(st.integers(0, 1))])
     keys = tuple((index, draw(st.booleans())) for index in indices[len(partition) :])
     limit = draw(st.none() | st.integers(0, 3))
     row_type = row_type_of(fields)
-    node = TopChanges("T", Source("S", row_type), partition, keys, limit, draw(st.integers(0, 2)))
+    stream = draw(st.booleans())
+    below: Node = Sort("S", Source("S", row_type), 0) if stream else Source("S", row_type)
+    node = TopChanges("T", below, partition, keys, limit, draw(st.integers(0, 2)))
+    times = st.integers(-3, 6)
+    items = ordered_items(row_type, ORIGINS, times, copies=True, rows=14)
     return Case(
-        node, Place(OWN, True, (ORIGINS,)), (draw(changelog_items(row_type, ORIGINS, st.integers(-3, 6))),)
+        node,
+        Place(OWN, True, (ORIGINS,)),
+        (draw(items if stream else changelog_items(row_type, ORIGINS, times)),),
     )

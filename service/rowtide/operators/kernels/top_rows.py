@@ -33,6 +33,7 @@ def change_top(
     lists: Int64s,
     offset: int,
     end: int,
+    stays: bool,
     progress: Int64s,
     causes: Int64s,
     out_opcodes: Int8s,
@@ -40,8 +41,9 @@ def change_top(
 ) -> None:
     """Apply changes; write those of the rows from ``offset`` to before ``end`` (-1: all): cause, opcode, row.
 
-    ``rows`` are the numbers of the changes' own rows. A call ends when all is done or the pool is full,
-    and can be repeated with a larger one.
+    ``rows`` are the numbers of the changes' own rows. Where what came ``stays``, as no DELETE comes, rows
+    from ``end`` on are forgotten, and without an ``offset`` no ``idents`` are needed. A call ends when all is
+    done or the pool is full, and can be repeated with a larger one.
     """
     change, written = progress[DONE], progress[WRITTEN]
     while change < len(opcodes):
@@ -54,6 +56,9 @@ def change_top(
                     break
                 begin = _roomier(group, pool, lists, progress)
             at = _place(row, begin, length, pool, orders, True)
+            if stays and 0 <= end <= at:
+                change += 1
+                continue
             for index in range(length, at, -1):
                 pool[begin + index] = pool[begin + index - 1]
             pool[begin + at] = row
@@ -64,7 +69,9 @@ def change_top(
                 comes = pool[begin + first]
                 if 0 <= end < length:
                     gone = pool[begin + end]
-        elif opcode < 0:
+            if stays and 0 <= end < length:
+                lists[group, LENGTH] = end
+        elif opcode < 0 and not stays:
             at = _place(row, begin, length, pool, orders, False)
             while at < length and idents[pool[begin + at]] != idents[row]:
                 at += 1
@@ -77,7 +84,8 @@ def change_top(
                 for index in range(at, length - 1):
                     pool[begin + index] = pool[begin + index + 1]
                 lists[group, LENGTH] = length - 1
-        if gone < 0 or comes < 0 or idents[gone] != idents[comes]:
+        # Of rows that stay, what comes in first place of all is not what it pushes out.
+        if gone < 0 or comes < 0 or (stays and offset == 0) or idents[gone] != idents[comes]:
             if gone >= 0:
                 causes[written], out_opcodes[written], places[written] = change, -1, gone
                 written += 1
