@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
+from rowtide.expr.columnar import ColumnFunction, RowErrors, compile_columns
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, joined_states
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.ranks import RANK, Ranks
-from rowtide.operators.row_store import RowStore
+from rowtide.operators.row_store import Numbers, RowStore
 from rowtide.operators.waiting import TrayQueue
-from rowtide.plan.nodes import AsOfJoin, JoinKind, KeyedTable
+from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, JoinKind, KeyedTable
 from rowtide.rows.deferred import deferred_take
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import COUNTER, ROWTIME, Tray
@@ -63,12 +64,13 @@ class AsOfJoinOperator:
         )
         if ready is None and changes is None:
             return Output(None, reached)
-        out = self._image.run(changes, ready)
+        faults: list[Fault] = []
+        out = self._image.run(changes, ready, faults)
         self.account.done += (0 if ready is None else len(ready)) + (0 if changes is None else len(changes))
         if out is None or not len(out):
-            return Output(None, reached)
+            return Output(None, reached, faults)
         self.account.rows_out += len(out)
-        return Output(out, reached)
+        return Output(out, reached, faults)
 
     def held(self) -> int:
         """Count the stream rows that wait for the table, and the changes that wait for the stream."""
@@ -113,7 +115,7 @@ class AsOfJoinOperator:
             Bound(row["rowtime"], row["origin"], row["counter"]) for row in state["bounds"].to_pylist()
         ]
         table = self._node.table.row_type
-        self._image.run(Tray.from_arrow(table, state["image"]), None)
+        self._image.run(Tray.from_arrow(table, state["image"]), None, [])
         self._changes.append(Tray.from_arrow(table, state["changes"]))
         self._waiting.append(Tray.from_arrow(self._node.stream.row_type, state["waiting"]))
 
@@ -151,9 +153,10 @@ class _Image:
         by_key = one_row and set(one_row) <= set(node.table_key)
         self._idents = None if by_key else KeyGroups([field.type for field in self._table])
         self._store = RowStore(self._table)
+        self._agrees = compile_columns(node.condition) if isinstance(node, AsOfJoinOn) else None
         self._head, self._tail, self._following, self._ident = (np.zeros(0, dtype=np.int64) for _ in range(4))
 
-    def run(self, changes: Tray | None, ready: Tray | None) -> Tray | None:
+    def run(self, changes: Tray | None, ready: Tray | None, faults: list[Fault]) -> Tray | None:
         """Apply ``changes`` and join the rows of ``ready``, in order of time; give the joined rows."""
         from rowtide.operators.kernels.joining import join_as_of
 
@@ -184,14 +187,17 @@ class _Image:
                 progress,
                 pairs.stream,
                 pairs.store,
-                self._node.kind is JoinKind.LEFT,
+                self._node.kind is JoinKind.LEFT and self._agrees is None,
             )
             if progress[1] == len(ready) and progress[0] == len(changes):
                 break
             pairs.grow()
         self._store.append(changes.where(changes.opcode == Opcode.INSERT))
         count = int(progress[2])
-        out = self._joined(ready, pairs.stream[:count], pairs.store[:count]) if count else None
+        of_stream, of_store = pairs.stream[:count], pairs.store[:count]
+        if self._agrees is not None:
+            of_stream, of_store = self._agreed(self._agrees, ready, of_stream, of_store, faults)
+        out = self._joined(ready, of_stream, of_store) if len(of_stream) else None
         self._clean()
         return out
 
@@ -212,6 +218,45 @@ class _Image:
             fields = tuple(deferred_take(column, of_stream) for column in fields)
         return stream.with_columns(self._node.row_type, (*fields, *self._store.joined(of_store)))
 
+    def _agreed(
+        self, agrees: ColumnFunction, ready: Tray, of_stream: Numbers, of_store: Numbers, faults: list[Fault]
+    ) -> tuple[Numbers, Numbers]:
+        """Give the pairs for which the condition is TRUE; of a LEFT join also the rows that are in none."""
+        if len(of_stream):
+            joined = self._joined(ready, of_stream, of_store)
+            found = agrees(joined)
+            agree = found.column.values
+            if found.column.valid is not None:
+                agree = agree & found.column.valid
+            if found.errors is not None:
+                agree = agree & ~found.errors.mask(len(joined))
+                faults += self._faults(joined.take(found.errors.rows), found.errors)
+            of_stream, of_store = of_stream[agree], of_store[agree]
+        if self._node.kind is JoinKind.LEFT:
+            alone = np.ones(len(ready), dtype=np.bool_)
+            alone[of_stream] = False
+            lonely = np.flatnonzero(alone)
+            of_stream = np.concatenate([of_stream, lonely])
+            of_store = np.concatenate([of_store, np.full(len(lonely), -1, dtype=np.int64)])
+            order = np.argsort(of_stream, kind="stable")
+            of_stream, of_store = of_stream[order], of_store[order]
+        return of_stream, of_store
+
+    def _faults(self, failed: Tray, errors: RowErrors) -> list[Fault]:
+        """Make the faults of pairs: each is one of its stream row."""
+        return [
+            Fault(
+                self._node.relation,
+                error.reason,
+                error.message,
+                timed.rowtime,
+                timed.origin,
+                timed.counter,
+                timed.row,
+            )
+            for error, timed in zip(errors, failed.rows(), strict=True)
+        ]
+
     def _alive(self) -> NDArray[np.bool_]:
         from rowtide.operators.kernels.joining import live_rows
 
@@ -227,7 +272,7 @@ class _Image:
         live = int(np.count_nonzero(alive))
         if self._store.end - live > max(CLEAN_OVER, live):
             fresh = _Image(self._node)
-            fresh.run(self._store.take(np.flatnonzero(alive)), None)
+            fresh.run(self._store.take(np.flatnonzero(alive)), None, [])
             self.__dict__.update(fresh.__dict__)
         self._clean_at = max(CLEAN_OVER, self._store.end)
 

@@ -43,6 +43,7 @@ OPERATORS: dict[type, str] = {
     nodes.SortInPeriod: "sort_in_period:SortInPeriodOperator",
     nodes.KeyedTable: "keyed_table:KeyedTableOperator",
     nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",
+    nodes.AsOfJoinOn: "as_of_join:AsOfJoinOperator",
     table_join.TableJoin: "table_join:TableJoinOperator",
     top_changes.TopChanges: "top_changes:TopChangesOperator",
     nodes.WindowJoin: "window_join:WindowJoinOperator",

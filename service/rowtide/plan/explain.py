@@ -11,6 +11,7 @@ from rowtide.plan.limits import FOR_EVER_MS
 from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     AsOfJoin,
+    AsOfJoinOn,
     BoundPolicy,
     Filter,
     GroupByHop,
@@ -145,7 +146,8 @@ def _detail(node: Node) -> str:
                 f"{stream.row_type[left].name} = {table.row_type[right].name}"
                 for left, right in zip(node.stream_key, node.table_key, strict=True)
             )
-            return f"{kind.value}, table as of the stream's ROWTIME, on {on}"
+            further = f"; and {show(node.condition, node.row_type)}" if isinstance(node, AsOfJoinOn) else ""
+            return f"{kind.value}, table as of the stream's ROWTIME, on {on}{further}"
         case TableJoin():
             return _table_join(node)
         case TopChanges():

@@ -324,6 +324,17 @@ class AsOfJoin:
         return (self.table, self.stream)
 
 
+@dataclass(frozen=True, slots=True)
+class AsOfJoinOn(AsOfJoin):
+    """An AsOfJoin whose rows match only if ``condition``, over the joined row, is TRUE, too.
+
+    A pair for which the condition has no value is rejected and no match. (A node of its own, so that the
+    digests of plans without a condition stay what they are.)
+    """
+
+    condition: Expr
+
+
 class JoinTime(Enum):
     """Whose rowtime a pair of a windowed join has."""
 

@@ -30,7 +30,7 @@ from rowtide.runtime.recovery import partitions_of
 from rowtide.runtime.service import Equipment, Service
 from rowtide.runtime.work import Cut, Work
 
-_WAITING = frozenset({"Merge", "Sort", "AsOfJoin"})
+_WAITING = frozenset({"Merge", "Sort", "AsOfJoin", "AsOfJoinOn"})
 """Operators in which resubmitted rows wait before they have reached the relation that had refused them."""
 
 _log = structlog.get_logger("rowtide")

@@ -10,7 +10,7 @@ from rowtide.errors import Place, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef, fields_used, uses_rowtime
-from rowtide.plan.nodes import AsOfJoin, Filter, JoinKind, Node
+from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, Filter, JoinKind, Node
 from rowtide.rows.types import BOOLEAN, INTEGER, Field, RowType
 from rowtide.sql.conversions import cast
 from rowtide.sql.expressions import ExpressionPlanner
@@ -332,7 +332,6 @@ class FromPlanner:
                 on_table.append(shifted(conjunct, width, -width))
             else:
                 others.append(conjunct)
-        self._check_conditions(join, kind, others)
         # Without an equality every row of the table is of the one key that there is.
         keys = keys or [(_ONE_KEY, _ONE_KEY)]
         table_node = table.node
@@ -341,30 +340,21 @@ class FromPlanner:
         stream_node, stream_key = self._with_keys(stream.node, [key for key, _ in keys])
         table_node, table_key = self._with_keys(table_node, [key for _, key in keys])
         added = len(stream_node.row_type) - width
-        node: Node = AsOfJoin(
-            self._relation,
-            table_node,
-            stream_node,
-            table_key,
-            stream_key,
-            kind,
-            _joined_type(stream_node.row_type, table_node.row_type, kind),
-        )
-        for each in others:
-            node = Filter(self._relation, node, shifted(each, width, added))
+        given = _joined_type(stream_node.row_type, table_node.row_type, kind)
+        parts = (self._relation, table_node, stream_node, table_key, stream_key, kind, given)
+        further = [shifted(each, width, added) for each in others]
+        node: Node = AsOfJoin(*parts)
+        if further and kind is JoinKind.LEFT:
+            whole = further[0] if len(further) == 1 else Call("AND", tuple(further), BOOLEAN)
+            node = AsOfJoinOn(*parts, whole)
+        else:
+            for each in further:
+                node = Filter(self._relation, node, each)
         moved = tuple(
             replace(binding, start=binding.start + added) if binding in table_bindings else binding
             for binding in bindings
         )
         return Read(node, Scope(moved, scope.merged), changelog=False)
-
-    def _check_conditions(self, join: Join, kind: JoinKind, others: list[Expr]) -> None:
-        if others and kind is JoinKind.LEFT:
-            raise StatementError(
-                "the ON of a LEFT JOIN with a table takes equalities and conditions on the table alone",
-                place=join.condition.place,
-                hint="Other conditions stand in WHERE of the joined query.",
-            )
 
     def _with_keys(self, node: Node, keys: list[Expr]) -> tuple[Node, tuple[int, ...]]:
         """Give ``node`` with a field for each key that is computed, and where the keys are."""

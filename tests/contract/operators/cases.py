@@ -39,6 +39,7 @@ from rowtide.plan import nodes
 from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     AsOfJoin,
+    AsOfJoinOn,
     BoundPolicy,
     Filter,
     GroupByHop,
@@ -406,6 +407,32 @@ def joins(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def joins_on(draw: st.DrawFn) -> Case:
+    """Joins as of a rowtime with a condition on both sides, which fails for some pairs."""
+    table, stream = row_type_of([VARCHAR, BIGINT], "T"), row_type_of([VARCHAR, BIGINT], "S")
+    quotient = Call("/", (FieldRef(1, BIGINT), FieldRef(3, BIGINT)), BIGINT)
+    node = AsOfJoinOn(
+        "J",
+        Source("T", table),
+        Source("S", stream),
+        (0,),
+        (0,),
+        draw(st.sampled_from((JoinKind.INNER, JoinKind.LEFT))),
+        RowType((*stream.fields, *table.fields)),
+        Call("=", (quotient, Literal(1, BIGINT)), BOOLEAN),
+    )
+    port_origins = ((6 << 16,), (8 << 16, 6 << 16))
+    return Case(
+        node,
+        Place(OWN, True, port_origins),
+        (
+            draw(ordered_items(table, port_origins[0], NEAR, opcodes=MOSTLY_INSERTS, copies=True)),
+            draw(ordered_items(stream, port_origins[1], NEAR, copies=True)),
+        ),
+    )
+
+
+@st.composite
 def window_joins(draw: st.DrawFn) -> Case:
     """Any window, before, around or after, on one side or both, outer or not, with a condition or not."""
     keyed = draw(st.lists(st.sampled_from((VARCHAR, BIGINT)), max_size=1))
@@ -454,6 +481,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.WindowAggregate: overs(),
     nodes.KeyedTable: tables(),
     nodes.AsOfJoin: joins(),
+    nodes.AsOfJoinOn: joins_on(),
     nodes.WindowJoin: window_joins(),
     Model: st.one_of(engine_models(), looping_models()),
 }

@@ -7,7 +7,7 @@ import math
 from contract.operators.meanings import Rejected, bits, evaluate
 from contract.operators.model import Model, later
 from rowtide.operators.contract import Place
-from rowtide.plan.nodes import AsOfJoin, JoinKind, JoinTime, WindowJoin
+from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, JoinKind, JoinTime, WindowJoin
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 
@@ -51,9 +51,30 @@ class JoinModel(Model):
                     image.append(change.row)
                 elif change.opcode == Opcode.DELETE and change.row in image:
                     image.remove(change.row)
-        return [
+        matches = [
             row for row in image if None not in key and [row[index] for index in self.node.table_key] == key
         ]
+        return [row for row in matches if self.agrees(timed, timed.row + row)]
+
+    def agrees(self, timed: TimedRow, joined: Row) -> bool:
+        """Tell whether a pair fulfils the condition, and note one for which that has no value."""
+        if not isinstance(self.node, AsOfJoinOn):
+            return True
+        try:
+            return evaluate(self.node.condition, joined, timed.rowtime) is True
+        except Rejected as error:
+            self.faults.append(
+                (
+                    self.node.relation,
+                    error.reason,
+                    timed.rowtime,
+                    timed.origin,
+                    timed.counter,
+                    bits(joined),
+                    None,
+                )
+            )
+            return False
 
     def promised(self) -> int:
         return self.promise().rowtime

@@ -27,6 +27,7 @@ from rowtide.operators.contract import Place
 from rowtide.plan.models import Model as EngineNode
 from rowtide.plan.nodes import (
     AsOfJoin,
+    AsOfJoinOn,
     Filter,
     GroupByHop,
     GroupByPeriod,
@@ -54,6 +55,7 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
     GroupByPeriod: GroupModel,
     KeyedTable: TableModel,
     AsOfJoin: JoinModel,
+    AsOfJoinOn: JoinModel,
     WindowAggregate: OverModel,
     WindowJoin: WindowJoinModel,
     GroupByHop: HopModel,

@@ -19,6 +19,7 @@ from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     ROW_WISE,
     AsOfJoin,
+    AsOfJoinOn,
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
@@ -205,6 +206,7 @@ CAN_BE_SPLIT = (
     WindowAggregate,
     KeyedTable,
     AsOfJoin,
+    AsOfJoinOn,
     WindowJoin,
     TableJoin,
     TopChanges,
