@@ -17,8 +17,11 @@ from rowtide.errors import RowtideError
 from rowtide.testing.kafka_server import EVENT_TIME_CONFIG, KAFKA_VERSION, KafkaServer
 from rowtide.testing.processes import LOCAL, free_port
 
-READY_S = 90
-"""A loaded machine takes a minute where an idle one takes 6 s."""
+READY_S = 150
+"""A loaded machine takes a minute or two where an idle one takes 6 s."""
+
+ANSWER_S = 60
+"""How long the broker may take to do one thing."""
 
 QUIET = {"log_level": 0}
 """What fails is raised; a broker that is not up yet need not be told twenty times a second."""
@@ -40,18 +43,18 @@ class Broker:
         settings = {**EVENT_TIME_CONFIG} | {key.replace("_", "."): value for key, value in config.items()}
         new = NewTopic(topic, partitions, 1, config=settings)
         for created in self.admin.create_topics([new]).values():
-            created.result(30)
+            created.result(ANSWER_S)
         return topic
 
     def delete_topic(self, topic: str) -> None:
         for deleted in self.admin.delete_topics([topic]).values():
-            deleted.result(30)
+            deleted.result(ANSWER_S)
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """Let the records below offset ``before`` age out."""
         target = ck.TopicPartition(topic, partition, before)
         for deleted in self.admin.delete_records([target]).values():
-            deleted.result(30)
+            deleted.result(ANSWER_S)
 
     def producer(self, **config: object) -> ck.Producer:
         """Give a producer; ``config`` spells Kafka's names with underscores."""
@@ -87,14 +90,14 @@ class Broker:
     def transaction(self, topic: str, *, abort: bool = False) -> Iterator[ck.Producer]:
         """Produce in a transaction that commits, or aborts: either leaves a hole in the log."""
         producer = self.producer(transactional_id=f"x-{uuid.uuid4().hex[:12]}")
-        producer.init_transactions(30)
+        producer.init_transactions(ANSWER_S)
         producer.begin_transaction()
         yield producer
-        producer.flush(30)
+        producer.flush(ANSWER_S)
         if abort:
-            producer.abort_transaction(30)
+            producer.abort_transaction(ANSWER_S)
         else:
-            producer.commit_transaction(30)
+            producer.commit_transaction(ANSWER_S)
 
     def wait_until_ready(self) -> None:
         """Wait until topics can be made and transactions begun: its coordinator loads for about a second."""
@@ -105,7 +108,8 @@ class Broker:
                 with self.transaction(topic) as producer:
                     producer.produce(topic, b"ready")
                 return
-            except ck.KafkaException:
+            except (ck.KafkaException, TimeoutError):
+                # A broker that has only just begun to listen takes a question and does not answer it.
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)

@@ -233,6 +233,7 @@ def test_an_operator_keeps_the_contract(law: Law, kind: type, data: st.DataObjec
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_800)
 @each_law
 @settings(settings.get_profile("long"))
 @given(data=st.data())

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import pytest
 
 from real.kafka import Broker, JavaBroker
-from rowtide_connectors.api import Reader, Source
+from rowtide_connectors.api import Messages, Reader, Source
 from rowtide_connectors.errors import GoneError, UnavailableError
 from rowtide_connectors.kafka import CONNECTOR
 
 pytestmark = pytest.mark.kafka
 
 PATIENCE_S = 60.0
+"""A loaded machine takes this long where an idle one takes a second."""
+
+SHORT, LONG = "3", "60"
+"""``timeout_s`` where a broker is down and is to be missed soon, and where it is up and only slow."""
+
+Answer = TypeVar("Answer")
 
 
 @pytest.fixture(params=["compiled", "plain"])
@@ -23,10 +31,22 @@ def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return str(request.param)
 
 
-def source(broker: Broker, topic: str) -> Source:
+def source(broker: Broker, topic: str, timeout_s: str = LONG) -> Source:
     return CONNECTOR.source(
-        {"bootstrap_servers": broker.bootstrap_servers, "timeout_s": "3"}, {"topic": topic}
+        {"bootstrap_servers": broker.bootstrap_servers, "timeout_s": timeout_s}, {"topic": topic}
     )
+
+
+def once_up(ask: Callable[[], Answer]) -> Answer:
+    """Give what a source answers: ask until the broker answers, or time is up."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return ask()
+        except UnavailableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
 
 
 def poll_for(reader: Reader, wanted: int) -> list[bytes | None]:
@@ -34,15 +54,19 @@ def poll_for(reader: Reader, wanted: int) -> list[bytes | None]:
     values: list[bytes | None] = []
     deadline = time.monotonic() + PATIENCE_S
     while len(values) < wanted and time.monotonic() < deadline:
-        for messages in reader.poll(1000, 0.2):
-            values += messages.values
+        values += values_of(reader.poll(1000, 0.2))
     return values
 
 
+def values_of(polled: Sequence[Messages]) -> list[bytes | None]:
+    return [value for messages in polled for value in messages.values]
+
+
+@pytest.mark.timeout(600)  # Two starts of a broker, each of which may take a minute and a half.
 def test_a_reader_outlives_its_broker_and_loses_nothing(own_kafka: JavaBroker, consumer: str) -> None:
     topic = own_kafka.create_topic()
     own_kafka.produce(topic, [b"%d" % number for number in range(100)])
-    reading = source(own_kafka, topic)
+    reading = source(own_kafka, topic, SHORT)
     reader = reading.reader({0: 0})
     values = poll_for(reader, 100)
     own_kafka.stop(kill=True)
@@ -54,13 +78,12 @@ def test_a_reader_outlives_its_broker_and_loses_nothing(own_kafka: JavaBroker, c
         reading.ranges()
     own_kafka.start()
     own_kafka.produce(topic, [b"%d" % number for number in range(100, 200)])
-    while len(values) < 200 and time.monotonic() < deadline + PATIENCE_S:
-        try:
-            values += poll_for(reader, 200 - len(values))
-        except UnavailableError:
-            time.sleep(0.2)
+    # The broker took its time to start: what the reader may take begins now.
+    deadline = time.monotonic() + PATIENCE_S
+    while len(values) < 200 and time.monotonic() < deadline:
+        values += once_up(lambda: values_of(reader.poll(1000, 0.2)))
     assert values == [b"%d" % number for number in range(200)]
-    assert reading.ranges()[0].end == 200
+    assert once_up(reading.ranges)[0].end == 200
     reader.close()
     reading.close()
 

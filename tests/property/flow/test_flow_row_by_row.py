@@ -246,6 +246,7 @@ def test_a_flow_knows_no_trays(law, data: st.DataObject) -> None:  # type: ignor
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("law", LAWS, ids=[law.__name__ for law in LAWS])
 @settings(settings.get_profile("long"), max_examples=3000)
 @given(data=st.data())

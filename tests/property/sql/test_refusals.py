@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Sequence
 from copy import copy
 from typing import Protocol
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from property.sql.sql_corpus import TOKEN, Seed, bracket_at, grafts, seeds
 from rowtide.errors import Place, StatementError
 from rowtide.plan.order import is_ordered
 from rowtide.sql.dialect import RESERVED
@@ -94,7 +94,6 @@ CREATE FOREIGN DATA WRAPPER w LIBRARY 'KAFKA' OPTIONS (a 'b');
 ALTER SERVER b OPTIONS (SET bootstrap_servers 'c', ADD z 'y');
 CREATE INDEX i ON t (n); DROP INDEX IF EXISTS i; ALTER VIEW v DESCRIPTION 'x';
 """.strip().split("\n\n")
-TOKEN = re.compile(r"'[^']*'|\"[^\"]*\"|[A-Za-z_]\w*|[\d.]+|<>|<=|>=|\|\||\S")
 TOKENS = [TOKEN.findall(text) for text in STATEMENTS]
 WORDS = sorted(
     {token for text in STATEMENTS for token in TOKEN.findall(text)}
@@ -153,12 +152,12 @@ class Seeded:
         return self._rng.choice(of)
 
 
-def mutation(chance: Choices) -> str:
-    """Give a statement with some tokens taken away, doubled, swapped or replaced."""
-    tokens = list(TOKENS[chance.number(len(TOKENS) - 1)])
+def mutation(chance: Choices, of: Sequence[str]) -> str:
+    """Give a statement with tokens taken away, doubled, swapped, or replaced, or with brackets of others."""
+    tokens = list(of)
     for _ in range(chance.number(4)):
         at = chance.number(len(tokens) - 1)
-        match chance.one(["drop", "double", "swap", "replace", "insert"]):
+        match chance.one(["drop", "double", "swap", "replace", "insert", "graft"]):
             case "drop":
                 del tokens[at]
             case "double":
@@ -168,6 +167,10 @@ def mutation(chance: Choices) -> str:
                 tokens[at], tokens[other] = tokens[other], tokens[at]
             case "replace":
                 tokens[at] = chance.one(WORDS)
+            case "graft":
+                # A bracket, or any token, gives way to a bracket of another statement.
+                pieces = grafts()
+                tokens[at : bracket_at(tokens, at)] = pieces[chance.number(len(pieces) - 1)]
             case _:
                 tokens.insert(at, chance.one(WORDS))
         if not tokens:
@@ -177,7 +180,7 @@ def mutation(chance: Choices) -> str:
 
 @st.composite
 def mutated(draw: st.DrawFn) -> str:
-    return mutation(Drawn(draw))
+    return mutation(Drawn(draw), draw(st.sampled_from(TOKENS)))
 
 
 PREPARED = Session()
@@ -189,9 +192,9 @@ def prepared() -> Session:
     return copy(PREPARED)
 
 
-def check(text: str) -> None:
-    """Plan ``text`` after the prelude; see that a refusal points into the text that it shows."""
-    session = prepared()
+def check(text: str, after: Session = PREPARED) -> None:
+    """Plan ``text`` after what a session has taken; see that a refusal points into the text that it shows."""
+    session = copy(after)
     before = session.plan
     try:
         plan = session.feed(text, file="a.sql")
@@ -215,18 +218,29 @@ MUTATIONS = 10_000
 """In every run; the long one has ten times as many."""
 
 
+def check_mutations(seed: int) -> None:
+    """Mutate the statements above and, as often, any statement that the project has anywhere."""
+    chance = Seeded(seed)
+    known = (*(Seed(PREPARED, tokens) for tokens in TOKENS), *seeds())
+    for number in range(MUTATIONS):
+        one = known[chance.number(len(TOKENS) - 1 if number % 2 else len(known) - 1)]
+        text = mutation(chance, one.tokens)
+        try:
+            check(text, one.session)
+        except Exception as error:
+            error.add_note(f"seed {seed}, mutation {number}: {text!r}")
+            raise
+
+
 def test_ten_thousand_mutated_statements_are_planned_or_refused_at_a_place() -> None:
-    chance = Seeded(0)
-    for _ in range(MUTATIONS):
-        check(mutation(chance))
+    check_mutations(0)
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_a_hundred_thousand_mutated_statements_are_planned_or_refused_at_a_place(seed: int) -> None:
-    chance = Seeded(seed)
-    for _ in range(MUTATIONS):
-        check(mutation(chance))
+    check_mutations(seed)
 
 
 @settings(max_examples=100)
