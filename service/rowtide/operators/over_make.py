@@ -9,6 +9,7 @@ from rowtide.operators.over_codes import Codes, Fixed, Form
 from rowtide.operators.over_distinct import Once
 from rowtide.operators.over_picks import Nth, RunningNth
 from rowtide.operators.over_running import Rank, RunningExtreme, RunningPick
+from rowtide.operators.over_sorted import Percentile
 from rowtide.operators.over_spreads import Spread
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
 from rowtide.rows.types import Type
@@ -54,6 +55,8 @@ def _make(call: WindowCall, of: Type, form: Form, *, endless: bool, at_once: boo
         case "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
             sample, root = call.function.endswith("SAMP"), call.function.startswith("STDDEV")
             return Spread(of, sample=sample, root=root)
+        case "MEDIAN" | "PERCENTILE_CONT" | "PERCENTILE_DISC":
+            return Percentile(call, of)
         case "MIN" | "MAX":
             greatest = call.function == "MAX"
             return (

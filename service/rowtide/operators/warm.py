@@ -8,6 +8,7 @@ that neither a first query nor a read-only image compiles anything.
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from rowtide.operators.gathering import take_values
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.key_parts import parts_of
 from rowtide.operators.keys import FIRST_SLOTS, TextTable
+from rowtide.operators.over_sorted import Percentile
 from rowtide.operators.registry import make
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import (
@@ -139,6 +141,9 @@ def warm() -> None:
     for group_node in _windowed_groups(source):
         group = make(group_node, Place(3))
         group.step(0, trays[0], Bound(LATEST // 2))
+    forgotten = Percentile(WindowCall("MEDIAN", FieldRef(1, BIGINT), DOUBLE, fraction=Fraction(1, 2)), BIGINT)
+    forgotten.reserve(1)
+    forgotten.keep(np.zeros(0, dtype=np.int64))
     for frame in FRAMES:
         window = make(_window(source, frame), Place(3))
         window.step(0, trays[0], Bound(int(trays[0].rowtime[-1])))
@@ -198,12 +203,15 @@ def _window(source: Source, frame: Frame) -> WindowAggregate:
         ("MAX", 2, DOUBLE),
         ("LAST_VALUE", 1, BIGINT),
         ("FIRST_VALUE", 2, DOUBLE),
+        ("PERCENTILE_DISC", 1, BIGINT),
+        ("PERCENTILE_DISC", 2, DOUBLE),
         ("ANY_VALUE", 1, BIGINT),
         ("ANY_VALUE", 2, DOUBLE),
         ("COUNT", 1, BIGINT),
     ):
         distinct = name == "COUNT"
-        calls.append(WindowCall(name, FieldRef(index, ROW_TYPE[index].type), of, distinct))
+        half = Fraction(1, 2) if name == "PERCENTILE_DISC" else None
+        calls.append(WindowCall(name, FieldRef(index, ROW_TYPE[index].type), of, distinct, fraction=half))
     fields = [Field(f"$call{number}", call.type) for number, call in enumerate(calls)]
     row_type = RowType((*ROW_TYPE, *fields))
     return WindowAggregate("WARM", source, (0,), Period(PeriodEdge.EXACT), frame, tuple(calls), row_type)

@@ -62,6 +62,10 @@ MOST_RUNNING_PLACES = 64
 """So many values a partition are kept for NTH_VALUE and LAG by a compiled frame without a start, at most."""
 
 
+MOST_PARTS = 1 << 20
+"""Percentiles of fractions that have a greater denominator go row by row."""
+
+
 def _has_kernel(call: WindowCall, frame: Frame) -> bool:
     """Tell whether a window's call runs compiled."""
     endless = frame.start.unit is EdgeUnit.UNBOUNDED
@@ -76,6 +80,11 @@ def _has_kernel(call: WindowCall, frame: Frame) -> bool:
             return plain
         case "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
             return plain
+        case "MEDIAN" | "PERCENTILE_CONT" | "PERCENTILE_DISC":
+            # Of zeros with both signs DISTINCT keeps the first one.
+            signed = call.distinct and call.argument is not None and call.argument.type.is_float
+            few = call.fraction is not None and call.fraction.denominator <= MOST_PARTS
+            return plain and few and not signed
         case "FIRST_VALUE" | "LAST_VALUE" | "NTH_VALUE" | "LAG" | "LEAD" | "ANY_VALUE":
             return not endless or call.number <= MOST_RUNNING_PLACES
         case _:

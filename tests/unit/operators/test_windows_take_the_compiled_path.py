@@ -45,6 +45,8 @@ def window_of(query: str) -> WindowAggregate:
         "NTH_VALUE(x, 3) OVER (PARTITION BY k ROWS 9 FOLLOWING) AS a",
         "COUNT(DISTINCT name) OVER (PARTITION BY k ROWS 9 PRECEDING) AS a",
         "STDDEV_POP(DISTINCT n) OVER (PARTITION BY k) AS a",
+        "MEDIAN(x) OVER (PARTITION BY k ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING) AS a",
+        "PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY n) OVER (PARTITION BY k) AS a",
         "STDDEV_POP(x) OVER (PARTITION BY k ROWS 9 PRECEDING) AS a",
         "MIN(x) OVER (PARTITION BY k ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING) AS a",
         "SUM(n) OVER (RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '1' SECOND FOLLOWING) AS a",
@@ -58,10 +60,10 @@ def test_sums_extremes_shifts_and_numbers_are_compiled(query: str) -> None:
     "query",
     [
         "MIN(name) OVER (PARTITION BY k) AS a",
-        "MEDIAN(n) OVER (PARTITION BY k) AS a",
+        "MODE(n) OVER (PARTITION BY k) AS a",
     ],
 )
-def test_text_in_order_and_percentiles_go_row_by_row(query: str) -> None:
+def test_text_in_order_and_modes_go_row_by_row(query: str) -> None:
     assert type(make(window_of(query), Place(0))) is OverOperator
 
 
@@ -116,3 +118,15 @@ def test_texts_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
         found += [timed.row[-1] for timed in out.rows()]
     assert found == [None, *(f"name {at}" for at in range(99))]
     assert max(remembered) < 20
+
+
+def test_percentiles_of_thousands_of_values_are_where_they_are_when_sorted() -> None:
+    node = window_of("PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY n) OVER (ROWS 999 PRECEDING) AS a")
+    operator = make(node, Place(0))
+    values = [(at * at * 7919 + at // 3) % 1013 for at in range(3000)]
+    rows = [TimedRow(at, 1, at, Opcode.INSERT, ("a", value, 1.0, "b")) for at, value in enumerate(values)]
+    out = operator.step(0, Tray.from_rows(node.input.row_type, rows), NO_BOUND).tray
+    assert out is not None
+    frames = [sorted(values[max(0, at - 999) : at + 1]) for at in range(3000)]
+    wanted = [frame[-(-9 * len(frame) // 10) - 1] for frame in frames]
+    assert [timed.row[-1] for timed in out.rows()] == wanted
