@@ -36,6 +36,7 @@ from rowtide.plan.nodes import (
     Sort,
     Source,
     TableSource,
+    UniqueTable,
 )
 from rowtide.plan.walk import rewrite
 from rowtide.rows.rowop import Opcode
@@ -291,7 +292,11 @@ def _signature(step: Step) -> Signature:
         for field in fields(node)
         if field.compare and field.name not in _PLACES
     )
-    return (type(node), own, _types(node.row_type), inputs, step.partition)
+    if isinstance(node, UniqueTable):
+        # A table keeps its rows when UNIQUE comes or goes.
+        own = tuple(each for each in own if each[0] != "unique")
+    kind = KeyedTable if isinstance(node, KeyedTable) else type(node)
+    return (kind, own, _types(node.row_type), inputs, step.partition)
 
 
 def _types(row_type: RowType) -> tuple[Type, ...]:

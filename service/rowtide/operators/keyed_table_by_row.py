@@ -41,7 +41,7 @@ class KeyedTableByRow:
             if self._key:
                 self._change_by_key(timed, out, faults)
             else:
-                self._change_multiset(timed, out)
+                self._change_multiset(timed, out, faults)
         self.account.rows_in += len(tray)
         self.account.rejected += len(faults)
         self.account.done += len(tray) - len(faults)
@@ -93,7 +93,8 @@ class KeyedTableByRow:
             self._rows[key] = timed
             out.append(timed)
 
-    def _change_multiset(self, timed: TimedRow, out: list[TimedRow]) -> None:
+    def _change_multiset(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
+        del faults
         if timed.opcode == Opcode.INSERT:
             self._put(timed)
             out.append(timed)

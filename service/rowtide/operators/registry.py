@@ -66,6 +66,8 @@ OF_CHANGES = "changed_groups:ChangedGroupsOperator"
 """The compiled form of groups of changes."""
 WITHOUT_KEY = "multiset_table:MultisetTableOperator"
 """The compiled form of a table without a primary key."""
+UNIQUE = "unique_table:UniqueTableOperator"
+"""That of a table some of whose columns are UNIQUE: it has a state as other tables."""
 
 
 @cache
@@ -75,12 +77,14 @@ def operator_type(node_type: type) -> OperatorType:
     Raises:
       KeyError: if none is registered.
     """
-    return _loaded(OPERATORS[node_type])
+    return _loaded(OPERATORS[nodes.KeyedTable if issubclass(node_type, nodes.KeyedTable) else node_type])
 
 
 def make(node: Node, place: Place) -> Operator:
     """Make the operator of a plan node."""
     node_type: type = type(node)
+    if isinstance(node, nodes.UniqueTable):
+        return _loaded(UNIQUE)(node, place)
     if isinstance(node, nodes.GroupChanges) and node.of_changes and path_of(node) is Path.COMPILED:
         return _loaded(OF_CHANGES)(node, place)
     if isinstance(node, nodes.KeyedTable) and not node.key and path_of(node) is Path.COMPILED:

@@ -28,6 +28,7 @@ from rowtide.plan.nodes import (
     SortInPeriod,
     Source,
     TableSource,
+    UniqueTable,
     WindowAggregate,
     WindowJoin,
 )
@@ -140,7 +141,10 @@ def _detail(node: Node) -> str:
             return f"{path}({', '.join(texts)}), {' to '.join(ports)}{by_key}"
         case KeyedTable(key=key, row_type=row_type):
             names = ", ".join(row_type[index].name for index in key)
-            return f"primary key ({names})" if key else "no primary key"
+            unique = node.unique if isinstance(node, UniqueTable) else ()
+            also = [", ".join(row_type[index].name for index in columns) for columns in unique]
+            first = f"primary key ({names})" if key else "no primary key"
+            return ", ".join([first, *(f"unique ({each})" for each in also)])
         case AsOfJoin(table=table, stream=stream, kind=kind):
             on = " AND ".join(
                 f"{stream.row_type[left].name} = {table.row_type[right].name}"

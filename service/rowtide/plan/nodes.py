@@ -282,6 +282,16 @@ class KeyedTable(_SameFields):
     key: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class UniqueTable(KeyedTable):
+    """An engine table of which each of ``unique`` names fields that no two rows have alike.
+
+    An INSERT that would have another row's is rejected (CONSTRAINT); NULLs are never alike.
+    """
+
+    unique: tuple[tuple[int, ...], ...]
+
+
 class JoinKind(Enum):
     """Of which sides a row without a match comes out, NULLs beside it."""
 
@@ -413,6 +423,8 @@ def partition_key(node: Node) -> PartitionKey | None:
             return (keys,)
         case WindowAggregate(partition=partition, frame=frame) if partition and not frame.waits_for_rows:
             return (partition,)
+        case UniqueTable():
+            return None
         case KeyedTable(key=key) | Model(key=key) if key:
             return (key,)
         case AsOfJoin(table_key=table_key, stream_key=stream_key):

@@ -12,7 +12,7 @@ import numpy as np
 
 from rowtide.expr.tree import AggregateCall
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
-from rowtide.plan.nodes import GroupChanges, KeyedTable, Node, WindowAggregate, WindowJoin
+from rowtide.plan.nodes import GroupChanges, KeyedTable, Node, UniqueTable, WindowAggregate, WindowJoin
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.types import RowType
@@ -29,6 +29,8 @@ class Path(Enum):
 def path_of(node: Node) -> Path | None:
     """Give the path of a node whose operator has two; None for any other."""
     match node:
+        case UniqueTable():
+            return Path.BY_ROW
         case KeyedTable(key=key, row_type=row_type):
             # Without a key, rows are told apart by all that they have.
             told_by = key or tuple(range(len(row_type)))

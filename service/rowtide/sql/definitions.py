@@ -238,7 +238,8 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
         if statement.key:
             raise StatementError("a stream has no PRIMARY KEY", place=statement.key[0].place)
         if statement.indexes:
-            raise StatementError("a stream has no INDEX", place=statement.indexes[0].place)
+            what = "UNIQUE" if statement.indexes[0].unique else "INDEX"
+            raise StatementError(f"a stream has no {what}", place=statement.indexes[0].place)
         max_ahead = None if server is None else max_ahead_ms(options, statement.options)
         definition = StreamDefinition(
             row_type,
@@ -281,7 +282,7 @@ def _indexed(table: TableDefinition, indexes: Sequence[IndexDefinition]) -> Tabl
     for index in indexes:
         if table.server is not None:
             raise StatementError(
-                "a foreign table has no INDEX here",
+                f"a foreign table has no {'UNIQUE' if index.unique else 'INDEX'} here",
                 place=index.place,
                 hint="Its database has: make it there.",
             )
@@ -290,7 +291,7 @@ def _indexed(table: TableDefinition, indexes: Sequence[IndexDefinition]) -> Tabl
         name = "_".join(each.text for each in index.columns) if index.name is None else index.name.text
         if any(name == other.name for other in table.indexes):
             raise StatementError(f'index "{name}" of the table is there already', place=index.place)
-        table = replace(table, indexes=(*table.indexes, TableIndex(name, columns)))
+        table = replace(table, indexes=(*table.indexes, TableIndex(name, columns, index.unique)))
     return table
 
 

@@ -6,6 +6,9 @@ Precedence from loose to tight: OR, AND, NOT, predicates and comparisons
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rowtide.errors import Place
 from rowtide.rowtime.period import CalendarUnit
 from rowtide.sql.aggregates import LISTS, PERCENTILES
 from rowtide.sql.dialect import Token, TokenKind
@@ -17,6 +20,7 @@ from rowtide.sql.syntax import (
     Case,
     Cast,
     ColumnRef,
+    DerivedTable,
     Exists,
     Expression,
     Extract,
@@ -34,6 +38,8 @@ from rowtide.sql.syntax import (
     Query,
     Rounded,
     ScalarQuery,
+    Select,
+    SelectItem,
     Stepped,
     StringLiteral,
     Unary,
@@ -256,11 +262,9 @@ class ExpressionGrammar(TypeGrammar):
             raise cursor.unsupported("a row of values in another place than before IN is", token=token)
         cursor.expect_symbol("(")
         if cursor.is_query:
-            raise cursor.unsupported(
-                "IN with a query of several columns is",
-                token=token,
-                hint="Write EXISTS (SELECT * FROM .. WHERE a = x AND b = y).",
-            )
+            query = self.query()
+            cursor.expect_symbol(")")
+            return self._row_in_query(values, query, negated=negated, place=cursor.span(token))
         found: Expression | None = None
         for other in cursor.comma_list(lambda: (cursor.current, cursor.wrapped(self.expression))):
             start, row = other
@@ -277,6 +281,21 @@ class ExpressionGrammar(TypeGrammar):
         if found is None:
             raise cursor.unexpected("a row of values")
         return Unary("NOT", found, cursor.span(token)) if negated else found
+
+    def _row_in_query(
+        self, values: Sequence[Expression], query: Query, *, negated: bool, place: Place
+    ) -> Expression:
+        """Give ``(x, y) IN (query)`` as EXISTS of rows that are equal."""
+        names = tuple(Name(f"$C{at}", place) for at in range(len(values)))
+        rows = Name("$ROWS", place)
+        same: Expression | None = None
+        for name, value in zip(names, values, strict=True):
+            equal = Binary("=", ColumnRef((rows, name), place), value, place)
+            same = equal if same is None else Binary("AND", same, equal, place)
+        source = DerivedTable(query, rows, place=place, columns=names)
+        items = (SelectItem(NumberLiteral("1", place), None, place),)
+        found = Exists(Select(items, source, False, same, (), None, (), place), place, of_row=True)
+        return Unary("NOT", found, place) if negated else found
 
     def _word(self, token: Token) -> Expression | None:
         """Read what a keyword begins; None if the word is a name."""

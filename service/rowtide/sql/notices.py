@@ -32,6 +32,7 @@ def index_notices(catalog: Catalog) -> tuple[Notice, ...]:
         for key, found in catalog.objects.items()
         if isinstance(found, TableDefinition)
         for index in found.indexes
+        if not index.unique
     )
 
 

@@ -67,10 +67,11 @@ class Wrapper:
 
 @dataclass(frozen=True, slots=True)
 class TableIndex:
-    """A secondary index of an engine table; ``columns`` are fields."""
+    """A secondary index of an engine table; no two rows have its ``columns`` alike if it is ``unique``."""
 
     name: str
     columns: tuple[int, ...]
+    unique: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.models import Model
-from rowtide.plan.nodes import KeyedTable, Merge, Node, Sort, Source, TableSource
+from rowtide.plan.nodes import KeyedTable, Merge, Node, Sort, Source, TableSource, UniqueTable
 from rowtide.plan.pseudo import with_pseudo_columns
 from rowtide.plan.trace import key_fields
 from rowtide.rows.types import RowType
@@ -162,6 +162,9 @@ class Planner:
             case TableDefinition(row_type=row_type, key=columns) as table:
                 with written_in(table.origin):
                     rows = checked(TableSource(name, row_type), name, table.checks)
+                unique = tuple(index.columns for index in table.indexes if index.unique)
+                if unique:
+                    return Planned(UniqueTable(name, rows, columns, unique), changelog=True)
                 return Planned(KeyedTable(name, rows, columns), changelog=True)
             case ModelOutputDefinition(model=model, changes=changes) as output:
                 return Planned(output_node(name, output, self._model(key, model)), changes)

@@ -180,7 +180,7 @@ class _Grammar(QueryGrammar):
             return self._pump(first, replace)
         if cursor.accept("FOREIGN", "DATA", "WRAPPER"):
             return self._wrapper(first, replace)
-        if cursor.is_word("INDEX") and not replace:
+        if (cursor.is_word("INDEX") or cursor.is_word("UNIQUE", "INDEX")) and not replace:
             return self._create_index(first)
         if cursor.accept("MODEL"):
             return self._model(first, replace)
@@ -210,13 +210,14 @@ class _Grammar(QueryGrammar):
 
     def _create_index(self, first: Token) -> CreateIndex:
         cursor = self.cursor
+        unique = cursor.accept("UNIQUE")
         cursor.expect("INDEX")
         token = cursor.current
         name = cursor.name("the name of the index")
         cursor.expect("ON")
         table = cursor.qualified_name("the name of a table")
         columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
-        index = IndexDefinition(name, columns, cursor.place_of(token))
+        index = IndexDefinition(name, columns, cursor.place_of(token), unique)
         return CreateIndex(table, index, cursor.place_of(first))
 
     def _server(self, first: Token, replace: bool) -> CreateServer:
@@ -255,8 +256,11 @@ class _Grammar(QueryGrammar):
                 checks.append(self._check(constraint))
                 return
             if cursor.is_word("UNIQUE"):
-                raise self._unique()
-            columns.append(self._column(key, checks))
+                token = cursor.expect("UNIQUE")
+                named = cursor.wrapped(lambda: cursor.name("the name of a column"))
+                indexes.append(IndexDefinition(constraint, named, cursor.span(token), unique=True))
+                return
+            columns.append(self._column(key, checks, indexes))
 
         cursor.expect_symbol("(")
         cursor.comma_list(element)
@@ -289,10 +293,6 @@ class _Grammar(QueryGrammar):
         cursor.expect_symbol(")")
         return CheckDefinition(name, condition, cursor.span(first))
 
-    def _unique(self) -> StatementError:
-        hint = "A row replaces the one of its PRIMARY KEY; no other columns are unique."
-        return self.cursor.unsupported("UNIQUE is", hint=hint)
-
     def _is_index(self) -> bool:
         """Tell INDEX [name] (column, ..) from a column called INDEX."""
         cursor = self.cursor
@@ -310,7 +310,9 @@ class _Grammar(QueryGrammar):
         columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
         return IndexDefinition(name, columns, cursor.span(first))
 
-    def _column(self, key: list[Name], checks: list[CheckDefinition]) -> ColumnDefinition:
+    def _column(
+        self, key: list[Name], checks: list[CheckDefinition], indexes: list[IndexDefinition]
+    ) -> ColumnDefinition:
         cursor = self.cursor
         name = cursor.name("the name of a column")
         column_type = self.type()
@@ -333,8 +335,8 @@ class _Grammar(QueryGrammar):
                 default = self._sum()
             elif cursor.is_word("CHECK"):
                 checks.append(self._check(constraint))
-            elif cursor.is_word("UNIQUE"):
-                raise self._unique()
+            elif cursor.accept("UNIQUE"):
+                indexes.append(IndexDefinition(constraint, (name,), cursor.place_of(token), unique=True))
             elif not cursor.accept("NULL"):
                 return ColumnDefinition(name, column_type, nullable, default)
 
@@ -509,9 +511,10 @@ class _Grammar(QueryGrammar):
         key: list[Name] = []
         checks: list[CheckDefinition] = []
         first = cursor.current
-        column = self._column(key, checks)
-        if key or checks:
-            raise cursor.unsupported("a key or CHECK with an added column is", token=first)
+        unique: list[IndexDefinition] = []
+        column = self._column(key, checks, unique)
+        if key or checks or unique:
+            raise cursor.unsupported("a key, CHECK or UNIQUE with an added column is", token=first)
         return AddColumn(kind, name, column, place)
 
     def _option_change(self) -> tuple[OptionChange, OptionItem]:

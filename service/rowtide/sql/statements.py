@@ -72,11 +72,12 @@ class ColumnDefinition:
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """``INDEX [name] (column, ...)`` of a table."""
+    """``INDEX [name] (column, ...)`` of a table; ``UNIQUE (column, ...)`` is one, too."""
 
     name: Name | None
     columns: tuple[Name, ...]
     place: Place = field(default=NOWHERE, compare=False)
+    unique: bool = False
 
 
 @dataclass(frozen=True, slots=True)

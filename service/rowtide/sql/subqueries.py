@@ -206,6 +206,12 @@ class SubqueryPlanner:
 
     def _exists(self, syntax: Exists) -> Expression:
         place = syntax.place
+        if syntax.of_row:
+            raise StatementError(
+                "a row of values stands before IN with a query in WHERE, alone or with AND",
+                place=place,
+                hint="Write [NOT] EXISTS (SELECT * FROM .. WHERE a = x AND b = y).",
+            )
         window = self._window(unlimited(syntax.query))
         if window is not None:
             return Binary(

@@ -176,10 +176,11 @@ class Quantified:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """``EXISTS (query)``."""
+    """``EXISTS (query)``; ``of_row`` is ``(x, y) IN (query)``, which may be UNKNOWN where this is FALSE."""
 
     query: Query
     place: Place = field(default=NOWHERE, compare=False)
+    of_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)

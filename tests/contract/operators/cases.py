@@ -55,6 +55,7 @@ from rowtide.plan.nodes import (
     Sort,
     SortInPeriod,
     Source,
+    UniqueTable,
     WindowJoin,
 )
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -377,6 +378,21 @@ def tables(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def unique_tables(draw: st.DrawFn) -> Case:
+    """Tables with one or two UNIQUEs, which may overlap, with a key and without one."""
+    fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(1, 3)))]
+    places = range(len(fields))
+    key = tuple(draw(st.permutations(places)))[: draw(st.integers(0, min(2, len(fields))))]
+    sets = st.lists(st.sampled_from(places), min_size=1, max_size=2, unique=True).map(tuple)
+    unique = tuple(draw(st.lists(sets, min_size=1, max_size=2)))
+    row_type = row_type_of(fields)
+    origins = (6 << 16, 2 << 16)
+    items = draw(ordered_items(row_type, origins, NEAR, opcodes=MOSTLY_INSERTS, copies=True, rows=14))
+    node = UniqueTable("T", Source("S", row_type), key, unique)
+    return Case(node, Place(OWN, True, (origins,)), (items,))
+
+
+@st.composite
 def joins(draw: st.DrawFn) -> Case:
     """Joins by no key, one or two, of a table and a stream that may stem from one source.
 
@@ -479,7 +495,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.TableJoin: table_joins(),
     nodes.TopChanges: top_changes(),
     nodes.WindowAggregate: overs(),
-    nodes.KeyedTable: tables(),
+    nodes.KeyedTable: st.one_of(tables(), unique_tables()),
     nodes.AsOfJoin: joins(),
     nodes.AsOfJoinOn: joins_on(),
     nodes.WindowJoin: window_joins(),

@@ -20,6 +20,7 @@ from contract.operators.stream_models import (
     PromoteModel,
     SortModel,
     TableModel,
+    UniqueTableModel,
 )
 from contract.operators.table_join_model import TableJoinModel
 from contract.operators.top_changes_model import TopChangesModel
@@ -40,6 +41,7 @@ from rowtide.plan.nodes import (
     Promote,
     Sort,
     SortInPeriod,
+    UniqueTable,
     WindowAggregate,
     WindowJoin,
 )
@@ -70,6 +72,8 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
 
 def model_of(node: Node, place: Place) -> Model:
     """Make the model of a plan node."""
+    if isinstance(node, UniqueTable):
+        return UniqueTableModel(node, place)
     return MODELS[type(node)](node, place)
 
 

@@ -8,7 +8,7 @@ from contract.operators.meanings import LAST_TIMESTAMP, Rejected, evaluate
 from contract.operators.model import Model, later
 from rowtide.errors import Reason
 from rowtide.operators.contract import Place
-from rowtide.plan.nodes import BoundPolicy, KeyedTable, Merge, Sort
+from rowtide.plan.nodes import BoundPolicy, KeyedTable, Merge, Sort, UniqueTable
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, UNMARKED, Bound
 
@@ -278,3 +278,24 @@ class TableModel(Model):
 
     def promise(self) -> Bound:
         return self.passed
+
+
+class UniqueTableModel(TableModel):
+    """A table that takes no row whose values in some fields another row has."""
+
+    def __init__(self, node: UniqueTable, place: Place) -> None:
+        super().__init__(node, place)
+        self.unique = node.unique
+
+    def row(self, port: int, timed: TimedRow) -> None:
+        known = timed.opcode == Opcode.INSERT and None not in self.key(timed.row)
+        if known and any(self.clashes(timed.row, old) for old in self.rows):
+            self.account.rows_in += 1
+            self.tell(self.node.relation, Reason.CONSTRAINT, timed)
+            return
+        super().row(port, timed)
+
+    def clashes(self, row: Row, old: Row) -> bool:
+        if self.node.key and self.key(row) == self.key(old):
+            return False
+        return any(all(row[at] is not None and row[at] == old[at] for at in each) for each in self.unique)
