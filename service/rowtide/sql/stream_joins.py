@@ -128,6 +128,7 @@ def window_join(
     left_node, left_key = with_keys(left.node, [key for key, _ in keys])
     right_node, right_key = with_keys(right.node, [key for _, key in keys])
     added = len(left_node.row_type) - width
+    others += _either_window(left, right, width)
     if (left.order, right.order) != (EXACT, EXACT):
         others += _rounded_span(span, left, right, width)
         span = _widened(span, left.order, right.order)
@@ -183,15 +184,36 @@ def _whole_span(kind: JoinKind, retention: Retention | None, place: Place) -> Sp
 
 def _rounded_span(span: Span, left: Side, right: Side, width: int) -> list[Expr]:
     """Give the conditions that the rounded rowtimes of two rows are as far apart as the windows want it."""
+    return _between(_distance(left, right, width), span.low_ms, span.high_ms)
+
+
+def _either_window(left: Side, right: Side, width: int) -> list[Expr]:
+    """Give the condition that a pair is in one of two windows that leave a gap between them."""
+    if left.window is None or right.window is None:
+        return []
+    ranges = (-left.window.end_ms, -left.window.start_ms), (right.window.start_ms, right.window.end_ms)
+    (_, first_end), (second_start, _) = sorted(ranges)
+    if second_start <= first_end + 1:
+        return []
+    distance = _distance(left, right, width)
+    within = [Call("AND", tuple(_between(distance, low, high)), BOOLEAN) for low, high in ranges]
+    return [Call("OR", tuple(within), BOOLEAN)]
+
+
+def _distance(left: Side, right: Side, width: int) -> Expr:
+    """Give how many ms the right row's time, as its window takes it, is after the left row's."""
     times = []
     for side, start in ((left, 0), (right, width)):
         own = next(binding.rowtime_field for binding in side.bindings if binding.rowtime_field is not None)
         time: Expr = FieldRef(own + start, TIMESTAMP)
         times.append(time if side.order == EXACT else period_call(side.order, time))
-    distance = Call("TSDIFF", tuple(times), BIGINT)
+    return Call("TSDIFF", tuple(times), BIGINT)
+
+
+def _between(distance: Expr, low: int, high: int) -> list[Expr]:
     return [
-        Call(">=", (distance, Literal(span.low_ms, BIGINT)), BOOLEAN),
-        Call("<=", (distance, Literal(span.high_ms, BIGINT)), BOOLEAN),
+        Call(">=", (distance, Literal(low, BIGINT)), BOOLEAN),
+        Call("<=", (distance, Literal(high, BIGINT)), BOOLEAN),
     ]
 
 
