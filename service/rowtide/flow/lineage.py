@@ -220,7 +220,8 @@ class Lineage:
                         yield self._before(below, at, row, _half(side, first, half), inclusive=True)
             case TopChanges():
                 yield self._same(below, at, row)
-                yield self._before(below, at, row, lambda each: each.row == values, inclusive=True)
+                held = values[: len(node.input.row_type)]
+                yield self._before(below, at, row, lambda each: each.row == held, inclusive=True)
             case Model():
                 yield Search(below, at, lambda _each: True, begin=time, end=time)
 

@@ -46,6 +46,7 @@ OPERATORS: dict[type, str] = {
     nodes.AsOfJoinOn: "as_of_join:AsOfJoinOperator",
     table_join.TableJoin: "table_join:TableJoinOperator",
     top_changes.TopChanges: "top_changes:TopChangesOperator",
+    top_changes.NumberedChanges: "top_changes:TopChangesOperator",
     nodes.WindowJoin: "window_join:WindowJoinOperator",
     models.Model: "model:ModelOperator",
 }
@@ -56,6 +57,7 @@ BY_ROW: dict[type, str] = {
     nodes.KeyedTable: "keyed_table_by_row:KeyedTableByRow",
     table_join.TableJoin: "table_join_by_row:TableJoinByRow",
     top_changes.TopChanges: "top_changes_by_row:TopChangesByRow",
+    top_changes.NumberedChanges: "top_changes_by_row:TopChangesByRow",
     nodes.WindowAggregate: "over:OverOperator",
     nodes.WindowJoin: "window_join_by_row:WindowJoinByRow",
 }

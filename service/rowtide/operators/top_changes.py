@@ -15,9 +15,11 @@ from rowtide.operators.contract import Account, Output, Place, State, Want, join
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.keys import in_order, whole_codes
 from rowtide.operators.row_store import RowStore
-from rowtide.plan.top_changes import TopChanges
+from rowtide.plan.top_changes import NumberedChanges, TopChanges
 from rowtide.plan.walk import only_comes
+from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
+from rowtide.rows.types import BIGINT
 from rowtide.rowtime.bound import Bound
 
 CLEAN_OVER = 1 << 14
@@ -59,7 +61,7 @@ class TopChangesOperator:
         """See the contract."""
         self.account = Account.from_arrow(state["account"])
         self._image = _Image(self._node)
-        rows = Tray.from_arrow(self._node.row_type, state["rows"])
+        rows = Tray.from_arrow(self._node.input.row_type, state["rows"])
         if len(rows):
             self._image.run(rows)
 
@@ -74,13 +76,14 @@ class _Image:
 
     def __init__(self, node: TopChanges) -> None:
         self._node = node
+        self._is_numbered = isinstance(node, NumberedChanges)
         self._end = -1 if node.limit is None else node.offset + node.limit
         # What is pushed out can only come back where rows go.
         self._stays = self._end >= 0 and only_comes(node.input)
         # Rows that a DELETE brings are there too, until the next cleaning.
-        self._store = RowStore(node.row_type)
-        self._partitions = KeyGroups([node.row_type[index].type for index in node.partition])
-        self._known = KeyGroups([field.type for field in node.row_type])
+        self._store = RowStore(node.input.row_type)
+        self._partitions = KeyGroups([node.input.row_type[index].type for index in node.partition])
+        self._known = KeyGroups([field.type for field in node.input.row_type])
         self._idents = np.empty(0, dtype=np.int64)
         self._orders = np.empty((0, 2 * len(node.keys)), dtype=np.int64)
         self._lists = np.zeros((0, 3), dtype=np.int64)
@@ -96,17 +99,21 @@ class _Image:
         keys = [tray.columns[index] for index in self._node.partition]
         groups = self._partitions.number(keys, count)
         self._store.append(tray)
-        if not self._stays or self._node.offset:
+        if not self._stays or self._node.offset or self._is_numbered:
             self._idents = _longer(self._idents, first + count)
             self._idents[first : first + count] = self._known.number(tray.columns, count)
         self._orders = _longer(self._orders, first + count)
         self._write_orders(tray, self._orders[first : first + count])
         self._lists = _longer(self._lists, self._partitions.count)
         rows = np.arange(first, first + count, dtype=np.int64)
-        causes, places = np.empty(2 * count, dtype=np.int64), np.empty(2 * count, dtype=np.int64)
-        opcodes = np.empty(2 * count, dtype=np.int8)
+        most = 2 * (self._end - self._node.offset) if self._is_numbered else 2
+        room = 2 * count + most
+        parts: list[tuple[NDArray[Any], ...]] = []
         progress = np.array([0, 0, self._pooled], dtype=np.int64)
-        while True:
+        while progress[DONE] < count:
+            causes, places, numbers = (np.empty(room, dtype=np.int64) for _ in range(3))
+            opcodes = np.empty(room, dtype=np.int8)
+            progress[WRITTEN] = 0
             change_top(
                 tray.opcode,
                 groups,
@@ -118,32 +125,39 @@ class _Image:
                 self._node.offset,
                 self._end,
                 self._stays,
+                self._is_numbered,
                 progress,
                 causes,
                 opcodes,
                 places,
+                numbers,
             )
-            if progress[DONE] == count:
-                break
-            progress[POOLED] = self._pack()
+            written = int(progress[WRITTEN])
+            parts.append(tuple(each[:written] for each in (causes, opcodes, places, numbers)))
+            if progress[DONE] < count and written + most <= room:
+                progress[POOLED] = self._pack()
         self._pooled = int(progress[POOLED])
-        written = int(progress[WRITTEN])
-        causes = causes[:written]
+        causes, opcodes, places, numbers = map(np.concatenate, zip(*parts, strict=True))
+        columns = self._store.joined(places)
+        if self._is_numbered:
+            columns.append(Column(BIGINT, numbers))
         return Tray(
             self._node.row_type,
-            tuple(self._store.joined(places[:written])),
+            tuple(columns),
             tray.rowtime[causes],
             tray.origin[causes],
             tray.counter[causes],
-            opcodes[:written],
+            opcodes,
         )
 
     def rows(self) -> Tray:
         """Give all rows, in the order in which they came."""
-        numbers = [self._pool[begin : begin + length] for begin, length, _ in self._lists.tolist()]
-        came = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *numbers]))
+        begins, lengths, _ = self._lists.T
+        # Where each list's rows stand in the pool, less where they stand one list behind the other.
+        shifts = np.repeat(begins - (np.cumsum(lengths) - lengths), lengths)
+        came = np.sort(self._pool[shifts + np.arange(len(shifts))])
         zeros = np.zeros(len(came), dtype=np.int64)
-        return Tray.from_columns(self._node.row_type, self._store.take(came).columns, zeros, 0, zeros)
+        return Tray.from_columns(self._node.input.row_type, self._store.take(came).columns, zeros, 0, zeros)
 
     def cleaned(self) -> _Image:
         """Give an image without the rows that left, where there are too many of them."""

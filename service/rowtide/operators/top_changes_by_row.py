@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort_right
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
 from rowtide.operators.row_keys import Descending, key_getter
-from rowtide.plan.top_changes import TopChanges
+from rowtide.plan.top_changes import NumberedChanges, TopChanges
 from rowtide.plan.walk import only_comes
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
@@ -29,6 +30,7 @@ class TopChangesByRow:
         self._node = node
         self._partition = key_getter(node.partition)
         self._end = None if node.limit is None else node.offset + node.limit
+        self._is_numbered = isinstance(node, NumberedChanges)
         # What is pushed out can only come back where rows go.
         self._stays = only_comes(node.input)
         self._lists: dict[Row, list[_Entry]] = {}
@@ -63,13 +65,13 @@ class TopChangesByRow:
         rows = [TimedRow(0, 0, 0, Opcode.INSERT, row) for _, _, row in entries]
         return {
             "account": self.account.to_arrow(),
-            "rows": Tray.from_rows(self._node.row_type, rows).to_arrow(),
+            "rows": Tray.from_rows(self._node.input.row_type, rows).to_arrow(),
         }
 
     def restore(self, state: State) -> None:
         """See the contract."""
         self.account = Account.from_arrow(state["account"])
-        for timed in Tray.from_arrow(self._node.row_type, state["rows"]).rows():
+        for timed in Tray.from_arrow(self._node.input.row_type, state["rows"]).rows():
             self._enter(timed, [])
 
     @staticmethod
@@ -85,11 +87,14 @@ class TopChangesByRow:
         held = self._lists.setdefault(self._partition(timed.row), [])
         entry = (self._sort_key(timed.row), self._came, timed.row)
         self._came += 1
+        before = self._numbered(held)
         at = bisect_left(held, entry[:2], key=_place)
         insort_right(held, entry, key=_place)
         last = None if self._end is None or len(held) <= self._end else held[self._end][2]
         first = max(at, self._node.offset)
-        if (self._end is None or at < self._end) and first < len(held):
+        if self._is_numbered:
+            self._tell_each(timed, before, self._numbered(held), out)
+        elif (self._end is None or at < self._end) and first < len(held):
             self._tell(timed, last, held[first][2], out)
         if self._stays and self._end is not None:
             del held[self._end :]
@@ -105,11 +110,25 @@ class TopChangesByRow:
         first = max(at, self._node.offset)
         gone = held[first][2] if first < len(held) else None
         comes = None if self._end is None or len(held) <= self._end else held[self._end][2]
+        before = self._numbered(held)
         del held[at]
         if not held:
             del self._lists[partition]
-        if gone is not None and (self._end is None or at < self._end):
+        if self._is_numbered:
+            self._tell_each(timed, before, self._numbered(held), out)
+        elif gone is not None and (self._end is None or at < self._end):
             self._tell(timed, gone, comes, out)
+
+    def _numbered(self, held: list[_Entry]) -> list[Row]:
+        """Give the first rows with their numbers, where those are told."""
+        first = self._node.offset
+        if not self._is_numbered:
+            return []
+        return [(*row, number) for number, (_, _, row) in enumerate(held[first : self._end], first + 1)]
+
+    def _tell_each(self, cause: TimedRow, before: list[Row], after: list[Row], out: list[TimedRow]) -> None:
+        for gone, comes in zip_longest(before, after):
+            self._tell(cause, gone, comes, out)
 
     def _tell(self, cause: TimedRow, gone: Row | None, comes: Row | None, out: list[TimedRow]) -> None:
         """Give DELETE of the row that goes and INSERT of the one that comes, unless they are equal."""

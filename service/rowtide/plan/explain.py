@@ -35,7 +35,7 @@ from rowtide.plan.nodes import (
 from rowtide.plan.paths import path_of
 from rowtide.plan.show import show, show_aggregate, show_interval, show_window_call
 from rowtide.plan.table_join import TableJoin
-from rowtide.plan.top_changes import TopChanges
+from rowtide.plan.top_changes import NumberedChanges, TopChanges
 from rowtide.rows.types import INTEGER, RowType
 from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session
 
@@ -178,7 +178,8 @@ def _top(node: TopChanges) -> str:
     each = (
         f" for each {', '.join(row_type[index].name for index in node.partition)}" if node.partition else ""
     )
-    return f"{first}{behind} by {', '.join(terms) or 'arrival'}{each}"
+    numbers = ", with their numbers" if isinstance(node, NumberedChanges) else ""
+    return f"{first}{behind} by {', '.join(terms) or 'arrival'}{each}{numbers}"
 
 
 def _table_join(node: TableJoin) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rowtide.rows.types import RowType
+from rowtide.rows.types import BIGINT, Field, RowType
 
 if TYPE_CHECKING:
     from rowtide.plan.nodes import Node
@@ -37,3 +37,17 @@ class TopChanges:
     def row_type(self) -> RowType:
         """That of the input."""
         return self.input.row_type
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedChanges(TopChanges):
+    """The same with each row's number in its partition behind its fields, from 1 on.
+
+    A change moves the rows behind it: of each number that another row takes it gives DELETE and INSERT, in
+    the order of the numbers.
+    """
+
+    @property
+    def row_type(self) -> RowType:
+        """The input's fields, then the number."""
+        return RowType((*self.input.row_type, Field("$NUMBER", BIGINT, nullable=False)))

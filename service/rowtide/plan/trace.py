@@ -20,7 +20,7 @@ from rowtide.plan.nodes import (
     WindowAggregate,
 )
 from rowtide.plan.table_join import TableJoin
-from rowtide.plan.top_changes import TopChanges
+from rowtide.plan.top_changes import NumberedChanges, TopChanges
 
 
 def rowtime_field(node: Node) -> int | None:
@@ -40,6 +40,8 @@ def key_fields(node: Node) -> tuple[int, ...] | None:
             return identity
         case GroupChanges(window=window, keys=keys):
             return tuple(range(len(keys) + (window is not None)))
+        case NumberedChanges(partition=partition, row_type=row_type):
+            return (*partition, len(row_type) - 1)
         case TopChanges(partition=partition, limit=1) if partition:
             return partition
         case Filter(input=below) | Sort(input=below) | TopChanges(input=below):

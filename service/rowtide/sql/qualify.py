@@ -2,8 +2,8 @@
 
 On a stream it is a filter behind the windows. Of a table, and of other changes, the rows have no numbers
 that stay, but the first ones of each partition do: ``QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x)
-<= 3`` keeps them, as ORDER BY with LIMIT does. The number itself may be selected: then the first row, the
-second one and so on are each followed by themselves.
+<= 3`` keeps them, as ORDER BY with LIMIT does. The number itself may be selected: then a row whose number
+changes is told anew.
 
 ``SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (..) AS n FROM table) WHERE n <= 3`` says the same.
 """
@@ -17,13 +17,15 @@ from typing import TypeGuard
 from rowtide.errors import Place, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
-from rowtide.plan.nodes import Filter, Merge, Node
+from rowtide.plan.nodes import Filter, Node
+from rowtide.plan.top_changes import NumberedChanges, TopChanges
+from rowtide.plan.walk import rewrite
 from rowtide.rows.types import BIGINT
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.objects import Retention
 from rowtide.sql.period_order import PeriodOrder, first_of_changes
-from rowtide.sql.relations import Shape, can_be_null, projected, substitute
+from rowtide.sql.relations import Shape, can_be_null, substitute
 from rowtide.sql.scope import Scope
 from rowtide.sql.syntax import (
     Between,
@@ -42,9 +44,9 @@ from rowtide.sql.syntax import (
 from rowtide.sql.syntax_walk import all_columns_in, calls_in, conjuncts, connected, replaced
 
 RANK = FieldRef(-1, BIGINT)
-"""No field: it stands for the number of a row of a table, until it is known which one is followed."""
+"""No field: it stands for the number of a row of a table, until it is known where that stands."""
 MOST_NUMBERS = 16
-"""As many rows of each partition may be given with their numbers: each is followed by itself."""
+"""As many rows of each partition may be given with their numbers: a change may move all of them."""
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
@@ -259,20 +261,20 @@ def kept_of_changes(relation: str, shape: Shape, rows: Kept, retention: Retentio
             place=shape.place,
             hint="Without the number itself in the select list any number of rows can be kept.",
         )
-    numbered = []
-    for number in range(order.offset + 1, order.offset + count + 1):
-        one = kept(replace(order, limit=1, offset=number - 1))
-        known: dict[Expr, Expr] = {RANK: Literal(number, BIGINT)}
-        given = [replace(each, expr=substitute(each.expr, known)) for each in one.outputs]
-        row_type = one.node.row_type
-        typed = (replace(each, nullable=can_be_null(each.expr, row_type)) for each in given)
-        numbered.append(replace(one, outputs=tuple(typed)))
-    if len(numbered) == 1:
-        return numbered[0]
-    node = Merge(relation, tuple(projected(each, relation) for each in numbered), of_changes=True)
-    fields = iter(FieldRef(at, field.type) for at, field in enumerate(node.row_type))
-    outputs = tuple(each if each.is_rowtime else replace(each, expr=next(fields)) for each in shape.outputs)
-    return replace(shape, node=node, outputs=outputs)
+    found = kept(order)
+    top = found.node
+    while not isinstance(top, TopChanges):
+        (top,) = top.inputs
+    number: Expr = FieldRef(len(top.row_type), BIGINT)
+    if count == 1:
+        number = Literal(order.offset + 1, BIGINT)
+    else:
+        numbered = NumberedChanges(relation, top.input, top.partition, top.keys, top.limit, top.offset)
+        found = replace(found, node=rewrite(found.node, lambda each: numbered if each is top else each))
+    row_type = found.node.row_type
+    given = (replace(each, expr=substitute(each.expr, {RANK: number})) for each in found.outputs)
+    typed = (replace(each, nullable=can_be_null(each.expr, row_type)) for each in given)
+    return replace(found, outputs=tuple(typed))
 
 
 def _has_number(expr: Expr) -> bool:

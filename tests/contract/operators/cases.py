@@ -58,6 +58,7 @@ from rowtide.plan.nodes import (
     UniqueTable,
     WindowJoin,
 )
+from rowtide.plan.top_changes import NumberedChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import INTERVAL_DAY, Field, RowType, Type, decimal
 from rowtide.rowtime.bound import Bound
@@ -494,6 +495,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.GroupChanges: group_changes(),
     nodes.TableJoin: table_joins(),
     nodes.TopChanges: top_changes(),
+    NumberedChanges: top_changes(numbered=True),
     nodes.WindowAggregate: overs(),
     nodes.KeyedTable: st.one_of(tables(), unique_tables()),
     nodes.AsOfJoin: joins(),

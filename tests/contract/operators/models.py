@@ -46,7 +46,7 @@ from rowtide.plan.nodes import (
     WindowJoin,
 )
 from rowtide.plan.table_join import TableJoin
-from rowtide.plan.top_changes import TopChanges
+from rowtide.plan.top_changes import NumberedChanges, TopChanges
 
 MODELS: dict[type, Callable[[Any, Place], Model]] = {
     Filter: FilterModel,
@@ -65,6 +65,7 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
     GroupChanges: ChangesModel,
     TableJoin: TableJoinModel,
     TopChanges: TopChangesModel,
+    NumberedChanges: TopChangesModel,
     SortInPeriod: SortInPeriodModel,
     EngineNode: lambda node, place: (LoopingModel if node == LOOPING else EngineModel)(node, place),
 }

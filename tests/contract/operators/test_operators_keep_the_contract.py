@@ -32,7 +32,7 @@ from rowtide.plan.nodes import (
     partition_key,
 )
 from rowtide.plan.table_join import TableJoin
-from rowtide.plan.top_changes import TopChanges
+from rowtide.plan.top_changes import NumberedChanges, TopChanges
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -210,6 +210,7 @@ CAN_BE_SPLIT = (
     WindowJoin,
     TableJoin,
     TopChanges,
+    NumberedChanges,
     Model,
 )
 LAWS: tuple[tuple[Law, tuple[type, ...]], ...] = (

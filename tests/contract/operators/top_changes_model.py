@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from hypothesis import strategies as st
 
 from contract.operators.changes_cases import changelog_items
@@ -9,7 +11,7 @@ from contract.operators.inputs import KEY_TYPES, Case, ordered_items, row_type_o
 from contract.operators.model import Model, later
 from rowtide.operators.contract import Place
 from rowtide.plan.nodes import Node, Sort, Source
-from rowtide.plan.top_changes import TopChanges
+from rowtide.plan.top_changes import NumberedChanges, TopChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import NO_BOUND, Bound
 
@@ -35,11 +37,22 @@ class TopChangesModel(Model):
         elif timed.opcode == Opcode.DELETE:
             self.rows.remove(timed.row)
         after = self.first(timed.row)
+        if isinstance(self.node, NumberedChanges):
+            self.each(timed, before, after)
+            return
         gone, come = without(before, after), without(after, before)
         if gone != come:
             for opcode, rows in ((Opcode.DELETE, gone), (Opcode.INSERT, come)):
                 for row in rows:
                     self.give(timed._replace(opcode=opcode, row=row))
+
+    def each(self, timed: TimedRow, before: list[Row], after: list[Row]) -> None:
+        """Tell of every number whose row is another one."""
+        for number, (gone, comes) in enumerate(zip_longest(before, after), self.node.offset + 1):
+            if gone != comes:
+                for opcode, row in ((Opcode.DELETE, gone), (Opcode.INSERT, comes)):
+                    if row is not None:
+                        self.give(timed._replace(opcode=opcode, row=(*row, number)))
 
     def bound(self, port: int, bound: Bound) -> None:
         self.passed = later(self.passed, bound)
@@ -79,17 +92,18 @@ def without(rows: list[Row], others: list[Row]) -> list[Row]:
 
 
 @st.composite
-def top_changes(draw: st.DrawFn) -> Case:
+def top_changes(draw: st.DrawFn, *, numbered: bool = False) -> Case:
     """The first few of a few rows, of all or of each partition: of a table, or of a stream."""
     fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(1, 3)))]
     indices = list(draw(st.permutations(range(len(fields)))))
     partition = tuple(indices[: draw(st.integers(0, 1))])
     keys = tuple((index, draw(st.booleans())) for index in indices[len(partition) :])
-    limit = draw(st.none() | st.integers(0, 3))
+    limit = draw(st.integers(0, 3) if numbered else st.none() | st.integers(0, 3))
     row_type = row_type_of(fields)
     stream = draw(st.booleans())
     below: Node = Sort("S", Source("S", row_type), 0) if stream else Source("S", row_type)
-    node = TopChanges("T", below, partition, keys, limit, draw(st.integers(0, 2)))
+    kind = NumberedChanges if numbered else TopChanges
+    node = kind("T", below, partition, keys, limit, draw(st.integers(0, 2)))
     times = st.integers(-3, 6)
     items = ordered_items(row_type, ORIGINS, times, copies=True, rows=14)
     return Case(

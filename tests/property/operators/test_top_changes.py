@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.operators.both_forms import check_both_forms
-from contract.operators.inputs import Case
 from contract.operators.top_changes_model import top_changes as top_changes_cases
 from rowtide.operators import top_changes
 from rowtide.operators.top_changes import TopChangesOperator
 from rowtide.operators.top_changes_by_row import TopChangesByRow
 
 
-@given(data=st.data(), case=top_changes_cases(), clean=st.booleans())
-def test_both_forms_do_the_same(data: st.DataObject, case: Case, clean: bool) -> None:
+@given(data=st.data(), numbered=st.booleans(), clean=st.booleans())
+def test_both_forms_do_the_same(data: st.DataObject, numbered: bool, clean: bool) -> None:
+    case = data.draw(top_changes_cases(numbered=numbered))
     check_both_forms(data, case, TopChangesOperator, TopChangesByRow, top_changes, clean=clean)

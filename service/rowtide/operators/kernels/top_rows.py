@@ -34,19 +34,23 @@ def change_top(
     offset: int,
     end: int,
     stays: bool,
+    numbered: bool,
     progress: Int64s,
     causes: Int64s,
     out_opcodes: Int8s,
     places: Int64s,
+    numbers: Int64s,
 ) -> None:
     """Apply changes; write those of the rows from ``offset`` to before ``end`` (-1: all): cause, opcode, row.
 
     ``rows`` are the numbers of the changes' own rows. Where what came ``stays``, as no DELETE comes, rows
-    from ``end`` on are forgotten, and without an ``offset`` no ``idents`` are needed. A call ends when all is
-    done or the pool is full, and can be repeated with a larger one.
+    from ``end`` on are forgotten, and without an ``offset`` no ``idents`` are needed. ``numbered``: each
+    place is told by itself, with its number. A call ends when all is done, the pool is full or there is no
+    room for what the next change may write, and can be repeated with more.
     """
     change, written = progress[DONE], progress[WRITTEN]
-    while change < len(opcodes):
+    most = 2 * (end - offset) if numbered else 2
+    while change < len(opcodes) and written + most <= len(causes):
         opcode, group, row = opcodes[change], groups[change], rows[change]
         begin, length = lists[group, BEGIN], lists[group, LENGTH]
         gone, comes = np.int64(-1), np.int64(-1)
@@ -65,7 +69,23 @@ def change_top(
             length += 1
             lists[group, LENGTH] = length
             first = max(at, offset)
-            if (end < 0 or at < end) and first < length:
+            if numbered:
+                for place in range(first, min(length, end)):
+                    gone = pool[begin + place + 1] if place + 1 < length else np.int64(-1)
+                    written = _tell(
+                        change,
+                        gone,
+                        pool[begin + place],
+                        place,
+                        idents,
+                        written,
+                        causes,
+                        out_opcodes,
+                        places,
+                        numbers,
+                    )
+                gone = np.int64(-1)
+            elif (end < 0 or at < end) and first < length:
                 comes = pool[begin + first]
                 if 0 <= end < length:
                     gone = pool[begin + end]
@@ -77,7 +97,23 @@ def change_top(
                 at += 1
             if at < length:
                 first = max(at, offset)
-                if (end < 0 or at < end) and first < length:
+                if numbered:
+                    for place in range(first, min(length, end)):
+                        comes = pool[begin + place + 1] if place + 1 < length else np.int64(-1)
+                        written = _tell(
+                            change,
+                            pool[begin + place],
+                            comes,
+                            place,
+                            idents,
+                            written,
+                            causes,
+                            out_opcodes,
+                            places,
+                            numbers,
+                        )
+                    comes = np.int64(-1)
+                elif (end < 0 or at < end) and first < length:
                     gone = pool[begin + first]
                     if 0 <= end < length:
                         comes = pool[begin + end]
@@ -85,15 +121,48 @@ def change_top(
                     pool[begin + index] = pool[begin + index + 1]
                 lists[group, LENGTH] = length - 1
         # Of rows that stay, what comes in first place of all is not what it pushes out.
-        if gone < 0 or comes < 0 or (stays and offset == 0) or idents[gone] != idents[comes]:
-            if gone >= 0:
-                causes[written], out_opcodes[written], places[written] = change, -1, gone
-                written += 1
-            if comes >= 0:
-                causes[written], out_opcodes[written], places[written] = change, 1, comes
-                written += 1
+        compares = not stays or offset > 0
+        written = _tell(
+            change,
+            gone,
+            comes,
+            -1,
+            idents if compares else idents[:0],
+            written,
+            causes,
+            out_opcodes,
+            places,
+            numbers,
+        )
         change += 1
     progress[DONE], progress[WRITTEN] = change, written
+
+
+@njit(cache=True, nogil=True)
+def _tell(
+    change: Whole,
+    gone: Whole,
+    comes: Whole,
+    place: Whole,
+    idents: Int64s,
+    written: Whole,
+    causes: Int64s,
+    out_opcodes: Int8s,
+    places: Int64s,
+    numbers: Int64s,
+) -> int:
+    """Write that a row goes and one comes (-1: none), unless they are equal; give how many are written."""
+    if gone >= 0 and comes >= 0 and len(idents) and idents[gone] == idents[comes]:
+        return int(written)
+    if gone >= 0:
+        causes[written], out_opcodes[written], places[written] = change, -1, gone
+        numbers[written] = place + 1
+        written += 1
+    if comes >= 0:
+        causes[written], out_opcodes[written], places[written] = change, 1, comes
+        numbers[written] = place + 1
+        written += 1
+    return int(written)
 
 
 @njit(cache=True, nogil=True)
