@@ -351,7 +351,7 @@ class ExpressionPlanner:
                 place=place,
                 hint="LN(x) is the natural logarithm, LOG10(x) the one to base 10.",
             )
-        check_constants(syntax, args)
+        check_constants(syntax, name, args)
         if name == "PI" and not args:
             return Literal(math.pi, DOUBLE)
         if name == "CONCAT" and len(args) > 1:

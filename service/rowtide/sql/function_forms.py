@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rowtide.errors import Place, StatementError
+from rowtide.expr.functions.patterns import pattern_error
 from rowtide.expr.functions.time_formats import FormatError
 from rowtide.expr.functions.times_as_text import FORMATS
 from rowtide.expr.tree import Expr, Literal
@@ -95,12 +96,21 @@ def written_out(syntax: FunctionCall) -> Expression | None:
     return write(syntax.args, syntax.place)
 
 
-def check_constants(syntax: FunctionCall, args: Sequence[Expr]) -> None:
-    """See that what stands in the text as the format of a time is one.
+def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
+    """See that what stands in the text as the format of a time, or as a regular expression, is one.
 
     Raises:
       StatementError: it is none.
     """
+    if name.startswith("REGEXP_") and len(args) > 1:
+        pattern = args[1]
+        why = (
+            pattern_error(pattern.value)
+            if isinstance(pattern, Literal) and isinstance(pattern.value, str)
+            else None
+        )
+        if why is not None:
+            raise StatementError(f"this is no regular expression: {why}", place=syntax.args[1].place)
     place, understood = FORMATS.get(syntax.name, (0, None))
     if understood is None or len(args) <= place:
         return

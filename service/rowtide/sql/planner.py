@@ -317,6 +317,12 @@ class Planner:
             raise StatementError(
                 f'writing to foreign stream "{shown}" is not supported yet', place=pump.target.place
             )
+        if isinstance(pump.query, Values):
+            raise StatementError(
+                "rows that stand in the text are no pump's",
+                place=pump.query.place,
+                hint=f"INSERT INTO {shown} VALUES (..) by itself puts them there.",
+            )
         shape = self._query(pump.query, _Reading(name, pump.schema, key))
         node = _stored(shape, name, pump.columns, target, shown, self._max_ahead_ms)
         if shape.changelog:

@@ -22,6 +22,7 @@ from rowtide.plan.top_changes import NumberedChanges, TopChanges
 from rowtide.plan.walk import rewrite
 from rowtide.rows.types import BIGINT
 from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.sql.aggregates import OF_GROUPS
 from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.objects import Retention
 from rowtide.sql.period_order import PeriodOrder, first_of_changes
@@ -212,12 +213,16 @@ class Qualify:
         )
 
 
-def over_changes(place: Place) -> StatementError:
+def over_changes(call: FunctionCall) -> StatementError:
     """Give the error that a query on changes has windows that are of streams."""
+    by_group = (
+        "JOIN (SELECT k, SUM(x) AS total FROM t GROUP BY k) AS g ON g.k = t.k gives rows with their group."
+    )
+    first = "QUALIFY ROW_NUMBER() OVER (PARTITION BY .. ORDER BY ..) <= 3 keeps them."
     return StatementError(
         "a window (OVER) over a table is not supported, but for the first rows by ROW_NUMBER",
-        place=place,
-        hint="QUALIFY ROW_NUMBER() OVER (PARTITION BY .. ORDER BY ..) <= 3 keeps them.",
+        place=call.place,
+        hint=by_group if call.name in OF_GROUPS else first,
     )
 
 
@@ -255,7 +260,13 @@ def kept_of_changes(relation: str, shape: Shape, rows: Kept, retention: Retentio
     if not any(_has_number(each.expr) for each in shape.outputs):
         return kept(order)
     count = order.limit
-    if count is None or not 0 < count <= MOST_NUMBERS:
+    if count is None:
+        raise StatementError(
+            "which numbers of rows of a table are selected has to have an end",
+            place=shape.place,
+            hint=f"QUALIFY n <= 3 gives it one; {MOST_NUMBERS} numbers are possible.",
+        )
+    if not 0 < count <= MOST_NUMBERS:
         raise StatementError(
             f"the numbers of at most {MOST_NUMBERS} rows of each partition of a table can be selected",
             place=shape.place,

@@ -192,8 +192,6 @@ def can_be_null(expr: Expr, row_type: RowType) -> bool:
             return row_type[index].nullable
         case Call(function="IS NULL"):
             return False
-        case Call(function="NULLIF"):
-            return True
         case Call(function="COALESCE", args=args):
             return all(can_be_null(arg, row_type) for arg in args)
         case Call(function="CASE", args=args):

@@ -146,7 +146,7 @@ class Windows:
         if syntax.name == "ROW_NUMBER" and whole == self._followed:
             return RANK
         if self._of_changes:
-            raise over_changes(syntax.place)
+            raise over_changes(syntax)
         if syntax.name in SHARES and self._ranking(whole) is None:
             raise StatementError(
                 f"{syntax.name} goes by values, within a period: only then is it known which rows there are",

@@ -86,6 +86,15 @@ def _regular(
     return strict(name, resolve, row, columnar)
 
 
+def pattern_error(pattern: str) -> str | None:
+    """Give why a regular expression is none; None where it is one."""
+    try:
+        pc.match_substring_regex(pa.array([""], pa.string()), pattern)
+    except pa.ArrowInvalid as error:
+        return _why(error)
+    return None
+
+
 def _why(error: Exception) -> str:
     return str(error).removeprefix("Invalid regular expression: ")
 
