@@ -132,6 +132,7 @@ class Held:
         self._looks = False
         self._given: tuple[Values, Mask] = self._values, self._use
         self.once: Once | None = None
+        self._exchanged: tuple[Moved, Values] | None = None
         self._states = states
         for name, (kind, width) in states.items():
             setattr(self, name, np.zeros((0, width) if width else 0, dtype=kind))
@@ -189,8 +190,10 @@ class Held:
         raise NotImplementedError
 
     def _values_of(self, moved: Moved) -> Values:
-        """Give the value of each step."""
-        return _of_steps(moved, self._given[0], self._values)
+        """Give the value of each step; they are exchanged with those in slots, so only the first time."""
+        if self._exchanged is None or self._exchanged[0] is not moved:
+            self._exchanged = moved, _of_steps(moved, self._given[0], self._values)
+        return self._exchanged[1]
 
     def _use_of(self, moved: Moved) -> Mask:
         """Tell of each step whether its value is used."""
