@@ -10,6 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rowtide.operators.kernels.prefetch import prefetch_block
+
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -236,6 +238,7 @@ def enter(keys: Int64s, count: int, slots: Int32s) -> None:
 def count_rows(groups: Int64s, use: Mask, total: Int64s) -> None:
     """Count the rows to use in each group."""
     for row in range(len(groups)):
+        prefetch_block(total, groups, row)
         if use[row]:
             total[groups[row]] += 1
 
@@ -287,6 +290,7 @@ def float_sums_fit(groups: Int64s, values: Floats, use: Mask, total: Floats, bef
 def add_up(groups: Int64s, values: Int64s, use: Mask, total: Int64s) -> None:
     """Add values that fit, in row order; works on int64 and on double arrays alike."""
     for row in range(len(groups)):
+        prefetch_block(total, groups, row)
         if use[row]:
             total[groups[row]] += values[row]
 
@@ -295,6 +299,7 @@ def add_up(groups: Int64s, values: Int64s, use: Mask, total: Int64s) -> None:
 def add_all(groups: Int64s, values: Int64s, total: Int64s) -> None:
     """Add values that fit where all rows are to be used."""
     for row in range(len(groups)):
+        prefetch_block(total, groups, row)
         total[groups[row]] += values[row]
 
 
@@ -302,6 +307,8 @@ def add_all(groups: Int64s, values: Int64s, total: Int64s) -> None:
 def sum_wide(groups: Int64s, values: Int64s, use: Mask, high: Int64s, low: Int64s) -> None:
     """Add up int64 without a limit: the sum is high * 2**32 + low (for up to 2**31 rows a group)."""
     for row in range(len(groups)):
+        prefetch_block(high, groups, row)
+        prefetch_block(low, groups, row)
         if use[row]:
             group = groups[row]
             high[group] += values[row] >> 32
@@ -312,6 +319,8 @@ def sum_wide(groups: Int64s, values: Int64s, use: Mask, high: Int64s, low: Int64
 def least(groups: Int64s, values: Int64s, use: Mask, best: Int64s, seen: Mask) -> None:
     """Keep the least value of each group; works on int64 and on double arrays alike."""
     for row in range(len(groups)):
+        prefetch_block(best, groups, row)
+        prefetch_block(seen, groups, row)
         if use[row]:
             group = groups[row]
             if not seen[group] or values[row] < best[group]:
@@ -323,6 +332,8 @@ def least(groups: Int64s, values: Int64s, use: Mask, best: Int64s, seen: Mask) -
 def greatest(groups: Int64s, values: Int64s, use: Mask, best: Int64s, seen: Mask) -> None:
     """Keep the greatest value of each group; works on int64 and on double arrays alike."""
     for row in range(len(groups)):
+        prefetch_block(best, groups, row)
+        prefetch_block(seen, groups, row)
         if use[row]:
             group = groups[row]
             if not seen[group] or values[row] > best[group]:
@@ -337,6 +348,7 @@ def least_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> in
     Groups begin in the order of their numbers. Gives how many have a value now.
     """
     for row in range(len(groups)):
+        prefetch_block(best, groups, row)
         group, value = groups[row], values[row]
         if group >= begun:
             best[group] = value
@@ -351,6 +363,7 @@ def least_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> in
 def greatest_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> int:
     """Do what ``least_of_all`` does for the greatest value."""
     for row in range(len(groups)):
+        prefetch_block(best, groups, row)
         group, value = groups[row], values[row]
         if group >= begun:
             best[group] = value

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 READ, KEEP, DATA = 0, 3, 1
 """As LLVM has it: for reading; into all caches; no instructions."""
+BLOCK = 256
+NEAR = 1 << 15
+"""As many numbers are in the cache anyway."""
 
 
 def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
@@ -34,3 +39,16 @@ def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
 
 
 prefetch: Any = intrinsic(_prefetch)
+"""``prefetch(array, index)``: ask for the memory of ``array[index]``."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def prefetch_block(array: Any, places: NDArray[np.int64], row: int) -> None:
+    """Ask for the elements of ``array`` at the ``places`` of ``BLOCK`` rows, at the first row of each block.
+
+    A loop by itself, as short as can be: the longer it is, the fewer loads are waited for at a time. Small
+    arrays are in the cache anyway.
+    """
+    if row & (BLOCK - 1) == 0 and len(array) > NEAR:
+        for one in range(row, min(row + BLOCK, len(places))):
+            prefetch(array, places[one])

@@ -10,6 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rowtide.operators.kernels.prefetch import prefetch_block
+
 Int64s = NDArray[np.int64]
 Opcodes = NDArray[np.int8]
 Floats = NDArray[np.float64]
@@ -35,6 +37,7 @@ def count(groups: Int64s, begins: Mask, use: Mask, total: Int64s, out: Int64s, c
     """Count the rows to use."""
     place = 0
     for row in range(len(groups)):
+        prefetch_block(total, groups, row)
         group = groups[row]
         if not begins[row]:
             out[place] = total[group]
@@ -61,6 +64,8 @@ def add_up(
     """Add values that fit; works on int64 and on double arrays alike."""
     place = 0
     for row in range(len(groups)):
+        prefetch_block(total, groups, row)
+        prefetch_block(rows, groups, row)
         group = groups[row]
         if not begins[row]:
             out[place] = total[group]
@@ -87,6 +92,7 @@ def add_up_all(
     """
     place = 0
     for row in range(len(groups)):
+        prefetch_block(total, groups, row)
         group = groups[row]
         before = total[group]
         after = before + values[row]
@@ -117,6 +123,8 @@ def average(
     """Add doubles that fit and divide by their number."""
     place = 0
     for row in range(len(groups)):
+        prefetch_block(total, groups, row)
+        prefetch_block(rows, groups, row)
         group = groups[row]
         before = total[group] / max(rows[group], 1)
         if not begins[row]:
@@ -149,6 +157,8 @@ def extreme(
     """Keep the least or greatest value; works on int64 and on double arrays alike."""
     place = 0
     for row in range(len(groups)):
+        prefetch_block(best, groups, row)
+        prefetch_block(seen, groups, row)
         group = groups[row]
         if not begins[row]:
             out[place] = best[group]

@@ -24,6 +24,8 @@ BLOCK = 256
 """Values that are looked up together."""
 BUCKET = 4
 """Slots in a line of the cache."""
+NEAR = 1 << 14
+"""As many slots are in the cache anyway."""
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -136,16 +138,19 @@ def _guess(
     """Look up ``count`` values from ``first`` on, each in one line of the cache, by their hashes alone.
 
     A guess is the slot with the hash, if there is one; it has yet to be compared. One step for all before the
-    next one: so the memory is asked for many of them at a time.
+    next one, the shorter the better: so the memory is asked for many of them at a time.
     """
+    is_far = len(slots) > NEAR
     begin = offsets[first]
     longest = 0
     for at in range(count):
         end = offsets[first + at + 1]
         hashes[at] = _hash(data, begin, end - begin)
-        prefetch(slots, _bucket(hashes[at], slots))
         longest = max(longest, end - begin)
         begin = end
+    if is_far:
+        for at in range(count):
+            prefetch(slots, _bucket(hashes[at], slots))
     for at in range(count):
         value = hashes[at]
         place = _bucket(value, slots)
@@ -156,6 +161,10 @@ def _guess(
             + 3 * np.int64(slots[place + 3, 0] == value)
         )
         guesses[at] = place + (behind & (BUCKET - 1))
+    if is_far:
+        for at in range(count):
+            if slots[guesses[at], 0] != hashes[at]:
+                prefetch(slots, (guesses[at] + BUCKET) & (len(slots) - 1))
     if longest > WORD:
         for at in range(count):
             prefetch(starts, max(np.int64(slots[guesses[at], 1] & LOW) - 1, ZERO))
@@ -183,31 +192,32 @@ def intern(
     """
     room = len(slots) // 2
     hashes, guesses = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.int64)
-    for row in range(first, len(codes)):
-        at = (row - first) % BLOCK
-        if at == 0:
-            _guess(offsets, data, slots, starts, pool, row, min(BLOCK, len(codes) - row), hashes, guesses)
-        begin = offsets[row]
-        length = offsets[row + 1] - begin
-        held = slots[guesses[at], 1]
-        code = np.int64(held & LOW) - 1
-        is_found = slots[guesses[at], 0] == hashes[at] and held >> HALF == np.uint64(length) and code >= 0
-        if is_found and (length <= WORD or _is_same(data, begin, length, starts[code], pool)):
+    for block in range(first, len(codes), BLOCK):
+        rows = min(BLOCK, len(codes) - block)
+        _guess(offsets, data, slots, starts, pool, block, rows, hashes, guesses)
+        for at in range(rows):
+            row = block + at
+            begin = offsets[row]
+            length = offsets[row + 1] - begin
+            held = slots[guesses[at], 1]
+            code = np.int64(held & LOW) - 1
+            is_found = slots[guesses[at], 0] == hashes[at] and held >> HALF == np.uint64(length) and code >= 0
+            if is_found and (length <= WORD or _is_same(data, begin, length, starts[code], pool)):
+                codes[row] = code
+                continue
+            code = _search(hashes[at], length, data, begin, slots, starts, pool)
+            if code < 0:
+                if count == room:
+                    return count, row
+                place = -1 - code
+                code = np.int64(count)
+                count += 1
+                slots[place, 0], slots[place, 1] = hashes[at], np.uint64(length) << HALF | np.uint64(count)
+                start = starts[code]
+                for index in range(length):
+                    pool[start + index] = data[begin + index]
+                starts[count] = start + length
             codes[row] = code
-            continue
-        code = _search(hashes[at], length, data, begin, slots, starts, pool)
-        if code < 0:
-            if count == room:
-                return count, row
-            place = -1 - code
-            code = np.int64(count)
-            count += 1
-            slots[place, 0], slots[place, 1] = hashes[at], np.uint64(length) << HALF | np.uint64(count)
-            start = starts[code]
-            for index in range(length):
-                pool[start + index] = data[begin + index]
-            starts[count] = start + length
-        codes[row] = code
     return count, len(codes)
 
 
@@ -215,20 +225,18 @@ def intern(
 def find(offsets: Int32s, data: Bytes, slots: Slots, starts: Int64s, pool: Bytes, codes: Int64s) -> None:
     """Write the code of each value into ``codes``, -1 for one that the table does not have."""
     hashes, guesses = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.int64)
-    for row in range(len(codes)):
-        at = row % BLOCK
-        if at == 0:
-            _guess(offsets, data, slots, starts, pool, row, min(BLOCK, len(codes) - row), hashes, guesses)
-        begin = offsets[row]
-        length = offsets[row + 1] - begin
-        held = slots[guesses[at], 1]
-        code = np.int64(held & LOW) - 1
-        is_found = slots[guesses[at], 0] == hashes[at] and held >> HALF == np.uint64(length) and code >= 0
-        if is_found and (length <= WORD or _is_same(data, begin, length, starts[code], pool)):
-            codes[row] = code
-        else:
-            code = _search(hashes[at], length, data, begin, slots, starts, pool)
-            codes[row] = max(code, np.int64(-1))
+    for block in range(0, len(codes), BLOCK):
+        rows = min(BLOCK, len(codes) - block)
+        _guess(offsets, data, slots, starts, pool, block, rows, hashes, guesses)
+        for at in range(rows):
+            begin = offsets[block + at]
+            length = offsets[block + at + 1] - begin
+            held = slots[guesses[at], 1]
+            code = np.int64(held & LOW) - 1
+            is_found = slots[guesses[at], 0] == hashes[at] and held >> HALF == np.uint64(length) and code >= 0
+            if not (is_found and (length <= WORD or _is_same(data, begin, length, starts[code], pool))):
+                code = _search(hashes[at], length, data, begin, slots, starts, pool)
+            codes[block + at] = max(code, np.int64(-1))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
