@@ -10,6 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rowtide.operators.kernels.prefetch import BLOCK, NEAR, prefetch
+
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 
@@ -36,6 +38,17 @@ def _begin(
 
 
 @njit(cache=True, nogil=True)
+def _ask(rows: Int64s, place: int, keys: Int64s, latest: Int64s, groups: Int64s) -> None:
+    """Ask for the groups of ``BLOCK`` rows."""
+    stop = min(place + BLOCK, len(rows))
+    for one in range(place, stop):
+        prefetch(latest, keys[rows[one]])
+    counts = groups[:, ROWS]
+    for one in range(place, stop):
+        prefetch(counts, latest[keys[rows[one]]])
+
+
+@njit(cache=True, nogil=True)
 def into_periods(
     rows: Int64s,
     keys: Int64s,
@@ -59,7 +72,10 @@ def into_periods(
     before = count
     period = 0
     first = firsts[0]
+    is_far = len(latest) > NEAR
     for place in range(len(rows)):
+        if is_far and place & (BLOCK - 1) == 0:
+            _ask(rows, place, keys, latest, groups)
         row = rows[place]
         while row >= stops[period]:
             period += 1
@@ -91,7 +107,10 @@ def into_sessions(
     ends: Int64s,
 ) -> int:
     """Write the session of each of ``rows`` into ``found``, and its end before the row into ``ends``."""
+    is_far = len(latest) > NEAR
     for place in range(len(rows)):
+        if is_far and place & (BLOCK - 1) == 0:
+            _ask(rows, place, keys, latest, groups)
         row = rows[place]
         key, now = keys[row], rowtime[row]
         group = latest[key]

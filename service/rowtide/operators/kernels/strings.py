@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rowtide.operators.kernels.prefetch import prefetch
+from rowtide.operators.kernels.prefetch import prefetch, prefetch_block
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(32)
@@ -243,6 +243,7 @@ def find(offsets: Int32s, data: Bytes, slots: Slots, starts: Int64s, pool: Bytes
 def numbers_of(codes: Int64s, number_of: Int64s, numbers: Int64s) -> None:
     """Write the number that stands at each code: of -2 (NULL) the last one, of -1 (unknown) -1."""
     for row in range(len(codes)):
+        prefetch_block(number_of, codes, row)
         code = codes[row]
         if code >= 0:
             numbers[row] = number_of[code]
