@@ -50,7 +50,7 @@ def explain(
 ) -> None:
     """Show the plan of every pump, or of one relation, after each stage of planning.
 
-    In brackets: whether an operator that has two forms runs compiled or row by row, and what it keeps.
+    In brackets: whether an operator runs compiled, in columns or row by row, and what it keeps.
 
     With --why-not: which operators of the running service hold rows for a relation, which bound they need,
     which partition keeps it back and why, when the rows come out, and what to change.

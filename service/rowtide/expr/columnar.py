@@ -19,7 +19,7 @@ from rowtide.expr.evaluation import (
     first_errors,
     nulls_where_invalid,
 )
-from rowtide.expr.functions import find
+from rowtide.expr.functions import Function, find
 from rowtide.expr.functions.function import Signature
 from rowtide.expr.rowwise import literal_value
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
@@ -99,6 +99,16 @@ def compile_columns(expr: Expr) -> ColumnFunction:
     return evaluated
 
 
+def without_kernel(expr: Expr) -> tuple[str, ...]:
+    """Give the functions in an expression that go row by row for these types, each once."""
+    expr = fold(expr)
+    if not isinstance(expr, Call):
+        return ()
+    function, args, signature = _signed(expr)
+    found = () if function.has_kernel(signature) else (function.name,)
+    return tuple(dict.fromkeys([*found, *(name for arg in args for name in without_kernel(arg))]))
+
+
 def _compile(expr: Expr) -> ColumnEvaluator:
     match expr:
         case Literal():
@@ -134,16 +144,26 @@ def _nulls(literal: Literal, count: int) -> tuple[object, Mask]:
 
 
 def _call(call: Call) -> ColumnEvaluator:
-    function = find(call.function)
-    args = [fold(arg) for arg in coerced(function, call)]
+    function, args, signature = _signed(call)
     evaluators = [_compile(arg) for arg in args]
-    constants = tuple(literal_value(arg) if isinstance(arg, Literal) else None for arg in args)
-    if all(isinstance(arg, Literal) for arg in args):
+    if _are_constant(args):
         # Only what fails is left of these: let it fail for each row that looks at it.
         evaluators = [_for_each_row(evaluator) for evaluator in evaluators]
-        constants = (None,) * len(args)
-    signature = Signature(function.name, tuple(arg.type for arg in args), call.type, constants)
     return function.columnar(signature, evaluators)
+
+
+def _signed(call: Call) -> tuple[Function, list[Expr], Signature]:
+    """Give the function of a call, its arguments as the function gets them, and what it is told of them."""
+    function = find(call.function)
+    args = [fold(arg) for arg in coerced(function, call)]
+    constants = tuple(literal_value(arg) if isinstance(arg, Literal) else None for arg in args)
+    if _are_constant(args):
+        constants = (None,) * len(args)
+    return function, args, Signature(function.name, tuple(arg.type for arg in args), call.type, constants)
+
+
+def _are_constant(args: Sequence[Expr]) -> bool:
+    return all(isinstance(arg, Literal) for arg in args)
 
 
 def _for_each_row(evaluate: ColumnEvaluator) -> ColumnEvaluator:

@@ -32,7 +32,7 @@ from rowtide.plan.nodes import (
     WindowAggregate,
     WindowJoin,
 )
-from rowtide.plan.paths import path_of
+from rowtide.plan.paths import work_of
 from rowtide.plan.show import show, show_aggregate, show_interval, show_window_call
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import NumberedChanges, TopChanges
@@ -50,7 +50,7 @@ _BOUNDS = {
 class Explained:
     """One node: what it is, in whose text it stands, what it does, and what its rows have.
 
-    ``path``: how its operator works, where there are two ways; ``keeps``: its state, and what bounds it.
+    ``path``: how its operator works; ``keeps``: its state, and what bounds it.
     """
 
     node: str
@@ -77,12 +77,11 @@ class Explained:
 
 def explain(node: Node) -> Explained:
     """Explain ``node`` and all that it reads."""
-    path = path_of(node)
     return Explained(
         type(node).__name__,
         node.relation,
         _detail(node),
-        None if path is None else path.value,
+        work_of(node),
         kept_by(node),
         tuple(f"{field.name} {field.type}" for field in node.row_type),
         tuple(explain(each) for each in node.inputs),

@@ -5,14 +5,33 @@ Both give the same rows in the same order; the choice depends on the plan alone,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from itertools import chain
 
 import numpy as np
 
+from rowtide.expr.columnar import without_kernel
 from rowtide.expr.tree import AggregateCall
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
-from rowtide.plan.nodes import GroupChanges, KeyedTable, Node, UniqueTable, WindowAggregate, WindowJoin
+from rowtide.plan.models import Model
+from rowtide.plan.nodes import (
+    Filter,
+    GroupByHop,
+    GroupByPeriod,
+    GroupBySession,
+    GroupChanges,
+    KeyedTable,
+    Node,
+    Project,
+    Promote,
+    Source,
+    TableSource,
+    UniqueTable,
+    WindowAggregate,
+    WindowJoin,
+)
+from rowtide.plan.show import show_aggregate
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.types import RowType
@@ -58,6 +77,47 @@ def path_of(node: Node) -> Path | None:
             return Path.COMPILED if compiled else Path.BY_ROW
         case _:
             return None
+
+
+def work_of(node: Node) -> str | None:
+    """Tell how a node's work is done: compiled, in columns, row by row, and what is done otherwise."""
+    match node:
+        case Source() | TableSource():
+            return None
+        case Model():
+            return Path.BY_ROW.value
+        case Filter(condition=expression) | Promote(rowtime=expression):
+            return _but_for(IN_COLUMNS, without_kernel(expression))
+        case Project(expressions=expressions):
+            names = dict.fromkeys(name for each in expressions for name in without_kernel(each))
+            return _but_for(IN_COLUMNS, tuple(names))
+        case GroupByPeriod() | GroupByHop() | GroupBySession():
+            row_type = node.input.row_type
+            slow = [show_aggregate(call, row_type) for call in node.aggregates if not has_accumulator(call)]
+            return _but_for(Path.COMPILED.value, slow)
+        case _:
+            path = path_of(node)
+            return (Path.COMPILED if path is None else path).value
+
+
+IN_COLUMNS = "in columns"
+
+
+def _but_for(work: str, by_row: Sequence[str]) -> str:
+    return f"{work}, but {', '.join(by_row)} {Path.BY_ROW.value}" if by_row else work
+
+
+def has_accumulator(call: AggregateCall) -> bool:
+    """Tell whether an aggregate over groups that only grow runs compiled."""
+    of = None if call.argument is None else call.argument.type
+    match call.function:
+        case "COUNT":
+            # Texts are told apart by their codes, wide decimals by themselves.
+            return not call.distinct or of is None or of.is_variable_width or of.dtype != np.dtype(object)
+        case "SUM" | "AVG" | "MIN" | "MAX":
+            return of is not None and of.dtype != np.dtype(object)
+        case _:
+            return False
 
 
 MOST_RUNNING_PLACES = 64

@@ -48,13 +48,17 @@ Operands = Callable[[Sequence[Type], Type], Sequence[Type]]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A scalar function or operator."""
+    """A scalar function or operator.
+
+    ``has_kernel`` tells whether it works on whole columns of these types, or row by row.
+    """
 
     name: str
     resolve: Resolve
     columnar: Callable[[Signature, Sequence[ColumnEvaluator]], ColumnEvaluator]
     row: Callable[[Signature, Sequence[RowEvaluator]], RowEvaluator]
     operands: Operands
+    has_kernel: Callable[[Signature], bool] = lambda signature: True
 
 
 def as_given(args: Sequence[Type], result: Type) -> Sequence[Type]:
@@ -83,7 +87,10 @@ def strict(
     def one_row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
         return strict_row(row(signature), args)
 
-    return Function(name, resolve, columns, one_row, operands)
+    def has_kernel(signature: Signature) -> bool:
+        return columnar(signature) is not None
+
+    return Function(name, resolve, columns, one_row, operands, has_kernel)
 
 
 def mismatch(name: str, args: Sequence[Type], *, hint: str | None = None) -> TypeMismatch:
