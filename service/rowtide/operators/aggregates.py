@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from rowtide.expr.tree import AggregateCall
 from rowtide.operators.distinct import Distinct
 from rowtide.operators.group_functions import PICKS, SPREADS, Kept, Spreads
+from rowtide.operators.group_spreads import SpreadsInKernels
 from rowtide.operators.rounding import round_half_away
 from rowtide.operators.value_functions import SORTED
 from rowtide.rows.column import Column, Mask
@@ -93,7 +94,8 @@ def _plain_accumulator(call: AggregateCall) -> Accumulator:
         case "SUM" | "AVG" | "MIN" | "MAX" if kind is not None:
             return Objects(call.function, call.type, kind)
         case function if kind is not None and function in SPREADS:
-            return Spreads(call, kind)
+            by_row = kind.dtype == object
+            return Spreads(call, kind) if by_row else SpreadsInKernels(call, kind)
         case function if kind is not None and function in SORTED | PICKS:
             return Kept(call, kind)
     raise KeyError(call.function)

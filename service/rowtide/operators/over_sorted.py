@@ -10,6 +10,7 @@ import numpy as np
 
 from rowtide.operators.over_calls import Held, Int64s, Moved, Values, grown
 from rowtide.operators.over_codes import column_of, values_of
+from rowtide.operators.over_spreads import ADDED
 from rowtide.operators.rounding import round_half_away
 from rowtide.operators.value_functions import CONTINUOUS
 from rowtide.operators.window_functions import from_json, to_json
@@ -19,8 +20,6 @@ from rowtide.rows.types import Type
 
 SAFE = 1 << 61
 """Products below this are rounded in int64."""
-ADDED = 3
-"""A step of what is added and not held (``kernels.over``)."""
 
 
 class Percentile(Held):

@@ -14,6 +14,8 @@ from rowtide.operators.window_functions import FLOAT_BITS
 from rowtide.rows.column import Mask
 from rowtide.rows.types import Type
 
+ADDED = 3
+"""A step that lets in a row that nothing holds (``kernels.over``)."""
 DIGITS_AT_ONCE = 9
 """Kernels divide by no more digits than this at a time."""
 
@@ -62,6 +64,23 @@ class Spread(Held):
             self._found,
             self._counted,
         )
+
+    def add(self, groups: Int64s, values: Values, use: Mask) -> None:
+        """Add values to partitions and give no result."""
+        from rowtide.operators.kernels.over_spreads import spreads
+
+        rows = len(groups)
+        steps, until = np.full(rows, ADDED), np.arange(1, rows + 1)
+        nothing, bits = np.zeros((0, SQUARES), dtype=np.uint64), values.view(np.int64)
+        count = np.zeros(0, dtype=np.int64)
+        spreads(groups, 0, rows, steps, until, bits, self._are_doubles, use, self.sums, nothing, count)
+
+    def of_groups(self, count: int) -> tuple[Values, Mask | None]:
+        """Give the results of the first partitions as they are."""
+        groups = np.arange(count)
+        self.begin_held(count)
+        self.follow(Moved(groups, 0, count, groups[:0], np.zeros(count, dtype=np.int64), groups, groups))
+        return self.result()
 
     def result(self) -> tuple[Values, Mask | None]:
         """See the protocol."""

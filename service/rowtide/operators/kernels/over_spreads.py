@@ -62,7 +62,7 @@ def spreads(
 ) -> None:
     """Add up values and their squares; ``found`` becomes count * squares - sum**2, which is never negative.
 
-    ``values`` are whole numbers, or the bits of doubles.
+    ``values`` are whole numbers, or the bits of doubles. ``found`` may be empty, if nobody asks.
     """
     zero, one = np.uint64(0), np.uint64(1)
     total, square = np.zeros(WORDS, dtype=np.uint64), np.zeros(2 * WORDS, dtype=np.uint64)
@@ -124,6 +124,8 @@ def spreads(
                     state[group, place] = held - one if away else held + one
                     carry = np.uint64(held == zero) if away else np.uint64(held == ~zero)
                     place += 1
+        if len(found) == 0:
+            continue
         count = state[group, 0]
         counted[row] = np.int64(count)
         if count <= one:
