@@ -6,7 +6,8 @@ What leaves it goes to the entries of later segments, or to outputs.
 
 A t-sort over a merged stream judges and gives ties in the order in which rows
 arrive: that of the rowtimes before the promotions below it. So the first of
-those begins a segment that is not split, and the t-sort is in it.
+those begins a segment that is not split, and the t-sort is in it. What judges the
+changes of an engine table belongs to the table's entrance in the same way.
 
 A merge does not look at its rows, it only holds some back. So where one entry
 alone reads what comes out of a merge and the row-wise steps behind it, and the
@@ -27,6 +28,7 @@ from rowtide.plan.nodes import (
     PartitionKey,
     Project,
     Promote,
+    Sort,
     Source,
     TableSource,
     partition_key,
@@ -81,7 +83,12 @@ def segments(program: Program) -> list[Segment]:
                 members.append([])
                 entries.append([])
             entries[number].append(at)
-        elif step.partition is not None or is_row_wise or at in promoted_for:
+        elif (
+            step.partition is not None
+            or is_row_wise
+            or at in promoted_for
+            or _judges_table(program, at, feeders)
+        ):
             number = home[feeders[0]]
         else:
             number = len(members)
@@ -180,6 +187,13 @@ def _promoted_for(program: Program, fed_by: Mapping[int, Sequence[int]]) -> dict
                 found[sort] = at
             (at,) = fed_by[at]
     return found
+
+
+def _judges_table(program: Program, at: int, feeders: Sequence[int]) -> bool:
+    """Tell whether a step judges the changes of a table: it must see them as they come."""
+    return isinstance(program.steps[at].node, Sort) and any(
+        isinstance(program.steps[feeder].node, TableSource) for feeder in feeders
+    )
 
 
 def _keys(program: Program, entry: int) -> PartitionKey | None:
