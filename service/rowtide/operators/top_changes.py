@@ -62,8 +62,7 @@ class TopChangesOperator:
         self.account = Account.from_arrow(state["account"])
         self._image = _Image(self._node)
         rows = Tray.from_arrow(self._node.input.row_type, state["rows"])
-        if len(rows):
-            self._image.run(rows)
+        self._image.load(rows)
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
@@ -93,26 +92,49 @@ class _Image:
 
     def run(self, tray: Tray) -> Tray:
         """Apply changes, and give those of the first rows."""
+        causes, places, numbers, opcodes, alike = self._apply(tray, numbered=self._is_numbered)
+        if alike.any():
+            keep = self._differ(places, np.flatnonzero(alike))
+            causes, places, numbers, opcodes = causes[keep], places[keep], numbers[keep], opcodes[keep]
+        columns = self._store.joined(places)
+        if self._is_numbered:
+            columns.append(Column(BIGINT, numbers))
+        return Tray(
+            self._node.row_type,
+            tuple(columns),
+            tray.rowtime[causes],
+            tray.origin[causes],
+            tray.counter[causes],
+            opcodes,
+        )
+
+    def load(self, rows: Tray) -> None:
+        """Take over rows that ``rows`` gave."""
+        if len(rows):
+            self._apply(rows, numbered=False)
+
+    def _apply(self, tray: Tray, *, numbered: bool) -> tuple[NDArray[Any], ...]:
+        """Apply changes, and give the arrays that the kernel writes."""
         from rowtide.operators.kernels.top_rows import DONE, POOLED, WRITTEN, change_top
 
         count, first = len(tray), self._store.end
         keys = [tray.columns[index] for index in self._node.partition]
         groups = self._partitions.number(keys, count)
         self._store.append(tray)
-        if not self._stays or self._node.offset or self._is_numbered:
+        if not self._stays:
             self._idents = _longer(self._idents, first + count)
             self._idents[first : first + count] = self._known.number(tray.columns, count)
         self._orders = _longer(self._orders, first + count)
         self._write_orders(tray, self._orders[first : first + count])
         self._lists = _longer(self._lists, self._partitions.count)
         rows = np.arange(first, first + count, dtype=np.int64)
-        most = 2 * (self._end - self._node.offset) if self._is_numbered else 2
+        most = 2 * (self._end - self._node.offset) if numbered else 2
         room = 2 * count + most
         parts: list[tuple[NDArray[Any], ...]] = []
         progress = np.array([0, 0, self._pooled], dtype=np.int64)
         while progress[DONE] < count:
             causes, places, numbers = (np.empty(room, dtype=np.int64) for _ in range(3))
-            opcodes = np.empty(room, dtype=np.int8)
+            opcodes, alike = np.empty(room, dtype=np.int8), np.empty(room, dtype=np.bool_)
             progress[WRITTEN] = 0
             change_top(
                 tray.opcode,
@@ -125,30 +147,30 @@ class _Image:
                 self._node.offset,
                 self._end,
                 self._stays,
-                self._is_numbered,
+                numbered,
                 progress,
                 causes,
                 opcodes,
                 places,
                 numbers,
+                alike,
             )
             written = int(progress[WRITTEN])
-            parts.append(tuple(each[:written] for each in (causes, opcodes, places, numbers)))
+            parts.append(tuple(each[:written] for each in (causes, places, numbers, opcodes, alike)))
             if progress[DONE] < count and written + most <= room:
                 progress[POOLED] = self._pack()
         self._pooled = int(progress[POOLED])
-        causes, opcodes, places, numbers = map(np.concatenate, zip(*parts, strict=True))
-        columns = self._store.joined(places)
-        if self._is_numbered:
-            columns.append(Column(BIGINT, numbers))
-        return Tray(
-            self._node.row_type,
-            tuple(columns),
-            tray.rowtime[causes],
-            tray.origin[causes],
-            tray.counter[causes],
-            opcodes,
-        )
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+    def _differ(self, places: NDArray[np.int64], going: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Give what is to be told: not that an equal row comes just behind one of those that go."""
+        kinds = [field.type for field in self._node.input.row_type]
+        pairs = self._store.take(np.concatenate([places[going], places[going + 1]]))
+        gone, come = np.split(KeyGroups(kinds).number(pairs.columns, len(pairs)), 2)
+        keep = np.ones(len(places), dtype=np.bool_)
+        keep[going[gone == come]] = False
+        keep[going[gone == come] + 1] = False
+        return keep
 
     def rows(self) -> Tray:
         """Give all rows, in the order in which they came."""
@@ -169,9 +191,7 @@ class _Image:
         if self._store.end - there <= max(CLEAN_OVER, there):
             return self
         fresh = _Image(self._node)
-        rows = self.rows()
-        if len(rows):
-            fresh.run(rows)
+        fresh.load(self.rows())
         return fresh
 
     def _write_orders(self, tray: Tray, orders: NDArray[np.int64]) -> None:

@@ -20,6 +20,7 @@ FIRST_ROOM = 4
 Whole = int | np.int64
 Int64s = NDArray[np.int64]
 Int8s = NDArray[np.int8]
+Mask = NDArray[np.bool_]
 
 
 @njit(cache=True, nogil=True)
@@ -40,13 +41,15 @@ def change_top(
     out_opcodes: Int8s,
     places: Int64s,
     numbers: Int64s,
+    alike: Mask,
 ) -> None:
     """Apply changes; write those of the rows from ``offset`` to before ``end`` (-1: all): cause, opcode, row.
 
     ``rows`` are the numbers of the changes' own rows. Where what came ``stays``, as no DELETE comes, rows
-    from ``end`` on are forgotten, and without an ``offset`` no ``idents`` are needed. ``numbered``: each
-    place is told by itself, with its number. A call ends when all is done, the pool is full or there is no
-    room for what the next change may write, and can be repeated with more.
+    from ``end`` on are forgotten, and there are no ``idents``: ``alike`` becomes True where a row goes and
+    one comes that is sorted like it, which may be an equal one. ``numbered``: each place is told by itself,
+    with its number. A call ends when all is done, the pool is full or there is no room for what the next
+    change may write, and can be repeated with more.
     """
     change, written = progress[DONE], progress[WRITTEN]
     most = 2 * (end - offset) if numbered else 2
@@ -83,6 +86,8 @@ def change_top(
                         out_opcodes,
                         places,
                         numbers,
+                        orders,
+                        alike,
                     )
                 gone = np.int64(-1)
             elif (end < 0 or at < end) and first < length:
@@ -111,6 +116,8 @@ def change_top(
                             out_opcodes,
                             places,
                             numbers,
+                            orders,
+                            alike,
                         )
                     comes = np.int64(-1)
                 elif (end < 0 or at < end) and first < length:
@@ -120,19 +127,19 @@ def change_top(
                 for index in range(at, length - 1):
                     pool[begin + index] = pool[begin + index + 1]
                 lists[group, LENGTH] = length - 1
-        # Of rows that stay, what comes in first place of all is not what it pushes out.
-        compares = not stays or offset > 0
         written = _tell(
             change,
             gone,
             comes,
             -1,
-            idents if compares else idents[:0],
+            idents,
             written,
             causes,
             out_opcodes,
             places,
             numbers,
+            orders,
+            alike,
         )
         change += 1
     progress[DONE], progress[WRITTEN] = change, written
@@ -150,15 +157,20 @@ def _tell(
     out_opcodes: Int8s,
     places: Int64s,
     numbers: Int64s,
+    orders: Int64s,
+    alike: Mask,
 ) -> int:
     """Write that a row goes and one comes (-1: none), unless they are equal; give how many are written."""
-    if gone >= 0 and comes >= 0 and len(idents) and idents[gone] == idents[comes]:
+    both = gone >= 0 and comes >= 0
+    if both and len(idents) and idents[gone] == idents[comes]:
         return int(written)
     if gone >= 0:
+        alike[written] = both and not len(idents) and _compared(gone, comes, orders) == 0
         causes[written], out_opcodes[written], places[written] = change, -1, gone
         numbers[written] = place + 1
         written += 1
     if comes >= 0:
+        alike[written] = False
         causes[written], out_opcodes[written], places[written] = change, 1, comes
         numbers[written] = place + 1
         written += 1
