@@ -78,8 +78,16 @@ def compile_columns(expr: Expr) -> ColumnFunction:
     Raises:
       UnknownFunction: a call names no function; whoever builds trees asks ``functions.resolve`` first.
     """
-    evaluate = _compile(fold(expr))
     kind = expr.type
+    if isinstance(expr, FieldRef):
+        index = expr.index
+
+        def given(tray: Tray) -> Evaluated:
+            column = tray.columns[index]
+            return Evaluated(Column(kind, column.values, column.valid))
+
+        return given
+    evaluate = _compile(fold(expr))
 
     def evaluated(tray: Tray) -> Evaluated:
         # What kernels meet in rows that are NULL or not asked for is theirs to survive.

@@ -17,6 +17,9 @@ from rowtide.rows.tray import Tray
 
 Int64s = NDArray[np.int64]
 
+BITS = {width: np.dtype(f"i{width}") for width in (1, 2, 4, 8)}
+"""Whole numbers of each width: kernels take values as those."""
+
 
 def take_rows(tray: Tray, places: Int64s, rowtime: Int64s) -> Tray:
     """Give the rows at ``places``, each at most once, in that order; ``rowtime`` is theirs."""
@@ -87,11 +90,8 @@ def take_values(values: NDArray[Any], places: Int64s) -> NDArray[Any]:
     if values.dtype == object:
         return values[places]
     out = np.empty(len(places), dtype=values.dtype)
-    bits = np.dtype(f"i{values.dtype.itemsize}")
-    # Kernels are compiled for one form of an array.
-    given = np.ascontiguousarray(values).view(bits)
-    given.flags.writeable = False
-    take(given, places, out.view(bits))
+    bits = BITS[values.dtype.itemsize]
+    take(np.ascontiguousarray(values).view(bits), places, out.view(bits))
     return out
 
 

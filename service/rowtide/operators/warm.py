@@ -77,7 +77,8 @@ def warm() -> None:
         late.step(0, tray, Bound(EARLIEST))
     late.step(0, None, Bound(LATEST))
     for width in (1, 2, 4, 8):
-        take_values(np.zeros(1, dtype=f"i{width}"), np.zeros(1, dtype=np.int64))
+        for values in (np.zeros(1, dtype=f"i{width}"), np.frombuffer(bytes(width), dtype=f"i{width}")):
+            take_values(values, np.zeros(1, dtype=np.int64))
     joined = RowType(tuple(Field(f"{side}{field.name}", field.type) for side in "LR" for field in ROW_TYPE))
     join = make(
         AsOfJoin("WARM", source, source, (0,), (0,), JoinKind.LEFT, joined), Place(4, True, ((0,), (1,)))

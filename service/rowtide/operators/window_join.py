@@ -33,7 +33,6 @@ from rowtide.operators.window_join_places import (
     merge,
 )
 from rowtide.plan.nodes import JoinTime, Node, WindowJoin
-from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
@@ -341,7 +340,7 @@ class WindowJoinOperator:
 
     def _release(self, found: Sequence[Places], frontier: Frontier) -> Tray | None:
         """Give what is before the frontier, of what is found and of what waits, in order; keep the rest."""
-        from rowtide.operators.kernels.window_places import are_before, in_order
+        from rowtide.operators.kernels.window_places import apart, are_before, in_order
 
         some = [each for each in found if len(each)]
         places = some[0] if len(some) == 1 else np.concatenate(found)
@@ -355,10 +354,13 @@ class WindowJoinOperator:
         first = self._given
         self._given += count
         self.account.rows_out += count
+        times, lefts, rights = np.empty((3, count), dtype=np.int64)
+        apart(places, times, lefts, rights)
+        left, right = self._sides
         return Tray.from_columns(
             self._node.row_type,
-            self._columns(places),
-            np.ascontiguousarray(places[:, 0]),
+            [*left.store.joined(lefts), *right.store.joined(rights)],
+            times,
             self._origin,
             np.arange(first, self._given, dtype=np.int64),
         )
@@ -388,14 +390,6 @@ class WindowJoinOperator:
         )
         self._closed_waiting, self._waiting = counts.tolist()
         return out[:count]
-
-    def _columns(self, places: Places) -> Sequence[Column]:
-        """Give the fields of output rows, those of a missing row NULL."""
-        return [
-            column
-            for port, side in enumerate(self._sides)
-            for column in side.store.joined(np.ascontiguousarray(places[:, 1 + port]))
-        ]
 
     # ------------------------------------------------------------------ keys
 

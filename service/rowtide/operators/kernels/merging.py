@@ -6,11 +6,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rowtide.operators.kernels.lean import lean, lean_part
+
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 
 
-@njit(cache=True, nogil=True)
+@lean_part
 def _before(rowtime: int, rank: int, counter: int, source: int, limit: Int64s) -> bool:
     """Tell whether a row's place in consistent time comes before ``limit``."""
     if rowtime != limit[0]:
@@ -22,7 +24,7 @@ def _before(rowtime: int, rank: int, counter: int, source: int, limit: Int64s) -
     return source < limit[3]
 
 
-@njit(cache=True, nogil=True)
+@lean
 def releasable(rowtime: Int64s, rank: Int64s, counter: Int64s, source: int, limit: Int64s) -> int:
     """Count the leading rows of one source that come before ``limit``; the rows are in order."""
     low, high = 0, len(rowtime)
@@ -35,7 +37,7 @@ def releasable(rowtime: Int64s, rank: Int64s, counter: Int64s, source: int, limi
     return low
 
 
-@njit(cache=True, nogil=True)
+@lean_part
 def _sooner(rowtime: Int64s, rank: Int64s, counter: Int64s, row: int, other: int) -> bool:
     """Tell whether ``row`` comes strictly before ``other``, whatever their sources."""
     if rowtime[row] != rowtime[other]:

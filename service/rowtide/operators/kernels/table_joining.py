@@ -9,8 +9,9 @@ came: ``ends`` has the first and the last of them and how many copies there are 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from rowtide.operators.kernels.lean import lean
 
 Int64s = NDArray[np.int64]
 Int8s = NDArray[np.int8]
@@ -24,7 +25,7 @@ DONE, WRITTEN, NEEDED, NEXT = 0, 1, 2, 3
 """Where ``progress`` has what: changes and output rows done, room that is needed, the next to come."""
 
 
-@njit(cache=True, nogil=True)
+@lean
 def join_changes(
     sides: Int8s,
     opcodes: Int8s,
@@ -76,7 +77,7 @@ def join_changes(
     progress[DONE], progress[WRITTEN] = change, written
 
 
-@njit(cache=True, nogil=True)
+@lean
 def _pairs(
     begin: int | np.int64,
     change: int,
@@ -101,7 +102,7 @@ def _pairs(
     return written
 
 
-@njit(cache=True, nogil=True)
+@lean
 def _count(
     side: int,
     group: int,

@@ -8,8 +8,9 @@ which rows are equal.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from rowtide.operators.kernels.lean import lean
 
 BEGIN, LENGTH, ROOM = 0, 1, 2
 """Where ``lists`` has what."""
@@ -23,7 +24,7 @@ Int8s = NDArray[np.int8]
 Mask = NDArray[np.bool_]
 
 
-@njit(cache=True, nogil=True)
+@lean
 def change_top(
     opcodes: Int8s,
     groups: Int64s,
@@ -145,7 +146,7 @@ def change_top(
     progress[DONE], progress[WRITTEN] = change, written
 
 
-@njit(cache=True, nogil=True)
+@lean
 def _tell(
     change: Whole,
     gone: Whole,
@@ -177,7 +178,7 @@ def _tell(
     return int(written)
 
 
-@njit(cache=True, nogil=True)
+@lean
 def _compared(one: Whole, other: Whole, orders: Int64s) -> int:
     """Tell how two rows stand to each other: below 0 if the first is sorted before the other."""
     for index in range(orders.shape[1]):
@@ -186,7 +187,7 @@ def _compared(one: Whole, other: Whole, orders: Int64s) -> int:
     return 0
 
 
-@njit(cache=True, nogil=True)
+@lean
 def _place(row: Whole, begin: Whole, length: Whole, pool: Int64s, orders: Int64s, behind: bool) -> int:
     """Give the place of a row in a list: ``behind`` those that are sorted alike, or before them."""
     low, high = 0, int(length)
@@ -200,7 +201,7 @@ def _place(row: Whole, begin: Whole, length: Whole, pool: Int64s, orders: Int64s
     return low
 
 
-@njit(cache=True, nogil=True)
+@lean
 def _roomier(group: Whole, pool: Int64s, lists: Int64s, progress: Int64s) -> np.int64:
     """Move a list to the end of the pool, with more room; give where it begins."""
     before, begin = lists[group, BEGIN], progress[POOLED]
@@ -212,7 +213,7 @@ def _roomier(group: Whole, pool: Int64s, lists: Int64s, progress: Int64s) -> np.
     return begin
 
 
-@njit(cache=True, nogil=True)
+@lean
 def pack(pool: Int64s, lists: Int64s, into: Int64s) -> int:
     """Move all lists into another pool, one behind the other, without room; give how much is in use."""
     used = 0

@@ -11,11 +11,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rowtide.operators.kernels.lean import lean, lean_part
+
 Int64s = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-@njit(cache=True, nogil=True)
+@lean
 def mark(places: Int64s, left_base: int, right_base: int, lefts: Mask, rights: Mask) -> None:
     """Note that the rows of these pairs have met one of the other side."""
     for pair in range(len(places)):
@@ -23,7 +25,7 @@ def mark(places: Int64s, left_base: int, right_base: int, lefts: Mask, rights: M
         rights[places[pair, 2] - right_base] = True
 
 
-@njit(cache=True, nogil=True)
+@lean
 def first_unmatched(first: int, stop: int, base: int, matched: Mask) -> int:
     """Give the first row that has met none, ``stop`` if there is none."""
     number = first
@@ -32,7 +34,7 @@ def first_unmatched(first: int, stop: int, base: int, matched: Mask) -> int:
     return number
 
 
-@njit(cache=True, nogil=True)
+@lean_part
 def _before(places: Int64s, one: int, others: Int64s, other: int) -> bool:
     if places[one, 0] != others[other, 0]:
         return places[one, 0] < others[other, 0]
@@ -41,7 +43,7 @@ def _before(places: Int64s, one: int, others: Int64s, other: int) -> bool:
     return places[one, 2] < others[other, 2]
 
 
-@njit(cache=True, nogil=True)
+@lean
 def are_before(places: Int64s, frontier: Int64s) -> bool:
     """Tell whether all places are before the frontier."""
     each = 0
@@ -50,7 +52,7 @@ def are_before(places: Int64s, frontier: Int64s) -> bool:
     return each == len(places)
 
 
-@njit(cache=True, nogil=True)
+@lean
 def _push(heap: Int64s, size: int, places: Int64s, which: int) -> None:
     """Add a place to a heap of ``size``, which has room."""
     at = size
@@ -65,7 +67,7 @@ def _push(heap: Int64s, size: int, places: Int64s, which: int) -> None:
         heap[at, index] = places[which, index]
 
 
-@njit(cache=True, nogil=True)
+@lean
 def _pop(heap: Int64s, size: int) -> None:
     """Take the first place away."""
     last = size - 1
@@ -85,7 +87,7 @@ def _pop(heap: Int64s, size: int) -> None:
         heap[at, index] = heap[last, index]
 
 
-@njit(cache=True, nogil=True)
+@lean
 def sift(
     found: Int64s,
     frontier: Int64s,
@@ -164,7 +166,14 @@ def in_order(places: Int64s, count: int, patience: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@lean
+def apart(places: Int64s, times: Int64s, lefts: Int64s, rights: Int64s) -> None:
+    """Write the three parts of places to arrays of their own."""
+    for each in range(len(places)):
+        times[each], lefts[each], rights[each] = places[each, 0], places[each, 1], places[each, 2]
+
+
+@lean
 def settled(first: int, opened: int, base: int, waiting: Int64s) -> int:
     """Give the first row that is open or waits: what is before it can be let go."""
     number = first
