@@ -392,7 +392,7 @@ class Flow:
             operator, former = self._circuit.operators[at], older._circuit.operators[before]
             if operator is not None and former is not None:
                 operator.restore(succession.state(at, former))
-            self._circuit.bounds[at] = older._circuit.bounds[before]
+            self._circuit.bounds[at] = succession.bound(older._circuit.bounds[before])
             node = self._program.steps[at].node
             if before in older._entrances:
                 entrance = self._entrances.setdefault(at, _Entrance())

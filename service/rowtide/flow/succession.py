@@ -99,6 +99,15 @@ class Succession:
             state = self._ports_moved(at, state)
         return {name: self._origins_moved(table) for name, table in state.items()}
 
+    def bound(self, bound: Bound) -> Bound:
+        """Give what a bound says in the newer plan: origins have other numbers there.
+
+        A mark of an origin that is gone says nothing there, and its number may be another's.
+        """
+        if bound.origin in self._origins:
+            return Bound(bound.rowtime, self._origins[bound.origin], bound.counter)
+        return Bound(bound.rowtime)
+
     def released(self, operators: Mapping[int, Operator | None]) -> list[Released]:
         """Give what waited in merges that are gone because one of their inputs is left.
 
@@ -194,10 +203,14 @@ class Succession:
         for name in ORIGIN_COLUMNS:
             if name in table.column_names:
                 column = table.column(name)
-                moved = [self._origins.get(origin, origin) for origin in column.to_pylist()]
+                moved = [self._origin_moved(origin, name) for origin in column.to_pylist()]
                 place = table.column_names.index(name)
                 table = table.set_column(place, name, pa.array(moved, type=column.type))
         return table
+
+    def _origin_moved(self, origin: int, column: str) -> int:
+        """Give the number of an origin now: rows keep one that is gone, the mark of a bound is none then."""
+        return self._origins.get(origin, origin if column == ORIGIN else UNMARKED)
 
 
 def contents_read_by_new(

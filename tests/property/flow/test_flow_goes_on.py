@@ -1,0 +1,55 @@
+"""A flow that takes over from one of another plan gives what that would have given, and its links hold.
+
+The newer plan has its relations in another order, so steps and origins have other numbers, and what has come
+new or has gone reads in the middle of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from property.flow.flow_plans import FlowPlan, flow_plans
+from property.flow.links import Links
+from property.flow.test_flow_row_by_row import Event, Running, logs, run
+from rowtide.flow.flow import Flow
+from rowtide.plan.nodes import Node
+
+
+class Succeeding(Running):
+    """A flow at work, and all that it and those after it have given."""
+
+    def go_on(self, outputs: dict[str, Node]) -> None:
+        """Let a flow of these outputs take over."""
+        self.plan = FlowPlan(outputs, self.plan.partitions, self.plan.judges)
+        older, self.flow = self.flow, Flow(outputs, self.plan.partitions)
+        self.flow.succeed(older, now=0)
+        self.links = Links()
+        self.links.watch(self.flow)
+        self.out = {name: self.out.get(name, []) for name in outputs}
+
+
+@settings(max_examples=30)
+@given(data=st.data())
+def test_a_flow_goes_on_under_other_numbers_and_with_new_readers(data: st.DataObject) -> None:
+    plan = data.draw(flow_plans())
+    always, later = list(plan.outputs)[:2], list(plan.outputs)[2:]
+    first = FlowPlan({name: plan.outputs[name] for name in always}, plan.partitions, ())
+    stays, changes = Running(first), Succeeding(first)
+    events = data.draw(logs(first, stays.flow))
+    run(data, stays, events, ())
+    for part in parts(events, data.draw(st.lists(st.integers(0, len(events)), max_size=3))):
+        run(data, changes, part, ())
+        names = [*always, *(name for name in later if data.draw(st.booleans()))]
+        changes.go_on({name: plan.outputs[name] for name in data.draw(st.permutations(names))})
+    changes.drain()
+    assert {name: changes.out[name] for name in always} == stays.out
+    assert changes.flow.bounds() == stays.flow.bounds()
+
+
+def parts(events: list[Event], cuts: Sequence[int]) -> list[list[Event]]:
+    """Cut a log at these places."""
+    return [events[start:stop] for start, stop in pairwise([0, *sorted(cuts), len(events)])]
