@@ -136,6 +136,8 @@ class SortOperator:
 
     def _signed(self, kept: Tray) -> Tray:
         """Give accepted rows with the tie-break that they have from here on."""
+        if not len(kept):
+            return kept
         if self._signs != UNMARKED:
             first = self._last[1] + 1
             counter = np.arange(first, first + len(kept), dtype=np.int64)
@@ -148,7 +150,7 @@ class SortOperator:
                 kept.opcode,
             )
             self._last = (self._signs, self._last[1] + len(kept))
-        elif len(kept):
+        else:
             self._last = (int(kept.origin[-1]), int(kept.counter[-1]))
         return kept
 
