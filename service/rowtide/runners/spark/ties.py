@@ -34,6 +34,7 @@ from rowtide.plan.nodes import (
     Sort,
     Source,
     TableSource,
+    UniqueTable,
     WindowAggregate,
     WindowJoin,
     partition_key,
@@ -153,6 +154,9 @@ def _through(node: Node, port: int, told: Told) -> Told:
             return _told_apart(node)
         case WindowJoin():
             return _told_apart(node)
+        case UniqueTable():
+            # Rows of different keys may be at odds.
+            raise _MindsError
         case WindowAggregate(partition=key) | KeyedTable(key=key) | TopChanges(partition=key):
             if not _is_within(told, key):
                 raise _MindsError
