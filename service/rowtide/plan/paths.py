@@ -114,7 +114,7 @@ def has_accumulator(call: AggregateCall) -> bool:
         case "COUNT":
             # Texts are told apart by their codes, wide decimals by themselves.
             return not call.distinct or of is None or of.is_variable_width or of.dtype != np.dtype(object)
-        case "SUM" | "AVG" | "MIN" | "MAX":
+        case "SUM" | "AVG" | "MIN" | "MAX" | "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
             return of is not None and of.dtype != np.dtype(object)
         case _:
             return False
