@@ -21,6 +21,7 @@ from rowtide.operators.key_parts import parts_of
 from rowtide.operators.keys import FIRST_SLOTS, TextTable
 from rowtide.operators.over_sorted import Percentile
 from rowtide.operators.registry import make
+from rowtide.operators.window_join_chains import FIRST_LINKS, Chains
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import (
     AsOfJoin,
@@ -117,6 +118,7 @@ def warm() -> None:
             for port, tray in enumerate(trays):
                 window_join.step(port, tray.slice(cut.start, cut.stop), Bound(int(tray.rowtime[cut.start])))
         make(windowed, Place(5, True, ((0,), (1,)))).restore(window_join.snapshot())
+    Chains(hashed=True).with_room(0, 0, 2 * FIRST_LINKS, 0)
     tagged = RowType((Field("$SIDE", INTEGER), Field("$KEY", VARCHAR), *joined))
     tables = make(TableJoin("WARM", Source("WARM", tagged), 1, 4, JoinKind.FULL, joined), Place(7))
     sides = [Column.from_values(INTEGER, [side] * ROWS) for side in (0, 1)]

@@ -10,7 +10,7 @@ from rowtide.plan.plan import ForeignStream, Notice
 from rowtide.plan.show import show_interval
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import TopChanges
-from rowtide.plan.walk import nodes_below
+from rowtide.plan.walk import nodes_below, only_comes
 from rowtide.sql.objects import Catalog, TableDefinition, relation_name
 
 IDLE_TIMEOUT = "idle_timeout"
@@ -56,6 +56,10 @@ def _kept(node: GroupChanges | TableJoin | TopChanges | WindowJoin) -> str:
         if node.high_ms == FOR_EVER_MS:
             return "keeps all rows of two streams for ever: RETENTION is UNBOUNDED"
         return f"keeps the rows of two streams for {show_interval(node.high_ms)}, and joins no others"
+    if isinstance(node, TopChanges) and node.limit is not None and only_comes(node.input):
+        names = [node.input.row_type[at].name for at in node.partition]
+        each = f"of every {', '.join(names)} " if names else ""
+        return f"keeps the first rows {each}for ever: RETENTION is UNBOUNDED"
     if isinstance(node, TopChanges):
         return "keeps all rows for ever, to know the first ones: RETENTION is UNBOUNDED"
     if isinstance(node, TableJoin):
