@@ -25,6 +25,7 @@ from rowtide.expr.tree import AggregateCall
 from rowtide.operators.distinct import Distinct
 from rowtide.operators.group_functions import PICKS, SPREADS, Kept, Spreads
 from rowtide.operators.group_spreads import SpreadsInKernels
+from rowtide.operators.growing import grown
 from rowtide.operators.rounding import round_half_away
 from rowtide.operators.value_functions import SORTED
 from rowtide.rows.column import Column, Mask
@@ -113,10 +114,7 @@ class _Arrays:
 
     def reserve(self, groups: int) -> None:
         for name, array in self.parts.items():
-            if groups > len(array):
-                larger = np.zeros(max(groups, 2 * len(array)), dtype=array.dtype)
-                larger[: len(array)] = array
-                self.parts[name] = larger
+            self.parts[name] = grown(array, groups)
 
     def drop(self, count: int, rest: int) -> None:
         for array in self.parts.values():

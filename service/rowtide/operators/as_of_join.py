@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rowtide.expr.columnar import ColumnFunction, RowErrors, compile_columns
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, joined_states
+from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_store import Numbers, RowStore
@@ -206,10 +207,10 @@ class _Image:
         return self._store.take(np.flatnonzero(self._alive()))
 
     def _reserve(self, changes: int) -> None:
-        self._head = _filled(self._head, self._groups.count)
-        self._tail = _filled(self._tail, self._groups.count)
-        self._following = _filled(self._following, self._store.end + changes)
-        self._ident = _filled(self._ident, self._store.end + changes)
+        self._head = grown(self._head, self._groups.count, fill=-1)
+        self._tail = grown(self._tail, self._groups.count, fill=-1)
+        self._following = grown(self._following, self._store.end + changes, fill=-1)
+        self._ident = grown(self._ident, self._store.end + changes, fill=-1)
 
     def _joined(self, ready: Tray, of_stream: NDArray[np.int64], of_store: NDArray[np.int64]) -> Tray:
         stream, fields = ready, ready.columns
@@ -288,12 +289,3 @@ class _Pairs:
         """Double the room."""
         self.stream = np.concatenate([self.stream, np.empty_like(self.stream)])
         self.store = np.concatenate([self.store, np.empty_like(self.store)])
-
-
-def _filled(array: NDArray[np.int64], length: int) -> NDArray[np.int64]:
-    """Give ``array`` with room for ``length``, new places -1."""
-    if length <= len(array):
-        return array
-    larger = np.full(max(length, 2 * len(array)), -1, dtype=np.int64)
-    larger[: len(array)] = array
-    return larger

@@ -29,6 +29,7 @@ from rowtide.operators.group_changes import (
     GroupChangesOperator,
 )
 from rowtide.operators.group_functions import SPREADS
+from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.least_values import LeastValue
 from rowtide.operators.open_groups import aggregate_input, row_places
@@ -39,7 +40,6 @@ from rowtide.operators.over_calls import (
     Moved,
     Sum,
     Values,
-    grown,
 )
 from rowtide.operators.over_codes import column_of, values_of
 from rowtide.operators.over_spreads import Spread

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rowtide.operators.growing import grown
 from rowtide.operators.keys import KeyCoder, power_of_two
 from rowtide.rows.column import Column
 from rowtide.rows.types import Type
@@ -133,10 +134,7 @@ class KeyGroups:
     def _reserve(self, rows: int) -> None:
         """Make room for as many new keys as there are rows, and for what is interned by now."""
         needed = self.count + rows
-        if needed > len(self._keys):
-            larger = np.zeros((max(needed, 2 * len(self._keys)), self._keys.shape[1]), dtype=np.int64)
-            larger[: self.count] = self._keys[: self.count]
-            self._keys = larger
+        self._keys = grown(self._keys, needed)
         if self._is_text:
             if not self._is_dense and self._coder.interned >= len(self._number_of):
                 self._place_texts()

@@ -9,7 +9,6 @@ value of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +16,12 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from rowtide.operators.arrow_buffers import text_buffers
+from rowtide.operators.growing import grown, zeros_in_lines
 from rowtide.rows.column import Column
 from rowtide.rows.types import Type
 
 FIRST_SLOTS = 1 << 10
 FIRST_BYTES = 1 << 14
-LINE = 64
-"""Bytes of a line of the cache."""
 _BELOW_SIGN = np.int64(2**63 - 1)
 
 
@@ -64,7 +62,7 @@ class TextTable:
         offsets, data = text_buffers(array)
         used = int(self._starts[self.count]) + int(offsets[-1] - offsets[0])
         if used > len(self._pool):
-            self._pool = _grown(self._pool, power_of_two(used))
+            self._pool = grown(self._pool, power_of_two(used))
         codes = np.empty(len(array), dtype=np.int64)
         done = 0
         while True:
@@ -100,7 +98,7 @@ class TextTable:
         larger = _empty_slots(2 * len(self._slots))
         strings.rehash(self._slots, larger)
         self._slots = larger
-        self._starts = _grown(self._starts, len(larger) // 2 + 1)
+        self._starts = grown(self._starts, len(larger) // 2 + 1)
 
 
 class KeyCoder:
@@ -231,12 +229,4 @@ class _ObjectTable:
 
 def _empty_slots(number: int) -> NDArray[np.uint64]:
     """Give slots of 16 bytes that begin where a line of the cache does."""
-    room = np.zeros(2 * number + LINE // 8, dtype=np.uint64)
-    behind = -room.ctypes.data % LINE // 8
-    return room[behind : behind + 2 * number].reshape(number, 2)
-
-
-def _grown(array: NDArray[Any], length: int) -> NDArray[Any]:
-    larger = np.zeros((max(length, len(array)), *array.shape[1:]), dtype=array.dtype)
-    larger[: len(array)] = array
-    return larger
+    return zeros_in_lines(2 * number, np.uint64).reshape(number, 2)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rowtide.operators.growing import grown
 from rowtide.operators.keys import in_order, whole_codes
-from rowtide.operators.over_calls import Moved, Values, grown
+from rowtide.operators.over_calls import Moved, Values
 from rowtide.operators.window_functions import from_json, to_json
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.types import Type

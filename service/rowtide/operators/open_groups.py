@@ -20,6 +20,7 @@ from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.aggregates import make_accumulator
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.operators.group_functions import counts_nulls
+from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import FORGET_INTERNED_OVER, KeyGroups
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.plan.nodes import GroupNode
@@ -202,11 +203,7 @@ class OpenGroupsOperator:
             larger = _room(max(needed, 2 * len(self._groups)))
             larger[: self._count] = self._groups[: self._count]
             self._groups = larger
-        if self._keys.count > len(self._latest):
-            room = max(self._keys.count, 2 * len(self._latest))
-            latest = np.full(self._latest_shape(room), NO_GROUP)
-            latest[: len(self._latest)] = self._latest
-            self._latest = latest
+        self._latest = grown(self._latest, self._keys.count, fill=NO_GROUP)
 
     def _index(self) -> None:
         """Note anew where each key's groups are; a later one takes the place of the one before it."""

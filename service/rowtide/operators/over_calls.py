@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rowtide.expr.tree import FieldRef
 from rowtide.operators.exact_sums import LOWEST, WORDS, whole_of, words_of
+from rowtide.operators.growing import grown
 from rowtide.operators.over_codes import Form
 from rowtide.operators.rounding import round_half_away
 from rowtide.operators.window_functions import FLOAT_BITS
@@ -113,15 +114,6 @@ class Call(Following, Protocol):
         """Give the values in slots, and which are used."""
 
 
-def grown(array: Values, rows: int) -> Values:
-    """Give an array with room for ``rows``, more than it had if it had too little; new places are zero."""
-    if rows <= len(array):
-        return array
-    larger = np.zeros((max(rows, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
-    larger[: len(array)] = array
-    return larger
-
-
 class Held:
     """Values by slot, and arrays by partition: what calls have in common; see ``Call``."""
 
@@ -168,9 +160,7 @@ class Held:
         self._hold_use(slots)
 
     def _hold_use(self, slots: int) -> None:
-        before = len(self._use)
-        self._use = grown(self._use, slots)
-        self._use[before:] = True
+        self._use = grown(self._use, slots, fill=True)
 
     def put(self, values: Values, use: Mask, slots: Int64s) -> None:
         """See the protocol."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.expr.tree import FieldRef
+from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import FORGET_INTERNED_OVER, KeyGroups
 from rowtide.operators.keys import power_of_two
 from rowtide.operators.over_calls import (
@@ -22,7 +23,6 @@ from rowtide.operators.over_calls import (
     Moved,
     Pick,
     Values,
-    grown,
     input_of,
     stored_type,
 )

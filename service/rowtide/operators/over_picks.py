@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rowtide.operators.over_calls import Held, Int64s, Moved, Values, grown
+from rowtide.operators.growing import grown
+from rowtide.operators.over_calls import Held, Int64s, Moved, Values
 from rowtide.operators.over_codes import Form
 from rowtide.operators.window_functions import from_json, to_json
 from rowtide.rows.column import Column, Mask

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rowtide.operators.over_calls import Held, Int64s, Moved, Values, grown
+from rowtide.operators.growing import grown
+from rowtide.operators.over_calls import Held, Int64s, Moved, Values
 from rowtide.operators.over_codes import column_of, values_of
 from rowtide.operators.over_spreads import ADDED
 from rowtide.operators.rounding import round_half_away

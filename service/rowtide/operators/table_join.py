@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
+from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.row_store import RowStore
 from rowtide.plan.table_join import LEFT, RIGHT, TableJoin
@@ -175,11 +175,11 @@ class _Image:
 
     def _reserve(self) -> None:
         rows = max(each.end for each in self._stores)
-        self._copies = _wider(self._copies, rows, 0)
-        self._links = _wider(self._links, rows, -1)
+        self._copies = grown(self._copies, rows, axis=1)
+        self._links = grown(self._links, rows, fill=-1, axis=1)
         if self._groups.count > self._ends.shape[1]:
             before = self._ends.shape[1]
-            self._ends = _wider(self._ends, self._groups.count, -1)
+            self._ends = grown(self._ends, self._groups.count, fill=-1, axis=1)
             self._ends[:, before:, 2] = 0
 
     def _result(self, tray: Tray, room: _Room, count: int) -> Tray:
@@ -216,12 +216,3 @@ class _Room:
 
 
 _NO_FIELDS = RowType(())
-
-
-def _wider(array: NDArray[Any], length: int, fill: int) -> NDArray[Any]:
-    """Give ``array`` with room for ``length`` on each side, new places filled."""
-    if length <= array.shape[1]:
-        return array
-    larger = np.full((2, max(length, 2 * array.shape[1], 16), *array.shape[2:]), fill, dtype=array.dtype)
-    larger[:, : array.shape[1]] = array
-    return larger

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
+from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.keys import in_order, whole_codes
 from rowtide.operators.row_store import RowStore
@@ -122,11 +123,11 @@ class _Image:
         groups = self._partitions.number(keys, count)
         self._store.append(tray)
         if not self._stays:
-            self._idents = _longer(self._idents, first + count)
+            self._idents = grown(self._idents, first + count)
             self._idents[first : first + count] = self._known.number(tray.columns, count)
-        self._orders = _longer(self._orders, first + count)
+        self._orders = grown(self._orders, first + count)
         self._write_orders(tray, self._orders[first : first + count])
-        self._lists = _longer(self._lists, self._partitions.count)
+        self._lists = grown(self._lists, self._partitions.count)
         rows = np.arange(first, first + count, dtype=np.int64)
         most = 2 * (self._end - self._node.offset) if numbered else 2
         room = 2 * count + most
@@ -215,12 +216,3 @@ class _Image:
         used = pack(self._pool, self._lists, larger)
         self._pool = larger
         return int(used)
-
-
-def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:
-    """Give ``array`` with room for ``length``, new places zero."""
-    if length <= len(array):
-        return array
-    larger = np.zeros((max(length, 2 * len(array), 16), *array.shape[1:]), dtype=array.dtype)
-    larger[: len(array)] = array
-    return larger

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rowtide.operators.growing import grown, zeros_in_lines
 from rowtide.operators.keys import power_of_two
 
 FIRST_LINKS = 64
 SLOTS_PER_KEY = 3
 """At least so many slots there are for each key when slots are made; there are never less than two."""
-LINE_BYTES = 64
 
 Codes = NDArray[np.int64]
 
@@ -75,9 +75,7 @@ class Chains:
         used, filled = self._counts.tolist()
         if not self._hashed:
             if codes > len(self._slots):
-                slots = np.full(power_of_two(codes), -1, dtype=np.int64)
-                slots[: len(self._slots)] = self._slots
-                self._slots = slots
+                self._slots = grown(self._slots, power_of_two(codes), fill=-1)
         elif 2 * (filled + more) >= len(self._slots):
             self._slots = np.full(power_of_two(SLOTS_PER_KEY * (used + more)), -1, dtype=np.int64)
             place_chains(first, stop, *self.memory())
@@ -88,6 +86,4 @@ def _lines(count: int) -> Codes:
     """Give links, none of which lies in two lines of the cache."""
     from rowtide.operators.kernels.window_joining import LINK_WIDTH
 
-    room = np.empty(count * LINK_WIDTH + LINE_BYTES // 8, dtype=np.int64)
-    begin = (-room.ctypes.data % LINE_BYTES) // room.itemsize
-    return room[begin : begin + count * LINK_WIDTH]
+    return zeros_in_lines(count * LINK_WIDTH, np.int64)

@@ -1,0 +1,35 @@
+"""Arrays that grow with what is held, and where in memory they begin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LINE_BYTES = 64
+"""Bytes of a line of the cache."""
+
+
+def grown(array: NDArray[Any], length: int, fill: object = 0, axis: int = 0) -> NDArray[Any]:
+    """Give ``array`` with room for ``length`` along an axis, new places filled.
+
+    One that is too short becomes at least twice as long, so that growing costs little for each place.
+    """
+    before = array.shape[axis]
+    if length <= before:
+        return array
+    shape = list(array.shape)
+    shape[axis] = max(length, 2 * before)
+    # What is all zeros takes memory only where it is written.
+    larger = np.full(shape, fill, dtype=array.dtype) if fill else np.zeros(shape, dtype=array.dtype)
+    larger[(slice(None),) * axis + (slice(before),)] = array
+    return larger
+
+
+def zeros_in_lines(length: int, dtype: Any) -> NDArray[Any]:
+    """Give zeros that begin where a line of the cache does: a half or quarter of a line lies in one only."""
+    size = np.dtype(dtype).itemsize
+    room = np.zeros(length + LINE_BYTES // size, dtype=dtype)
+    begin = -room.ctypes.data % LINE_BYTES // size
+    return room[begin : begin + length]
