@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from rowtide.errors import Place, StatementError
@@ -24,7 +25,7 @@ from rowtide.sql.comma_joins import with_joined_where
 from rowtide.sql.conversions import UNTYPED_NULL, assign, cast
 from rowtide.sql.finite import table_of
 from rowtide.sql.having import groups_in_from
-from rowtide.sql.joins import FromPlanner
+from rowtide.sql.joins import FromPlanner, Read
 from rowtide.sql.models import model_node, output_node
 from rowtide.sql.objects import (
     Catalog,
@@ -38,6 +39,7 @@ from rowtide.sql.objects import (
     ViewDefinition,
     relation_name,
 )
+from rowtide.sql.once import Once
 from rowtide.sql.promotion import check_rowtime_type, promoted
 from rowtide.sql.qualify import with_qualify
 from rowtide.sql.relations import (
@@ -54,9 +56,10 @@ from rowtide.sql.scope import ROWTIME
 from rowtide.sql.selects import SelectPlanner
 from rowtide.sql.set_operations import combined, combined_changes
 from rowtide.sql.statements import ObjectKind
-from rowtide.sql.subqueries import SubqueryPlanner
+from rowtide.sql.subqueries import Filtered, SubqueryPlanner
 from rowtide.sql.syntax import (
     ColumnRef,
+    FromItem,
     Name,
     OrderItem,
     Query,
@@ -104,6 +107,9 @@ class Planner:
             if isinstance(found, StreamDefinition) and found.max_ahead_ms is not None
         }
         self._reading: set[Key] = set()
+        self._shapes: Once[Shape] = Once()
+        self._reads: Once[tuple[FromPlanner, Read]] = Once()
+        self._filtered: Once[Filtered] = Once()
         self.readers: dict[Key, set[Key]] = {}
         """The keys of the relations that each view and pump reads directly."""
 
@@ -209,6 +215,9 @@ class Planner:
     # ---------------------------------------------------------------- queries
 
     def _query(self, query: Query, at: _Reading) -> Shape:
+        return self._shapes(query, at, make=lambda: self._shape(query, at))
+
+    def _shape(self, query: Query, at: _Reading) -> Shape:
         if isinstance(query, With):
             return self._query(query.body, self._with_tables(query, at))
         if isinstance(query, Values):
@@ -222,21 +231,37 @@ class Planner:
                 kept = self._retention(at.reader)
                 return combined_changes(query.operation, aligned, at.relation, query.place, kept)
             return combined(query.operation, aligned, at.relation, query.place)
+        return self._select(query, at)
+
+    def _select(self, query: Select, at: _Reading) -> Shape:
         if holds_query(query.having):
             scope_of = self._from_planner(at).scope_of
             return self._query(groups_in_from(query, scope_of), at)
+        select = with_qualify(query, lambda inner: inner.emit is not None or self._reads_changes(inner, at))
+        filtered = self._filtered(select.source, select.where, at, make=lambda: self._where(select, at))
+        select, read = copy(filtered.rest).listed(replace(select, where=filtered.where))
         retention = self._retention(at.reader)
-        from_planner = self._from_planner(at)
-        query = with_qualify(query, lambda inner: inner.emit is not None or self._reads_changes(inner, at))
-        query = with_joined_where(query, from_planner.scope_of)
-        read = from_planner.plan(query.source)
-        query, read = self._subqueries(at, from_planner).resolved(query, read)
-        return SelectPlanner(at.relation, query, read, self._max_ahead_ms, retention).plan()
+        return SelectPlanner(at.relation, select, read, self._max_ahead_ms, retention).plan()
+
+    def _where(self, query: Select, at: _Reading) -> Filtered:
+        """Plan FROM and WHERE of a query."""
+        query = with_joined_where(query, self._from_planner(at).scope_of)
+        from_planner, read = self._from(query.source, at)
+        return self._subqueries(at, copy(from_planner), read).filtered(query.where, query.place)
+
+    def _from(self, source: FromItem, at: _Reading) -> tuple[FromPlanner, Read]:
+        """Plan FROM; give what planned it, too, which knows the names that are taken."""
+
+        def planned() -> tuple[FromPlanner, Read]:
+            planner = self._from_planner(at)
+            return planner, planner.plan(source)
+
+        return self._reads(source, at, make=planned)
 
     def _reads_changes(self, query: Select, at: _Reading) -> bool:
         """Tell whether a query reads changes; what is wrong with it is said where it is planned."""
         try:
-            return self._from_planner(at).plan(query.source).changelog
+            return self._from(query.source, at)[1].changelog
         except StatementError:
             return False
 
@@ -246,17 +271,18 @@ class Planner:
             lambda ref: self._read(ref, at),
             lambda inner: self._derived(inner, at),
             self._retention(at.reader),
-            lambda planner, condition, read, filters: self._subqueries(at, planner).condition(
-                condition, read, filters=filters
+            lambda planner, condition, read, filters: self._subqueries(at, planner, read).condition(
+                condition, filters=filters
             ),
         )
 
-    def _subqueries(self, at: _Reading, from_planner: FromPlanner) -> SubqueryPlanner:
+    def _subqueries(self, at: _Reading, from_planner: FromPlanner, read: Read) -> SubqueryPlanner:
         return SubqueryPlanner(
             at.relation,
             from_planner,
+            read,
             lambda inner: self._query(inner, at),
-            lambda source: self._from_planner(at).plan(source),
+            lambda source: self._from(source, at)[1],
         )
 
     def _retention(self, reader: Key | None) -> Retention | None:

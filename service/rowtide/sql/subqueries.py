@@ -13,7 +13,9 @@ them: these equalities become the keys of the join. What is added to the row can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 
 from rowtide.errors import Place, StatementError
@@ -95,8 +97,16 @@ class _Inner:
         return self.select if self.select is not None and is_global(self.select) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """A WHERE without sub-queries, and what takes them out of the rest of such a SELECT."""
+
+    where: Expression | None
+    rest: SubqueryPlanner
+
+
 class SubqueryPlanner:
-    """Takes the sub-queries out of one SELECT.
+    """Takes the sub-queries out of one SELECT that reads ``read``.
 
     ``plan`` gives the shape of a query, ``read_from`` its FROM, both where the SELECT stands.
     """
@@ -105,52 +115,62 @@ class SubqueryPlanner:
         self,
         relation: str,
         from_planner: FromPlanner,
+        read: Read,
         plan: Callable[[Query], Shape],
         read_from: Callable[[FromItem], Read],
     ) -> None:
         self._relation = relation
         self._from = from_planner
+        self._read = read
         self._plan = plan
         self._read_from = read_from
         self._known: dict[Expression, Expression] = {}
 
-    def resolved(self, select: Select, read: Read) -> tuple[Select, Read]:
-        """Give the SELECT without sub-queries, and the rows that it reads then.
+    def filtered(self, where: Expression | None, place: Place) -> Filtered:
+        """Take the sub-queries out of the WHERE of a SELECT that stands at ``place``.
 
         Raises:
           StatementError: one reads a stream, or names the outer query in another way; with its place.
         """
-        if not holds_query((select.where, select.items, select.group_by, select.order_by)):
-            return select, read
-        self._read = read
-        try:
-            return self._resolved(select), self._read
-        except RecursionError as error:
-            raise StatementError("the query is nested too deeply", place=select.place) from error
+        if holds_query(where):
+            with _not_too_deep(place):
+                rest = [each for each in conjuncts(where) if not self._kept(each)]
+                where = connected(replaced(each, self._replacement) for each in rest)
+        return Filtered(where, self)
 
-    def condition(self, syntax: Expression, read: Read, *, filters: bool) -> tuple[Expression | None, Read]:
+    def listed(self, select: Select) -> tuple[Select, Read]:
+        """Take the sub-queries out of what a SELECT gives, groups and sorts; give the rows that it reads.
+
+        Raises:
+          StatementError: as ``filtered``.
+        """
+        if not holds_query((select.items, select.group_by, select.order_by)):
+            return select, self._read
+        with _not_too_deep(select.place):
+            terms = (self._meant(select, term) for term in select.group_by)
+            group_by = replaced(tuple(terms), self._replacement)
+            grouped = bool(group_by) or any(map(is_aggregated, select.items))
+            rule = self._in_aggregate if grouped else self._replacement
+            items, order_by = replaced(select.items, rule), replaced(select.order_by, rule)
+        return replace(select, items=items, group_by=group_by, order_by=order_by), self._read
+
+    def condition(self, syntax: Expression, *, filters: bool) -> tuple[Expression | None, Read]:
         """Give one condition without sub-queries, and the rows that it is over then.
 
         With ``filters`` only rows for which it is TRUE have to be there; None: no others are.
 
         Raises:
-          StatementError: as ``resolved``.
+          StatementError: as ``filtered``.
         """
-        self._read = read
         if filters and self._kept(syntax):
             return None, self._read
         return replaced(syntax, self._replacement), self._read
 
-    def _resolved(self, select: Select) -> Select:
-        where = connected(
-            replaced(each, self._replacement) for each in conjuncts(select.where) if not self._kept(each)
-        )
-        terms = (self._meant(select, term) for term in select.group_by)
-        group_by = replaced(tuple(terms), self._replacement)
-        grouped = bool(group_by) or any(map(is_aggregated, select.items))
-        rule = self._in_aggregate if grouped else self._replacement
-        items, order_by = replaced(select.items, rule), replaced(select.order_by, rule)
-        return replace(select, items=items, where=where, group_by=group_by, order_by=order_by)
+    def __copy__(self) -> SubqueryPlanner:
+        """Give one that goes on from here by itself."""
+        given = SubqueryPlanner(self._relation, copy(self._from), self._read, self._plan, self._read_from)
+        given._known = dict(self._known)
+        return given
 
     def _meant(self, select: Select, term: Expression) -> Expression:
         """Give the sub-query of the select list that a term of GROUP BY means, or the term as it is."""
@@ -500,6 +520,14 @@ class SubqueryPlanner:
                 "a sub-query with DISTINCT or LIMIT cannot name the query around it", place=query.place
             )
         return inner
+
+
+@contextmanager
+def _not_too_deep(place: Place) -> Iterator[None]:
+    try:
+        yield
+    except RecursionError as error:
+        raise StatementError("the query is nested too deeply", place=place) from error
 
 
 def _pair(condition: Expression, own: Scope) -> Pair | None:
