@@ -52,6 +52,7 @@ MODULES = (
     "running",
     "keys",
     "joins",
+    "by_hand",
     "engine",
     "kafka",
     "start",
