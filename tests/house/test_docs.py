@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from house.machine import ROOT
 from rowtide.cli.main import app
 from rowtide.cli.reference import command_page, commands
+from rowtide.testing.bench.kafka import PIPELINE
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("helm/**/*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -55,14 +56,20 @@ def test_every_command_has_help_with_an_example_of_itself(typed: str) -> None:
     assert f"Example: {typed}" in told.output
 
 
-def test_help_loads_nothing_heavy() -> None:
+HEAVY = {"numba", "llvmlite", "pandas", "pyspark", "confluent_kafka", "sqlalchemy", "alembic", "psycopg"}
+HEAVY |= {"uvicorn", "starlette", "structlog", "fastavro"}
+"""What a command loads only to read a topic, write to a database or serve pages."""
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """Give the modules that a command has loaded in its process."""
     program = (
         "import sys\nfrom rowtide.cli.main import app\n"
-        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
+        "try:\n    app(sys.argv[1:])\nexcept SystemExit as end:\n    assert not end.code\n"
         "print('\\n'.join(sys.modules), file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, *arguments],
         capture_output=True,
         text=True,
         check=True,
@@ -70,8 +77,17 @@ def test_help_loads_nothing_heavy() -> None:
     )
     loaded = set(done.stderr.split())
     assert "rowtide.cli.main" in loaded
-    heavy = "numba numpy pyarrow pandas pyspark confluent_kafka sqlalchemy uvicorn starlette sqlglot fastavro"
-    assert loaded.isdisjoint(heavy.split())
+    return loaded
+
+
+def test_help_loads_nothing_heavy() -> None:
+    assert loaded_by("--help").isdisjoint(HEAVY | {"numpy", "pyarrow", "sqlglot"})
+
+
+def test_a_check_loads_nothing_that_it_does_not_ask(tmp_path: Path) -> None:
+    file = tmp_path / "w2.sql"
+    file.write_text(PIPELINE.format(broker="no:9092", database="sqlite:///no.db", topic="t", table="w"))
+    assert loaded_by("check", str(file)).isdisjoint(HEAVY | {"rich"})
 
 
 def test_the_code_map_names_every_package_and_nothing_that_is_not_there() -> None:

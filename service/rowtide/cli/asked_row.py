@@ -28,11 +28,12 @@ def why_of(file: Path, config: Path | None) -> Callable[[str, str], Why]:
     """
     from rowtide.cli.pipeline_file import equipment_of, opened
     from rowtide.errors import TransientError
-    from rowtide.runtime.why import why
 
     busy = threading.Lock()
 
     def answer(relation: str, row: str) -> Why:
+        from rowtide.runtime.why import why
+
         if not busy.acquire(blocking=False):
             raise TransientError("another row is being explained", hint="Ask again when that is done.")
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +14,11 @@ from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
 
 if TYPE_CHECKING:
     from rowtide.config import Settings
+    from rowtide.plan.plan import Plan
     from rowtide.runtime.following import Follower
     from rowtide.runtime.live import Pace
     from rowtide.runtime.service import Service
+    from rowtide.sql.pipeline import Session
     from rowtide.web.query import Query
 
 EXAMPLE = "Example: rowtide run pipeline.sql --config config.toml --from '2026-01-31 12:00:00'"
@@ -51,6 +54,7 @@ def run(
     from rowtide.cli.pipeline_file import equipment_of, opened
     from rowtide.clock import SystemClock
     from rowtide.metrics import Metrics
+    from rowtide.runtime.arrow_alone import leave_pandas_out
     from rowtide.runtime.begin import parse_begin
     from rowtide.runtime.intake import POLL_MESSAGES
     from rowtide.runtime.logs import set_up_logs
@@ -63,6 +67,8 @@ def run(
     with shown_to_user(), opened(pipeline, config) as (found, settings):
         set_up_logs(settings.log)
         where = parse_begin(begin)
+        if not _has_models(found.plan):
+            leave_pandas_out()
         clock, metrics, signals = SystemClock(), Metrics(), StopSignals()
         service = Service(
             replace(
@@ -99,20 +105,35 @@ def run(
 
 
 def query_of(file: Path, service: Service) -> Query:
-    """Give what plans a query over the pipeline's relations and lets it look on."""
+    """Give what plans a query over the pipeline's relations, as they are now, and lets it look on."""
     from rowtide.cli.errors import read_text
-    from rowtide.sql.pipeline import Session
-    from rowtide.testing.relations import gives_changes
 
-    session = Session()
-    session.feed(read_text(file), file=str(file))
+    statements = read_text(file)
+
+    @cache
+    def session() -> Session:
+        from rowtide.sql.pipeline import Session
+
+        made = Session()
+        made.feed(statements, file=str(file))
+        return made
 
     def query(text: str, once: bool) -> tuple[Follower, bool]:
-        node = session.query(text)
+        from rowtide.testing.relations import gives_changes
+
+        node = session().query(text)
         changes = gives_changes(node)
         return service.follow(node, once=once and changes), changes
 
     return query
+
+
+def _has_models(plan: Plan) -> bool:
+    """Tell whether the process runs code of others."""
+    from rowtide.plan.models import Model
+    from rowtide.plan.walk import nodes_below
+
+    return any(isinstance(each, Model) for pump in plan.pumps for each in nodes_below(pump.node))
 
 
 def _version() -> str:

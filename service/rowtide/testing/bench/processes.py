@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import BinaryIO
 
+import rowtide
+import rowtide_connectors
 from rowtide.clock import Clock
 from rowtide.errors import TransientError
 from rowtide.testing.processes import ENDS_WITH_PARENT
 
 PATIENCE_S = 900.0
 POLL_S = 0.005
+
+
+def compile_modules() -> None:
+    """Keep the byte code of our modules, as an installer does; a checkout may have none."""
+    for package in (rowtide, rowtide_connectors):
+        for folder in package.__path__:
+            compileall.compile_dir(Path(folder), quiet=2)
 
 
 def started(arguments: Sequence[str], log: BinaryIO) -> subprocess.Popen[bytes]:
