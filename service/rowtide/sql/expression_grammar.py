@@ -44,6 +44,7 @@ from rowtide.sql.syntax import (
     StringLiteral,
     Unary,
 )
+from rowtide.sql.syntax_walk import connected
 from rowtide.sql.type_grammar import TypeGrammar
 from rowtide.sql.window_grammar import over
 
@@ -271,10 +272,8 @@ class ExpressionGrammar(TypeGrammar):
             if len(row) != len(values):
                 raise cursor.fail(f"this row has {len(row)} values, not {len(values)}", token=start)
             place = cursor.place_of(start)
-            same: Expression | None = None
-            for left, right in zip(values, row, strict=True):
-                equal = Binary("=", left, right, place)
-                same = equal if same is None else Binary("AND", same, equal, place)
+            pairs = zip(values, row, strict=True)
+            same = connected(Binary("=", left, right, place) for left, right in pairs)
             if same is not None:
                 found = same if found is None else Binary("OR", found, same, place)
         cursor.expect_symbol(")")
@@ -288,10 +287,8 @@ class ExpressionGrammar(TypeGrammar):
         """Give ``(x, y) IN (query)`` as EXISTS of rows that are equal."""
         names = tuple(Name(f"$C{at}", place) for at in range(len(values)))
         rows = Name("$ROWS", place)
-        same: Expression | None = None
-        for name, value in zip(names, values, strict=True):
-            equal = Binary("=", ColumnRef((rows, name), place), value, place)
-            same = equal if same is None else Binary("AND", same, equal, place)
+        pairs = zip(names, values, strict=True)
+        same = connected(Binary("=", ColumnRef((rows, name), place), value, place) for name, value in pairs)
         source = DerivedTable(query, rows, place=place, columns=names)
         items = (SelectItem(NumberLiteral("1", place), None, place),)
         found = Exists(Select(items, source, False, same, (), None, (), place), place, of_row=True)

@@ -7,35 +7,13 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from rowtide.expr.evaluation import ColumnKernel, RowKernel
+from rowtide.expr.evaluation import ColumnKernel
 from rowtide.expr.functions import arrow
-from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.function import Function, Signature
 from rowtide.expr.functions.rejections import undefined
+from rowtide.expr.functions.shapes import always, as_long_as_first, declared
 from rowtide.rows.column import Mask
 from rowtide.rows.types import BOOLEAN, INTEGER, Kind, Type
-
-
-def _declared(
-    name: str,
-    takes: Callable[[Sequence[Type]], bool],
-    result: Callable[[Sequence[Type]], Type],
-    row: Callable[..., object],
-    columnar: Callable[[Signature], ColumnKernel | None] = lambda signature: None,
-) -> Function:
-    def resolve(args: Sequence[Type]) -> Type:
-        if not takes(args):
-            raise mismatch(name, args)
-        return result(args)
-
-    def kernel(signature: Signature) -> RowKernel:
-        del signature
-        return row
-
-    return strict(name, resolve, kernel, columnar)
-
-
-def _texts(count: int) -> Callable[[Sequence[Type]], bool]:
-    return lambda args: len(args) == count and all(arg.is_text for arg in args)
 
 
 def _chr(number: int) -> str:
@@ -72,20 +50,10 @@ def _edge(function: Any) -> Callable[[Signature], ColumnKernel | None]:
 
 
 CHARACTERS: Sequence[Function] = (
-    _declared("ASCII", _texts(1), lambda args: INTEGER, lambda text: ord(text[0]) if text else 0),
-    _declared(
-        "CHR",
-        lambda args: len(args) == 1 and args[0].is_integer,
-        lambda args: Type(Kind.VARCHAR, 1),
-        _chr,
-    ),
-    _declared("TRANSLATE", _texts(3), lambda args: Type(Kind.VARCHAR, args[0].precision), _translate),
-    _declared("STARTS_WITH", _texts(2), lambda args: BOOLEAN, str.startswith, _edge(pc.starts_with)),
-    _declared("ENDS_WITH", _texts(2), lambda args: BOOLEAN, str.endswith, _edge(pc.ends_with)),
-    _declared(
-        "OCTET_LENGTH",
-        lambda args: len(args) == 1 and (args[0].is_text or args[0].is_binary),
-        lambda args: INTEGER,
-        _octet_length,
-    ),
+    declared("ASCII", "t", always(INTEGER), lambda text: ord(text[0]) if text else 0),
+    declared("CHR", "i", always(Type(Kind.VARCHAR, 1)), _chr),
+    declared("TRANSLATE", "ttt", as_long_as_first, _translate),
+    declared("STARTS_WITH", "tt", always(BOOLEAN), str.startswith, _edge(pc.starts_with)),
+    declared("ENDS_WITH", "tt", always(BOOLEAN), str.endswith, _edge(pc.ends_with)),
+    declared("OCTET_LENGTH", "b", always(INTEGER), _octet_length),
 )

@@ -6,13 +6,15 @@ days is that of any year, also beyond what ``datetime.date`` knows.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.rows.types import DATE, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Type
 
+Days = TypeVar("Days", int, NDArray[np.int64])
+"""A day, or a column of days."""
 DAY_MS = 86_400_000
 MIN_DAY, MAX_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31: what SQL, databases and ``datetime`` agree on."""
@@ -47,6 +49,16 @@ def day_of(year: int, month: int, day: int) -> int:
     era, year_of_era = divmod(year, 400)
     of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
     return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + of_year - 719_468
+
+
+def weekday(day: Days, *, from_sunday: bool = False) -> Days:
+    """Give the day of the week, 1 to 7 from Monday (ISO 8601) or Sunday, of a day or of days."""
+    return (day + (4 if from_sunday else 3)) % 7 + 1
+
+
+def thursday(day: Days) -> Days:
+    """Give the Thursday of the ISO week of a day or of days: that week is of the year that it is in."""
+    return day - weekday(day) + 4
 
 
 def month_start(month: int) -> int:

@@ -14,13 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowtide.expr.evaluation import ColumnKernel, RowKernel
+from rowtide.expr.evaluation import ColumnKernel
 from rowtide.expr.functions import arrow
-from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.function import Function, Resolve, Signature
 from rowtide.expr.functions.rejections import undefined
+from rowtide.expr.functions.shapes import always, any_length, as_long_as_first, declared
 from rowtide.expr.functions.text_parts import similar_regex
 from rowtide.rows.column import Mask
-from rowtide.rows.types import BOOLEAN, INTEGER, Kind, Type
+from rowtide.rows.types import BOOLEAN, INTEGER
 
 _FLAGS = frozenset("ims")
 REMEMBERED_PATTERNS = 256
@@ -40,16 +41,8 @@ def _with_flags(name: str, pattern: str, flags: str) -> str:
     return f"(?{''.join(sorted(set(flags)))}){pattern}" if flags else pattern
 
 
-def _regular(
-    name: str, further: int, result: Callable[[Sequence[Type]], Type], compute: _Columns, out: Any
-) -> Function:
+def _regular(name: str, further: int, result: Resolve, compute: _Columns, out: Any) -> Function:
     """Declare a function of a text, a pattern, ``further`` texts and, if they are given, flags."""
-    texts = 2 + further
-
-    def resolve(args: Sequence[Type]) -> Type:
-        if len(args) not in (texts, texts + 1) or not all(arg.is_text for arg in args):
-            raise mismatch(name, args)
-        return result(args)
 
     def one(*args: str) -> object:
         text, pattern, *rest = args
@@ -79,11 +72,7 @@ def _regular(
 
         return all_rows
 
-    def row(signature: Signature) -> RowKernel:
-        del signature
-        return one
-
-    return strict(name, resolve, row, columnar)
+    return declared(name, "tt" + "t" * further + "?t", result, one, columnar)
 
 
 def pattern_error(pattern: str) -> str | None:
@@ -97,25 +86,6 @@ def pattern_error(pattern: str) -> str | None:
 
 def _why(error: Exception) -> str:
     return str(error).removeprefix("Invalid regular expression: ")
-
-
-def _any_length(args: Sequence[Type]) -> Type:
-    del args
-    return Type(Kind.VARCHAR)
-
-
-def _as_long_as_first(args: Sequence[Type]) -> Type:
-    return Type(Kind.VARCHAR, args[0].precision)
-
-
-def _boolean(args: Sequence[Type]) -> Type:
-    del args
-    return BOOLEAN
-
-
-def _integer(args: Sequence[Type]) -> Type:
-    del args
-    return INTEGER
 
 
 @lru_cache(maxsize=REMEMBERED_PATTERNS)
@@ -166,12 +136,6 @@ def _replaced(texts: Any, pattern: str, replacement: str) -> Any:
 
 def _by_sql_pattern() -> Function:
     """Declare SUBSTRING(text FROM pattern FOR escape): what is between two ``escape"`` of the pattern."""
-    name = "SUBSTRING SIMILAR"
-
-    def resolve(args: Sequence[Type]) -> Type:
-        if len(args) != 3 or not all(arg.is_text for arg in args):
-            raise mismatch("SUBSTRING", args)
-        return _as_long_as_first(args)
 
     def one(text: str, pattern: str, escape: str) -> str | None:
         if len(escape) != 1:
@@ -186,23 +150,19 @@ def _by_sql_pattern() -> Function:
         match = re.compile(f"(?:{before})({wanted})(?:{after})", re.DOTALL).fullmatch(text)
         return None if match is None else match.group(1)
 
-    def row(signature: Signature) -> RowKernel:
-        del signature
-        return one
-
-    return strict(name, resolve, row, lambda signature: None)
+    return declared("SUBSTRING SIMILAR", "ttt", as_long_as_first, one, shown="SUBSTRING")
 
 
 PATTERNS: Sequence[Function] = (
-    _regular("REGEXP_LIKE", 0, _boolean, pc.match_substring_regex, arrow.flags),
+    _regular("REGEXP_LIKE", 0, always(BOOLEAN), pc.match_substring_regex, arrow.flags),
     _regular(
         "REGEXP_COUNT",
         0,
-        _integer,
+        always(INTEGER),
         pc.count_substring_regex,
         lambda found: arrow.numbers(found, "int32"),
     ),
-    _regular("REGEXP_REPLACE", 1, _any_length, _replaced, lambda texts: texts),
-    _regular("REGEXP_SUBSTR", 0, _as_long_as_first, _found, None),
+    _regular("REGEXP_REPLACE", 1, any_length, _replaced, lambda texts: texts),
+    _regular("REGEXP_SUBSTR", 0, as_long_as_first, _found, None),
     _by_sql_pattern(),
 )

@@ -7,6 +7,7 @@ text keeps its length (``ß`` stays as it is). || takes binary strings too.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -17,51 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowtide.errors import RejectedRowError
-from rowtide.expr.evaluation import ColumnKernel, RowKernel
+from rowtide.expr.evaluation import ColumnKernel
 from rowtide.expr.functions import arrow
-from rowtide.expr.functions.function import Function, Resolve, Signature, mismatch, strict
+from rowtide.expr.functions.function import Function, Signature, mismatch, strict
 from rowtide.expr.functions.rejections import undefined
+from rowtide.expr.functions.shapes import always, any_length, as_long_as_first, declared
 from rowtide.rows.column import Mask
 from rowtide.rows.types import BOOLEAN, INTEGER, Kind, Type
 
 _WORD = re.compile(r"[^\W_]+")
 REMEMBERED_PATTERNS = 256
 """Patterns of LIKE that are no constants are translated once, unless more of them than this take turns."""
-
-
-def _same(row: RowKernel) -> Callable[[Signature], RowKernel]:
-    return lambda signature: row
-
-
-def _no_columns(signature: Signature) -> ColumnKernel | None:
-    del signature
-    return None
-
-
-def _takes(name: str, texts: int, integers: Sequence[int], result: Resolve) -> Resolve:
-    """Resolve ``texts`` texts, then as many integers as one of ``integers`` says."""
-
-    def resolve(args: Sequence[Type]) -> Type:
-        fits = len(args) - texts in integers and all(arg.is_text for arg in args[:texts])
-        if not fits or not all(arg.is_integer for arg in args[texts:]):
-            raise mismatch(name, args)
-        return result(args)
-
-    return resolve
-
-
-def _as_long_as_first(args: Sequence[Type]) -> Type:
-    return Type(Kind.VARCHAR, args[0].precision)
-
-
-def _any_length(args: Sequence[Type]) -> Type:
-    del args
-    return Type(Kind.VARCHAR)
-
-
-def _integer(args: Sequence[Type]) -> Type:
-    del args
-    return INTEGER
 
 
 def _together(args: Sequence[Type]) -> Type:
@@ -90,7 +57,7 @@ def _concat() -> Function:
 
         return join
 
-    return strict("||", resolve, _same(lambda first, second: first + second), columnar)
+    return strict("||", resolve, lambda signature: operator.add, columnar)
 
 
 # ---------------------------------------------------------------------- LIKE
@@ -150,7 +117,7 @@ def _like() -> Function:
             return fail
         return match
 
-    return strict("LIKE", resolve, _same(row), columnar)
+    return strict("LIKE", resolve, lambda signature: row, columnar)
 
 
 # ----------------------------------------------------------------- cases
@@ -189,7 +156,7 @@ def _case(name: str, row: Callable[[str], str], ascii_function: Any) -> Function
 
         return change
 
-    return strict(name, _takes(name, 1, (0,), _as_long_as_first), _same(row), columnar)
+    return declared(name, "t", as_long_as_first, row, columnar)
 
 
 # ------------------------------------------------------------------- parts
@@ -200,7 +167,7 @@ def _char_length() -> Function:
         del signature
         return lambda texts: (arrow.numbers(pc.utf8_length(texts), "int32"), None)
 
-    return strict("CHAR_LENGTH", _takes("CHAR_LENGTH", 1, (0,), _integer), _same(len), columnar)
+    return declared("CHAR_LENGTH", "t", always(INTEGER), len, columnar)
 
 
 def _substring() -> Function:
@@ -231,16 +198,11 @@ def _substring() -> Function:
 
         return cut
 
-    return strict("SUBSTRING", _takes("SUBSTRING", 1, (1, 2), _as_long_as_first), _same(row), columnar)
+    return declared("SUBSTRING", "ti?i", as_long_as_first, row, columnar)
 
 
 def _trim(name: str, strip: Callable[[str, str], str], function: Any) -> Function:
     """Declare TRIM(text [, characters]): any of ``characters``, a blank if they are not given."""
-
-    def resolve(args: Sequence[Type]) -> Type:
-        if len(args) not in (1, 2) or not all(arg.is_text for arg in args):
-            raise mismatch(name, args)
-        return _as_long_as_first(args)
 
     def row(text: str, characters: str = " ") -> str:
         return strip(text, characters)
@@ -256,7 +218,7 @@ def _trim(name: str, strip: Callable[[str, str], str], function: Any) -> Functio
 
         return trim
 
-    return strict(name, resolve, _same(row), columnar)
+    return declared(name, "t?t", as_long_as_first, row, columnar)
 
 
 def _position() -> Function:
@@ -278,7 +240,7 @@ def _position() -> Function:
 
         return find
 
-    return strict("POSITION", _takes("POSITION", 2, (0,), _integer), _same(row), columnar)
+    return declared("POSITION", "tt", always(INTEGER), row, columnar)
 
 
 def _replace() -> Function:
@@ -296,7 +258,7 @@ def _replace() -> Function:
 
         return replace
 
-    return strict("REPLACE", _takes("REPLACE", 3, (0,), _any_length), _same(row), columnar)
+    return declared("REPLACE", "ttt", any_length, row, columnar)
 
 
 def _overlay() -> Function:
@@ -309,7 +271,7 @@ def _overlay() -> Function:
             raise undefined("OVERLAY", (text, put, start, replaced), why)
         return text[: start - 1] + put + text[start - 1 + replaced :]
 
-    return strict("OVERLAY", _takes("OVERLAY", 2, (1, 2), _together), _same(row), _no_columns)
+    return declared("OVERLAY", "tti?i", _together, row)
 
 
 TEXT: Sequence[Function] = (
@@ -317,7 +279,7 @@ TEXT: Sequence[Function] = (
     _like(),
     _case("UPPER", _upper, pc.ascii_upper),
     _case("LOWER", _lower, pc.ascii_lower),
-    strict("INITCAP", _takes("INITCAP", 1, (0,), _as_long_as_first), _same(_initcap), _no_columns),
+    declared("INITCAP", "t", as_long_as_first, _initcap),
     _char_length(),
     _substring(),
     _trim("TRIM", str.strip, pc.utf8_trim),

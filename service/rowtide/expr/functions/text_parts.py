@@ -15,56 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowtide.errors import RejectedRowError
-from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.evaluation import ColumnKernel
+from rowtide.expr.functions.function import Function, Signature
 from rowtide.expr.functions.rejections import undefined
+from rowtide.expr.functions.shapes import always, any_length, as_long_as_first, declared
 from rowtide.rows.column import Mask
-from rowtide.rows.types import BOOLEAN, Kind, Type
+from rowtide.rows.types import BOOLEAN
 
 MAX_CHARACTERS = 10_000_000
 """The longest text that REPEAT, LPAD and RPAD make: more would be a mistake, and fill the memory."""
 REMEMBERED_PATTERNS = 256
 """As for LIKE: patterns that are no constants are translated once, unless more than this take turns."""
-
-
-def _declared(
-    name: str,
-    shape: str,
-    row: Callable[..., object],
-    result: Callable[[Sequence[Type]], Type],
-    columns: Callable[[Signature], ColumnKernel | None] = lambda signature: None,
-) -> Function:
-    """Declare a function of texts (``t``) and integers (``i``); what follows ``?`` may be left out."""
-    wanted, _, optional = shape.partition("?")
-
-    def resolve(args: Sequence[Type]) -> Type:
-        whole = wanted + optional
-        fits = len(wanted) <= len(args) <= len(whole)
-        if not fits or not all(
-            arg.is_text if sort == "t" else arg.is_integer for sort, arg in zip(whole, args, strict=False)
-        ):
-            raise mismatch(name, args)
-        return result(args)
-
-    def kernel(signature: Signature) -> RowKernel:
-        del signature
-        return row
-
-    return strict(name, resolve, kernel, columns)
-
-
-def _as_long_as_first(args: Sequence[Type]) -> Type:
-    return Type(Kind.VARCHAR, args[0].precision)
-
-
-def _any_length(args: Sequence[Type]) -> Type:
-    del args
-    return Type(Kind.VARCHAR)
-
-
-def _boolean(args: Sequence[Type]) -> Type:
-    del args
-    return BOOLEAN
 
 
 def _left(text: str, count: int) -> str:
@@ -215,12 +176,12 @@ def _similar(text: str, pattern: str, escape: str | None = None) -> bool:
 
 
 TEXT_PARTS: Sequence[Function] = (
-    _declared("LEFT", "ti", _left, _as_long_as_first),
-    _declared("RIGHT", "ti", _right, _as_long_as_first),
-    _declared("LPAD", "ti?t", _pad("LPAD", before=True), _any_length),
-    _declared("RPAD", "ti?t", _pad("RPAD", before=False), _any_length),
-    _declared("REPEAT", "ti", _repeat, _any_length),
-    _declared("REVERSE", "t", lambda text: text[::-1], _as_long_as_first),
-    _declared("SPLIT_PART", "tti", _split_part, _as_long_as_first, _split_part_columns),
-    _declared("SIMILAR TO", "tt?t", _similar, _boolean),
+    declared("LEFT", "ti", as_long_as_first, _left),
+    declared("RIGHT", "ti", as_long_as_first, _right),
+    declared("LPAD", "ti?t", any_length, _pad("LPAD", before=True)),
+    declared("RPAD", "ti?t", any_length, _pad("RPAD", before=False)),
+    declared("REPEAT", "ti", any_length, _repeat),
+    declared("REVERSE", "t", as_long_as_first, lambda text: text[::-1]),
+    declared("SPLIT_PART", "tti", as_long_as_first, _split_part, _split_part_columns),
+    declared("SIMILAR TO", "tt?t", always(BOOLEAN), _similar),
 )

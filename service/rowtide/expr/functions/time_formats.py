@@ -219,6 +219,16 @@ def written(parts: Sequence[Part], moment: Moment) -> str:
     return "".join(_piece(part, moment) for part in parts)
 
 
+def day_name(day: int) -> str:
+    """Give the English name of the day of the week of a day."""
+    return DAYS[civil.weekday(day) - 1]
+
+
+def month_name(day: int) -> str:
+    """Give the English name of the month that a day is in."""
+    return MONTHS[civil.civil(day)[1] - 1]
+
+
 def _piece(part: Part, at: Moment) -> str:
     match part.field:
         case "" | "zone":
@@ -226,10 +236,10 @@ def _piece(part: Part, at: Moment) -> str:
         case "fraction":
             return f"{at.ms % 1_000:03d}{'0' * max(part.digits - 3, 0)}"[: max(part.digits, 1)]
         case "month name" | "short month name":
-            name = MONTHS[civil.civil(at.day)[1] - 1]
+            name = month_name(at.day)
             return part.style(name[:3] if part.field.startswith("short") else name)
         case "day name" | "short day name":
-            name = DAYS[(at.day + 3) % 7]
+            name = day_name(at.day)
             return part.style(name[:3] if part.field.startswith("short") else name)
         case "half":
             return part.style("AM" if at.hour < 12 else "PM")
@@ -238,7 +248,7 @@ def _piece(part: Part, at: Moment) -> str:
 
 def _number(field: str, at: Moment) -> int:
     year, month, day = civil.civil(at.day)
-    thursday = at.day - (at.day + 3) % 7 + 3
+    thursday = civil.thursday(at.day)
     match field:
         case "year":
             return year
@@ -257,9 +267,9 @@ def _number(field: str, at: Moment) -> int:
         case "day of year":
             return at.day - civil.day_of(year, 1, 1) + 1
         case "day of week":
-            return (at.day + 4) % 7 + 1
+            return civil.weekday(at.day, from_sunday=True)
         case "ISO day of week":
-            return (at.day + 3) % 7 + 1
+            return civil.weekday(at.day)
         case "hour":
             return at.hour
         case "hour from 1":

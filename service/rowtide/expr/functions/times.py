@@ -67,11 +67,10 @@ def _date_part(unit: str, day: Any, calendar: _Calendar) -> Any:
     """Give a part of a day, or of a column of days."""
     months_of, month_start = calendar
     if unit == "DOW":
-        return (day + 4) % 7 + 1
+        return civil.weekday(day, from_sunday=True)
     if unit == "ISODOW":
-        return (day + 3) % 7 + 1
-    # A week belongs to the year that its Thursday is in.
-    thursday = day - (day + 3) % 7 + 3
+        return civil.weekday(day)
+    thursday = civil.thursday(day)
     if unit == "ISOYEAR":
         return months_of(thursday) // 12 + 1970
     if unit == "WEEK":

@@ -21,12 +21,12 @@ from rowtide.expr.functions import civil
 from rowtide.expr.functions.function import Function, Signature, mismatch, strict
 from rowtide.expr.functions.rejections import overflow, undefined
 from rowtide.expr.functions.time_formats import (
-    DAYS,
-    MONTHS,
     FormatError,
     Moment,
     Part,
+    day_name,
     java_pattern,
+    month_name,
     read,
     template,
     written,
@@ -116,6 +116,6 @@ TIMES_AS_TEXT: Sequence[Function] = (
     _reading("CHAR_TO_TIMESTAMP", TIMESTAMP),
     _reading("CHAR_TO_DATE", DATE),
     _reading("CHAR_TO_TIME", TIME),
-    _name("DAYNAME", lambda day: DAYS[(day + 3) % 7]),
-    _name("MONTHNAME", lambda day: MONTHS[civil.civil(day)[1] - 1]),
+    _name("DAYNAME", day_name),
+    _name("MONTHNAME", month_name),
 )
