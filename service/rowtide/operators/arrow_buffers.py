@@ -11,6 +11,7 @@ from rowtide.rows.types import Type
 
 Offsets = NDArray[np.int32]
 Content = NDArray[np.uint8]
+Places = NDArray[np.int64]
 
 
 def text_buffers(array: pa.Array) -> tuple[Offsets, Content]:
@@ -31,3 +32,13 @@ def text_array(kind: Type, offsets: Offsets, content: Content, valid: Mask | Non
     nulls = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     buffers = [nulls, pa.py_buffer(offsets), pa.py_buffer(content)]
     return pa.Array.from_buffers(arrow_type(kind), len(offsets) - 1, buffers)
+
+
+def gather_texts(places: Places, starts: Places, pool: Content) -> tuple[Offsets, Content]:
+    """Give the offsets and bytes of values of a pool, of which value i stands between starts i and i + 1."""
+    from rowtide.operators.kernels import strings
+
+    offsets = np.empty(len(places) + 1, dtype=np.int32)
+    content = np.empty(strings.lay_out(places, starts, offsets) + strings.WIDE, dtype=np.uint8)
+    strings.gather(places, starts, pool, offsets, content)
+    return offsets, content

@@ -11,6 +11,26 @@ LINE_BYTES = 64
 """Bytes of a line of the cache."""
 
 
+LARGE = 1 << 22
+"""Bytes from which on ``roomy`` gives room for ``MUCH_MORE`` times as much, not for twice."""
+MUCH_MORE = 16
+
+
+def roomy(length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Give an array of ``length`` values that mean nothing, and room for at least as many more.
+
+    Room that nothing was written to is no memory yet: a large array is given so much that it is hardly ever
+    copied to a larger one.
+    """
+    if length * dtype.itemsize < LARGE:
+        return np.empty(2 * length, dtype=dtype)
+    try:
+        return np.empty(MUCH_MORE * length, dtype=dtype)
+    except MemoryError:
+        # A system that promises no more than it has may still have twice as much.
+        return np.empty(2 * length, dtype=dtype)
+
+
 def grown(array: NDArray[Any], length: int, fill: object = 0, axis: int = 0) -> NDArray[Any]:
     """Give ``array`` with room for ``length`` along an axis, new places filled.
 

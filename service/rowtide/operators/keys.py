@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from rowtide.operators.arrow_buffers import text_buffers
+from rowtide.operators.arrow_buffers import gather_texts, text_buffers
 from rowtide.operators.growing import grown, zeros_in_lines
 from rowtide.rows.column import Column
 from rowtide.rows.types import Type
@@ -84,11 +84,7 @@ class TextTable:
 
     def values(self, codes: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
         """Give the values of ``codes`` as an Arrow array of ``kind`` (string or binary)."""
-        from rowtide.operators.kernels import strings
-
-        offsets = np.empty(len(codes) + 1, dtype=np.int32)
-        data = np.empty(strings.lay_out(codes, self._starts, offsets), dtype=np.uint8)
-        strings.gather(codes, self._starts, self._pool, offsets, data)
+        offsets, data = gather_texts(codes, self._starts, self._pool)
         return pa.Array.from_buffers(kind, len(codes), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
     def _grow(self) -> None:

@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.arrow_buffers import text_array, text_buffers
+from rowtide.operators.arrow_buffers import gather_texts, text_array, text_buffers
 from rowtide.operators.gathering import take_values
+from rowtide.operators.growing import roomy
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.deferred import DeferredColumn
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType, Type
 
 FIRST_ROOM = 1 << 8
-ROOMY = 8
-"""An array with more room than this, times what is in it, is made smaller."""
 CLEAN_OVER = 1 << 12
 """Rows at the front that are let go are moved out once there are more of them than this, and than others."""
 
@@ -56,9 +55,7 @@ class Growing:
         rest = self.length - count
         kept = self.array[count : self.length]
         # Anew, not moved to the front: a reader of the array may still be there.
-        roomy = len(self.array) > max(FIRST_ROOM, ROOMY * rest)
-        room = max(FIRST_ROOM, 2 * rest) if roomy else len(self.array)
-        self.array = np.empty(room, dtype=self.array.dtype)
+        self.array = roomy(max(FIRST_ROOM, rest), self.array.dtype)
         self.array[:rest] = kept
         self.length = rest
 
@@ -69,7 +66,7 @@ class Growing:
     def _make_room(self, count: int) -> None:
         needed = self.length + count
         if needed > len(self.array):
-            larger = np.empty(max(needed, 2 * len(self.array)), dtype=self.array.dtype)
+            larger = roomy(needed, self.array.dtype)
             larger[: self.length] = self.array[: self.length]
             self.array = larger
         self.length = needed
@@ -203,15 +200,11 @@ class _Text:
 
     def reader(self) -> Reader:
         """Give what takes values, as they are now, at any time."""
-        from rowtide.operators.kernels import strings
-
         kind, starts, pool = self._type, self._starts.array, self._pool.array
         valid = _array_of(self._valid)
 
         def read(places: Numbers) -> Column:
-            offsets = np.empty(len(places) + 1, dtype=np.int32)
-            content = np.empty(strings.lay_out(places, starts, offsets), dtype=np.uint8)
-            strings.gather(places, starts, pool, offsets, content)
+            offsets, content = gather_texts(places, starts, pool)
             there = None if valid is None else valid[places]
             return Column(kind, text_array(kind, offsets, content, there), there)
 

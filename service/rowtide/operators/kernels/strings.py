@@ -20,6 +20,10 @@ EMPTY = np.uint64(0)
 ZERO = np.int64(0)
 WORD = 8
 """Bytes that are hashed together. Values of one length up to this have one hash only if they are equal."""
+WIDE = 32
+"""Bytes that are copied together."""
+LINE = 64
+"""Bytes of a line of the cache."""
 BLOCK = 256
 """Values that are looked up together."""
 BUCKET = 4
@@ -275,26 +279,44 @@ def lay_out(codes: Int64s, starts: Int64s, offsets: Int32s) -> int:
     end = 0
     offsets[0] = 0
     for row in range(len(codes)):
-        end += starts[codes[row] + 1] - starts[codes[row]]
+        prefetch_block(starts, codes, row)
+        code = np.uint64(codes[row])
+        end += starts[code + np.uint64(1)] - starts[code]
         offsets[row + 1] = end
     return end
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def gather(codes: Int64s, starts: Int64s, pool: Bytes, offsets: Int32s, data: Bytes) -> None:
-    """Write the values of ``codes`` to where ``lay_out`` has put them.
+    """Write the values of ``codes`` to where ``lay_out`` has put them; ``data`` has ``WIDE`` bytes more.
 
-    What is no longer than a word is written as one; the next value goes over what is too much of it.
+    They are copied in pieces of that size: the next value goes over what is too much of one.
     """
     for row in range(len(codes)):
-        start = starts[codes[row]]
+        if row & (BLOCK - 1) == 0:
+            for one in range(row, min(row + BLOCK, len(codes))):
+                start = starts[np.uint64(codes[one])]
+                prefetch(pool, start)
+                prefetch(pool, min(start + LINE, len(pool) - 1))
+        start = starts[np.uint64(codes[row])]
         begin = int(offsets[row])
-        length = int(offsets[row + 1]) - begin
-        if length <= WORD and begin + WORD <= len(data):
-            _store(data, begin, _word(pool, start, length))
-        else:
-            for index in range(length):
-                data[begin + index] = pool[start + index]
+        _copy(pool, start, int(offsets[row + 1]) - begin, data, begin)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _copy(pool: Bytes, start: int, length: int, data: Bytes, begin: int) -> None:
+    """Copy bytes, and whatever is behind them up to a whole piece of ``WIDE`` bytes."""
+    if start + length + WIDE > len(pool):
+        for index in range(length):
+            data[begin + index] = pool[start + index]
+        return
+    source, target, end = np.uint64(start), np.uint64(begin), np.uint64(start + length)
+    while source < end:
+        # Of a fixed size, it is a few wide loads and stores.
+        for at in range(WIDE):
+            data[target + np.uint64(at)] = pool[source + np.uint64(at)]
+        source += np.uint64(WIDE)
+        target += np.uint64(WIDE)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
