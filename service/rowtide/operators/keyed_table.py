@@ -12,6 +12,7 @@ from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.keyed_table_by_row import null_key
 from rowtide.operators.row_store import Growing, RowStore
 from rowtide.plan.nodes import KeyedTable
+from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 
@@ -75,7 +76,7 @@ class KeyedTableOperator:
         """Apply rowops and give the changelog."""
         from rowtide.operators.kernels.upserting import upsert
 
-        groups = self._number(tray)
+        groups = self._number([tray.columns[index] for index in self._node.key], len(tray))
         first = self._store.end
         self._store.append(tray)
         rows, numbers = np.empty(2 * len(tray), dtype=np.int64), np.empty(2 * len(tray), dtype=np.int64)
@@ -89,7 +90,7 @@ class KeyedTableOperator:
         self._rows += int(opcodes.sum())
         out = Tray(
             self._node.row_type,
-            self._store.take(numbers[:count]).columns,
+            tuple(self._store.joined(numbers[:count])),
             tray.rowtime[rows],
             tray.origin[rows],
             tray.counter[rows],
@@ -98,10 +99,9 @@ class KeyedTableOperator:
         self._clean()
         return out
 
-    def _number(self, tray: Tray) -> NDArray[np.int64]:
+    def _number(self, keys: Sequence[Column], rows: int) -> NDArray[np.int64]:
         """Give the number of each row's key, -1 where it has a NULL."""
-        keys = [tray.columns[index] for index in self._node.key]
-        groups = without_nulls(self._keys.number(keys, len(tray)), keys)
+        groups = without_nulls(self._keys.number(keys, rows), keys)
         if self._keys.count > self._current.length:
             self._current.extend(self._keys.count - self._current.length)
         return groups
@@ -129,13 +129,13 @@ class KeyedTableOperator:
         live = self._live()
         again = np.empty(self._store.end, dtype=np.int64)
         again[live] = np.arange(len(live), dtype=np.int64)
-        rows = self._store.take(live)
-        self._store = RowStore(self._node.row_type)
-        self._store.append(rows)
+        self._store = self._store.kept(live)
         if self._keys.count > 2 * max(CLEAN_OVER, self._rows):
             self._keys = KeyGroups(self._key_types)
             self._current = Growing(np.int64, -1)
-            self._current.array[self._number(rows)] = np.arange(len(rows), dtype=np.int64)
+            rows = np.arange(len(live), dtype=np.int64)
+            keys = [self._store.column(index, rows) for index in self._node.key]
+            self._current.array[self._number(keys, len(rows))] = rows
         else:
             current = self._current.view()
             there = current >= 0

@@ -24,6 +24,8 @@ from rowtide.rows.types import RowType, Type
 FIRST_ROOM = 1 << 8
 CLEAN_OVER = 1 << 12
 """Rows at the front that are let go are moved out once there are more of them than this, and than others."""
+KEPT_AT_ONCE = 1 << 14
+"""Rows that are moved to another store together: what is between the two stays small, and in the cache."""
 
 Numbers = NDArray[np.int64]
 Reader = Callable[[Numbers], Column]
@@ -135,6 +137,13 @@ class RowStore:
             self._counter.array[places],
             self._opcode.array[places],
         )
+
+    def kept(self, numbers: Numbers) -> RowStore:
+        """Give a store with the rows of these numbers alone, numbered anew from 0 on."""
+        fresh = RowStore(self.row_type)
+        for first in range(0, len(numbers), KEPT_AT_ONCE):
+            fresh.append(self.take(numbers[first : first + KEPT_AT_ONCE]))
+        return fresh
 
     def forget(self, before: int) -> int:
         """Let the rows before a number go; give how many places at the front are gone from memory."""

@@ -16,12 +16,13 @@ ROW_TYPE = RowType((Field("NUMBER", BIGINT), Field("NAME", VARCHAR)))
 PADDING = 5_000
 """More rows than are kept in memory although nothing needs them."""
 
-values = st.tuples(st.none() | st.integers(-9, 9), st.none() | st.text("aé\u20ac", max_size=20))
+values = st.tuples(st.none() | st.integers(-9, 9), st.none() | st.text("aé\u20ac", max_size=80))
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.lists(values, max_size=5)),
         st.tuples(st.just("pad"), st.just(())),
         st.tuples(st.just("forget"), st.integers(0, 3)),
+        st.tuples(st.just("keep"), st.lists(st.integers(0, 30), max_size=6)),
         st.tuples(st.just("look up"), st.lists(st.integers(0, 30), max_size=6)),
     ),
     max_size=12,
@@ -40,6 +41,13 @@ class Model:
         timed = [TimedRow(at, 0, at, Opcode.INSERT, row) for at, row in enumerate(rows)]
         self.store.append(Tray.from_rows(ROW_TYPE, timed))
         self.rows += rows
+
+    def keep(self, back: list[int]) -> None:
+        """Go on with some of the rows alone, counted from the last one."""
+        numbers = [len(self.rows) - 1 - each for each in back]
+        numbers = [number for number in numbers if number >= self.store.base]
+        self.store = self.store.kept(np.array(numbers, dtype=np.int64))
+        self.rows = [self.rows[number] for number in numbers]
 
     def look_up(self, back: list[int]) -> None:
         """Ask for rows, counted from the last one; those that are gone are missing."""
@@ -61,6 +69,8 @@ def test_rows_that_are_looked_up_later_are_what_they_were(taken: list[tuple[str,
                 model.append([(at, f"padding {at}") for at in range(PADDING)])
             case "forget", count:
                 model.store.forget(max(0, len(model.rows) - count))  # type: ignore[operator]
+            case "keep", back:
+                model.keep(back)  # type: ignore[arg-type]
             case _, back:
                 model.look_up(back)  # type: ignore[arg-type]
     for columns, expected in model.asked:

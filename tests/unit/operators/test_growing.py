@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rowtide.operators.growing import LINE_BYTES, grown, zeros_in_lines
+from rowtide.operators.growing import LARGE, LINE_BYTES, grown, roomy, zeros_in_lines
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -30,3 +30,11 @@ def test_zeros_begin_where_a_line_of_the_cache_does(length: int) -> None:
     zeros = zeros_in_lines(length, np.int64)
     assert zeros.ctypes.data % LINE_BYTES == 0
     assert zeros.tolist() == [0] * length
+
+
+@pytest.mark.parametrize("length", [1, 100, LARGE // 8])
+def test_a_roomy_array_has_room_for_as_many_values_again(length: int) -> None:
+    array = roomy(length, np.dtype(np.int64))
+    assert len(array) >= 2 * length
+    array[-1] = 7
+    assert array[-1] == 7
