@@ -139,6 +139,14 @@ class Source(Protocol):
         """Give its connections back, not those of its readers; twice is harmless."""
 
 
+@runtime_checkable
+class LoadingSource(Protocol):
+    """A source whose first reader takes long to load what it reads with."""
+
+    def load(self) -> None:
+        """Load it ahead, in a thread of its own, so that nothing is left to be loaded when it is read."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableColumn:
     """One column of a target table. ``sql_type`` is the standard's spelling, such as DECIMAL(10, 2)."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 
-YOUNG_OBJECTS = 50_000
+YOUNG_OBJECTS = 200_000
 """So many objects may be new before Python looks for unreachable cycles among them, not 700: a start makes
-half a million, which all stay. Looking at them over and over took a quarter of it, and found nothing."""
+about as many, which all stay. Looking at them over and over took a quarter of it, and found nothing."""
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from confluent_kafka.admin._config import ConfigResource
 from rowtide_connectors.api import Fetched, OffsetRange, Reader
 from rowtide_connectors.errors import GoneError, UnavailableError
 from rowtide_connectors.kafka.client import kafka_errors, open_admin, open_consumer, place, translated
+from rowtide_connectors.kafka.native import library
 from rowtide_connectors.kafka.reader import KafkaReader
 
 EARLIEST: Final = -2
@@ -58,6 +59,13 @@ class KafkaSource:
         # Kafka has no negative timestamps: they mean the ends of the log.
         found = self._offsets(partitions, max(0, timestamp_ms))
         return {p: found[p] if found[p] >= 0 else end[p] for p in partitions}
+
+    def load(self) -> None:
+        """Load the compiled loops that readers use; see ``api.LoadingSource``."""
+        if not isinstance(library(), str):
+            from rowtide_connectors.kafka.warm import warm
+
+            warm()
 
     def reader(self, positions: Mapping[int, int]) -> Reader:
         """Open a reader at exactly these positions; it fetches at once."""

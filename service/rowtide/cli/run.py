@@ -154,4 +154,5 @@ def _pace(settings: Settings) -> Pace:
         snapshot_rows=settings.checkpoint.snapshot_rows or None,
         snapshot_interval_s=settings.checkpoint.snapshot_interval_s or None,
         commit_max_bytes=settings.commit.max_bytes,
+        first_rows_at_once=True,
     )

@@ -39,13 +39,17 @@ _TAKE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When to commit and when to snapshot; None: never for that reason."""
+    """When to commit and when to snapshot; None: never for that reason.
+
+    ``first_rows_at_once``: those that come out first after a start do not wait for the interval.
+    """
 
     commit_interval_ms: int
     commit_max_rows: int
     snapshot_rows: int | None
     snapshot_interval_s: float | None
     commit_max_bytes: int = MAX_COMMIT_BYTES
+    first_rows_at_once: bool = False
 
 
 class Observer(Protocol):
@@ -174,6 +178,7 @@ class Live:
         now = clock.monotonic()
         self._last_commit = self._last_snapshot = now
         self._since_snapshot = 0
+        self._is_awaited = pace.first_rows_at_once
         self._until: Mapping[Place, int] = {}
 
     def run(self, until: Mapping[Place, int] | None = None) -> None:
@@ -223,6 +228,8 @@ class Live:
     def commit(self, *, with_snapshot: bool = False) -> None:
         """Commit everything worked off so far; with a snapshot where one is due, or wanted."""
         began = self._clock.monotonic()
+        if self._work.gathered:
+            self._is_awaited = False
         wanted = with_snapshot or self._carries_state
         cut = self._work.cut(with_snapshot=wanted or self._is_snapshot_due(began))
         taken = self._clock.monotonic()
@@ -260,7 +267,7 @@ class Live:
         return (
             self._work.messages >= self._pace.commit_max_rows
             or self._work.raw_bytes >= self._pace.commit_max_bytes
-            or self._work.gathered >= MAX_GATHERED_ROWS
+            or self._work.gathered >= (1 if self._is_awaited else MAX_GATHERED_ROWS)
             or self._clock.monotonic() >= self._due_at()
         )
 

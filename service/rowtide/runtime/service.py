@@ -42,6 +42,7 @@ from rowtide.runtime.inbox import QUEUE_BYTES, QUEUE_MESSAGES, DirectInbox, Inbo
 from rowtide.runtime.intake import LOOK_UP_S, POLL_MESSAGES, Channel, Intake, check_identity
 from rowtide.runtime.joining import Newcomers
 from rowtide.runtime.live import Live, Observer, Pace, Unobserved, Watching
+from rowtide.runtime.loading import load_ahead
 from rowtide.runtime.newest import NewestSnapshot
 from rowtide.runtime.output import target_table
 from rowtide.runtime.questions import Questions
@@ -139,6 +140,8 @@ class Service:
           FaultError: an invariant broke.
         """
         equipment = self._equipment
+        if equipment.threads:
+            load_ahead(list(equipment.sources.values()))
         record, ranges = self._start(begin)
         work, committer = self._recover(record, ranges)
         if equipment.stopping():

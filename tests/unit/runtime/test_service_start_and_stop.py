@@ -369,3 +369,23 @@ def test_a_snapshot_that_is_dropped_during_the_start_is_not_used(point: str) -> 
     run(world, ledger=ledger, crash_points=Meanwhile(point, drop))
     assert ledger.read_snapshots == 2
     assert world.state() == expected
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_only_the_first_rows_after_a_start_do_not_wait_for_the_interval(at_once: bool) -> None:
+    world = world_with(200, in_small_polls=True)
+    logged: list[int] = []
+
+    def note(step: str) -> None:
+        if step == "committed":
+            logged.append(len(world.database.contents.appended.get("LOG", ())))
+
+    world.database.before = note
+    run(world, pace=Pace(10**9, 10**9, None, None, first_rows_at_once=at_once))
+    rows = logged[-1]
+    with_rows = [count for count in logged if count]
+    if at_once:
+        first, last = with_rows
+        assert 0 < first < last == rows
+    else:
+        assert with_rows == [rows]

@@ -1,0 +1,23 @@
+"""What a start loads while it waits for brokers and the database: it would wait for it later."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from rowtide_connectors.api import LoadingSource, Source
+
+
+def load_ahead(sources: Sequence[Source]) -> None:
+    """Let the sources load what they read with, in a thread of its own.
+
+    Nobody waits for it: who needs what is not there yet loads it, or waits for just that.
+    """
+    loading = [source for source in sources if isinstance(source, LoadingSource)]
+
+    def load() -> None:
+        for source in loading:
+            source.load()
+
+    if loading:
+        threading.Thread(target=load, name="load ahead", daemon=True).start()
