@@ -319,7 +319,7 @@ class _File:
         if path is None:
             return
         try:
-            self._text = path.read_text(encoding="utf-8")
+            self._text = path.read_text(encoding="utf-8-sig")
         except OSError as error:
             raise StatementError(f'file "{path}" cannot be read: {error.strerror}') from error
         except UnicodeDecodeError as error:

@@ -86,7 +86,7 @@ def read_text(path: Path) -> str:
       StatementError: it cannot be read, or is not UTF-8 text.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise StatementError(f'file "{path}" cannot be read: {error.strerror}') from error
     except UnicodeDecodeError as error:

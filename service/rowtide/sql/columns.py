@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rowtide.errors import StatementError
@@ -13,10 +13,10 @@ from rowtide.rows.types import BOOLEAN, VARCHAR, Field, RowType
 from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.models import refuse_port
 from rowtide.sql.objects import Catalog, StreamDefinition, TableDefinition, relation_name
-from rowtide.sql.relations import column_index
+from rowtide.sql.relations import column_index, distinct_names
 from rowtide.sql.scope import ROWTIME, Binding, Scope
 from rowtide.sql.statements import AddColumn, CheckDefinition, ColumnDefinition, DropColumn, Rename
-from rowtide.sql.suggestions import did_you_mean
+from rowtide.sql.suggestions import did_you_mean_or_all
 from rowtide.sql.syntax import Name
 from rowtide.sql.values import constant_of
 
@@ -43,7 +43,7 @@ def row_type_of(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tup
             raise StatementError(
                 f'column "{name.text}" of the PRIMARY KEY does not exist',
                 place=name.place,
-                hint=did_you_mean(name.text, names),
+                hint=did_you_mean_or_all(name.text, names),
             )
     in_key = {name.text for name in key}
     fields = tuple(
@@ -51,19 +51,6 @@ def row_type_of(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tup
         for column in columns
     )
     return RowType(fields), tuple(names.index(name.text) for name in key)
-
-
-def distinct_names(names: Iterable[Name]) -> None:
-    """See that no column is named twice.
-
-    Raises:
-      StatementError: one is.
-    """
-    seen: set[str] = set()
-    for name in names:
-        if name.text in seen:
-            raise StatementError(f'column "{name.text}" stands twice', place=name.place)
-        seen.add(name.text)
 
 
 def defaults_of(columns: Sequence[ColumnDefinition], row_type: RowType) -> Defaults:

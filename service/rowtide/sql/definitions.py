@@ -9,7 +9,6 @@ from rowtide.errors import Place, StatementError
 from rowtide.sql.columns import (
     Defaults,
     defaults_of,
-    distinct_names,
     row_type_of,
     with_column,
     with_renamed_column,
@@ -31,7 +30,7 @@ from rowtide.sql.objects import (
     ViewDefinition,
     relation_name,
 )
-from rowtide.sql.relations import column_index
+from rowtide.sql.relations import column_index, distinct_names
 from rowtide.sql.servers import (
     altered,
     create_server,
@@ -254,7 +253,8 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
         table = TableDefinition(
             row_type, key, origin, server, options, defaults=defaults, checks=statement.checks
         )
-        definition = _indexed(table, statement.indexes)
+        relation = relation_name(catalog.key(statement.name))
+        definition = _indexed(relation, table, statement.indexes)
     if server is None and statement.options:
         item = statement.options[0]
         raise StatementError(
@@ -273,7 +273,7 @@ def _no_defaults_of_messages(statement: CreateRelation, defaults: Defaults) -> D
     return defaults
 
 
-def _indexed(table: TableDefinition, indexes: Sequence[IndexDefinition]) -> TableDefinition:
+def _indexed(relation: str, table: TableDefinition, indexes: Sequence[IndexDefinition]) -> TableDefinition:
     """Give a table with further indexes; one without a name is called after its columns.
 
     Raises:
@@ -287,7 +287,7 @@ def _indexed(table: TableDefinition, indexes: Sequence[IndexDefinition]) -> Tabl
                 hint="Its database has: make it there.",
             )
         distinct_names(index.columns)
-        columns = tuple(column_index(table.row_type, name, "the table") for name in index.columns)
+        columns = tuple(column_index(table.row_type, name, relation) for name in index.columns)
         name = "_".join(each.text for each in index.columns) if index.name is None else index.name.text
         if any(name == other.name for other in table.indexes):
             raise StatementError(f'index "{name}" of the table is there already', place=index.place)
@@ -299,7 +299,7 @@ def _create_index(catalog: Catalog, name: QualifiedName, index: IndexDefinition)
     key, found = catalog.find(name, "table")
     if not isinstance(found, TableDefinition):
         raise StatementError(f'"{relation_name(key)}" is a {found.kind.value}, not a table', place=name.place)
-    return catalog.define(key, _indexed(found, [index]))
+    return catalog.define(key, _indexed(relation_name(key), found, [index]))
 
 
 def _drop_index(catalog: Catalog, statement: Drop) -> Catalog:

@@ -83,6 +83,9 @@ class _Tokenizer(Tokenizer):
         ">": TokenType.GT,
         "'": TokenType.UNKNOWN,
         '"': TokenType.UNKNOWN,
+        # Alone they are nothing, but a word ends before them: a||b, a!=b.
+        "|": TokenType.PIPE,
+        "!": TokenType.UNKNOWN,
     }
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
         "||": TokenType.DPIPE,

@@ -17,7 +17,7 @@ from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.group_windows import period_of
 from rowtide.sql.objects import Retention
 from rowtide.sql.on_subqueries import parted, refused_pairs
-from rowtide.sql.relations import Planned, project, shifted, unique_names
+from rowtide.sql.relations import Planned, distinct_names, project, shifted, unique_names
 from rowtide.sql.scope import Binding, Scope
 from rowtide.sql.stream_joins import Side, moved, window_join
 from rowtide.sql.syntax import (
@@ -385,9 +385,7 @@ def _called(row_type: RowType, names: Sequence[Name], hidden: int) -> RowType:
             f"the alias gives names to {len(names)} columns, the relation has {columns}",
             place=names[0].place,
         )
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise StatementError(f'column "{name.text}" stands twice', place=name.place)
+    distinct_names(names)
     renamed = [replace(field, name=name.text) for field, name in zip(row_type, names, strict=False)]
     return RowType((*renamed, *tuple(row_type)[columns:]))
 

@@ -28,6 +28,7 @@ from rowtide.sql.objects import (
     PumpDefinition,
     StreamDefinition,
     TableDefinition,
+    ViewDefinition,
     relation_name,
 )
 from rowtide.sql.planner import PlannedPump, Planner, written_in
@@ -259,12 +260,13 @@ def _plan(
 ) -> tuple[tuple[Stage, ...], Plan]:
     """Plan everything in a catalog, stage by stage."""
     planner = Planner(catalog)
-    written = {
-        relation_name(key): planner.shown(key)
-        for key, found in catalog.objects.items()
-        if found.kind not in (ObjectKind.PUMP, ObjectKind.FOREIGN_TABLE)
-    }
-    pumps = pumps_of(catalog, planner)
+    written: dict[str, Node] = {}
+    for key, found in catalog.objects.items():
+        if found.kind not in (ObjectKind.PUMP, ObjectKind.FOREIGN_TABLE):
+            with _changed_below(catalog):
+                written[relation_name(key)] = planner.shown(key)
+    with _changed_below(catalog):
+        pumps = pumps_of(catalog, planner)
     _check_circles(catalog, planner, pumps)
     connector = Connector(_feeds(catalog, pumps, inserted, changing))
     connected = {name: connector.connect(node) for name, node in written.items()}
@@ -332,8 +334,9 @@ def _changed_streams(before: Catalog, after: Catalog) -> frozenset[str]:
     """Give the streams that were there before and have other producers now."""
     producers = []
     for catalog in (before, after):
-        planner = Planner(catalog)
-        producers.append({(key, planner.pump(key).target) for key, _ in catalog.pumps()})
+        with _changed_below(catalog):
+            pumps = pumps_of(catalog, Planner(catalog))
+        producers.append({(key, pump.target) for key, pump in pumps.items()})
     changed = {target for _, target in producers[0] ^ producers[1]}
     return frozenset(
         relation_name(key)
@@ -401,3 +404,22 @@ def _located(text: str, file: str | None) -> Iterator[None]:
         raise StatementError(
             "the statements are nested too deeply", place=Place(1, 1), file=file, text=text
         ) from error
+
+
+@contextmanager
+def _changed_below(catalog: Catalog) -> Iterator[None]:
+    """Say in errors of this block why a view or pump that was accepted where it stands is refused now."""
+    try:
+        yield
+    except StatementError as error:
+        readers = [
+            (found.origin.place.line, found.origin.place.column, f'{found.kind.value} "{relation_name(key)}"')
+            for key, found in catalog.objects.items()
+            if isinstance(found, ViewDefinition | PumpDefinition) and found.origin.text is error.text
+        ]
+        place = error.place or Place(1, 1)
+        before = [each for each in readers if each[:2] <= (place.line, place.column)]
+        if before:
+            why = f"A statement behind {max(before)[2]} changes what it reads: it has to be replaced, too."
+            error.hint = why if error.hint is None else f"{error.hint} {why}"
+        raise

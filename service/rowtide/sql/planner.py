@@ -47,6 +47,7 @@ from rowtide.sql.relations import (
     Planned,
     Shape,
     column_index,
+    distinct_names,
     is_plain_rowtime,
     project,
     projected,
@@ -377,7 +378,7 @@ def _stored(
             outputs = shape.fields
         positions: list[int | None] = list(range(len(row_type)))
     else:
-        _check_distinct(columns)
+        distinct_names(columns)
         takes_rowtime = definition.kind is not ObjectKind.FOREIGN_TABLE
         positions = [
             None if takes_rowtime and name.text == ROWTIME else column_index(row_type, name, target)
@@ -466,14 +467,6 @@ def _check_changelog(
             place=place,
             hint="Otherwise two rows of the table could become one row there.",
         )
-
-
-def _check_distinct(columns: Sequence[Name]) -> None:
-    seen: set[str] = set()
-    for name in columns:
-        if name.text in seen:
-            raise StatementError(f'column "{name.text}" stands twice', place=name.place)
-        seen.add(name.text)
 
 
 def _branches(query: Query) -> Iterator[Query]:

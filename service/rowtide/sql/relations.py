@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.errors import Place, StatementError
@@ -12,7 +12,7 @@ from rowtide.plan.nodes import Node, Project
 from rowtide.rows.types import BOOLEAN, Field, RowType
 from rowtide.rowtime.period import Period
 from rowtide.sql.conversions import UNTYPED_NULL
-from rowtide.sql.suggestions import did_you_mean
+from rowtide.sql.suggestions import did_you_mean_or_all
 from rowtide.sql.syntax import Name
 
 
@@ -223,5 +223,18 @@ def column_index(row_type: RowType, name: Name, relation: str) -> int:
         raise StatementError(
             f'column "{name.text}" of "{relation}" does not exist',
             place=name.place,
-            hint=did_you_mean(name.text, row_type.names),
+            hint=did_you_mean_or_all(name.text, row_type.names),
         ) from None
+
+
+def distinct_names(names: Iterable[Name]) -> None:
+    """See that no column is named twice.
+
+    Raises:
+      StatementError: one is.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name.text in seen:
+            raise StatementError(f'column "{name.text}" stands twice', place=name.place)
+        seen.add(name.text)

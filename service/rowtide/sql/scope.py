@@ -11,7 +11,7 @@ from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef
 from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.rows.types import TIMESTAMP, RowType
-from rowtide.sql.suggestions import did_you_mean
+from rowtide.sql.suggestions import did_you_mean, did_you_mean_or_all
 from rowtide.sql.syntax import ColumnRef, Name
 
 ROWTIME = "ROWTIME"
@@ -39,14 +39,23 @@ class Binding:
         """The name that qualifies its columns."""
         return self.qualifiers[-1]
 
-    def fields(self) -> Iterator[tuple[str, FieldRef, bool]]:
-        """Give its columns with the fields that they are, and whether they can be NULL."""
-        for index, column in enumerate(self.row_type):
+    def columns(self) -> Iterator[tuple[str, FieldRef, bool]]:
+        """Give what ``*`` means of it: names with the fields that they are, and whether they can be NULL."""
+        for index, column in enumerate(islice(self.row_type, len(self.row_type) - self.hidden)):
             yield column.name, FieldRef(self.start + index, column.type), column.nullable
 
-    def columns(self) -> Iterator[tuple[str, FieldRef, bool]]:
-        """Give what ``*`` means of it."""
-        yield from islice(self.fields(), len(self.row_type) - self.hidden)
+    def field(self, name: str) -> FieldRef | None:
+        """Give the field that its column ``name`` is, None where it has none; found without a search."""
+        try:
+            index = self.row_type.index(name)
+        except KeyError:
+            return None
+        return FieldRef(self.start + index, self.row_type[index].type)
+
+    def nullable(self, index: int) -> bool | None:
+        """Tell whether the field at ``index`` can be NULL; None where it is not of this relation."""
+        own = index - self.start
+        return self.row_type[own].nullable if 0 <= own < len(self.row_type) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +82,17 @@ class Scope:
         hidden = set()
         for each in self.merged:
             hidden |= {(owner, each.name) for owner in each.owners}
-            found = [self._field(alias, each.name) for alias in each.sources]
-            yield each.name, _first_of([field for field, _ in found]), all(null for _, null in found)
+            found = self._fields(each)
+            yield each.name, _first_of(found), all(self.nullable(field.index) for field in found)
         for binding in self.bindings:
             for name, field, nullable in binding.columns():
                 if (binding.alias, name) not in hidden:
                     yield name, field, nullable
 
-    def _field(self, alias: str, column: str) -> tuple[FieldRef, bool]:
-        return next(
-            (field, nullable)
-            for binding in self.bindings
-            if binding.alias == alias
-            for name, field, nullable in binding.fields()
-            if name == column
-        )
+    def _fields(self, merged: Merged) -> list[FieldRef]:
+        """Give the fields that a merged column takes its value from."""
+        of = {binding.alias: binding.field(merged.name) for binding in reversed(self.bindings)}
+        return [field for alias in merged.sources if (field := of[alias]) is not None]
 
     def resolve(self, column: ColumnRef) -> Expr:
         """Give the field, or ROWTIME, that ``column`` means.
@@ -109,10 +114,10 @@ class Scope:
             if binding.rowtime_field is not None:
                 return FieldRef(binding.rowtime_field, TIMESTAMP)
             return RowtimeRef()
-        for found, field, _ in binding.fields():
-            if found == name.text:
-                return field
-        raise _no_column(name, binding.row_type.names, f' of "{binding.alias}"')
+        field = binding.field(name.text)
+        if field is None:
+            raise _no_column(name, binding.row_type.names, f' of "{binding.alias}"')
+        return field
 
     def resolves(self, column: ColumnRef) -> bool:
         """Tell whether one column, or ROWTIME, is called so."""
@@ -147,12 +152,9 @@ class Scope:
             return RowtimeRef()
         for each in self.merged:
             if each.name == name.text:
-                return _first_of([self._field(alias, each.name)[0] for alias in each.sources])
+                return _first_of(self._fields(each))
         found = [
-            (binding, field)
-            for binding in self.bindings
-            for column, field, _ in binding.fields()
-            if column == name.text
+            (binding, field) for binding in self.bindings if (field := binding.field(name.text)) is not None
         ]
         if not found:
             names = [column for binding in self.bindings for column in binding.row_type.names]
@@ -168,12 +170,8 @@ class Scope:
 
     def nullable(self, index: int) -> bool:
         """Tell whether the field at ``index`` can be NULL."""
-        return next(
-            nullable
-            for binding in self.bindings
-            for _, field, nullable in binding.fields()
-            if field.index == index
-        )
+        told = (binding.nullable(index) for binding in self.bindings)
+        return next(nullable for nullable in told if nullable is not None)
 
 
 def _first_of(fields: Sequence[FieldRef]) -> Expr:
@@ -194,5 +192,7 @@ def _no_column(name: Name, names: Sequence[str], where: str = "") -> StatementEr
             hint="A foreign stream of Kafka has it: a view on it can select it under a name.",
         )
     return StatementError(
-        f'column "{name.text}"{where} does not exist', place=name.place, hint=did_you_mean(name.text, names)
+        f'column "{name.text}"{where} does not exist',
+        place=name.place,
+        hint=did_you_mean_or_all(name.text, names),
     )

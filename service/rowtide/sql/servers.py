@@ -22,7 +22,7 @@ from rowtide.sql.statements import (
     OptionChange,
     OptionItem,
 )
-from rowtide.sql.suggestions import did_you_mean
+from rowtide.sql.suggestions import did_you_mean, did_you_mean_or_all
 from rowtide.sql.syntax import QualifiedName
 
 MAX_AHEAD = "max_ahead"
@@ -161,7 +161,7 @@ def _refuse_second(
 
 def _unknown(kind: str, name: str, there: Iterable[str], place: Place) -> StatementError:
     return StatementError(
-        f'{kind} "{name}" does not exist', place=place, hint=did_you_mean(name, list(there))
+        f'{kind} "{name}" does not exist', place=place, hint=did_you_mean_or_all(name, there)
     )
 
 

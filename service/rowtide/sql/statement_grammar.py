@@ -168,6 +168,10 @@ class _Grammar(QueryGrammar):
     def _create(self, first: Token) -> Statement:
         cursor = self.cursor
         replace = cursor.accept("OR", "REPLACE")
+        if any(cursor.is_word("IF", "NOT", "EXISTS", ahead=kind) for kind in (1, 2)):
+            raise cursor.unsupported(
+                "IF NOT EXISTS is", hint="CREATE OR REPLACE takes the place of what is there."
+            )
         if cursor.accept("SCHEMA"):
             name = cursor.qualified_name("the name of the schema")
             self._description()

@@ -1,4 +1,4 @@
-"""Did you mean: the nearest of the names that exist."""
+"""Did you mean: the nearest of the names that exist, or all of them."""
 
 from __future__ import annotations
 
@@ -13,3 +13,14 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
         folded.setdefault(candidate.upper(), candidate)
     near = get_close_matches(name.upper(), list(folded), n=1, cutoff=0.6)
     return f'Did you mean "{folded[near[0]]}"?' if near else None
+
+
+SHOWN = 12
+"""So many names are read at a glance; of more only the nearest one is told."""
+
+
+def did_you_mean_or_all(name: str, candidates: Iterable[str]) -> str | None:
+    """Give a hint with the candidate most like ``name``; if none is near, with all of a few."""
+    there = list(candidates)
+    listed = f"There are: {', '.join(there)}." if 0 < len(there) <= SHOWN else None
+    return did_you_mean(name, there) or listed

@@ -64,12 +64,7 @@ def _aliases(scope: Scope, name: Name, place: Place) -> tuple[str, ...]:
     for each in scope.merged:
         if each.name == name.text:
             return each.sources
-    owners = [
-        binding.alias
-        for binding in scope.bindings
-        for column, _, _ in binding.fields()
-        if column == name.text
-    ]
+    owners = [binding.alias for binding in scope.bindings if binding.field(name.text) is not None]
     if len(owners) == 1:
         return tuple(owners)
     where = ", ".join(f'"{binding.alias}"' for binding in scope.bindings)

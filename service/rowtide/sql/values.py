@@ -11,7 +11,7 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.types import TIMESTAMP, Field, RowType
 from rowtide.sql.conversions import UNTYPED_NULL, assign
 from rowtide.sql.expressions import ExpressionPlanner
-from rowtide.sql.relations import column_index
+from rowtide.sql.relations import column_index, distinct_names
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.statements import InsertValues
 from rowtide.sql.syntax import Expression, FunctionCall
@@ -63,6 +63,7 @@ def timed_rows(
     """
     positions: list[int | None] = list(range(len(row_type)))
     if statement.columns:
+        distinct_names(statement.columns)
         positions = [
             None if name.text == ROWTIME else column_index(row_type, name, relation)
             for name in statement.columns

@@ -132,7 +132,7 @@ class _Reader:
             return PythonPipeline(module, function)
         file = source.path.parent / text
         try:
-            return SqlText(file.read_text(encoding="utf-8"), str(file))
+            return SqlText(file.read_text(encoding="utf-8-sig"), str(file))
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise source.error(fields[key], f'pipeline "{file}" cannot be read: {reason}') from error

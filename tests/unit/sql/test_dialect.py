@@ -31,6 +31,17 @@ def test_numbers_keep_how_they_are_written() -> None:
     ]
 
 
+SYMBOLS = ("||", "<>", "!=", "<=", ">=", "(", ")", ",", ";", "*", "+", "/", "%", "=", "<", ">")
+ATOMS = ("a", "A1", '"a"', "'a'", "1", "f(a)", ")", "(")
+
+
+@pytest.mark.parametrize("symbol", SYMBOLS)
+def test_blanks_around_symbols_change_nothing(symbol: str) -> None:
+    for before in ATOMS:
+        for behind in ATOMS:
+            assert words(f"{before}{symbol}{behind}") == words(f"{before} {symbol} {behind}")
+
+
 def test_comments_are_left_out_nested_ones_too() -> None:
     assert [text for _, text in words("a -- b\n /* c /* d */ e */ /*+ f */ g")] == ["A", "G"]
 

@@ -136,6 +136,8 @@ def _float_to_exact(target: Type) -> ColumnKernel:
         wide = values.astype(np.float64, copy=False) * factor
         result = floats.nearest_wholes(wide)
         fits = (result >= low) & (result < high + 1)
+        if high > exact.INT64_MAX:
+            fits &= np.abs(result) < 2.0**63
         if scale:
             # The product was rounded, so at a half only the exact value can tell; to either side of one
             # it cannot have been rounded across, for halves below 2**52 are doubles themselves.
