@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.growing import grown
 from rowtide.operators.keys import in_order, whole_codes
 from rowtide.operators.over_calls import Moved, Values
+from rowtide.operators.pooled_lists import PooledLists
 from rowtide.operators.window_functions import from_json, to_json
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.types import Type
 
 Int64s = NDArray[np.int64]
-LEAST_POOL = 1 << 10
-"""Room in a pool beside that for the values."""
 
 
 class LeastValue:
@@ -26,9 +24,7 @@ class LeastValue:
     def __init__(self, of: Type, *, greatest: bool) -> None:
         self._of = of
         self._greatest = greatest
-        self._lists = np.zeros((0, 3), dtype=np.int64)
-        self._pool = np.empty(0, dtype=np.int64)
-        self._pooled = 0
+        self._lists = PooledLists()
         self._codes, self._use = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
@@ -37,7 +33,7 @@ class LeastValue:
 
     def reserve(self, groups: int) -> None:
         """See the protocol."""
-        self._lists = grown(self._lists, 2 * groups)
+        self._lists.reserve(2 * groups)
 
     def begin(self, values: Values, use: Mask) -> None:
         """See the protocol."""
@@ -47,27 +43,27 @@ class LeastValue:
 
     def follow(self, moved: Moved) -> None:
         """See the protocol; nothing is held in slots, and each row has one step."""
-        from rowtide.operators.kernels.heaps import DONE, POOLED, follow_least, pack
+        from rowtide.operators.kernels.heaps import follow_least
+        from rowtide.operators.kernels.pools import DONE, POOLED
 
-        progress = np.array([0, self._pooled], dtype=np.int64)
+        progress = np.array([0, self._lists.used], dtype=np.int64)
         while True:
             follow_least(
                 moved.groups,
                 moved.steps,
                 self._codes,
                 self._use,
-                self._pool,
-                self._lists,
+                self._lists.pool,
+                self._lists.lists,
                 progress,
                 self._found,
                 self._known,
             )
             if progress[DONE] == moved.stop:
                 break
-            larger = np.empty(LEAST_POOL + 4 * int(self._lists[:, 1].sum()), dtype=np.int64)
-            progress[POOLED] = pack(self._pool, self._lists, larger)
-            self._pool = larger
-        self._pooled = int(progress[POOLED])
+            self._lists.make_room()
+            progress[POOLED] = self._lists.used
+        self._lists.used = int(progress[POOLED])
 
     def result(self) -> tuple[Values, Mask | None]:
         """See the protocol."""
@@ -75,17 +71,14 @@ class LeastValue:
 
     def keep(self, kept: Int64s) -> None:
         """See the protocol."""
-        self._lists = self._lists.reshape(-1, 6)[kept].reshape(-1, 3)
+        self._lists.lists = self._lists.lists.reshape(-1, 6)[kept].reshape(-1, 3)
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
         """See the protocol: each value with how often it is there, in order."""
         from rowtide.operators.kernels.heaps import cancel_all
 
-        cancel_all(self._pool, self._lists)
-        begins, lengths, _ = self._lists[2 * groups].T
-        owners, places = np.repeat(np.arange(len(groups)), lengths), np.repeat(begins, lengths)
-        places += np.arange(len(places)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        codes = self._pool[places]
+        cancel_all(self._lists.pool, self._lists.lists)
+        owners, codes = self._lists.listed(2 * groups)
         if self._greatest:
             codes = ~codes
         order = np.lexsort((codes, owners))
@@ -108,11 +101,9 @@ class LeastValue:
         owners = np.repeat(np.arange(len(saved)), [sum(count for _, count in each) for each in saved])
         codes = np.repeat(self._coded(Column.from_values(self._of, values)), counts)
         # What is sorted is a heap.
-        self._pool = codes[np.lexsort((codes, owners))]
-        self._pooled = len(codes)
-        lengths = np.bincount(owners, minlength=len(saved))
-        mine = self._lists[: 2 * len(saved) : 2]
-        mine[:, 0], mine[:, 1], mine[:, 2] = np.cumsum(lengths) - lengths, lengths, lengths
+        self._lists.fill(
+            codes[np.lexsort((codes, owners))], np.bincount(owners, minlength=len(saved)), every=2
+        )
         return True
 
     def _coded(self, column: Column) -> Int64s:

@@ -15,6 +15,7 @@ from rowtide.operators.contract import Account, Output, Place, State, Want, join
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.keys import in_order, whole_codes
+from rowtide.operators.pooled_lists import PooledLists
 from rowtide.operators.row_store import RowStore
 from rowtide.plan.top_changes import NumberedChanges, TopChanges
 from rowtide.plan.walk import only_comes
@@ -86,9 +87,7 @@ class _Image:
         self._known = KeyGroups([field.type for field in node.input.row_type])
         self._idents = np.empty(0, dtype=np.int64)
         self._orders = np.empty((0, 2 * len(node.keys)), dtype=np.int64)
-        self._lists = np.zeros((0, 3), dtype=np.int64)
-        self._pool = np.empty(0, dtype=np.int64)
-        self._pooled = 0
+        self._lists = PooledLists()
         self._looked_at = 0
 
     def run(self, tray: Tray) -> Tray:
@@ -116,7 +115,8 @@ class _Image:
 
     def _apply(self, tray: Tray, *, numbered: bool) -> tuple[NDArray[Any], ...]:
         """Apply changes, and give the arrays that the kernel writes."""
-        from rowtide.operators.kernels.top_rows import DONE, POOLED, WRITTEN, change_top
+        from rowtide.operators.kernels.pools import DONE, POOLED
+        from rowtide.operators.kernels.top_rows import WRITTEN, change_top
 
         count, first = len(tray), self._store.end
         keys = [tray.columns[index] for index in self._node.partition]
@@ -127,12 +127,12 @@ class _Image:
             self._idents[first : first + count] = self._known.number(tray.columns, count)
         self._orders = grown(self._orders, first + count)
         self._write_orders(tray, self._orders[first : first + count])
-        self._lists = grown(self._lists, self._partitions.count)
+        self._lists.reserve(self._partitions.count)
         rows = np.arange(first, first + count, dtype=np.int64)
         most = 2 * (self._end - self._node.offset) if numbered else 2
         room = 2 * count + most
         parts: list[tuple[NDArray[Any], ...]] = []
-        progress = np.array([0, 0, self._pooled], dtype=np.int64)
+        progress = np.array([0, self._lists.used, 0], dtype=np.int64)
         while progress[DONE] < count:
             causes, places, numbers = (np.empty(room, dtype=np.int64) for _ in range(3))
             opcodes, alike = np.empty(room, dtype=np.int8), np.empty(room, dtype=np.bool_)
@@ -143,8 +143,8 @@ class _Image:
                 rows,
                 self._orders,
                 self._idents,
-                self._pool,
-                self._lists,
+                self._lists.pool,
+                self._lists.lists,
                 self._node.offset,
                 self._end,
                 self._stays,
@@ -159,8 +159,9 @@ class _Image:
             written = int(progress[WRITTEN])
             parts.append(tuple(each[:written] for each in (causes, places, numbers, opcodes, alike)))
             if progress[DONE] < count and written + most <= room:
-                progress[POOLED] = self._pack()
-        self._pooled = int(progress[POOLED])
+                self._lists.make_room()
+                progress[POOLED] = self._lists.used
+        self._lists.used = int(progress[POOLED])
         return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
     def _differ(self, places: NDArray[np.int64], going: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -175,10 +176,7 @@ class _Image:
 
     def rows(self) -> Tray:
         """Give all rows, in the order in which they came."""
-        begins, lengths, _ = self._lists.T
-        # Where each list's rows stand in the pool, less where they stand one list behind the other.
-        shifts = np.repeat(begins - (np.cumsum(lengths) - lengths), lengths)
-        came = np.sort(self._pool[shifts + np.arange(len(shifts))])
+        came = np.sort(self._lists.listed()[1])
         zeros = np.zeros(len(came), dtype=np.int64)
         return Tray.from_columns(self._node.input.row_type, self._store.take(came).columns, zeros, 0, zeros)
 
@@ -188,7 +186,7 @@ class _Image:
             # Counting what is there looks at all partitions.
             return self
         self._looked_at = self._store.end
-        there = int(self._lists[:, 1].sum())
+        there = self._lists.total
         if self._store.end - there <= max(CLEAN_OVER, there):
             return self
         fresh = _Image(self._node)
@@ -207,12 +205,3 @@ class _Image:
             # The complement of a whole number sorts the other way round, and none overflows.
             orders[:, 2 * at] = ~missing if descending else missing
             orders[:, 2 * at + 1] = ~codes if descending else codes
-
-    def _pack(self) -> int:
-        """Make a larger pool, without gaps; give how much of it is in use."""
-        from rowtide.operators.kernels.top_rows import pack
-
-        larger = np.empty(max(64, 4 * int(self._lists[:, 1].sum())) + 4 * len(self._lists), dtype=np.int64)
-        used = pack(self._pool, self._lists, larger)
-        self._pool = larger
-        return int(used)

@@ -1,8 +1,8 @@
 """The least value of each group, where values come and go: two heaps a group.
 
 One has all values that came and are not gone from it yet, the other those of them that are gone. While the
-least of both are equal they are taken out. Lists lie in ``pool``: ``lists`` has where each begins, how long
-it is and for how many there is room. The lists of group g have the numbers 2 g and 2 g + 1.
+least of both are equal they are taken out. The lists of group g (``kernels.pools``) have the numbers 2 g and
+2 g + 1.
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rowtide.operators.kernels.over import ENTER
+from rowtide.operators.kernels.pools import BEGIN, DONE, LENGTH, ROOM, make_room
 
-BEGIN, LENGTH, ROOM = range(3)
-DONE, POOLED = range(2)
-"""Where ``progress`` has what: entries done, and how much of the pool is in use."""
-FIRST_ROOM = 4
 STALE_OVER = 64
 """Values that are gone are taken out once there are more of them than this, and than half as many others."""
 
@@ -50,7 +47,7 @@ def follow_least(
             at_top = length > 0 and pool[lists[here, BEGIN]] == codes[entry]
             if enters or not at_top:
                 to = here if enters else gone
-                if lists[to, LENGTH] == lists[to, ROOM] and not _make_room(to, pool, lists, progress):
+                if lists[to, LENGTH] == lists[to, ROOM] and not make_room(to, pool, lists, progress):
                     break
                 _push(to, codes[entry], pool, lists)
                 if not enters and lists[gone, LENGTH] > max(STALE_OVER, lists[here, LENGTH] // 2):
@@ -64,20 +61,6 @@ def follow_least(
         found[entry] = pool[lists[here, BEGIN]] if known[entry] else 0
         entry += 1
     progress[DONE] = entry
-
-
-@njit(cache=True, nogil=True)
-def _make_room(to: int, pool: Int64s, lists: Int64s, progress: Int64s) -> bool:
-    """Move a list to the end of the pool, with more room; False: there is none."""
-    length, before, begin = lists[to, LENGTH], lists[to, BEGIN], progress[POOLED]
-    room = max(FIRST_ROOM, 2 * length)
-    if begin + room > len(pool):
-        return False
-    for index in range(length):
-        pool[begin + index] = pool[before + index]
-    lists[to, BEGIN], lists[to, ROOM] = begin, room
-    progress[POOLED] += room
-    return True
 
 
 @njit(cache=True, nogil=True)
@@ -133,16 +116,3 @@ def cancel_all(pool: Int64s, lists: Int64s) -> None:
     """Take out all values that are gone, and sort the others."""
     for group in range(len(lists) // 2):
         _cancel(2 * group, pool, lists)
-
-
-@njit(cache=True, nogil=True)
-def pack(pool: Int64s, lists: Int64s, into: Int64s) -> int:
-    """Move all lists into another pool, one behind the other, without room; give how much is in use."""
-    used = 0
-    for number in range(len(lists)):
-        begin, length = lists[number, BEGIN], lists[number, LENGTH]
-        for index in range(length):
-            into[used + index] = pool[begin + index]
-        lists[number, BEGIN], lists[number, ROOM] = used, length
-        used += length
-    return used

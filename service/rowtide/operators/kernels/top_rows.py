@@ -1,8 +1,7 @@
 """The first rows of a table, by partition: where a row comes in or goes, and what that changes.
 
-The rows of a partition (group) lie in order in ``pool``, as numbers: ``lists`` has where they begin, how
-many they are, and for how many there is room. ``orders`` has for each row what it is sorted by, ``idents``
-which rows are equal.
+The rows of a partition (group) are a list in order (``kernels.pools``), as numbers. ``orders`` has for each
+row what it is sorted by, ``idents`` which rows are equal.
 """
 
 from __future__ import annotations
@@ -11,15 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.kernels.lean import lean
+from rowtide.operators.kernels.pools import BEGIN, DONE, LENGTH, ROOM, Int64s, Whole, make_room
 
-BEGIN, LENGTH, ROOM = 0, 1, 2
-"""Where ``lists`` has what."""
-DONE, WRITTEN, POOLED = 0, 1, 2
-"""Where ``progress`` has what: changes and output rows done, and how much of the pool is in use."""
-FIRST_ROOM = 4
+WRITTEN = 2
+"""Where ``progress`` has how many output rows are written."""
 
-Whole = int | np.int64
-Int64s = NDArray[np.int64]
 Int8s = NDArray[np.int8]
 Mask = NDArray[np.bool_]
 
@@ -55,14 +50,13 @@ def change_top(
     change, written = progress[DONE], progress[WRITTEN]
     most = 2 * (end - offset) if numbered else 2
     while change < len(opcodes) and written + most <= len(causes):
-        opcode, group, row = opcodes[change], groups[change], rows[change]
-        begin, length = lists[group, BEGIN], lists[group, LENGTH]
-        gone, comes = np.int64(-1), np.int64(-1)
-        if opcode > 0:
-            if length == lists[group, ROOM]:
-                if progress[POOLED] + max(FIRST_ROOM, 2 * length) > len(pool):
-                    break
-                begin = _roomier(group, pool, lists, progress)
+        group, row, comes_in = groups[change], rows[change], opcodes[change] > 0
+        length = lists[group, LENGTH]
+        if comes_in and length == lists[group, ROOM] and not make_room(group, pool, lists, progress):
+            break
+        begin = lists[group, BEGIN]
+        at = length
+        if comes_in:
             at = _place(row, begin, length, pool, orders, True)
             if stays and 0 <= end <= at:
                 change += 1
@@ -71,77 +65,39 @@ def change_top(
                 pool[begin + index] = pool[begin + index - 1]
             pool[begin + at] = row
             length += 1
-            lists[group, LENGTH] = length
-            first = max(at, offset)
-            if numbered:
-                for place in range(first, min(length, end)):
-                    gone = pool[begin + place + 1] if place + 1 < length else np.int64(-1)
-                    written = _tell(
-                        change,
-                        gone,
-                        pool[begin + place],
-                        place,
-                        idents,
-                        written,
-                        causes,
-                        out_opcodes,
-                        places,
-                        numbers,
-                        orders,
-                        alike,
-                    )
-                gone = np.int64(-1)
-            elif (end < 0 or at < end) and first < length:
-                comes = pool[begin + first]
-                if 0 <= end < length:
-                    gone = pool[begin + end]
-            if stays and 0 <= end < length:
-                lists[group, LENGTH] = end
-        elif opcode < 0 and not stays:
+        elif opcodes[change] < 0 and not stays:
             at = _place(row, begin, length, pool, orders, False)
             while at < length and idents[pool[begin + at]] != idents[row]:
                 at += 1
-            if at < length:
-                first = max(at, offset)
-                if numbered:
-                    for place in range(first, min(length, end)):
-                        comes = pool[begin + place + 1] if place + 1 < length else np.int64(-1)
-                        written = _tell(
-                            change,
-                            pool[begin + place],
-                            comes,
-                            place,
-                            idents,
-                            written,
-                            causes,
-                            out_opcodes,
-                            places,
-                            numbers,
-                            orders,
-                            alike,
-                        )
-                    comes = np.int64(-1)
-                elif (end < 0 or at < end) and first < length:
-                    gone = pool[begin + first]
-                    if 0 <= end < length:
-                        comes = pool[begin + end]
-                for index in range(at, length - 1):
-                    pool[begin + index] = pool[begin + index + 1]
-                lists[group, LENGTH] = length - 1
-        written = _tell(
-            change,
-            gone,
-            comes,
-            -1,
-            idents,
-            written,
-            causes,
-            out_opcodes,
-            places,
-            numbers,
-            orders,
-            alike,
-        )
+        # With the row that comes or goes there is at each place what is there or was, and what is pushed
+        # out, or comes back, behind.
+        stop = length if end < 0 else min(length, end)
+        first = max(at, offset)
+        for place in range(first, stop if numbered else min(stop, first + 1)):
+            behind = place + 1 if numbered else end
+            here, other = pool[begin + place], np.int64(-1)
+            if 0 <= behind < length:
+                other = pool[begin + behind]
+            gone, comes = (other, here) if comes_in else (here, other)
+            written = _tell(
+                change,
+                gone,
+                comes,
+                place,
+                idents,
+                written,
+                causes,
+                out_opcodes,
+                places,
+                numbers,
+                orders,
+                alike,
+            )
+        if not comes_in and at < length:
+            length -= 1
+            for index in range(at, length):
+                pool[begin + index] = pool[begin + index + 1]
+        lists[group, LENGTH] = min(length, end) if stays and end >= 0 else length
         change += 1
     progress[DONE], progress[WRITTEN] = change, written
 
@@ -199,27 +155,3 @@ def _place(row: Whole, begin: Whole, length: Whole, pool: Int64s, orders: Int64s
         else:
             high = middle
     return low
-
-
-@lean
-def _roomier(group: Whole, pool: Int64s, lists: Int64s, progress: Int64s) -> np.int64:
-    """Move a list to the end of the pool, with more room; give where it begins."""
-    before, begin = lists[group, BEGIN], progress[POOLED]
-    for index in range(lists[group, LENGTH]):
-        pool[begin + index] = pool[before + index]
-    lists[group, BEGIN] = begin
-    lists[group, ROOM] = max(FIRST_ROOM, 2 * lists[group, LENGTH])
-    progress[POOLED] += lists[group, ROOM]
-    return begin
-
-
-@lean
-def pack(pool: Int64s, lists: Int64s, into: Int64s) -> int:
-    """Move all lists into another pool, one behind the other, without room; give how much is in use."""
-    used = 0
-    for group in range(len(lists)):
-        for index in range(lists[group, LENGTH]):
-            into[used + index] = pool[lists[group, BEGIN] + index]
-        lists[group, BEGIN], lists[group, ROOM] = used, lists[group, LENGTH]
-        used += lists[group, LENGTH]
-    return used

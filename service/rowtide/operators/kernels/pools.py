@@ -1,0 +1,48 @@
+"""Lists that grow in one pool (``operators.pooled_lists``).
+
+``lists`` has where each begins in ``pool``, how long it is and for how many there is room. One that needs
+more room moves to the end of what is in use, and leaves a gap until the pool is full and ``pack`` moves all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rowtide.operators.kernels.lean import lean
+
+BEGIN, LENGTH, ROOM = range(3)
+"""Where ``lists`` has what."""
+DONE, POOLED = range(2)
+"""Where the ``progress`` of a kernel has what: what is done, and how much of the pool is in use."""
+FIRST_ROOM = 4
+
+Whole = int | np.int64
+Int64s = NDArray[np.int64]
+
+
+@lean
+def make_room(of: Whole, pool: Int64s, lists: Int64s, progress: Int64s) -> bool:
+    """Move a list that has no room for one more to the end of what is in use; False: the pool is full."""
+    length, before, begin = lists[of, LENGTH], lists[of, BEGIN], progress[POOLED]
+    room = max(FIRST_ROOM, 2 * length)
+    if begin + room > len(pool):
+        return False
+    for index in range(length):
+        pool[begin + index] = pool[before + index]
+    lists[of, BEGIN], lists[of, ROOM] = begin, room
+    progress[POOLED] += room
+    return True
+
+
+@lean
+def pack(pool: Int64s, lists: Int64s, into: Int64s) -> int:
+    """Move all lists into another pool, one behind the other, without room; give how much is in use."""
+    used = 0
+    for of in range(len(lists)):
+        begin, length = lists[of, BEGIN], lists[of, LENGTH]
+        for index in range(length):
+            into[used + index] = pool[begin + index]
+        lists[of, BEGIN], lists[of, ROOM] = used, length
+        used += length
+    return used
