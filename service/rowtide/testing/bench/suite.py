@@ -59,6 +59,7 @@ MODULES = (
     "latency",
     "recovery",
     "nexmark.running",
+    "linear_road.running",
     "backfill",
 )
 """Modules of this package that have benchmarks, in ``BENCHMARKS``."""

@@ -1,0 +1,1 @@
+"""Linear Road: variable tolls on expressways, in our SQL."""
