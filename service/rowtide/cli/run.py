@@ -118,12 +118,13 @@ def query_of(file: Path, service: Service) -> Query:
         made.feed(statements, file=str(file))
         return made
 
-    def query(text: str, once: bool) -> tuple[Follower, bool]:
+    def query(text: str, once: bool) -> tuple[Follower, bool, tuple[bool, ...]]:
+        from rowtide.sql.planner import Listing
         from rowtide.testing.relations import gives_changes
 
-        node = session().query(text)
-        changes = gives_changes(node)
-        return service.follow(node, once=once and changes), changes
+        listing = session().listing(text) if once else Listing(session().query(text))
+        changes = gives_changes(listing.node)
+        return service.follow(listing.node, once=once and changes), changes, listing.order
 
     return query
 

@@ -27,6 +27,7 @@ from rowtide.runtime.configured import configured
 from rowtide.runtime.deadletters import error_values
 from rowtide.runtime.following import CONTENTS
 from rowtide.runtime.intake import POLL_MESSAGES, ExplicitBound
+from rowtide.runtime.listing import Contents
 from rowtide.runtime.pipeline import open_pipeline, open_source
 from rowtide.runtime.service import channel
 from rowtide.runtime.state import plain
@@ -160,24 +161,27 @@ class EmbeddedEngine:
             for _, nodes in explained:
                 yield from _plan_lines(nodes)
             return
-        node = self._session.query(text)
-        if any(isinstance(each, TableSource) and each.relation == SYS_ERRORS for each in nodes_below(node)):
-            node = self._session.query(text, self._errors())
-        is_contents = gives_changes(node) and self._is_finite(node)
+        listing = self._session.listing(text)
+        read = {each.relation for each in nodes_below(listing.node) if isinstance(each, TableSource)}
+        if SYS_ERRORS in read:
+            listing = self._session.listing(text, self._errors())
+        is_contents = gives_changes(listing.node) and self._is_finite(listing.node)
+        if listing.order and not is_contents:
+            listing = replace(listing, node=self._session.query(text), order=())
+        node, contents = listing.node, Contents(listing.order)
         changes = gives_changes(node) and not is_contents
-        types = tuple(str(field.type) for field in node.row_type)
-        yield Columns(node.row_type.names, types, changes, not is_contents)
-        held: Counter[Row] = Counter()
+        types = contents.shown([str(field.type) for field in node.row_type])
+        yield Columns(contents.shown(node.row_type.names), types, changes, not is_contents)
         for emitted in self._run(node):
-            for timed in _rows(emitted):
-                if is_contents:
-                    held[timed.row] += -1 if timed.opcode == Opcode.DELETE else 1
-                else:
+            if is_contents:
+                contents.take(_rows(emitted))
+            else:
+                for timed in _rows(emitted):
                     op = "-" if timed.opcode == Opcode.DELETE else "+"
                     yield ResultRow(op, timed.rowtime, [plain(value) for value in timed.row])
             for fault in emitted.faults:
                 yield Note(f"{fault.relation}: {fault.reason}: {fault.message}")
-        for row in held.elements():
+        for row in contents.rows():
             yield ResultRow("+", None, [plain(value) for value in row])
 
     def names(self) -> list[str]:

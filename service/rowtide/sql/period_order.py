@@ -58,6 +58,13 @@ def first_of_changes(
     return replace(shape, node=top)
 
 
+def with_order(shape: Shape, order: PeriodOrder) -> Shape:
+    """Give ``shape`` with what it is sorted by as its last outputs, for whoever lists its rows."""
+    keys = tuple(Output(f"$ORDER{at}", key, True, shape.place) for at, (key, _) in enumerate(order.keys))
+    descending = tuple(each for _, each in order.keys)
+    return replace(shape, outputs=(*shape.outputs, *keys), order=descending)
+
+
 def _with_keys(
     relation: str, node: Node, order: PeriodOrder, partition: Sequence[Expr] = ()
 ) -> tuple[Node, tuple[tuple[int, bool], ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rowtide.errors import Place, StatementError
 from rowtide.plan.connect import Connector, Feed
@@ -31,7 +31,7 @@ from rowtide.sql.objects import (
     ViewDefinition,
     relation_name,
 )
-from rowtide.sql.planner import PlannedPump, Planner, written_in
+from rowtide.sql.planner import Listing, PlannedPump, Planner, written_in
 from rowtide.sql.statement_grammar import parse, parse_name
 from rowtide.sql.statements import (
     CreatePump,
@@ -191,13 +191,28 @@ class Session:
           StatementError: it is none, or it cannot be planned.
         """
         with _located(text, None):
-            statements = parse(text)
-            if len(statements) != 1 or not isinstance(statements[0], QueryStatement):
-                place = statements[0].place if statements else Place(1, 1)
-                raise StatementError("one query is expected", place=place)
-            query = statements[0].query
-            catalog = with_errors(self._catalog, errors) if errors else self._catalog
+            query, catalog = self._asked(text, errors)
             return _query_stages(catalog, query, catalog.current, self._inserted, self._changing)[-1]
+
+    def listing(self, text: str, errors: Sequence[Row] = ()) -> Listing:
+        """Plan one query by itself, to list its rows where they are a table's: ORDER BY sorts these.
+
+        Raises:
+          StatementError: as ``query``.
+        """
+        with _located(text, None):
+            query, catalog = self._asked(text, errors)
+            listing = Planner(catalog, pseudo_in(query)).listing(query, catalog.current)
+            placed = _stages_of(catalog, listing.node, self._inserted, self._changing)[-1]
+            return replace(listing, node=placed)
+
+    def _asked(self, text: str, errors: Sequence[Row]) -> tuple[Query, Catalog]:
+        """Give the one query of ``text``, and the catalog that it is over."""
+        statements = parse(text)
+        if len(statements) != 1 or not isinstance(statements[0], QueryStatement):
+            place = statements[0].place if statements else Place(1, 1)
+            raise StatementError("one query is expected", place=place)
+        return statements[0].query, with_errors(self._catalog, errors) if errors else self._catalog
 
 
 STAGES = ("as written", "with pumps connected", "with judges and merges")
@@ -209,9 +224,16 @@ def _query_stages(
 ) -> tuple[Node, ...]:
     """Plan one query by itself, and give the plan after each of ``STAGES``."""
     planned = Planner(catalog, pseudo_in(query)).query(query, schema)
+    return _stages_of(catalog, planned.node, inserted, changing)
+
+
+def _stages_of(
+    catalog: Catalog, written: Node, inserted: frozenset[str], changing: frozenset[str]
+) -> tuple[Node, ...]:
+    """Give a query's plan after each of ``STAGES``, the first of which is ``written``."""
     feeds = _feeds(catalog, pumps_of(catalog, Planner(catalog)), inserted, changing)
-    connected = Connector(feeds).connect(planned.node)
-    return planned.node, connected, place_order(connected)
+    connected = Connector(feeds).connect(written)
+    return written, connected, place_order(connected)
 
 
 def _defined(catalog: Catalog, statement: Statement, text: str, file: str | None) -> Catalog:

@@ -85,6 +85,14 @@ class PlannedPump:
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """A query whose rows are listed, sorted by its last fields: for each of these whether it descends."""
+
+    node: Node
+    order: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class _Reading:
     """Where a query stands: in the text of ``relation``, seen from ``schema``, inside of some WITHs."""
 
@@ -153,6 +161,14 @@ class Planner:
         """Plan a query by itself, as a relation without a name."""
         shape = self._query(query, _Reading("QUERY", schema, None))
         return Planned(projected(shape, "QUERY"), shape.changelog)
+
+    def listing(self, query: Query, schema: str) -> Listing:
+        """Plan a query by itself whose rows, if they are a table's, are listed in the order of ORDER BY."""
+        at, inner = _Reading("QUERY", schema, None), query
+        while isinstance(inner, With):
+            at, inner = self._with_tables(inner, at), inner.body
+        shape = self._select(inner, at, lists=True) if isinstance(inner, Select) else self._query(inner, at)
+        return Listing(projected(shape, "QUERY"), shape.order)
 
     # -------------------------------------------------------------- relations
 
@@ -234,15 +250,14 @@ class Planner:
             return combined(query.operation, aligned, at.relation, query.place)
         return self._select(query, at)
 
-    def _select(self, query: Select, at: _Reading) -> Shape:
+    def _select(self, query: Select, at: _Reading, *, lists: bool = False) -> Shape:
         if holds_query(query.having):
-            scope_of = self._from_planner(at).scope_of
-            return self._query(groups_in_from(query, scope_of), at)
+            return self._select(groups_in_from(query, self._from_planner(at).scope_of), at, lists=lists)
         select = with_qualify(query, lambda inner: inner.emit is not None or self._reads_changes(inner, at))
         filtered = self._filtered(select.source, select.where, at, make=lambda: self._where(select, at))
         select, read = copy(filtered.rest).listed(replace(select, where=filtered.where))
         retention = self._retention(at.reader)
-        return SelectPlanner(at.relation, select, read, self._max_ahead_ms, retention).plan()
+        return SelectPlanner(at.relation, select, read, self._max_ahead_ms, retention, lists=lists).plan()
 
     def _where(self, query: Select, at: _Reading) -> Filtered:
         """Plan FROM and WHERE of a query."""

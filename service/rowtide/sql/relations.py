@@ -58,7 +58,8 @@ class Closed:
 class Shape:
     """A query without its last projection: ``outputs`` are over the rows of ``node``.
 
-    ``closed`` is given where the query groups by a period and selects it.
+    ``closed`` is given where the query groups by a period and selects it. ``order`` is that of a table's
+    rows, whose keys are the last outputs: for each key whether it descends.
     """
 
     node: Node
@@ -66,6 +67,7 @@ class Shape:
     changelog: bool
     place: Place
     closed: Closed | None = None
+    order: tuple[bool, ...] = ()
 
     @property
     def fields(self) -> tuple[Output, ...]:

@@ -39,7 +39,13 @@ from rowtide.sql.group_windows import (
 from rowtide.sql.grouped_expressions import GroupedPlanner, has_aggregate
 from rowtide.sql.joins import Read
 from rowtide.sql.objects import Retention
-from rowtide.sql.period_order import PeriodOrder, first_of_changes, sorted_in_period, with_old_rowtime
+from rowtide.sql.period_order import (
+    PeriodOrder,
+    first_of_changes,
+    sorted_in_period,
+    with_old_rowtime,
+    with_order,
+)
 from rowtide.sql.promotion import check_rowtime_type, promoted
 from rowtide.sql.qualify import Kept, Qualify, kept_of_changes, with_names_of
 from rowtide.sql.relations import (
@@ -91,7 +97,8 @@ class _Selected:
 class SelectPlanner:
     """Plans one SELECT over its planned FROM, for the relation in whose text it stands.
 
-    ``max_ahead_ms`` is how far ahead each foreign stream allows a promoted rowtime to be.
+    ``max_ahead_ms`` is how far ahead each foreign stream allows a promoted rowtime to be. With ``lists``
+    the rows of a table are listed: ORDER BY without LIMIT sorts them, then.
     """
 
     def __init__(
@@ -101,12 +108,15 @@ class SelectPlanner:
         read: Read,
         max_ahead_ms: dict[str, int],
         retention: Retention | None = None,
+        *,
+        lists: bool = False,
     ) -> None:
         self._relation = relation
         self._select = select
         self._read = read
         self._max_ahead_ms = max_ahead_ms
         self._retention = retention
+        self._lists = lists
         self._tells_changes = read.changelog or select.emit is not None
         self._select = replace(select, order_by=tuple(map(self._ordered_by, select.order_by)))
 
@@ -167,17 +177,17 @@ class SelectPlanner:
     def _of_changes(self, shape: Shape, order: PeriodOrder | None) -> Shape:
         """Give DISTINCT, or the first rows, of changes."""
         select = self._select
-        if select.distinct and order is not None:
-            raise StatementError(
-                "ORDER BY of DISTINCT over changes is not supported yet",
-                place=select.place,
-                hint="Say DISTINCT in one view, and which rows come first in another.",
-            )
         if select.distinct:
-            return distinct_changes(shape, self._relation, self._retention)
+            distinct = distinct_changes(shape, self._relation, self._retention)
+            order = None if order is None else self._order_of_distinct(order, shape, distinct)
+            shape = distinct
         if order is None:
             return shape
+        if self._lists:
+            shape = with_order(shape, order)
         if select.limit is None:
+            if self._lists:
+                return shape
             raise StatementError(
                 "changes have no order: what is first is said with LIMIT",
                 place=select.order_by[0].place,
@@ -399,11 +409,16 @@ class SelectPlanner:
         }
         exact = Period(PeriodEdge.EXACT)
         fits = distinct.closed is not None and order.period in (exact, distinct.closed.period)
-        if not fits or any(key not in columns for key, _ in order.keys):
-            raise StatementError(
-                "ORDER BY of DISTINCT takes its period and its columns, nothing else", place=place
-            )
-        keys = tuple((columns[key], descending) for key, descending in order.keys)
+        # A term with NULLS FIRST or LAST sorts by whether it is NULL before anything else.
+        told = {
+            Call("IS NULL", (before,), BOOLEAN): Call("IS NULL", (of,), BOOLEAN)
+            for before, of in columns.items()
+        }
+        sorts = told | columns
+        if not (fits or shape.changelog) or any(key not in sorts for key, _ in order.keys):
+            of = "its columns" if shape.changelog else "its period and its columns"
+            raise StatementError(f"ORDER BY of DISTINCT takes {of}, nothing else", place=place)
+        keys = tuple((sorts[key], descending) for key, descending in order.keys)
         return PeriodOrder(exact, keys, order.limit, order.offset)
 
     def _timed(self, selected: _Selected, within: int | None) -> Shape:

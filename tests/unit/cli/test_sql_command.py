@@ -80,6 +80,14 @@ def test_a_query_sees_what_the_statements_before_it_have_given(local: str) -> No
     assert "| 2 | two" in call(local, "-e", joined)
 
 
+def test_order_by_lists_the_rows_of_a_table(local: str) -> None:
+    told = call(local, "-e", "SELECT name FROM names ORDER BY id DESC")
+    assert told.splitlines() == ["NAME", "two", "one", "(2 rows)"]
+    first = call(local, "-e", "SELECT * FROM names ORDER BY name LIMIT 1", "--json")
+    assert json.loads(first) == {"ID": 1, "NAME": "one"}
+    assert "begins with ROWTIME" in call(local, "-e", "SELECT STREAM id FROM orders ORDER BY id", code=2)
+
+
 def test_statements_come_from_several_options_or_from_what_is_piped_in() -> None:
     script = (
         "CREATE STREAM s (a VARCHAR(9)); INSERT INTO s VALUES ('x;y'); -- a comment;\n SELECT STREAM a FROM s"
@@ -134,6 +142,14 @@ def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(fore
         assert {json.loads(row)["SENSOR"] for row in table.splitlines()} == {"s0", "s1", "s2"}
         counted = call("--service", url, "-e", "SELECT COUNT(*) AS n FROM latest_of", "--json")
         assert [json.loads(row) for row in counted.splitlines()] == [{"N": 3}]
+        listed = "SELECT sensor FROM latest_of ORDER BY amount DESC"
+        told = call("--service", url, "-e", listed, "--json")
+        assert [json.loads(row) for row in told.splitlines()] == [
+            {"SENSOR": "s2"},
+            {"SENSOR": "s1"},
+            {"SENSOR": "s0"},
+        ]
+        assert "changes have no order" in call("--service", url, "-e", listed, "--follow", code=2)
         changes = call(
             "--service", url, "-e", "SELECT * FROM latest_of", "--follow", "--limit", "3", "--json"
         )

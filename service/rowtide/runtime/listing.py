@@ -1,0 +1,48 @@
+"""The contents of a table that a query lists: what its changes leave, in the order of its ORDER BY.
+
+The last fields of the rows are what they are sorted by; they are not shown. Without an order rows
+come as they came in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import isnan
+from typing import TypeVar
+
+from rowtide.rows.rowop import Opcode, Row, TimedRow
+
+_Column = TypeVar("_Column")
+
+
+class Contents:
+    """What changes leave; ``order`` tells for each key of the order whether it descends."""
+
+    def __init__(self, order: Sequence[bool]) -> None:
+        self._order = tuple(order)
+        self._held: Counter[Row] = Counter()
+
+    def take(self, changes: Iterable[TimedRow]) -> None:
+        """Apply changes."""
+        for timed in changes:
+            self._held[timed.row] += -1 if timed.opcode == Opcode.DELETE else 1
+
+    def rows(self) -> list[Row]:
+        """Give the rows that are there, sorted, without what they are sorted by."""
+        rows = list(self._held.elements())
+        for key in reversed(range(len(self._order))):
+            at = key - len(self._order)
+            rows.sort(key=lambda row: _rank(row[at]), reverse=self._order[key])
+        return [self.shown(row) for row in rows]
+
+    def shown(self, columns: Sequence[_Column]) -> tuple[_Column, ...]:
+        """Give what is shown of a row, or of the names of its columns."""
+        return tuple(columns[: len(columns) - len(self._order)])
+
+
+def _rank(value: object) -> tuple[int, object]:
+    """Give what a value is sorted by: NULL is the greatest, and NaN the greatest number."""
+    if value is None:
+        return 2, 0
+    return (1, 0) if isinstance(value, float) and isnan(value) else (0, value)
