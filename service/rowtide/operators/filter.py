@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rowtide.expr.columnar import compile_columns
 from rowtide.operators.contract import Output, Place
+from rowtide.operators.gathering import rows_where
 from rowtide.operators.rowwise import RowWise
 from rowtide.plan.nodes import Filter
 from rowtide.rows.tray import Tray
@@ -28,6 +29,6 @@ class FilterOperator(RowWise):
         if found.errors is not None:
             keep = keep & ~found.errors.mask(len(tray))
         faults = self._faults(tray, found.errors)
-        out = tray.where(keep)
+        out = rows_where(tray, keep)
         self._count(len(tray), len(out), len(faults))
         return Output(out if len(out) else None, bound, faults)

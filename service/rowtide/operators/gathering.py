@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.operators.arrow_buffers import text_array, text_buffers
-from rowtide.rows.column import Column
+from rowtide.rows.column import Column, Mask
 from rowtide.rows.deferred import DeferredColumn
 from rowtide.rows.tray import Tray
 
@@ -27,6 +27,24 @@ def take_rows(tray: Tray, places: Int64s, rowtime: Int64s) -> Tray:
         tray.row_type,
         tuple(take_column(column, places) for column in tray.columns),
         rowtime,
+        _take_mostly_equal(tray.origin, places),
+        take_values(tray.counter, places),
+        _take_mostly_equal(tray.opcode, places),
+    )
+
+
+def rows_where(tray: Tray, mask: Mask) -> Tray:
+    """Do what ``Tray.where`` does; a field that is not made yet is taken when something reads it."""
+    places = np.flatnonzero(mask)
+    if len(places) == len(tray):
+        return tray
+    return Tray(
+        tray.row_type,
+        tuple(
+            column.take(places) if isinstance(column, DeferredColumn) else take_column(column, places)
+            for column in tray.columns
+        ),
+        take_values(tray.rowtime, places),
         _take_mostly_equal(tray.origin, places),
         take_values(tray.counter, places),
         _take_mostly_equal(tray.opcode, places),
@@ -97,7 +115,7 @@ def take_values(values: NDArray[Any], places: Int64s) -> NDArray[Any]:
 
 def _take_mostly_equal(values: NDArray[Any], places: Int64s) -> NDArray[Any]:
     """Do what ``take_values`` does for values that are mostly all the same."""
-    if (values == values[0]).all():
+    if not len(places) or (values == values[0]).all():
         return np.full(len(places), values[0], dtype=values.dtype)
     return take_values(values, places)
 

@@ -50,11 +50,16 @@ class SortOperator:
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0. ``bound`` is an explicit one."""
         faults: list[Fault] = []
-        if tray is not None and len(tray):
-            self._rows.add(self._judge(tray, faults))
+        kept = self._judge(tray, faults) if tray is not None and len(tray) else None
         self._explicit = max(self._explicit, bound.rowtime)
         limit = max(self._floor(), self._explicit)
-        released = self._rows.release(limit)
+        if self._within:
+            if kept is not None:
+                self._rows.add(kept)
+            released = self._rows.release(limit)
+        else:
+            # What is not late is in order then, and nothing waits.
+            released = kept if kept is not None and len(kept) else None
         if released is not None:
             self.account.done += len(released)
             self.account.rows_out += len(released)

@@ -62,6 +62,12 @@ class Kind(Enum):
 
 INTEGER_BYTES = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INTEGER: 4, Kind.BIGINT: 8}
 
+# Asked for at every column of every tray, so these are no sets, whose members are hashed by Python.
+_FLOATS = (Kind.REAL, Kind.DOUBLE)
+_TEXTS = (Kind.CHAR, Kind.VARCHAR)
+_BINARIES = (Kind.BINARY, Kind.VARBINARY)
+_VARIABLE_WIDTHS = (*_TEXTS, *_BINARIES)
+
 _DTYPES: dict[Kind, str] = {
     Kind.BOOLEAN: "bool",
     Kind.TINYINT: "int8",
@@ -99,7 +105,7 @@ class Type:
     @property
     def is_float(self) -> bool:
         """Tell whether this is REAL or DOUBLE."""
-        return self.kind in (Kind.REAL, Kind.DOUBLE)
+        return self.kind in _FLOATS
 
     @property
     def is_numeric(self) -> bool:
@@ -109,17 +115,17 @@ class Type:
     @property
     def is_text(self) -> bool:
         """Tell whether this is CHAR or VARCHAR."""
-        return self.kind in (Kind.CHAR, Kind.VARCHAR)
+        return self.kind in _TEXTS
 
     @property
     def is_binary(self) -> bool:
         """Tell whether this is BINARY or VARBINARY."""
-        return self.kind in (Kind.BINARY, Kind.VARBINARY)
+        return self.kind in _BINARIES
 
     @property
     def is_variable_width(self) -> bool:
         """Tell whether a column of it is an Arrow array of offsets and bytes."""
-        return self.is_text or self.is_binary
+        return self.kind in _VARIABLE_WIDTHS
 
     @property
     def dtype(self) -> np.dtype[np.generic]:

@@ -57,6 +57,16 @@ def gather_fixed(array: Any, length: int, indices: Any) -> Any:
     return pa.Array.from_buffers(array.type, len(indices), buffers)
 
 
+def chosen_byte(choice: Mask, first: Any, second: Any) -> Any:
+    """Give the one value of ``first`` or of ``second`` for each row; None if they are not one byte each."""
+    byte, other = (value_bytes(array) for array in (first, second))
+    if first.null_count or second.null_count or len(byte) != 1 or len(other) != 1:
+        return None
+    offsets = np.arange(len(choice) + 1, dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.where(choice, byte, other))]
+    return pa.Array.from_buffers(first.type, len(choice), buffers)
+
+
 def is_ascii(array: Any) -> bool:
     """Tell whether every value of an Arrow array of text is ASCII."""
     held = value_bytes(array)

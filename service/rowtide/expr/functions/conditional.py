@@ -61,6 +61,10 @@ def _valid(valid: Mask | None) -> Any:
 
 def _choose_bytes(choices: Sequence[Mask], parts: Sequence[Part], count: int) -> tuple[Any, Any]:
     """Choose by one gather out of all parts behind one another."""
+    if len(parts) == 2 and len(parts[0].values) == len(parts[1].values) == 1:
+        either = arrow.chosen_byte(choices[0], parts[0].values, parts[1].values)
+        if either is not None:
+            return either, None
     together = pa.concat_arrays([part.values for part in parts])
     starts = np.cumsum([0, *(len(part.values) for part in parts)])
     rows = np.arange(count, dtype=np.int32)

@@ -37,6 +37,11 @@ def bounds(values: Whole) -> tuple[int, int]:
     return int(values.min()), int(values.max())
 
 
+def least(values: Whole) -> int:
+    """Give the least value, 0 of none."""
+    return int(values.min()) if len(values) else 0
+
+
 def in_int64(low: int, high: int) -> bool:
     """Tell whether an int64 holds everything from ``low`` to ``high``."""
     return low >= INT64_MIN and high <= INT64_MAX
@@ -105,7 +110,7 @@ def truncated(first: Whole, second: Whole) -> Whole:
     The least number of an integer type divided by -1 gives itself.
     """
     quotient = first // second
-    if bounds(first)[0] >= 0 and bounds(second)[0] > 0:
+    if least(second) > 0 and least(first) >= 0:
         return quotient
     inexact = quotient * second != first
     return quotient + (inexact & ((first < 0) != (second < 0)))
@@ -113,7 +118,7 @@ def truncated(first: Whole, second: Whole) -> Whole:
 
 def rounded(first: Whole, second: Whole) -> Whole:
     """Give the quotients, rounded half away from zero; ``second`` has no zero."""
-    if INT64_MIN in (bounds(first)[0], bounds(second)[0]):
+    if INT64_MIN in (least(first), least(second)):
         first, second = first.astype(object), second.astype(object)
     dividend, divisor = np.abs(first), np.abs(second)
     quotient = dividend // divisor
@@ -129,9 +134,11 @@ def rest(first: Whole, second: Whole) -> Whole:
 
 def within(values: Whole, low: int, high: int, dtype: np.dtype[Any]) -> tuple[Whole, Mask | None]:
     """Give ``values`` as ``dtype``, and the rows below ``low`` or above ``high``, which become zero."""
-    least, greatest = bounds(values)
+    if values.dtype == np.int64 and not (low > INT64_MIN or high < INT64_MAX):
+        return values.astype(dtype, copy=False), None
+    lowest, highest = bounds(values)
     outside = None
-    if least < low or greatest > high:
+    if lowest < low or highest > high:
         outside = np.asarray((values < low) | (values > high), dtype=np.bool_)
         values = np.where(outside, 0, values)
     return values.astype(dtype, copy=False), outside

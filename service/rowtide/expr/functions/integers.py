@@ -58,8 +58,8 @@ def columns(signature: Signature) -> ColumnKernel:
             ufunc: Any = np.negative if signature.name == "NEGATE" else np.absolute
 
             def unary(values: Any) -> tuple[Any, Mask | None]:
-                least = exact.bounds(values)[0] == low
-                return ufunc(values), values == low if least else None
+                has_lowest = exact.least(values) == low
+                return ufunc(values), values == low if has_lowest else None
 
             return unary
     return _bounded(signature, low, high)
@@ -111,7 +111,7 @@ _COLUMNS: dict[str, tuple[Any, Callable[..., tuple[int, ...]], Callable[..., Mas
 def _divide(low: int) -> ColumnKernel:
     def compute(first: Any, second: Any) -> tuple[Any, Mask | None]:
         second, doubtful = exact.without_zeros(second)
-        if exact.bounds(first)[0] == low:
+        if exact.least(second) < 0 and exact.least(first) == low:
             doubtful = exact.either(doubtful, (first == low) & (second == -1))
         return exact.truncated(first, second), doubtful
 

@@ -7,9 +7,9 @@ group that may be the one that is looked for: it is if it has that window.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from rowtide.operators.kernels.lean import lean, lean_part
 from rowtide.operators.kernels.prefetch import BLOCK, NEAR, prefetch
 
 Int64s = NDArray[np.int64]
@@ -20,7 +20,7 @@ START, END, KEY, ROWS, ROWTIME, ORIGIN, COUNTER = range(7)
 WIDTH = 7
 
 
-@njit(cache=True, nogil=True)
+@lean_part
 def _begin(
     groups: Int64s,
     count: int,
@@ -37,7 +37,7 @@ def _begin(
     groups[count, COUNTER] = counter[row]
 
 
-@njit(cache=True, nogil=True)
+@lean_part
 def _ask(rows: Int64s, place: int, keys: Int64s, latest: Int64s, groups: Int64s) -> None:
     """Ask for the groups of ``BLOCK`` rows."""
     stop = min(place + BLOCK, len(rows))
@@ -48,7 +48,7 @@ def _ask(rows: Int64s, place: int, keys: Int64s, latest: Int64s, groups: Int64s)
         prefetch(counts, latest[keys[rows[one]]])
 
 
-@njit(cache=True, nogil=True)
+@lean
 def into_periods(
     rows: Int64s,
     keys: Int64s,
@@ -92,7 +92,7 @@ def into_periods(
     return count
 
 
-@njit(cache=True, nogil=True)
+@lean
 def into_sessions(
     rows: Int64s,
     keys: Int64s,
@@ -126,7 +126,7 @@ def into_sessions(
     return count
 
 
-@njit(cache=True, nogil=True)
+@lean
 def into_hops(
     rows: Int64s,
     keys: Int64s,
