@@ -166,20 +166,18 @@ class Sample:
 
 def sample(url: str) -> Sample | None:
     """Look at tables, errors and positions at one moment; None while there are no tables."""
-    address = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(address) as connection:
+    with psycopg.connect(_address(url)) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
 
         def rows(query: str) -> list[tuple[object, ...]]:
             return connection.execute(query.encode()).fetchall()
 
-        try:
-            positions = rows("select partition, next_offset from rowtide.positions")
-        except psycopg.errors.UndefinedTable:
+        positions = _positions(connection)
+        if positions is None:
             return None
         millis = "(extract(epoch from {}) * 1000)::int8"
         return Sample(
-            dict(positions),  # type: ignore[arg-type]
+            positions,
             Counter(
                 rows(
                     f"select {millis.format('period')}, sensor, n, (total * 100)::int8, (least * 100)::int8,"
@@ -190,6 +188,24 @@ def sample(url: str) -> Sample | None:
             Counter(rows(f"select {millis.format('at')}, number from readings_log")),
             Counter(rows("select kind, partition, message_offset, raw from rowtide.errors")),
         )
+
+
+def positions_in(url: str) -> dict[int, int] | None:
+    """Look at the positions only; None while there are no tables."""
+    with psycopg.connect(_address(url)) as connection:
+        return _positions(connection)
+
+
+def _address(url: str) -> str:
+    return sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def _positions(connection: psycopg.Connection[tuple[object, ...]]) -> dict[int, int] | None:
+    try:
+        found = connection.execute("select partition, next_offset from rowtide.positions").fetchall()
+    except psycopg.errors.UndefinedTable:
+        return None
+    return dict(found)  # type: ignore[arg-type]
 
 
 def recomputed(logs: Sequence[Sequence[Reading]], positions: Mapping[int, int]) -> Sample:
@@ -212,11 +228,13 @@ def recomputed(logs: Sequence[Sequence[Reading]], positions: Mapping[int, int]) 
                 highest = max(highest, reading.timestamp)
                 kept.append((reading.timestamp, partition, offset, reading))
         bounds[partition] = highest - WITHIN_MS
-    given = [
-        each
-        for each in sorted(kept, key=lambda each: each[:3])
-        if all(bound >= each[0] + (earlier < each[1]) for earlier, bound in bounds.items())
-    ]
+    # What each partition's rows must not be later than.
+    until = {
+        partition: min(bound - (earlier < partition) for earlier, bound in bounds.items())
+        for partition in bounds
+    }
+    # No two have the same timestamp, partition and offset, so readings are never compared.
+    given = sorted(each for each in kept if each[0] <= until[each[1]])
     latest = {each.sensor: (each.sensor, each.number, each.cents) for *_, each in given}
     groups: dict[tuple[int, str], list[int]] = {}
     for timestamp, _, _, reading in given:
@@ -239,6 +257,9 @@ def assert_equal(found: Sample, wanted: Sample) -> None:
     """Compare, and say only a few of what differs."""
     for name in ("minutes", "latest", "log", "errors"):
         one, other = getattr(found, name), getattr(wanted, name)
+        # Compared as plain dictionaries first: that is many times faster.
+        if dict(one) == dict(other):
+            continue
         extra, lacking = one - other, other - one
         assert not extra and not lacking, (
             f"{name} at {found.positions}: {extra.total()} too many, such as {list(extra)[:3]}; "

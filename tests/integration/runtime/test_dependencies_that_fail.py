@@ -14,7 +14,7 @@ import pytest
 from real.kafka import Broker, JavaBroker
 from real.postgres import PostgresServer
 from rowtide.testing.processes import free_port
-from service_kit import Reading, Service, assert_equal, config_for, recomputed, sample, service
+from service_kit import Reading, Service, assert_equal, config_for, positions_in, recomputed, sample, service
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.timeout(300)]
 
@@ -45,8 +45,8 @@ def wait_until(url: str, made: Service, positions: list[int], timeout: float = 9
     """Wait until exactly these positions are committed."""
     wanted = dict(enumerate(positions))
     deadline = time.monotonic() + timeout
-    while (seen := sample(url)) is None or seen.positions != wanted:
-        assert time.monotonic() < deadline, (seen and seen.positions, made.log.read_text()[-3_000:])
+    while (seen := positions_in(url)) != wanted:
+        assert time.monotonic() < deadline, (seen, made.log.read_text()[-3_000:])
         time.sleep(0.1)
     return
 

@@ -10,7 +10,7 @@ from confluent_kafka.admin import NewPartitions
 
 from real.kafka import Broker
 from rowtide_connectors.kafka import CONNECTOR
-from service_kit import config_for, sample, service
+from service_kit import config_for, positions_in, service
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
@@ -53,8 +53,8 @@ def test_partitions_join_behind_the_streams_bound_and_a_topic_made_anew_is_refus
 
     def wait_for(positions: dict[int, int]) -> None:
         deadline = time.monotonic() + 60
-        while (seen := sample(postgres_url)) is None or seen.positions != positions:
-            assert time.monotonic() < deadline, (seen and seen.positions, made.log.read_text()[-3_000:])
+        while (seen := positions_in(postgres_url)) != positions:
+            assert time.monotonic() < deadline, (seen, made.log.read_text()[-3_000:])
             time.sleep(0.1)
 
     with service(tmp_path, config) as made:
