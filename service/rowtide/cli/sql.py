@@ -159,27 +159,26 @@ def _leading(columns: Columns) -> tuple[str, ...]:
 
 
 def _line(row: object, columns: Columns) -> str:
+    from rowtide.cli.cells import cell
     from rowtide.cli.sql_engine import ResultRow
     from rowtide.rowtime.text import time_text
 
     assert isinstance(row, ResultRow)
     time = "" if row.rowtime is None else time_text(row.rowtime)
-    cells = [
-        "NULL" if value is None else time_text(int(str(value))) if kind == "TIMESTAMP" else str(value)
-        for value, kind in zip(row.row, columns.types, strict=True)
-    ]
+    cells = map(cell, row.row, columns.types)
     leading = dict(zip(("ROWTIME", "OP"), (time, row.op), strict=True))
     return " | ".join((*(leading[name] for name in _leading(columns)), *cells))
 
 
 def _json(row: object, columns: Columns) -> str:
+    from rowtide.cli.cells import json_cell
     from rowtide.cli.sql_engine import ResultRow
 
     assert isinstance(row, ResultRow)
     told: dict[str, object] = {"OP": row.op} if columns.changes else {}
     if row.rowtime is not None:
         told["ROWTIME"] = row.rowtime
-    return json.dumps(told | dict(zip(columns.names, row.row, strict=True)))
+    return json.dumps(told | dict(zip(columns.names, map(json_cell, row.row, columns.types), strict=True)))
 
 
 def _prompt(engine: Engine, show: Callable[[Iterator[Answer]], None]) -> None:

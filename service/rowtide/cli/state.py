@@ -172,18 +172,12 @@ def _show(told: Any) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from rowtide.rowtime.text import time_text
+    from rowtide.cli.cells import cell
 
     table = Table(box=None, header_style="")
     for column in told["columns"]:
         table.add_column(column)
     for row in told["rows"]:
-        cells = zip(row, told["types"], strict=True)
-        table.add_row(
-            *(
-                "NULL" if value is None else time_text(value) if kind == "TIMESTAMP" else str(value)
-                for value, kind in cells
-            )
-        )
+        table.add_row(*map(cell, row, told["types"]))
     Console(width=None if typer.get_text_stream("stdout").isatty() else 200).print(table)
     typer.echo(f"{len(told['rows'])} of {told['total']} rows")

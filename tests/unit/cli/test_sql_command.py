@@ -88,6 +88,18 @@ def test_order_by_lists_the_rows_of_a_table(local: str) -> None:
     assert "begins with ROWTIME" in call(local, "-e", "SELECT STREAM id FROM orders ORDER BY id", code=2)
 
 
+def test_values_are_shown_as_sql_writes_them() -> None:
+    query = (
+        "SELECT TRUE AS b, DATE '2024-02-29' AS d, TIME '12:34:56' AS t, INTERVAL '-26' HOUR AS i,"
+        " CAST(0.1 AS REAL) AS r, TIMESTAMP '2024-02-29 12:34:56' AS m, CAST(NULL AS DATE) AS n"
+    )
+    assert call("-e", query).splitlines()[1] == (
+        "TRUE | 2024-02-29 | 12:34:56 | -1 02:00:00 | 0.1 | 2024-02-29 12:34:56.000 | NULL"
+    )
+    told = json.loads(call("-e", query, "--json"))
+    assert (told["D"], told["T"], told["N"]) == ("2024-02-29", "12:34:56", None)
+
+
 def test_statements_come_from_several_options_or_from_what_is_piped_in() -> None:
     script = (
         "CREATE STREAM s (a VARCHAR(9)); INSERT INTO s VALUES ('x;y'); -- a comment;\n SELECT STREAM a FROM s"

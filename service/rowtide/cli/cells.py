@@ -1,0 +1,37 @@
+"""Values of rows as commands show them.
+
+They arrive as JSON knows them, with the names of their types: a DATE in days, a TIME and an INTERVAL in
+milliseconds or months. On the terminal they stand as CAST to VARCHAR writes them, a TIMESTAMP always
+with its milliseconds. In JSON a DATE and a TIME are text, as messages in JSON have them.
+"""
+
+from __future__ import annotations
+
+from rowtide.expr.functions.text_writing import WRITERS
+from rowtide.rows.types import Kind
+from rowtide.rowtime.text import time_text
+
+_BY_NAME = {
+    kind.value: kind
+    for kind in (
+        *(Kind.BOOLEAN, Kind.REAL, Kind.DOUBLE, Kind.DATE, Kind.TIME),
+        *(Kind.INTERVAL_DAY, Kind.INTERVAL_MONTH),
+    )
+}
+"""Kinds whose values JSON has in another form than SQL writes them, by the names of their types."""
+
+
+def cell(value: object, type_name: str) -> str:
+    """Give a value of a row as the terminal shows it."""
+    if value is None:
+        return "NULL"
+    if type_name == Kind.TIMESTAMP.value:
+        return time_text(int(str(value)))
+    kind = _BY_NAME.get(type_name)
+    return str(value) if kind is None else WRITERS[kind](value)
+
+
+def json_cell(value: object, type_name: str) -> object:
+    """Give a value of a row as it stands in JSON for others."""
+    is_text = type_name in (Kind.DATE.value, Kind.TIME.value)
+    return cell(value, type_name) if is_text and value is not None else value
