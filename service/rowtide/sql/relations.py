@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import MAY_BE_NULL
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.plan.narrow import narrowed
 from rowtide.plan.nodes import Node, Project
 from rowtide.rows.types import BOOLEAN, Field, RowType
 from rowtide.rowtime.period import Period
@@ -137,11 +138,11 @@ def projected(shape: Shape, relation: str) -> Node:
 
 
 def project(relation: str, node: Node, expressions: tuple[Expr, ...], row_type: RowType) -> Node:
-    """Give a Project, or ``node`` itself where it would change nothing."""
+    """Give a Project, or ``node`` itself where it would change nothing; joins keep only what it reads."""
     same = tuple(FieldRef(index, field.type) for index, field in enumerate(node.row_type))
     if expressions == same and row_type == node.row_type:
         return node
-    return Project(relation, node, expressions, row_type)
+    return narrowed(Project(relation, node, expressions, row_type))
 
 
 def substitute(expr: Expr, replaced: dict[Expr, Expr]) -> Expr:
