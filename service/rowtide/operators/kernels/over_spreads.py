@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rowtide.operators.exact_sums import LOWEST, SQUARES, WORDS
 from rowtide.operators.kernels.over import ENTER, WRITE
-from rowtide.operators.kernels.over_sums import MANTISSA, _rounded, leading_zeros
+from rowtide.operators.kernels.over_sums import MANTISSA, leading_zeros, rounded
 
 Int64s = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -238,4 +238,4 @@ def variances(
         below |= low << shift != zero
         for limb in range(first + 4, size):
             below |= limbs[limb] != zero
-        found[row] = _rounded(high, below, exponent + highest + 1 - 32 * (first + 2) - zeros)
+        found[row] = rounded(high, below, exponent + highest + 1 - 32 * (first + 2) - zeros)

@@ -128,7 +128,7 @@ def _added(sum_: Sum, bits: int, leaves: bool) -> Sum:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
-def _rounded(high: np.uint64, below: bool, exponent: int) -> int:
+def rounded(high: np.uint64, below: bool, exponent: int) -> int:
     """Give the bits of the double nearest to ``high`` * 2**exponent and what is below; ties go to even.
 
     The highest bit of ``high`` is set; ``below``: there is something more, less than one of its units.
@@ -188,7 +188,7 @@ def _nearest(sum_: Sum, count: int) -> int:
             low = next_quotient << np.uint64(32)
             high = (quotient << np.uint64(zeros)) | (low >> np.uint64(64 - zeros))
             low <<= np.uint64(zeros)
-    bits = _rounded(high, below or low != zero, exponent + 64 - zeros)
+    bits = rounded(high, below or low != zero, exponent + 64 - zeros)
     return bits | MIN_INT64 if negative else bits
 
 
