@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from rowtide.expr.tree import AggregateCall
 from rowtide.operators.distinct import Distinct
-from rowtide.operators.group_functions import PICKS, SPREADS, Kept, Spreads
+from rowtide.operators.group_functions import PICKS, Kept, Spreads
 from rowtide.operators.group_spreads import SpreadsInKernels
 from rowtide.operators.growing import grown
 from rowtide.operators.rounding import round_half_away
 from rowtide.operators.value_functions import SORTED
+from rowtide.operators.window_functions import SPREADS
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.types import FAST_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION, Kind, Type
 

@@ -28,24 +28,17 @@ from rowtide.operators.group_changes import (
     START,
     GroupChangesOperator,
 )
-from rowtide.operators.group_functions import SPREADS
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.least_values import LeastValue
 from rowtide.operators.open_groups import aggregate_input, row_places
-from rowtide.operators.over_calls import (
-    Count,
-    DoubleSum,
-    Following,
-    Moved,
-    Sum,
-    Values,
-)
+from rowtide.operators.over_calls import Count, DoubleSum, Sum
 from rowtide.operators.over_codes import column_of, values_of
+from rowtide.operators.over_held import Following, Moved, Values
 from rowtide.operators.over_spreads import Spread
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.running_groups import unsigned
-from rowtide.operators.window_functions import to_json
+from rowtide.operators.window_functions import SPREADS, to_json
 from rowtide.plan.frames import WindowCall
 from rowtide.plan.nodes import GroupChanges
 from rowtide.rows.column import Column, Mask
@@ -191,10 +184,7 @@ class ChangedGroupsOperator:
 
     def _results(self, followed: _Followed, inputs: Sequence[tuple[Values, Mask]]) -> list[Result]:
         """Give each aggregate's result after every entry."""
-        count = len(followed.sources)
-        until = np.arange(1, count + 1, dtype=np.int64)
-        groups = followed.groups
-        moved = Moved(groups, 0, count, followed.steps, until, groups, groups, held=False)
+        moved = Moved.one_each(followed.groups, followed.steps)
         results: list[Result] = []
         for call, (values, use) in zip(self._calls, inputs, strict=True):
             call.begin(values[followed.sources], followed.used & use[followed.sources])
@@ -337,7 +327,7 @@ def _call_of(call: AggregateCall) -> Following:
         case "SUM" | "AVG" if of is not None:
             return Sum(WindowCall(call.function, call.argument, call.type), of.scale, endless=True)
         case function if of is not None and function in SPREADS:
-            return Spread(of, sample=function.endswith("SAMP"), root=function.startswith("STDDEV"))
+            return Spread(of, function)
         case "MIN" | "MAX" if of is not None:
             return LeastValue(of, greatest=call.function == "MAX")
     raise KeyError(call.function)

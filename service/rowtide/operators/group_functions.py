@@ -24,7 +24,6 @@ Groups = NDArray[np.int64]
 
 SAFE_DOUBLE = 1e150
 """Doubles up to here have a variance that is a double, however many they are."""
-SPREADS = frozenset({"VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"})
 PICKS = LISTS | {"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE", "EVERY", "BOOL_AND", "BOOL_OR"}
 
 
@@ -96,8 +95,7 @@ class Spreads:
         self._safe = all(table.column("safe").to_pylist())
 
     def _fresh(self) -> Spread:
-        name = self._call.function
-        return Spread(self._argument, sample=name.endswith("SAMP"), root=name.startswith("STDDEV"))
+        return Spread(self._argument, self._call.function)
 
     def _are_safe(self, column: Column | None, use: Mask) -> bool:
         """Tell whether neither what is held nor what comes can overflow."""

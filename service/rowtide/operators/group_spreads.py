@@ -26,10 +26,7 @@ class SpreadsInKernels(Spreads):
 
     def __init__(self, call: AggregateCall, argument: Type) -> None:
         super().__init__(call, argument)
-        name = call.function
-        self._kernel: Spread | None = Spread(
-            argument, sample=name.endswith("SAMP"), root=name.startswith("STDDEV")
-        )
+        self._kernel: Spread | None = Spread(argument, call.function)
         self._groups = 0
 
     def reserve(self, groups: int) -> None:
@@ -45,18 +42,15 @@ class SpreadsInKernels(Spreads):
         if self._kernel is not None and column is not None:
             if self._kernel.fits(values_of(column)[0], use, len(use)):
                 return True
-            self._go_on_by_row(self._kernel)
+            self._go_on_by_row()
         return super().fits(groups, column, use)
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
         """See the protocol."""
         if self._kernel is not None and column is not None:
-            values = values_of(column)[0]
-            if self._kernel.fits(values, use, len(use)):
-                self._kernel.add(groups, values, use)
-                return
-            self._go_on_by_row(self._kernel)
-        super().add(groups, column, use)
+            self._kernel.add(groups, values_of(column)[0], use)
+        else:
+            super().add(groups, column, use)
 
     def results(self, count: int) -> Column:
         """See the protocol."""
@@ -89,7 +83,7 @@ class SpreadsInKernels(Spreads):
             self._kernel = None
         super().load(table)
 
-    def _go_on_by_row(self, kernel: Spread) -> None:
+    def _go_on_by_row(self) -> None:
         state = self.state(self._groups)
         self._kernel = None
         super().load(state)

@@ -1,4 +1,4 @@
-"""MIN and MAX of values that come and go, by kernel (``kernels.heaps``); in the form of ``over_calls``."""
+"""MIN and MAX of values that come and go, by kernel (``kernels.heaps``); in the form of ``over_held``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.keys import in_order, whole_codes
-from rowtide.operators.over_calls import Moved, Values
+from rowtide.operators.over_held import Moved, Values
 from rowtide.operators.pooled_lists import PooledLists
 from rowtide.operators.window_functions import from_json, to_json
 from rowtide.rows.column import Column, Mask

@@ -1,15 +1,9 @@
-"""What a window's calls keep for ``operators.over_frames``, as arrays: one class for each way of computing.
-
-A call has its values by slot and what it computes by partition; ``follow``
-takes the steps that the frames made. A call that finds beforehand that its
-kernel could not take some rows says so in ``fits``, and changes nothing.
-"""
+"""Counts, sums and extremes of a window, by kernels: one class for each way of computing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +12,7 @@ from rowtide.expr.tree import FieldRef
 from rowtide.operators.exact_sums import LOWEST, WORDS, whole_of, words_of
 from rowtide.operators.growing import grown
 from rowtide.operators.over_codes import Form
+from rowtide.operators.over_held import Held, Int64s, Known, Moved, Values
 from rowtide.operators.rounding import round_half_away
 from rowtide.operators.window_functions import FLOAT_BITS
 from rowtide.plan.frames import WindowCall
@@ -25,182 +20,11 @@ from rowtide.rows.column import Mask
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import TIMESTAMP, Kind, Type
 
-Int64s = NDArray[np.int64]
-Values = NDArray[Any]
-
 LARGEST_INT64 = 2**63 - 1
 CARRY_AFTER = 1 << 30
 """Rows after which the halves of sums carry over; they hold twice as many."""
 SAFE_TOTAL, SAFE_COUNT = 1 << 61, 1 << 40
 """Averages of totals and counts below these are rounded in int64: a factor is at most 10**6."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """Frames that moved: those of the rows from ``start`` to ``stop`` of a tray, by partition.
-
-    ``until`` says how many ``steps`` there are after each row; ``first`` and ``last`` are the slots at the
-    ends of its frame, -1 where that is empty. ``held``: rows are held in slots, not only added.
-    """
-
-    groups: Int64s
-    start: int
-    stop: int
-    steps: Int64s
-    until: Int64s
-    first: Int64s
-    last: Int64s
-    held: bool = True
-
-    @property
-    def count(self) -> int:
-        """How many steps there are."""
-        return int(self.until[self.stop - 1]) if self.stop > self.start else 0
-
-
-class Once(Protocol):
-    """Leaves out all values that are there already: ``operators.over_distinct``."""
-
-    def filtered(self, moved: Moved, values: Values, use: Mask) -> Mask:
-        """Give which steps change what values there are, of those that are used."""
-
-    def keep(self, kept: Int64s) -> None:
-        """Forget all partitions but these."""
-
-
-class Following(Protocol):
-    """What computes something of values that enter and leave, for all partitions or groups."""
-
-    def fits(self, values: Values, use: Mask, most: int) -> bool:
-        """Tell whether the kernel can take these values, where a frame has at most ``most`` of all rows."""
-
-    def reserve(self, groups: int) -> None:
-        """Make room for partitions; new places are those of an empty one."""
-
-    def begin(self, values: Values, use: Mask) -> None:
-        """Take the values of a tray, and make room for its results."""
-
-    def follow(self, moved: Moved) -> None:
-        """Let rows in and out, and note the results."""
-
-    def result(self) -> tuple[Values, Mask | None]:
-        """Give the results of the tray and where they are known, None: everywhere."""
-
-    def keep(self, kept: Int64s) -> None:
-        """Forget all partitions but these."""
-
-    def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """Give what a frame without a start keeps, as ``window_functions`` save it."""
-
-    def load(self, saved: Sequence[list[Any]]) -> bool:
-        """Take over what ``save`` gave; False: it does not fit."""
-
-
-class Call(Following, Protocol):
-    """One call of a window, for all partitions; ``once``: it takes each value once."""
-
-    once: Once | None
-
-    def begin_held(self, rows: int) -> None:
-        """Make room for the results of so many rows, whose values are in slots."""
-
-    def hold(self, slots: int) -> None:
-        """Make room for rows in slots."""
-
-    def put(self, values: Values, use: Mask, slots: Int64s) -> None:
-        """Write values to slots."""
-
-    def stored(self, slots: Int64s) -> tuple[Values, Mask]:
-        """Give the values in slots, and which are used."""
-
-
-class Held:
-    """Values by slot, and arrays by partition: what calls have in common; see ``Call``."""
-
-    def __init__(self, dtype: Any, **states: tuple[Any, int]) -> None:
-        self._values: Values = np.zeros(0, dtype=dtype)
-        self._use: Mask = np.zeros(0, dtype=np.bool_)
-        # Until a row comes without a value, every slot is used, and nobody need look.
-        self._looks = False
-        self._given: tuple[Values, Mask] = self._values, self._use
-        self.once: Once | None = None
-        self._exchanged: tuple[Moved, Values] | None = None
-        self._states = states
-        for name, (kind, width) in states.items():
-            setattr(self, name, np.zeros((0, width) if width else 0, dtype=kind))
-
-    def fits(self, values: Values, use: Mask, most: int) -> bool:
-        """See the protocol."""
-        return True
-
-    def reserve(self, groups: int) -> None:
-        """See the protocol."""
-        for name in self._states:
-            setattr(self, name, grown(getattr(self, name), groups))
-
-    def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
-        self._given = values, use
-        self._looks = self._looks or not use.all()
-
-    def begin_held(self, rows: int) -> None:
-        """See the protocol."""
-        self.begin(np.zeros(rows, dtype=self._values.dtype), np.ones(rows, dtype=np.bool_))
-
-    def keep(self, kept: Int64s) -> None:
-        """See the protocol."""
-        if self.once is not None:
-            self.once.keep(kept)
-        for name in self._states:
-            setattr(self, name, getattr(self, name)[kept])
-
-    def hold(self, slots: int) -> None:
-        """See the protocol."""
-        self._values = grown(self._values, slots)
-        self._hold_use(slots)
-
-    def _hold_use(self, slots: int) -> None:
-        self._use = grown(self._use, slots, fill=True)
-
-    def put(self, values: Values, use: Mask, slots: Int64s) -> None:
-        """See the protocol."""
-        self._values[slots], self._use[slots] = values, use
-        self._looks = self._looks or not use.all()
-
-    def stored(self, slots: Int64s) -> tuple[Values, Mask]:
-        """See the protocol."""
-        return self._values[slots], self._use[slots]
-
-    def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol."""
-        raise NotImplementedError
-
-    def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
-        raise NotImplementedError
-
-    def _values_of(self, moved: Moved) -> Values:
-        """Give the value of each step; they are exchanged with those in slots, so only the first time."""
-        if self._exchanged is None or self._exchanged[0] is not moved:
-            self._exchanged = moved, _of_steps(moved, self._given[0], self._values)
-        return self._exchanged[1]
-
-    def _use_of(self, moved: Moved) -> Mask:
-        """Tell of each step whether its value is used."""
-        use = np.ones(moved.count, dtype=np.bool_)
-        if self._looks:
-            use = _of_steps(moved, self._given[1], self._use)
-        return use if self.once is None else self.once.filtered(moved, self._values_of(moved), use)
-
-
-def _of_steps(moved: Moved, given: Values, held: Values) -> Values:
-    from rowtide.operators.kernels.over import exchange
-
-    if not moved.held:
-        return given
-    found = np.empty(moved.count, dtype=held.dtype)
-    exchange(moved.steps, len(found), moved.start, given, held, found)
-    return found
 
 
 class Count(Held):
@@ -241,11 +65,7 @@ class Count(Held):
         from rowtide.operators.kernels.over import counts
 
         counts(
-            moved.groups,
-            moved.start,
-            moved.stop,
-            moved.steps,
-            moved.until,
+            *moved.path,
             self._use_of(moved),
             self.counts,
             self._found,
@@ -318,11 +138,7 @@ class Sum(Held):
         from rowtide.operators.kernels.over_sums import sums
 
         sums(
-            moved.groups,
-            moved.start,
-            moved.stop,
-            moved.steps,
-            moved.until,
+            *moved.path,
             self._values_of(moved),
             self._use_of(moved),
             self.sums,
@@ -394,7 +210,7 @@ def _below(values: Int64s, limit: int) -> bool:
     return bool((values < limit).all() and (values > -limit).all())
 
 
-class DoubleSum(Held):
+class DoubleSum(Known):
     """SUM and AVG of REAL and DOUBLE: the double nearest to the exact result."""
 
     sums: NDArray[np.uint64]
@@ -409,33 +225,19 @@ class DoubleSum(Held):
 
         return bool(doubles_fit(values.view(np.int64), use))
 
-    def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
-        super().begin(values, use)
-        self._found = np.empty(len(use), dtype=np.int64)
-        self._known = np.empty(len(use), dtype=np.bool_)
-
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
         from rowtide.operators.kernels.over_sums import double_sums
 
         double_sums(
-            moved.groups,
-            moved.start,
-            moved.stop,
-            moved.steps,
-            moved.until,
+            *moved.path,
             self._values_of(moved).view(np.int64),
             self._use_of(moved),
             self.sums,
             self._average,
-            self._found,
+            self._found.view(np.int64),
             self._known,
         )
-
-    def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
-        return self._found.view(np.float64), self._known
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
         """See the protocol."""
@@ -453,7 +255,7 @@ class DoubleSum(Held):
         return True
 
 
-class Extreme(Held):
+class Extreme(Known):
     """MIN and MAX of a frame that moves."""
 
     best: Int64s
@@ -470,22 +272,12 @@ class Extreme(Held):
         self._best_values = grown(self._best_values, slots)
         self._before, self._behind = grown(self._before, slots), grown(self._behind, slots)
 
-    def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
-        super().begin(values, use)
-        self._found = np.zeros(len(use), dtype=self._values.dtype)
-        self._known = np.empty(len(use), dtype=np.bool_)
-
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
         from rowtide.operators.kernels.over_extremes import extremes
 
         extremes(
-            moved.groups,
-            moved.start,
-            moved.stop,
-            moved.steps,
-            moved.until,
+            *moved.path,
             self._values_of(moved),
             self._use_of(moved),
             self._best_values,
@@ -496,49 +288,6 @@ class Extreme(Held):
             self._found,
             self._known,
         )
-
-    def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
-        return self._found, self._known
-
-
-class Pick(Held):
-    """FIRST_VALUE, LAST_VALUE, LAG and LEAD: the value at an end of the frame."""
-
-    def __init__(self, dtype: Any, *, last: bool) -> None:
-        super().__init__(dtype)
-        self._last = last
-
-    def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
-        super().begin(values, use)
-        self._found = np.zeros(len(use), dtype=self._values.dtype)
-        self._known = np.zeros(len(use), dtype=np.bool_)
-        self.there = np.zeros(len(use), dtype=np.bool_)
-
-    def follow(self, moved: Moved) -> None:
-        """See the protocol; ``there`` tells a frame without rows from a row without a value."""
-        from rowtide.operators.kernels.over_picks import picks
-
-        ends = moved.last if self._last else moved.first
-        rows = slice(moved.start, moved.stop)
-        self.there[rows] = ends[rows] >= 0
-        picks(
-            moved.start,
-            moved.stop,
-            moved.steps,
-            moved.until,
-            ends,
-            *self._given,
-            self._values,
-            self._use,
-            self._found,
-            self._known,
-        )
-
-    def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
-        return self._found, self._known
 
 
 def input_of(call: WindowCall, form: Form, tray: Tray, order: Int64s) -> tuple[Values, Mask]:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.keys import power_of_two
-from rowtide.operators.over_calls import Call, Int64s, Moved, Values, stored_type
+from rowtide.operators.over_calls import stored_type
 from rowtide.operators.over_codes import Form
+from rowtide.operators.over_held import Call, Int64s, Moved, Values
 from rowtide.operators.value_functions import make_window_function
 from rowtide.operators.window_functions import from_json, to_json
 from rowtide.plan.frames import WindowCall
@@ -34,11 +35,7 @@ class Once:
         self._make_room(len(values))
         found = np.empty(len(values), dtype=np.bool_)
         once(
-            moved.groups,
-            moved.start,
-            moved.stop,
-            moved.steps,
-            moved.until,
+            *moved.path,
             codes_of(values),
             use,
             self._table,

@@ -18,17 +18,12 @@ from rowtide.expr.tree import FieldRef
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import FORGET_INTERNED_OVER, KeyGroups
 from rowtide.operators.keys import power_of_two
-from rowtide.operators.over_calls import (
-    Call,
-    Moved,
-    Pick,
-    Values,
-    input_of,
-    stored_type,
-)
+from rowtide.operators.over_calls import input_of, stored_type
 from rowtide.operators.over_codes import column_of
 from rowtide.operators.over_distinct import Once, load_distinct, save_distinct
-from rowtide.operators.over_make import PICKS, form_of, make_call
+from rowtide.operators.over_held import Call, Moved, Values
+from rowtide.operators.over_make import form_of, make_call
+from rowtide.operators.over_picks import Pick, Placed
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame
 from rowtide.plan.nodes import WindowAggregate
 from rowtide.rows.column import Column, Mask
@@ -85,7 +80,7 @@ class Frames:
         for call, given in zip(self._calls, inputs, strict=True):
             call.begin(*given)
         if self._holds_none:
-            self._follow(self._added(groups))
+            self._follow(Moved.added(groups))
         elif self._ring:
             self._follow(self._turned(groups))
         else:
@@ -108,12 +103,6 @@ class Frames:
         groups = self._keys.number([tray.columns[index] for index in self._node.partition], rows)
         self._reserve()
         return groups
-
-    def _added(self, groups: Int64s) -> Moved:
-        """Give the steps by which rows enter frames without a start, which hold none."""
-        rows, step = len(groups), self._kernels.WRITE + self._kernels.ENTER
-        steps, until = np.full(rows, step, dtype=np.int64), np.arange(1, rows + 1)
-        return Moved(groups, 0, rows, steps, until, groups, groups, held=False)
 
     def _turned(self, groups: Int64s) -> Moved:
         """Move frames of the last rows, whose rows are side by side."""
@@ -167,7 +156,7 @@ class Frames:
         call, node_call = self._calls[index], self._node.calls[index]
         values, known = call.result()
         form = self._forms[index]
-        if isinstance(call, PICKS) and isinstance(node_call.default, FieldRef) and known is not None:
+        if isinstance(call, Placed) and isinstance(node_call.default, FieldRef) and known is not None:
             default, valid = form.encode(tray.columns[node_call.default.index])
             values = np.where(call.there, values, default)
             known = np.where(call.there, known, valid)

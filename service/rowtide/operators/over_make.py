@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowtide.operators.over_calls import Call, Count, DoubleSum, Extreme, Pick, Sum, Truths, stored_type
+from rowtide.operators.over_calls import Count, DoubleSum, Extreme, Sum, Truths, stored_type
 from rowtide.operators.over_codes import Codes, Fixed, Form
 from rowtide.operators.over_distinct import Once
-from rowtide.operators.over_picks import Nth, RunningNth
+from rowtide.operators.over_held import Call
+from rowtide.operators.over_picks import Nth, Pick, RunningNth
 from rowtide.operators.over_running import Rank, RunningExtreme, RunningPick
 from rowtide.operators.over_sorted import Percentile
 from rowtide.operators.over_spreads import Spread
+from rowtide.operators.window_functions import SPREADS
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
 from rowtide.rows.types import Type
-
-PICKS = (Pick, Nth, RunningNth)
-"""The calls that say whether there is a row."""
 
 
 def form_of(call: WindowCall) -> Form:
@@ -52,9 +51,8 @@ def _make(call: WindowCall, of: Type, form: Form, *, endless: bool, at_once: boo
             return Sum(call, of.scale, endless=endless)
         case "EVERY" | "BOOL_AND" | "BOOL_OR":
             return Truths(call)
-        case "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
-            sample, root = call.function.endswith("SAMP"), call.function.startswith("STDDEV")
-            return Spread(of, sample=sample, root=root)
+        case function if function in SPREADS:
+            return Spread(of, function)
         case "MEDIAN" | "PERCENTILE_CONT" | "PERCENTILE_DISC":
             return Percentile(call, of)
         case "MIN" | "MAX":

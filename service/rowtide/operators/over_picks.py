@@ -8,29 +8,51 @@ from typing import Any
 import numpy as np
 
 from rowtide.operators.growing import grown
-from rowtide.operators.over_calls import Held, Int64s, Moved, Values
 from rowtide.operators.over_codes import Form
+from rowtide.operators.over_held import Int64s, Known, Moved, Values
 from rowtide.operators.window_functions import from_json, to_json
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.types import Type
 
 
-class _Places(Held):
-    """What both have: results that may not be there."""
+class Placed(Known):
+    """The value at a place of a frame, which may not be ``there``: that is not a value that is NULL."""
 
     def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol; ``there`` tells a frame with too few values from a value that is NULL."""
+        """See the protocol."""
         super().begin(values, use)
-        self._found = np.zeros(len(use), dtype=self._values.dtype)
-        self._known = np.zeros(len(use), dtype=np.bool_)
         self.there = np.zeros(len(use), dtype=np.bool_)
 
-    def result(self) -> tuple[Values, Mask | None]:
+
+class Pick(Placed):
+    """FIRST_VALUE, LAST_VALUE, LAG and LEAD: the value at an end of the frame."""
+
+    def __init__(self, dtype: Any, *, last: bool) -> None:
+        super().__init__(dtype)
+        self._last = last
+
+    def follow(self, moved: Moved) -> None:
         """See the protocol."""
-        return self._found, self._known
+        from rowtide.operators.kernels.over_picks import picks
+
+        ends = moved.last if self._last else moved.first
+        rows = slice(moved.start, moved.stop)
+        self.there[rows] = ends[rows] >= 0
+        picks(
+            moved.start,
+            moved.stop,
+            moved.steps,
+            moved.until,
+            ends,
+            *self._given,
+            self._values,
+            self._use,
+            self._found,
+            self._known,
+        )
 
 
-class Nth(_Places):
+class Nth(Placed):
     """The value ``number`` places from an end of a frame that moves."""
 
     places: Int64s
@@ -55,11 +77,7 @@ class Nth(_Places):
         from rowtide.operators.kernels.over_picks import nths
 
         nths(
-            moved.groups,
-            moved.start,
-            moved.stop,
-            moved.steps,
-            moved.until,
+            *moved.path,
             self._values_of(moved),
             self._use_of(moved),
             self._ignore,
@@ -75,7 +93,7 @@ class Nth(_Places):
         )
 
 
-class RunningNth(_Places):
+class RunningNth(Placed):
     """The value ``number`` places from an end of all rows so far."""
 
     counts: Int64s
@@ -95,11 +113,7 @@ class RunningNth(_Places):
         from rowtide.operators.kernels.over_picks import running_nths
 
         running_nths(
-            moved.groups,
-            moved.start,
-            moved.stop,
-            moved.steps,
-            moved.until,
+            *moved.path,
             self._values_of(moved),
             self._use_of(moved),
             self._ignore,

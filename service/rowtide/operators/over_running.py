@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from rowtide.operators.over_calls import Held, Int64s, Moved, Values
 from rowtide.operators.over_codes import Form
+from rowtide.operators.over_held import Held, Int64s, Known, Moved, Values
 from rowtide.operators.window_functions import from_json, to_json
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.types import Type
 
 
-class RunningExtreme(Held):
+class RunningExtreme(Known):
     """MIN and MAX of all rows so far."""
 
     seen: Mask
@@ -26,22 +26,12 @@ class RunningExtreme(Held):
         super().__init__(self._dtype, seen=(np.bool_, 0), best=(self._dtype, 0))
         self._greatest = greatest
 
-    def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
-        super().begin(values, use)
-        self._found = np.empty(len(use), dtype=self._dtype)
-        self._known = np.empty(len(use), dtype=np.bool_)
-
     def follow(self, moved: Moved) -> None:
         """See the protocol."""
         from rowtide.operators.kernels.over_extremes import running_extremes
 
         running_extremes(
-            moved.groups,
-            moved.start,
-            moved.stop,
-            moved.steps,
-            moved.until,
+            *moved.path,
             self._values_of(moved),
             self._use_of(moved),
             self.seen,
@@ -50,10 +40,6 @@ class RunningExtreme(Held):
             self._found,
             self._known,
         )
-
-    def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
-        return self._found, self._known
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
         """See the protocol."""

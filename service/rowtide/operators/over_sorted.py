@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from rowtide.operators.growing import grown
-from rowtide.operators.over_calls import Held, Int64s, Moved, Values
 from rowtide.operators.over_codes import column_of, values_of
-from rowtide.operators.over_spreads import ADDED
+from rowtide.operators.over_held import Held, Int64s, Moved, Values
 from rowtide.operators.rounding import round_half_away
 from rowtide.operators.value_functions import CONTINUOUS
 from rowtide.operators.window_functions import from_json, to_json
@@ -67,11 +66,7 @@ class Percentile(Held):
 
         self._make_room(moved.count)
         percentiles(
-            moved.groups,
-            moved.start,
-            moved.stop,
-            moved.steps,
-            moved.until,
+            *moved.path,
             self._values_of(moved),
             self._use_of(moved),
             self._numbers,
@@ -159,8 +154,6 @@ class Percentile(Held):
         if not self.fits(values, use, 0):
             return False
         groups = np.repeat(np.arange(len(saved)), [len(held) for held in saved])
-        count = len(groups)
         self.begin(values, use)
-        steps, until = np.full(count, ADDED), np.arange(1, count + 1)
-        self.follow(Moved(groups, 0, count, steps, until, groups, groups, held=False))
+        self.follow(Moved.added(groups))
         return True

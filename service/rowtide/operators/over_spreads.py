@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.exact_sums import LOWEST, SQUARES, WORDS, whole_of, words_of
-from rowtide.operators.over_calls import Held, Int64s, Moved, Values
-from rowtide.operators.window_functions import FLOAT_BITS
+from rowtide.operators.over_held import Held, Int64s, Moved, Values
+from rowtide.operators.window_functions import FLOAT_BITS, SPREADS
 from rowtide.rows.column import Mask
 from rowtide.rows.types import Type
 
-ADDED = 3
-"""A step that lets in a row that nothing holds (``kernels.over``)."""
 DIGITS_AT_ONCE = 9
 """Kernels divide by no more digits than this at a time."""
 
@@ -25,12 +23,11 @@ class Spread(Held):
 
     sums: NDArray[np.uint64]
 
-    def __init__(self, of: Type, *, sample: bool, root: bool) -> None:
+    def __init__(self, of: Type, function: str) -> None:
         dtype = np.float64 if of.is_float else np.int64
         super().__init__(dtype, sums=(np.uint64, 1 + WORDS + SQUARES))
         self._are_doubles = of.is_float
-        self._sample = sample
-        self._root = root
+        self._sample, self._root = SPREADS[function]
         digits = 2 * of.scale
         parts = [DIGITS_AT_ONCE] * (digits // DIGITS_AT_ONCE) + [digits % DIGITS_AT_ONCE]
         self._units = np.array([10**part for part in parts if part], dtype=np.int64)
@@ -52,11 +49,7 @@ class Spread(Held):
         from rowtide.operators.kernels.over_spreads import spreads
 
         spreads(
-            moved.groups,
-            moved.start,
-            moved.stop,
-            moved.steps,
-            moved.until,
+            *moved.path,
             self._values_of(moved).view(np.int64),
             self._are_doubles,
             self._use_of(moved),
@@ -69,11 +62,9 @@ class Spread(Held):
         """Add values to partitions and give no result."""
         from rowtide.operators.kernels.over_spreads import spreads
 
-        rows = len(groups)
-        steps, until = np.full(rows, ADDED), np.arange(1, rows + 1)
         nothing, bits = np.zeros((0, SQUARES), dtype=np.uint64), values.view(np.int64)
         count = np.zeros(0, dtype=np.int64)
-        spreads(groups, 0, rows, steps, until, bits, self._are_doubles, use, self.sums, nothing, count)
+        spreads(*Moved.added(groups).path, bits, self._are_doubles, use, self.sums, nothing, count)
 
     def of_groups(self, count: int) -> tuple[Values, Mask | None]:
         """Give the results of the first partitions as they are."""

@@ -27,9 +27,14 @@ NOTHING = object()
 """The result of a shift where there is no row to shift to."""
 FLOAT_BITS = 1074
 """Every double is a whole number of 2**-1074."""
-CAN_FAIL = frozenset(
-    {"SUM", "AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP", "MEDIAN", "PERCENTILE_CONT"}
-)
+SPREADS = {
+    "VAR_POP": (False, False),
+    "VAR_SAMP": (True, False),
+    "STDDEV_POP": (False, True),
+    "STDDEV_SAMP": (True, True),
+}
+"""Variances: whether it is that of a sample, and whether its root is given."""
+CAN_FAIL = frozenset({"SUM", "AVG", "MEDIAN", "PERCENTILE_CONT", *SPREADS})
 MAX_BIGINT = 2**63
 MAX_DECIMAL = 10**MAX_DECIMAL_PRECISION
 
@@ -70,8 +75,8 @@ def make_function(call: WindowCall, *, endless: bool) -> WindowFunction:
             found = Count()
         case "SUM" | "AVG":
             found = Sum(of, call.type, average=call.function == "AVG")
-        case "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
-            found = Spread(of, sample=call.function.endswith("SAMP"), root=call.function.startswith("STDDEV"))
+        case function if function in SPREADS:
+            found = Spread(of, function)
         case "MIN" | "MAX":
             greatest = call.function == "MAX"
             return Best(of, greatest=greatest) if endless else Extreme(greatest=greatest)
@@ -208,11 +213,10 @@ class Sum:
 class Spread:
     """Variance and standard deviation: the double nearest to the exact variance, and its root."""
 
-    def __init__(self, of: Type, *, sample: bool, root: bool) -> None:
+    def __init__(self, of: Type, function: str) -> None:
         self._whole = to_whole(of)
         self._unit = 2**FLOAT_BITS if of.is_float else 10**of.scale
-        self._sample = sample
-        self._root = root
+        self._sample, self._root = SPREADS[function]
         self._count = 0
         self._total = 0
         self._squares = 0

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.flow.program import Program
 from rowtide.flow.segments import Segment
-from rowtide.operators.group_functions import SPREADS
 from rowtide.operators.value_functions import SORTED
+from rowtide.operators.window_functions import SPREADS
 from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     AsOfJoin,
@@ -44,7 +44,7 @@ from rowtide.plan.top_changes import TopChanges
 Told = frozenset[int] | None
 """Fields: rows that agree on them keep their order. None: no fields say so."""
 
-COMMUTATIVE = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX"}) | SPREADS | SORTED
+COMMUTATIVE = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX"}) | SORTED | SPREADS.keys()
 """Aggregates that give the same whatever the order of the rows (sums are exact)."""
 
 
