@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.kernels.lean import lean
+from rowtide.operators.kernels.lean import lean, lean_part
 
 BEGIN, LENGTH, ROOM = range(3)
 """Where ``lists`` has what."""
@@ -21,7 +21,7 @@ Whole = int | np.int64
 Int64s = NDArray[np.int64]
 
 
-@lean
+@lean_part
 def make_room(of: Whole, pool: Int64s, lists: Int64s, progress: Int64s) -> bool:
     """Move a list that has no room for one more to the end of what is in use; False: the pool is full."""
     length, before, begin = lists[of, LENGTH], lists[of, BEGIN], progress[POOLED]
