@@ -32,6 +32,7 @@ from rowtide.plan.nodes import (
     SortInPeriod,
     WindowAggregate,
     WindowJoin,
+    WindowsAbreast,
 )
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import TopChanges
@@ -182,6 +183,9 @@ class Lineage:
                     yield self._in_window(at, row, window, keys, end=time - 1)
             case WindowAggregate():
                 yield self._in_frame(at, node, row)
+            case WindowsAbreast():
+                for each in node.each():
+                    yield self._in_frame(at, each, row)
             case SortInPeriod(period=period):
                 yield Search(
                     below, at, lambda each: each.row == values and end_after(period, each.rowtime) == time

@@ -33,6 +33,7 @@ from rowtide.plan.nodes import (
     TableSource,
     WindowAggregate,
     WindowJoin,
+    WindowsAbreast,
 )
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import TopChanges
@@ -127,7 +128,14 @@ class Program:
                 found = [self._put(node, ordinal, None, [at for each in inputs for at in each])]
             case Filter() | Project() | Promote() | Sort():
                 found = [self._put(node, ordinal, self.steps[at].partition, [at]) for at in inputs[0]]
-            case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowAggregate():
+            case (
+                GroupByPeriod()
+                | GroupByHop()
+                | GroupBySession()
+                | SortInPeriod()
+                | WindowAggregate()
+                | WindowsAbreast()
+            ):
                 found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
             case (
                 KeyedTable()

@@ -40,6 +40,7 @@ OPERATORS: dict[type, str] = {
     nodes.GroupBySession: "group_by_session:GroupBySessionOperator",
     nodes.GroupChanges: "running_groups:RunningGroupsOperator",
     nodes.WindowAggregate: "over_in_kernels:OverInKernels",
+    nodes.WindowsAbreast: "over_abreast:OverAbreastOperator",
     nodes.SortInPeriod: "sort_in_period:SortInPeriodOperator",
     nodes.KeyedTable: "keyed_table:KeyedTableOperator",
     nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",

@@ -31,6 +31,7 @@ from rowtide.plan.nodes import (
     UniqueTable,
     WindowAggregate,
     WindowJoin,
+    WindowsAbreast,
 )
 from rowtide.plan.paths import work_of
 from rowtide.plan.show import show, show_aggregate, show_interval, show_window_call
@@ -127,6 +128,8 @@ def _detail(node: Node) -> str:
             return _changes(node)
         case WindowAggregate():
             return _over(node)
+        case WindowsAbreast():
+            return "; ".join(map(_over, node.each()))
         case SortInPeriod(period=period, keys=keys, row_type=row_type):
             terms = [row_type[index].name + (" DESC" if descending else "") for index, descending in keys]
             limit = "" if node.limit is None else f", the first {node.limit}"

@@ -6,7 +6,7 @@ Rows that only wait for a rowtime bound come on top of it: the limits of the int
 from __future__ import annotations
 
 from rowtide.plan.frames import EdgeUnit, Frame
-from rowtide.plan.limits import FOR_EVER_MS, is_limited
+from rowtide.plan.limits import FOR_EVER_MS, is_limited, is_one_small_group
 from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     AsOfJoin,
@@ -21,6 +21,7 @@ from rowtide.plan.nodes import (
     SortInPeriod,
     WindowAggregate,
     WindowJoin,
+    WindowsAbreast,
 )
 from rowtide.plan.show import show_interval
 from rowtide.plan.table_join import TableJoin
@@ -49,6 +50,8 @@ def kept_by(node: Node) -> str | None:
             return _changes(node)
         case WindowAggregate():
             return _frame(node)
+        case WindowsAbreast():
+            return "; ".join(dict.fromkeys(map(_frame, node.each())))
         case SortInPeriod(limit=None):
             return "rows of periods that are not over"
         case SortInPeriod(limit=limit, offset=offset):
@@ -98,7 +101,7 @@ def _changes(node: GroupChanges) -> str:
             text = f"{_groups(node.input.row_type, node.keys)} and window that is not over: {_windows(hop)}"
         case Session():
             text = f"{_groups(node.input.row_type, node.keys)} and session that is not over"
-    if node.of_changes:
+    if node.of_changes and not is_one_small_group(node):
         text += ", with the values of its rows"
     if node.retention_ms is not None and node.retention_ms < FOR_EVER_MS:
         return f"{text}, until nothing has changed it for {show_interval(node.retention_ms)}"
@@ -116,6 +119,9 @@ def _frame(node: WindowAggregate) -> str:
             return f"running results{each}{over}"
         case EdgeUnit.UNBOUNDED:
             return f"running results{each}, and rows that are not yet in them{over}"
+        case EdgeUnit.ROWS if end.unit is EdgeUnit.RANGE:
+            before = f", and {-start.offset} before them," if start.offset < 0 else ""
+            return f"rows of {show_interval(end.offset)}{before}{each}{over}"
         case EdgeUnit.ROWS:
             count = max(end.offset if end.unit is EdgeUnit.ROWS else 0, 0) - min(start.offset, 0) + 1
             return f"the last {count} rows{each}{over}"

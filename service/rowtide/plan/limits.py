@@ -58,13 +58,15 @@ def keeps_for_ever(node: GroupChanges | TableJoin | TopChanges | WindowJoin) -> 
 
 _SMALL = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE", "ANY_VALUE"})
 """Aggregates of rows that only come which keep one value, or a few, however many rows there are."""
+_SMALL_OF_CHANGES = frozenset({"COUNT", "SUM", "AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"})
+"""Aggregates of changes which do so: a sum gives a value back; behind the greatest another one comes up."""
 
 
 def is_one_small_group(node: GroupChanges) -> bool:
     """Tell whether all rows are of one group, which keeps as much after the last row as after the first."""
-    small = all(call.function in _SMALL and not call.distinct for call in node.aggregates)
-    unlimited = node.window is None and node.retention_ms is None
-    return not node.keys and unlimited and not node.of_changes and small
+    few = _SMALL_OF_CHANGES if node.of_changes else _SMALL
+    small = all(call.function in few and not call.distinct for call in node.aggregates)
+    return not node.keys and node.window is None and node.retention_ms is None and small
 
 
 def reads_streams(node: Node) -> bool:

@@ -256,6 +256,52 @@ class WindowAggregate(_OverOne):
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingWindow:
+    """One of several windows whose rows wait; its fields are those of a WindowAggregate."""
+
+    partition: tuple[int, ...]
+    order: Period
+    frame: Frame
+    calls: tuple[WindowCall, ...]
+    snap: tuple[int, Period] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsAbreast(_OverOne):
+    """Add to each row what several windows give, each of which lets rows wait for what follows them.
+
+    One over the other, each would wait for what the one below has let go: here all see the rows as they
+    come, and a row waits no longer than for the last of them (sql-decisions 6). Out: the input's fields, then
+    one for each call of each window; a row that one of them rejects is in the frames of the others.
+    """
+
+    windows: tuple[WaitingWindow, ...]
+    row_type: RowType
+
+    def each(self) -> tuple[WindowAggregate, ...]:
+        """Give the windows, each alone over the input."""
+        own = self.input.row_type
+        found = []
+        at = len(own)
+        for window in self.windows:
+            row_type = RowType((*own, *list(self.row_type)[at : at + len(window.calls)]))
+            at += len(window.calls)
+            found.append(
+                WindowAggregate(
+                    self.relation,
+                    self.input,
+                    window.partition,
+                    window.order,
+                    window.frame,
+                    window.calls,
+                    row_type,
+                    window.snap,
+                )
+            )
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
 class SortInPeriod(_SameFields):
     """Sort the rows of each period of the rowtime; they come when it closes, with its end as rowtime.
 
@@ -401,6 +447,7 @@ Node = (
     | GroupBySession
     | GroupChanges
     | WindowAggregate
+    | WindowsAbreast
     | SortInPeriod
     | KeyedTable
     | AsOfJoin

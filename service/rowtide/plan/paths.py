@@ -30,8 +30,9 @@ from rowtide.plan.nodes import (
     UniqueTable,
     WindowAggregate,
     WindowJoin,
+    WindowsAbreast,
 )
-from rowtide.plan.show import show_aggregate
+from rowtide.plan.show import show_aggregate, show_window_call
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.types import RowType
@@ -94,6 +95,14 @@ def work_of(node: Node) -> str | None:
         case GroupByPeriod() | GroupByHop() | GroupBySession():
             row_type = node.input.row_type
             slow = [show_aggregate(call, row_type) for call in node.aggregates if not has_accumulator(call)]
+            return _but_for(Path.COMPILED.value, slow)
+        case WindowsAbreast():
+            slow = [
+                show_window_call(call, node.input.row_type)
+                for each in node.each()
+                if path_of(each) is Path.BY_ROW
+                for call in each.calls
+            ]
             return _but_for(Path.COMPILED.value, slow)
         case _:
             path = path_of(node)

@@ -18,6 +18,7 @@ from rowtide.plan.nodes import (
     Sort,
     SortInPeriod,
     WindowAggregate,
+    WindowsAbreast,
 )
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import NumberedChanges, TopChanges
@@ -113,7 +114,7 @@ def _is_fed(node: Node, index: int) -> bool:
             return index == 0
         case GroupChanges(window=window):
             return window is not None and index == 0
-        case WindowAggregate(input=below):
+        case WindowAggregate(input=below) | WindowsAbreast(input=below):
             return index < len(below.row_type) and _is_fed(below, index)
         case AsOfJoin(stream=stream):
             return index < len(stream.row_type) and _is_fed(stream, index)

@@ -24,6 +24,7 @@ from rowtide.plan.nodes import (
     TableSource,
     WindowAggregate,
     WindowJoin,
+    WindowsAbreast,
 )
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import TopChanges
@@ -40,7 +41,7 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
             return replace(node, input=inputs[0])
         case GroupByPeriod() | GroupByHop() | GroupBySession() | GroupChanges() | WindowAggregate() | Model():
             return replace(node, input=inputs[0])
-        case TableJoin() | TopChanges():
+        case TableJoin() | TopChanges() | WindowsAbreast():
             return replace(node, input=inputs[0])
         case Merge():
             return replace(node, sources=tuple(inputs))
@@ -90,7 +91,7 @@ def only_comes(node: Node) -> bool:
     match node:
         case GroupByPeriod() | GroupByHop() | GroupBySession() | WindowAggregate() | SortInPeriod():
             return True
-        case AsOfJoin() | WindowJoin():
+        case AsOfJoin() | WindowJoin() | WindowsAbreast():
             return True
         case Sort(input=Source()) | Promote(input=Source()):
             return True

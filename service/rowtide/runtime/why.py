@@ -27,6 +27,7 @@ from rowtide.plan.nodes import (
     TableSource,
     WindowAggregate,
     WindowJoin,
+    WindowsAbreast,
 )
 from rowtide.plan.outputs import table_nodes
 from rowtide.rows.rowop import Opcode, TimedRow
@@ -272,6 +273,9 @@ class _Asked:
                 needs = [(feeders[0], row.rowtime + 1)]
             elif isinstance(step.node, WindowAggregate) and step.node.frame.waits:
                 needs = [(feeders[0], row.rowtime + step.node.frame.end.offset + 1)]
+            elif isinstance(step.node, WindowsAbreast):
+                ends = (window.frame.end.offset for window in step.node.windows)
+                needs = [(feeders[0], row.rowtime + max(ends) + 1)]
             elif at == back.step and not step.is_source and row.origin == step.place.origin:
                 needs = self._made_at(at, step, row)
             for feeder, bound in needs:

@@ -1,5 +1,6 @@
 """Windows of a select list: OVER and WINDOW -> WindowAggregate nodes, one for each frame, stacked.
 
+Those of which several let rows wait are put side by side (WindowsAbreast), above the others.
 The input's fields stay where they are; behind them a Project puts what windows
 compute from a row, and behind that each node the results of its calls.
 """
@@ -15,7 +16,7 @@ from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
-from rowtide.plan.nodes import Node, WindowAggregate
+from rowtide.plan.nodes import Node, WaitingWindow, WindowAggregate, WindowsAbreast
 from rowtide.rows.types import BIGINT, BOOLEAN, DOUBLE, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.aggregates import (
@@ -186,8 +187,12 @@ class Windows:
         self._first = len(node.row_type)
         if not self._calls:
             return node
-        # What waits for rows of a partition may wait for long: it comes last, so that no other waits for it.
-        by_wait = sorted(self._calls.items(), key=lambda each: each[0].frame.waits_for_rows)
+        # What lets rows wait comes last: nothing else waits for it, and several wait side by side.
+        abreast = sum(window.frame.waits for window in self._calls) > 1
+        by_wait = sorted(
+            self._calls.items(),
+            key=lambda each: each[0].frame.waits if abreast else each[0].frame.waits_for_rows,
+        )
         self._calls = dict(by_wait)
         wanted = dict.fromkeys(each for each in self._computed() if not isinstance(each, FieldRef))
         held: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(node.row_type)]
@@ -204,9 +209,16 @@ class Windows:
         ]
         node = project(self._relation, node, (*held, *wanted), RowType(tuple(fields)))
         self._first = len(node.row_type)
+        side_by_side = {window for window in self._calls if abreast and window.frame.waits}
         for window, calls in self._calls.items():
-            node = self._node(node, window, calls, where)
-        return node
+            if window not in side_by_side:
+                node = self._node(node, window, calls, where)
+        over, windows = node, []
+        for window, calls in self._calls.items():
+            if window in side_by_side:
+                over = each = self._node(over, window, calls, where)
+                windows.append(WaitingWindow(each.partition, each.order, each.frame, each.calls, each.snap))
+        return WindowsAbreast(self._relation, node, tuple(windows), over.row_type) if windows else node
 
     def _node(
         self, node: Node, window: _Window, calls: Sequence[WindowCall], where: dict[Expr, FieldRef]

@@ -30,7 +30,7 @@ from contract.operators.inputs import (
 )
 from contract.operators.looping_models import looping_models
 from contract.operators.meanings import FIRST_TIMESTAMP, LAST_TIMESTAMP
-from contract.operators.over_cases import overs
+from contract.operators.over_cases import overs, overs_abreast
 from contract.operators.table_join_model import table_joins
 from contract.operators.top_changes_model import top_changes
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
@@ -497,6 +497,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.TopChanges: top_changes(),
     NumberedChanges: top_changes(numbered=True),
     nodes.WindowAggregate: overs(),
+    nodes.WindowsAbreast: overs_abreast(),
     nodes.KeyedTable: st.one_of(tables(), unique_tables()),
     nodes.AsOfJoin: joins(),
     nodes.AsOfJoinOn: joins_on(),

@@ -12,7 +12,7 @@ from contract.operators.join_models import JoinModel, WindowJoinModel
 from contract.operators.looping_models import NODE as LOOPING
 from contract.operators.looping_models import LoopingModel
 from contract.operators.model import Model
-from contract.operators.over_model import OverModel
+from contract.operators.over_model import AbreastModel, OverModel
 from contract.operators.stream_models import (
     FilterModel,
     MergeModel,
@@ -44,6 +44,7 @@ from rowtide.plan.nodes import (
     UniqueTable,
     WindowAggregate,
     WindowJoin,
+    WindowsAbreast,
 )
 from rowtide.plan.table_join import TableJoin
 from rowtide.plan.top_changes import NumberedChanges, TopChanges
@@ -59,6 +60,7 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
     AsOfJoin: JoinModel,
     AsOfJoinOn: JoinModel,
     WindowAggregate: OverModel,
+    WindowsAbreast: AbreastModel,
     WindowJoin: WindowJoinModel,
     GroupByHop: HopModel,
     GroupBySession: SessionModel,

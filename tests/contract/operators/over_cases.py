@@ -28,7 +28,7 @@ from rowtide.errors import Place as TextPlace
 from rowtide.expr.tree import FieldRef
 from rowtide.operators.contract import Place
 from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit, Frame, WindowCall
-from rowtide.plan.nodes import Source, WindowAggregate
+from rowtide.plan.nodes import Source, WaitingWindow, WindowAggregate, WindowsAbreast
 from rowtide.rows.types import Field, RowType, Type
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.aggregates import PERCENTILES, result_type
@@ -115,5 +115,48 @@ def overs(draw: st.DrawFn) -> Case:
         tuple(calls),
         RowType((*row_type.fields, *results)),
     )
+    items = draw(ordered_items(row_type, ORIGINS, st.integers(-3, 12), rows=10))
+    return Case(node, Place(9 << 16, True, (ORIGINS,)), (items,))
+
+
+@st.composite
+def overs_abreast(draw: st.DrawFn) -> Case:
+    """Two or three windows that let rows wait: for time, for rows, by other partitions and other orders."""
+    kind = draw(st.sampled_from(ANY))
+    fields = [draw(st.sampled_from(KEY_TYPES)), draw(st.sampled_from(KEY_TYPES)), BIGINT, DOUBLE, kind]
+    windows: list[WaitingWindow] = []
+    results: list[Field] = []
+    for _ in range(draw(st.integers(2, 3))):
+        unit = draw(st.sampled_from((EdgeUnit.ROWS, EdgeUnit.RANGE)))
+        last = draw(st.integers(0 if unit is EdgeUnit.RANGE else 1, 4))
+        start = Edge(unit, draw(st.integers(-3, last)))
+        if draw(st.integers(0, 3)) == 0:
+            start = UNBOUNDED_PRECEDING
+        calls = draw(
+            st.lists(
+                st.sampled_from(
+                    (
+                        WindowCall("COUNT", None, BIGINT),
+                        WindowCall("SUM", FieldRef(2, BIGINT), BIGINT),
+                        WindowCall("SUM", FieldRef(3, DOUBLE), DOUBLE),
+                        WindowCall("MAX", FieldRef(4, kind), kind),
+                        WindowCall("MODE", FieldRef(4, kind), kind),
+                        WindowCall("FIRST_VALUE", FieldRef(4, kind), kind),
+                    )
+                ),
+                min_size=1,
+                max_size=2,
+                unique=True,
+            )
+        )
+        partition = draw(st.sampled_from(((), (0,), (1,), (0, 1))))
+        windows.append(
+            WaitingWindow(
+                partition, draw(st.sampled_from(ORDERS)), Frame(start, Edge(unit, last)), tuple(calls)
+            )
+        )
+        results += [Field(f"R{len(results) + at}", call.type) for at, call in enumerate(calls)]
+    row_type = row_type_of(fields)
+    node = WindowsAbreast("O", Source("S", row_type), tuple(windows), RowType((*row_type.fields, *results)))
     items = draw(ordered_items(row_type, ORIGINS, st.integers(-3, 12), rows=10))
     return Case(node, Place(9 << 16, True, (ORIGINS,)), (items,))

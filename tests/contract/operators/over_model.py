@@ -21,7 +21,7 @@ from rowtide.errors import Reason
 from rowtide.expr.tree import AggregateCall, Expr, FieldRef
 from rowtide.operators.contract import Place
 from rowtide.plan.frames import Edge, EdgeUnit, WindowCall
-from rowtide.plan.nodes import WindowAggregate
+from rowtide.plan.nodes import WindowAggregate, WindowsAbreast
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import DOUBLE
 from rowtide.rowtime.bound import NO_BOUND, Bound
@@ -49,7 +49,7 @@ class OverModel(Model):
         self.let_go()
 
     def let_go(self) -> None:
-        while self.waiting and self.is_complete(self.waiting[0]):
+        while self.waiting and is_complete(self.node, self.rows, self.passed, self.waiting[0]):
             timed = self.waiting.pop(0)
             inside = frame_of(self.node, self.rows, timed)
             try:
@@ -62,16 +62,6 @@ class OverModel(Model):
             self.account.done += 1
             self.give(timed._replace(row=timed.row + found))
 
-    def is_complete(self, timed: TimedRow) -> bool:
-        end = self.node.frame.end
-        if not self.node.frame.waits or self.passed.rowtime > LAST_TIMESTAMP:
-            return True
-        if end.unit is EdgeUnit.ROWS:
-            mine = partition_of(self.node, self.rows, timed)
-            return place_of(mine, timed) + end.offset < len(mine)
-        reached = max(self.passed.rowtime, FIRST_TIMESTAMP)
-        return order_of(self.node, reached) > order_of(self.node, timed.rowtime) + end.offset
-
     def promised(self) -> int:
         return self.promise().rowtime
 
@@ -83,6 +73,44 @@ class OverModel(Model):
 
     def held(self) -> int:
         return len(self.waiting)
+
+
+class AbreastModel(OverModel):
+    """One row out for one row in, once none of the windows lets it wait."""
+
+    def __init__(self, node: WindowsAbreast, place: Place) -> None:
+        self.windows = node.each()
+        super().__init__(self.windows[0], place)
+
+    def let_go(self) -> None:
+        while self.waiting and self.is_done(self.waiting[0]):
+            timed = self.waiting.pop(0)
+            try:
+                found = tuple(
+                    window_result(call, frame_of(each, self.rows, timed), timed)
+                    for each in self.windows
+                    for call in each.calls
+                )
+            except OverflowError:
+                self.tell(self.node.relation, Reason.OVERFLOW, timed)
+                continue
+            self.account.done += 1
+            self.give(timed._replace(row=timed.row + found))
+
+    def is_done(self, timed: TimedRow) -> bool:
+        return all(is_complete(each, self.rows, self.passed, timed) for each in self.windows)
+
+
+def is_complete(node: WindowAggregate, rows: Sequence[TimedRow], passed: Bound, timed: TimedRow) -> bool:
+    """Tell whether nothing that may still come can be in a row's frame."""
+    end = node.frame.end
+    if not node.frame.waits or passed.rowtime > LAST_TIMESTAMP:
+        return True
+    if end.unit is EdgeUnit.ROWS:
+        mine = partition_of(node, rows, timed)
+        return place_of(mine, timed) + end.offset < len(mine)
+    reached = max(passed.rowtime, FIRST_TIMESTAMP)
+    return order_of(node, reached) > order_of(node, timed.rowtime) + end.offset
 
 
 def order_of(node: WindowAggregate, rowtime: int) -> int:

@@ -37,6 +37,7 @@ from rowtide.plan.nodes import (
     UniqueTable,
     WindowAggregate,
     WindowJoin,
+    WindowsAbreast,
     partition_key,
 )
 from rowtide.plan.top_changes import TopChanges
@@ -159,6 +160,10 @@ def _through(node: Node, port: int, told: Told) -> Told:
             raise _MindsError
         case WindowAggregate(partition=key) | KeyedTable(key=key) | TopChanges(partition=key):
             if not _is_within(told, key):
+                raise _MindsError
+            return told
+        case WindowsAbreast(windows=windows):
+            if not all(_is_within(told, window.partition) for window in windows):
                 raise _MindsError
             return told
         case Model(key=key):
