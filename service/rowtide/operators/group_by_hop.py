@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from rowtide.operators.contract import Place
-from rowtide.operators.open_groups import AT_KEY, AT_START, Assigned, Int64s, OpenGroupsOperator, row_places
+from rowtide.operators.open_groups import (
+    AT_KEY,
+    AT_START,
+    Assigned,
+    Int64s,
+    OpenGroupsOperator,
+    of_rows,
+    row_places,
+)
 from rowtide.plan.nodes import GroupByHop
 from rowtide.rows.tray import Tray
 
@@ -30,12 +38,11 @@ class GroupByHopOperator(OpenGroupsOperator):
         of, groups, last = (np.empty(room, dtype=np.int64) for _ in range(3))
         progress = np.zeros(2, dtype=np.int64)
         self._count = into_hops(
-            rows,
-            keys,
+            of_rows(keys, rows),
             self._hop.slide_ms,
             self._hop.size_ms,
             self._hop.offset_ms,
-            *row_places(tray),
+            *row_places(tray, rows),
             self._latest,
             self._groups,
             self._count,
@@ -45,7 +52,8 @@ class GroupByHopOperator(OpenGroupsOperator):
             progress,
         )
         used, without = progress.tolist()
-        return Assigned(groups[:used], of[:used], last[:used], without=without)
+        of = of[:used] if len(rows) == len(tray) else rows[of[:used]]
+        return Assigned(groups[:used], of, last[:used], without=without)
 
     def _latest_shape(self, keys: int) -> tuple[int, ...]:
         return (keys, self._windows)

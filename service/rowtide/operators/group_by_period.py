@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from rowtide.operators.contract import Place
-from rowtide.operators.open_groups import AT_START, Assigned, Int64s, OpenGroupsOperator, row_places
+from rowtide.operators.open_groups import AT_START, Assigned, Int64s, OpenGroupsOperator, of_rows, row_places
 from rowtide.plan.nodes import GroupByPeriod
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -35,19 +35,21 @@ class GroupByPeriodOperator(OpenGroupsOperator):
         from rowtide.operators.kernels.open_groups import into_periods
 
         self._reserve(len(rows))
-        stops, starts = self._periods(tray.rowtime)
+        rowtime, origin, counter = row_places(tray, rows)
+        stops, starts = self._periods(rowtime)
         ends = period_end(self._period, starts)
         # Rows come in order of time, so the groups of a period lie behind one another.
         firsts = np.searchsorted(self._groups[: self._count, AT_START], starts)
         groups = np.empty(len(rows), dtype=np.int64)
         self._count = into_periods(
-            rows,
-            keys,
+            of_rows(keys, rows),
             stops,
             starts,
             np.require(ends, requirements=["C", "W"]),
             firsts,
-            *row_places(tray),
+            rowtime,
+            origin,
+            counter,
             self._latest,
             self._groups,
             self._count,

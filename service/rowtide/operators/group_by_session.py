@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rowtide.operators.contract import Place
-from rowtide.operators.open_groups import Assigned, Int64s, OpenGroupsOperator, row_places
+from rowtide.operators.open_groups import Assigned, Int64s, OpenGroupsOperator, of_rows, row_places
 from rowtide.plan.nodes import GroupBySession
 from rowtide.rows.tray import Tray
 
@@ -23,7 +23,14 @@ class GroupBySessionOperator(OpenGroupsOperator):
         self._reserve(len(rows))
         groups, ends = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
         self._count = into_sessions(
-            rows, keys, self._gap, *row_places(tray), self._latest, self._groups, self._count, groups, ends
+            of_rows(keys, rows),
+            self._gap,
+            *row_places(tray, rows),
+            self._latest,
+            self._groups,
+            self._count,
+            groups,
+            ends,
         )
         return Assigned(groups, ends=ends)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -377,10 +378,15 @@ def aggregate_input(call: AggregateCall, tray: Tray) -> tuple[Column | None, Mas
     return column, use
 
 
-def row_places(tray: Tray) -> tuple[Int64s, NDArray[np.int32], Int64s]:
+def row_places(tray: Tray, rows: Int64s | None = None) -> tuple[Int64s, NDArray[np.int32], Int64s]:
     """Give rowtime, origin and counter of rows as kernels take them, which are compiled for one form."""
     return (
-        np.require(tray.rowtime, np.int64, ["C", "W"]),
-        np.require(tray.origin, np.int32, ["C", "W"]),
-        np.require(tray.counter, np.int64, ["C", "W"]),
+        np.require(of_rows(tray.rowtime, rows), np.int64, ["C", "W"]),
+        np.require(of_rows(tray.origin, rows), np.int32, ["C", "W"]),
+        np.require(of_rows(tray.counter, rows), np.int64, ["C", "W"]),
     )
+
+
+def of_rows(values: NDArray[Any], rows: Int64s | None) -> NDArray[Any]:
+    """Give the values of some rows of a tray, in order; None: of all."""
+    return values if rows is None or len(rows) == len(values) else values[rows]

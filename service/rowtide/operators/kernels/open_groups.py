@@ -38,19 +38,18 @@ def _begin(
 
 
 @lean_part
-def _ask(rows: Int64s, place: int, keys: Int64s, latest: Int64s, groups: Int64s) -> None:
+def _ask(keys: Int64s, row: int, latest: Int64s, groups: Int64s) -> None:
     """Ask for the groups of ``BLOCK`` rows."""
-    stop = min(place + BLOCK, len(rows))
-    for one in range(place, stop):
-        prefetch(latest, keys[rows[one]])
+    stop = min(row + BLOCK, len(keys))
+    for one in range(row, stop):
+        prefetch(latest, keys[one])
     counts = groups[:, ROWS]
-    for one in range(place, stop):
-        prefetch(counts, latest[keys[rows[one]]])
+    for one in range(row, stop):
+        prefetch(counts, latest[keys[one]])
 
 
 @lean
 def into_periods(
-    rows: Int64s,
     keys: Int64s,
     stops: Int64s,
     starts: Int64s,
@@ -64,37 +63,34 @@ def into_periods(
     count: int,
     found: Int64s,
 ) -> int:
-    """Write the group of each of ``rows`` into ``found`` and give the new number of groups.
+    """Write the group of each row into ``found`` and give the new number of groups.
 
     Period ``i`` is that of the rows before ``stops[i]``. Its groups have the numbers from ``firsts[i]`` on,
     or there are none yet: then that is ``count``. ``latest`` has no numbers but those of groups of its keys.
     """
     before = count
-    period = 0
-    first = firsts[0]
     is_far = len(latest) > NEAR
-    for place in range(len(rows)):
-        if is_far and place & (BLOCK - 1) == 0:
-            _ask(rows, place, keys, latest, groups)
-        row = rows[place]
-        while row >= stops[period]:
-            period += 1
-            first = firsts[period] if firsts[period] < before else count
-        key = keys[row]
-        group = latest[key]
-        if group < first or group >= count:
-            group = count
-            _begin(groups, count, starts[period], ends[period], key, row, rowtime, origin, counter)
-            latest[key] = group
-            count += 1
-        groups[group, ROWS] += 1
-        found[place] = group
+    begin = 0
+    for period in range(len(stops)):
+        first = firsts[period] if firsts[period] < before else count
+        for row in range(begin, stops[period]):
+            if is_far and row & (BLOCK - 1) == 0:
+                _ask(keys, row, latest, groups)
+            key = np.uint64(keys[row])
+            group = latest[key]
+            if group < first or group >= count:
+                group = count
+                _begin(groups, count, starts[period], ends[period], key, row, rowtime, origin, counter)
+                latest[key] = group
+                count += 1
+            groups[np.uint64(group), ROWS] += 1
+            found[row] = group
+        begin = stops[period]
     return count
 
 
 @lean
 def into_sessions(
-    rows: Int64s,
     keys: Int64s,
     gap: int,
     rowtime: Int64s,
@@ -106,29 +102,28 @@ def into_sessions(
     found: Int64s,
     ends: Int64s,
 ) -> int:
-    """Write the session of each of ``rows`` into ``found``, and its end before the row into ``ends``."""
+    """Write the session of each row into ``found``, and its end before the row into ``ends``."""
     is_far = len(latest) > NEAR
-    for place in range(len(rows)):
-        if is_far and place & (BLOCK - 1) == 0:
-            _ask(rows, place, keys, latest, groups)
-        row = rows[place]
-        key, now = keys[row], rowtime[row]
+    for row in range(len(keys)):
+        if is_far and row & (BLOCK - 1) == 0:
+            _ask(keys, row, latest, groups)
+        key, now = np.uint64(keys[row]), rowtime[row]
         group = latest[key]
-        if group >= count or groups[group, KEY] != key or groups[group, END] <= now:
+        if group >= count or groups[group, KEY] != np.int64(key) or groups[group, END] <= now:
             group = count
             _begin(groups, count, now, now + gap, key, row, rowtime, origin, counter)
             latest[key] = group
             count += 1
-        ends[place] = groups[group, END]
-        groups[group, END] = now + gap
-        groups[group, ROWS] += 1
-        found[place] = group
+        at = np.uint64(group)
+        ends[row] = groups[at, END]
+        groups[at, END] = now + gap
+        groups[at, ROWS] += 1
+        found[row] = group
     return count
 
 
 @lean
 def into_hops(
-    rows: Int64s,
     keys: Int64s,
     slide: int,
     size: int,
@@ -144,15 +139,14 @@ def into_hops(
     last: Int64s,
     progress: Int64s,
 ) -> int:
-    """Write the windows of each of ``rows``, the earliest first, and give the new number of groups.
+    """Write the windows of each row, the earliest first, and give the new number of groups.
 
     ``of`` becomes the row and ``found`` the group, ``last`` 1 for a row's last window; ``progress`` has how
     many there are, then how many rows are in no window. ``latest`` has a line a key: a window stands at its
     number modulo the length of the line.
     """
     used = 0
-    for place in range(len(rows)):
-        row = rows[place]
+    for row in range(len(keys)):
         key, now = keys[row], rowtime[row]
         newest = now - (now - offset) % slide
         windows = max(0, -((now - newest - size) // slide))
