@@ -31,7 +31,7 @@ from rowtide.operators.group_changes import (
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.least_values import LeastValue
-from rowtide.operators.open_groups import aggregate_input, row_places
+from rowtide.operators.open_groups import aggregate_inputs, row_places
 from rowtide.operators.over_calls import Count, DoubleSum, Sum
 from rowtide.operators.over_codes import column_of, values_of
 from rowtide.operators.over_held import Following, Moved, Values
@@ -335,7 +335,7 @@ def _call_of(call: AggregateCall) -> Following:
 
 def _input_of(call: AggregateCall, tray: Tray) -> tuple[Values, Mask]:
     """Give an aggregate's value for each row, and the rows that it uses."""
-    column, use = aggregate_input(call, tray)
+    ((column, use),) = aggregate_inputs([call], tray)
     if column is None:
         return np.zeros(len(tray), dtype=np.int64), use
     return values_of(column)[0], use

@@ -66,10 +66,6 @@ class Stretch:
 
 def take_rows_later(stretches: Sequence[Stretch], places: Int64s, rowtime: Int64s) -> Tray:
     """Do what ``take_rows`` does with rows end to end; a field is taken when something reads it."""
-
-    def laid(part: Callable[[Tray], NDArray[Any]]) -> NDArray[Any]:
-        return np.concatenate([part(each.of)[each.start : each.stop] for each in stretches])
-
     row_type = stretches[0].of.row_type
     fields = [
         DeferredColumn(field.type, len(places), _taken(stretches, index, places))
@@ -79,9 +75,9 @@ def take_rows_later(stretches: Sequence[Stretch], places: Int64s, rowtime: Int64
         row_type,
         tuple(fields),
         rowtime,
-        _take_mostly_equal(laid(lambda tray: tray.origin), places),
-        take_values(laid(lambda tray: tray.counter), places),
-        _take_mostly_equal(laid(lambda tray: tray.opcode), places),
+        _take_laid([each.of.origin[each.start : each.stop] for each in stretches], places),
+        take_values(np.concatenate([each.of.counter[each.start : each.stop] for each in stretches]), places),
+        _take_laid([each.of.opcode[each.start : each.stop] for each in stretches], places),
     )
 
 
@@ -118,6 +114,14 @@ def _take_mostly_equal(values: NDArray[Any], places: Int64s) -> NDArray[Any]:
     if not len(places) or (values == values[0]).all():
         return np.full(len(places), values[0], dtype=values.dtype)
     return take_values(values, places)
+
+
+def _take_laid(parts: Sequence[NDArray[Any]], places: Int64s) -> NDArray[Any]:
+    """Do what ``_take_mostly_equal`` does with values end to end."""
+    first = parts[0][0]
+    if all((part == first).all() for part in parts):
+        return np.full(len(places), first, dtype=parts[0].dtype)
+    return take_values(np.concatenate(parts), places)
 
 
 def _take_texts(column: Column, places: Int64s, valid: NDArray[np.bool_] | None, times: int) -> pa.Array:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rowtide.operators.gathering import Stretch, take_rows, take_rows_later
 from rowtide.operators.waiting import SMALL_ROWS
+from rowtide.rows.column import compact
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST
@@ -40,7 +41,7 @@ class _Piece:
 
     @classmethod
     def whole(cls, tray: Tray) -> _Piece:
-        return cls(tray, None, np.require(tray.rowtime, requirements=["C", "W"]))
+        return cls(tray, None, compact(tray.rowtime))
 
     def __len__(self) -> int:
         return len(self.times)
@@ -176,7 +177,7 @@ def _together(queue: Sequence[_Piece], runs: Sequence[_Piece], *, leaving: bool 
 
     if all(piece.rows is None for piece in queue) and (not runs or (not queue and len(runs) == 1)):
         return Tray.concat([piece.taken() for piece in (*queue, *runs)])
-    stretches, moves = _laid_out([*queue, *runs])
+    stretches, moves = _laid_out([*queue, *runs], len(queue))
 
     def gathered(order: Int64s, rowtime: Int64s) -> Tray:
         if leaving:
@@ -201,16 +202,19 @@ def _together(queue: Sequence[_Piece], runs: Sequence[_Piece], *, leaving: bool 
     return gathered(order, rowtime)
 
 
-def _laid_out(pieces: Sequence[_Piece]) -> tuple[list[Stretch], list[int]]:
-    """Give what the pieces need of their trays, to be laid end to end.
+def _laid_out(pieces: Sequence[_Piece], in_queue: int) -> tuple[list[Stretch], list[int]]:
+    """Give what the pieces, the first ``in_queue`` of them of the queue, need of their trays, end to end.
 
     Beside it stands for each piece how far its rows move then.
     """
     ranges: dict[int, tuple[Tray, int, int]] = {}
-    for piece in pieces:
+    for at, piece in enumerate(pieces):
         start, stop = 0, len(piece.tray)
         if piece.rows is not None:
-            start, stop = int(piece.rows.min()), int(piece.rows.max()) + 1
+            rows = piece.rows
+            # Those of the queue ascend.
+            first_row, last_row = (rows[0], rows[-1]) if at < in_queue else (rows.min(), rows.max())
+            start, stop = int(first_row), int(last_row) + 1
             if id(piece.tray) in ranges:
                 _, first, last = ranges[id(piece.tray)]
                 start, stop = min(start, first), max(stop, last)

@@ -25,7 +25,7 @@ from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import FORGET_INTERNED_OVER, KeyGroups
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.plan.nodes import GroupNode
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.column import Column, Mask, compact
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import TIMESTAMP
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -215,7 +215,7 @@ class OpenGroupsOperator:
         """Add the rows of a tray to their groups; a row that overflows an aggregate becomes a fault."""
         self.account.rows_in += len(tray)
         keys = self._keys.number([tray.columns[index] for index in self._node.keys], len(tray))
-        inputs = [aggregate_input(call, tray) for call in self._calls]
+        inputs = aggregate_inputs(self._calls, tray)
         refused: Mask | None = None
         for accumulator, (column, use) in zip(self._accumulators, inputs, strict=True):
             never = accumulator.refused(column, use)
@@ -364,10 +364,15 @@ def _room(groups: int) -> Int64s:
     return np.zeros((groups, WIDTH), dtype=np.int64, order="F")
 
 
-def aggregate_input(call: AggregateCall, tray: Tray) -> tuple[Column | None, Mask]:
-    """Give an aggregate's argument column and the rows that it uses."""
+def aggregate_inputs(calls: Sequence[AggregateCall], tray: Tray) -> Inputs:
+    """Give the argument column of each aggregate and the rows that it uses."""
+    every = np.ones(len(tray), dtype=np.bool_)
+    return [_aggregate_input(call, tray, every) for call in calls]
+
+
+def _aggregate_input(call: AggregateCall, tray: Tray, every: Mask) -> tuple[Column | None, Mask]:
     column = None
-    use = np.ones(len(tray), dtype=np.bool_)
+    use = every
     if isinstance(call.argument, FieldRef):
         column = tray.columns[call.argument.index]
         if column.valid is not None and not counts_nulls(call):
@@ -381,9 +386,9 @@ def aggregate_input(call: AggregateCall, tray: Tray) -> tuple[Column | None, Mas
 def row_places(tray: Tray, rows: Int64s | None = None) -> tuple[Int64s, NDArray[np.int32], Int64s]:
     """Give rowtime, origin and counter of rows as kernels take them, which are compiled for one form."""
     return (
-        np.require(of_rows(tray.rowtime, rows), np.int64, ["C", "W"]),
-        np.require(of_rows(tray.origin, rows), np.int32, ["C", "W"]),
-        np.require(of_rows(tray.counter, rows), np.int64, ["C", "W"]),
+        compact(of_rows(tray.rowtime, rows)),
+        compact(of_rows(tray.origin, rows)),
+        compact(of_rows(tray.counter, rows)),
     )
 
 

@@ -20,7 +20,7 @@ from rowtide.operators.contract import Account, Fault, Output, Place, State, Wan
 from rowtide.operators.gathering import take_column, take_values
 from rowtide.operators.group_changes import OVERFLOW, START, GroupChangesOperator
 from rowtide.operators.key_groups import KeyGroups
-from rowtide.operators.open_groups import aggregate_input
+from rowtide.operators.open_groups import aggregate_inputs
 from rowtide.operators.running_aggregates import make_running
 from rowtide.plan.nodes import GroupChanges
 from rowtide.rows.column import Column, Mask
@@ -128,10 +128,9 @@ class RunningGroupsOperator:
             columns.insert(0, Column(TIMESTAMP, windows))
         begins = np.zeros(count, dtype=np.bool_)
         begins[firsts] = True
-        inputs = []
-        for call, aggregate in zip(self._node.aggregates, self._aggregates, strict=True):
+        for aggregate in self._aggregates:
             aggregate.reserve(self._keys.count)
-            inputs.append(aggregate_input(call, tray))
+        inputs = aggregate_inputs(self._node.aggregates, tray)
         parts: _Parts = []
         self._run(groups, begins, inputs, (0, count), parts)
         fitting = sum(stop - start for start, stop, *_ in parts)

@@ -21,6 +21,7 @@ from rowtide.operators.contract import (
 )
 from rowtide.operators.held_rows import HeldRows
 from rowtide.plan.nodes import Sort
+from rowtide.rows.column import compact
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, UNMARKED, Bound
@@ -113,7 +114,7 @@ class SortOperator:
         from rowtide.operators.kernels.sorting import judge
 
         self.account.rows_in += len(tray)
-        rowtime = np.require(tray.rowtime, requirements=["C", "W"])
+        rowtime = compact(tray.rowtime)
         highest = judge(rowtime, self._highest, EARLIEST, self._within, self._explicit)
         kept = tray if highest > EARLIEST else self._without_late(tray, faults)
         # A late row lies below the highest time, so it never is the maximum.

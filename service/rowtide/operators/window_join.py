@@ -125,6 +125,7 @@ class WindowJoinOperator:
         self._low = _within(node.low_ms)
         self._high = _within(node.high_ms)
         self._heap = np.empty((64, 3), dtype=np.int64)
+        self._pairs = np.empty((PAIRS, 3), dtype=np.int64)
         self._waiting = 0
         self._closed_waiting = 0
         self._given = 0
@@ -227,9 +228,10 @@ class WindowJoinOperator:
         progress = np.array([0, FRESH], dtype=np.int64)
         guesses = np.empty(AHEAD, dtype=np.int64)
         times = side.store.rowtime.view()[-len(tray) :]
-        found = []
+        found: list[Places] = []
         while progress[0] < len(tray):
-            places = np.empty((PAIRS, 3), dtype=np.int64)
+            # Each step has let go of what it found, so there is one place for the first of it.
+            places = np.empty_like(self._pairs) if found else self._pairs
             count = probe(
                 port,
                 times,

@@ -52,6 +52,12 @@ def arrow_type(kind: Type) -> pa.DataType:
     return pa.from_numpy_dtype(kind.dtype)
 
 
+def compact(array: NDArray[Any]) -> NDArray[Any]:
+    """Give an array that may be written to and has its values one behind the other, as kernels take them."""
+    flags = array.flags
+    return array if flags.c_contiguous and flags.writeable else np.require(array, requirements=["C", "W"])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """One column; immutable, shared freely between trays."""

@@ -26,7 +26,7 @@ def _begin(
     count: int,
     start: int,
     end: int,
-    key: int,
+    key: int | np.uint64,
     row: int,
     rowtime: Int64s,
     origin: Int32s,
