@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.expr.columnar import ColumnFunction, RowErrors, compile_columns
+from rowtide.expr.columnar import ColumnFunction, compile_columns
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, joined_states
+from rowtide.operators.faults import rejected_rows
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.ranks import RANK, Ranks
@@ -231,7 +232,8 @@ class _Image:
                 agree = agree & found.column.valid
             if found.errors is not None:
                 agree = agree & ~found.errors.mask(len(joined))
-                faults += self._faults(joined.take(found.errors.rows), found.errors)
+                # Each is one of its stream row.
+                faults += rejected_rows(self._node.relation, joined, found.errors)
             of_stream, of_store = of_stream[agree], of_store[agree]
         if self._node.kind is JoinKind.LEFT:
             alone = np.ones(len(ready), dtype=np.bool_)
@@ -242,21 +244,6 @@ class _Image:
             order = np.argsort(of_stream, kind="stable")
             of_stream, of_store = of_stream[order], of_store[order]
         return of_stream, of_store
-
-    def _faults(self, failed: Tray, errors: RowErrors) -> list[Fault]:
-        """Make the faults of pairs: each is one of its stream row."""
-        return [
-            Fault(
-                self._node.relation,
-                error.reason,
-                error.message,
-                timed.rowtime,
-                timed.origin,
-                timed.counter,
-                timed.row,
-            )
-            for error, timed in zip(errors, failed.rows(), strict=True)
-        ]
 
     def _alive(self) -> NDArray[np.bool_]:
         from rowtide.operators.kernels.joining import live_rows

@@ -26,7 +26,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import pyarrow as pa
 
 from rowtide.errors import FaultError, Reason
-from rowtide.rows.rowop import Row, TimedRow
+from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 
@@ -64,21 +64,6 @@ class Fault:
     def kind(self) -> str:
         """LATE or REJECTED."""
         return "LATE" if self.reason is Reason.LATE else "REJECTED"
-
-
-def late_row(relation: str, row: TimedRow, least: int, names: tuple[str, ...]) -> Fault:
-    """Give the fault of a row behind ``least`` (ms), the least rowtime that would have been accepted."""
-    return Fault(
-        relation,
-        Reason.LATE,
-        f"{least - row.rowtime} ms behind the rowtime bound",
-        row.rowtime,
-        row.origin,
-        row.counter,
-        row.row,
-        least,
-        names,
-    )
 
 
 @dataclass(slots=True)

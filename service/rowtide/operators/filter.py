@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rowtide.expr.columnar import compile_columns
 from rowtide.operators.contract import Output, Place
+from rowtide.operators.faults import rejected_rows
 from rowtide.operators.gathering import rows_where
 from rowtide.operators.rowwise import RowWise
 from rowtide.plan.nodes import Filter
@@ -28,7 +29,7 @@ class FilterOperator(RowWise):
             keep = keep & found.column.valid
         if found.errors is not None:
             keep = keep & ~found.errors.mask(len(tray))
-        faults = self._faults(tray, found.errors)
+        faults = rejected_rows(self._relation, tray, found.errors)
         out = rows_where(tray, keep)
         self._count(len(tray), len(out), len(faults))
         return Output(out if len(out) else None, bound, faults)

@@ -29,6 +29,7 @@ from rowtide.operators.change_functions import (
     to_text,
 )
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.faults import rejected
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.refused import RefusedRows
 from rowtide.operators.row_keys import key_getter
@@ -280,18 +281,8 @@ class GroupChangesOperator:
         if self._node.of_changes and timed.opcode == Opcode.INSERT:
             self._refused.add(timed.row)
         self.account.rejected += 1
-        faults.append(
-            Fault(
-                self._node.relation,
-                Reason.OVERFLOW,
-                OVERFLOW,
-                timed.rowtime,
-                timed.origin,
-                timed.counter,
-                timed.row,
-                names=self._node.input.row_type.names,
-            )
-        )
+        names = self._node.input.row_type.names
+        faults.append(rejected(self._node.relation, Reason.OVERFLOW, OVERFLOW, timed, names))
 
     def _changed(self, groups: Sequence[_Group], timed: TimedRow) -> None:
         """Tell of changes at once, or note that they are to be told."""

@@ -12,6 +12,8 @@ from itertools import chain
 
 from rowtide.errors import Reason
 from rowtide.operators.contract import Account, Fault, Output, Place, State, joined_states
+from rowtide.operators.faults import rejected
+from rowtide.operators.row_keys import key_getter
 from rowtide.plan.nodes import KeyedTable
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
@@ -28,6 +30,7 @@ class KeyedTableByRow:
         self.account = Account()
         self._node = node
         self._key = node.key
+        self._key_of = key_getter(node.key)
         self._rows: dict[Row, TimedRow] = {}
         self._copies: dict[Row, deque[TimedRow]] = {}
 
@@ -38,10 +41,13 @@ class KeyedTableByRow:
         faults: list[Fault] = []
         out: list[TimedRow] = []
         for timed in tray.rows():
-            if self._key:
-                self._change_by_key(timed, out, faults)
+            fault = self._refused(timed)
+            if fault is not None:
+                faults.append(fault)
+            elif self._key:
+                self._change_by_key(timed, out)
             else:
-                self._change_multiset(timed, out, faults)
+                self._change_multiset(timed, out)
         self.account.rows_in += len(tray)
         self.account.rejected += len(faults)
         self.account.done += len(tray) - len(faults)
@@ -75,17 +81,18 @@ class KeyedTableByRow:
 
     def _put(self, timed: TimedRow) -> None:
         if self._key:
-            self._rows[tuple(timed.row[index] for index in self._key)] = timed
+            self._rows[self._key_of(timed.row)] = timed
         else:
             self._copies.setdefault(timed.row, deque()).append(timed)
 
-    def _change_by_key(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
-        key = tuple(timed.row[index] for index in self._key)
-        if None in key:
-            faults.append(null_key(self._node, timed))
-            return
+    def _refused(self, timed: TimedRow) -> Fault | None:
+        """Give the fault of a rowop that the table does not take."""
+        return null_key(self._node, timed) if None in self._key_of(timed.row) else None
+
+    def _change_by_key(self, timed: TimedRow, out: list[TimedRow]) -> None:
         if timed.opcode == Opcode.NOP:
             return
+        key = self._key_of(timed.row)
         old = self._rows.pop(key, None)
         if old is not None:
             out.append(timed._replace(opcode=Opcode.DELETE, row=old.row))
@@ -93,8 +100,7 @@ class KeyedTableByRow:
             self._rows[key] = timed
             out.append(timed)
 
-    def _change_multiset(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
-        del faults
+    def _change_multiset(self, timed: TimedRow, out: list[TimedRow]) -> None:
         if timed.opcode == Opcode.INSERT:
             self._put(timed)
             out.append(timed)
@@ -109,12 +115,5 @@ class KeyedTableByRow:
 def null_key(node: KeyedTable, timed: TimedRow) -> Fault:
     """Give the fault of a row that has a NULL in its key."""
     name = next(node.row_type[index].name for index in node.key if timed.row[index] is None)
-    return Fault(
-        node.relation,
-        Reason.NULL_KEY,
-        f'column "{name}" of the primary key is NULL',
-        timed.rowtime,
-        timed.origin,
-        timed.counter,
-        timed.row,
-    )
+    message = f'column "{name}" of the primary key is NULL'
+    return rejected(node.relation, Reason.NULL_KEY, message, timed, node.row_type.names)

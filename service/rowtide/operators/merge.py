@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, late_row
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.faults import late_row
 from rowtide.operators.ranks import Ranks
 from rowtide.operators.waiting import TrayQueue
 from rowtide.plan.nodes import Merge

@@ -18,6 +18,7 @@ from rowtide.engine.recoverable import KEEP_AFTER, Jumped, ModelFailure, Recover
 from rowtide.engine.values import column_check
 from rowtide.errors import FaultError, Reason, RowtideError
 from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.faults import rejected
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.plan.models import Model, first_field
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -73,7 +74,7 @@ class ModelOperator:
         self._bound = EARLIEST
         self._given = 0
         self._accepts = [
-            (port.name, first_field(node.accepts, number), len(port.row_type))
+            (port.name, first_field(node.accepts, number), port.row_type)
             for number, port in enumerate(node.accepts)
         ]
         self._gives = _outputs(node)
@@ -271,25 +272,16 @@ class ModelOperator:
             self._note_due(part)
 
     def _take(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
-        name, first, count = self._accepts[cast("int", timed.row[0])]
-        row = timed.row[first : first + count]
+        name, first, row_type = self._accepts[cast("int", timed.row[0])]
+        row = timed.row[first : first + len(row_type)]
         key = timed.row[1 : 1 + self._width]
         part = self._parts.get(key) or self._part(key, (timed.rowtime, timed.origin, timed.counter))
         try:
             sent = part.model.take(Taken(name, Opcode(timed.opcode), row, timed.rowtime))
         except ModelFailure as failure:
             self.account.rejected += 1
-            faults.append(
-                Fault(
-                    self._node.relation,
-                    Reason.FUNCTION,
-                    str(failure),
-                    timed.rowtime,
-                    timed.origin,
-                    timed.counter,
-                    row,
-                )
-            )
+            given = timed._replace(row=row)
+            faults.append(rejected(self._node.relation, Reason.FUNCTION, str(failure), given, row_type.names))
             return
         self.account.done += 1
         self._give(sent, out)

@@ -20,6 +20,7 @@ from rowtide.errors import Reason
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.aggregates import make_accumulator
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.faults import rejected
 from rowtide.operators.group_functions import counts_nulls
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import FORGET_INTERNED_OVER, KeyGroups
@@ -276,16 +277,8 @@ class OpenGroupsOperator:
 
     def _overflow(self, tray: Tray, row: int) -> Fault:
         (timed,) = tray.slice(row, row + 1).rows()
-        return Fault(
-            self._node.relation,
-            Reason.OVERFLOW,
-            "an aggregate leaves the range of its type",
-            timed.rowtime,
-            timed.origin,
-            timed.counter,
-            timed.row,
-            names=tray.row_type.names,
-        )
+        message = "an aggregate leaves the range of its type"
+        return rejected(self._node.relation, Reason.OVERFLOW, message, timed, tray.row_type.names)
 
     def _close(self) -> Tray | None:
         """Give the rows of the groups that the bound has closed, by end and first row, and forget them."""

@@ -24,6 +24,7 @@ import pyarrow as pa
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.tree import Expr, FieldRef
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.faults import rejected
 from rowtide.operators.over_calls import stored_type
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_keys import key_getter
@@ -400,16 +401,8 @@ class OverOperator:
         return value_of(period, at)
 
     def _fault(self, error: RejectedRowError, timed: TimedRow) -> Fault:
-        return Fault(
-            self._node.relation,
-            error.reason,
-            str(error),
-            timed.rowtime,
-            timed.origin,
-            timed.counter,
-            timed.row,
-            names=self._node.input.row_type.names,
-        )
+        names = self._node.input.row_type.names
+        return rejected(self._node.relation, error.reason, error.message, timed, names)
 
     # ------------------------------------------------------------- snapshot
 

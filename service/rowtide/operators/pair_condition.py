@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from rowtide.expr.columnar import RowErrors, compile_columns
 from rowtide.expr.tree import fields_used, renumbered
 from rowtide.operators.contract import Fault
+from rowtide.operators.faults import rejected
 from rowtide.operators.row_store import Numbers, RowStore
 from rowtide.plan.nodes import WindowJoin
 from rowtide.rows.column import Mask
@@ -22,6 +23,7 @@ class PairCondition:
         if node.condition is None:
             raise ValueError("the join has no condition")
         self._relation = node.relation
+        self._names = node.row_type.names
         self._width = len(node.left.row_type)
         self._fields = sorted(fields_used(node.condition))
         self._row_type = RowType(tuple(node.row_type[index] for index in self._fields))
@@ -51,15 +53,8 @@ class PairCondition:
     ) -> list[Fault]:
         """Make the faults: each is one of the left row."""
         of_left, of_right = left.take(lefts[errors.rows]).rows(), right.take(rights[errors.rows]).rows()
-        return [
-            Fault(
-                self._relation,
-                error.reason,
-                error.message,
-                timed.rowtime,
-                timed.origin,
-                timed.counter,
-                timed.row + other.row,
-            )
-            for error, timed, other in zip(errors, of_left, of_right, strict=True)
-        ]
+        found = []
+        for error, timed, other in zip(errors, of_left, of_right, strict=True):
+            pair = timed._replace(row=timed.row + other.row)
+            found.append(rejected(self._relation, error.reason, error.message, pair, self._names))
+        return found

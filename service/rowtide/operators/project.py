@@ -10,6 +10,7 @@ from rowtide.errors import Reason
 from rowtide.expr.columnar import Evaluated, RowErrors, compile_columns
 from rowtide.expr.evaluation import RowError
 from rowtide.operators.contract import Output, Place
+from rowtide.operators.faults import rejected_rows
 from rowtide.operators.rowwise import RowWise
 from rowtide.plan.nodes import Project
 from rowtide.rows.rowop import Opcode
@@ -36,7 +37,7 @@ class ProjectOperator(RowWise):
         found = [expression(tray) for expression in self._expressions]
         errors = RowErrors.first([*(each.errors for each in found), self._missing(tray, found)])
         out = tray.with_columns(self._row_type, [each.column for each in found])
-        faults = self._faults(tray, errors)
+        faults = rejected_rows(self._relation, tray, errors)
         if errors is not None:
             out = out.where(~errors.mask(len(tray)))
         self._count(len(tray), len(out), len(faults))

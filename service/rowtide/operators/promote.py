@@ -12,6 +12,7 @@ from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.columnar import compile_columns
 from rowtide.expr.rowwise import compile_row
 from rowtide.operators.contract import Fault, Output, Place, Want
+from rowtide.operators.faults import rejected, rejected_rows
 from rowtide.operators.rowwise import RowWise
 from rowtide.plan.nodes import BoundPolicy, Promote
 from rowtide.rows.rowop import TimedRow
@@ -40,7 +41,8 @@ class PromoteOperator(RowWise):
         faults: list[tuple[int, Fault]] = []
         if found.errors is not None:
             failed = found.errors.mask(len(tray))
-            faults += zip(found.errors.rows.tolist(), self._faults(tray, found.errors), strict=True)
+            refused = rejected_rows(self._relation, tray, found.errors)
+            faults += zip(found.errors.rows.tolist(), refused, strict=True)
         values = np.asarray(found.column.values, dtype=np.int64)
         if found.column.valid is not None:
             missing = ~found.column.valid & ~failed
@@ -111,16 +113,7 @@ class PromoteOperator(RowWise):
         return [
             (
                 at,
-                Fault(
-                    self._relation,
-                    reason,
-                    message,
-                    row.rowtime,
-                    row.origin,
-                    row.counter,
-                    row.row,
-                    names=tray.row_type.names,
-                ),
+                rejected(self._relation, reason, message, row, tray.row_type.names),
             )
             for at, row in zip(where.tolist(), rows, strict=True)
         ]

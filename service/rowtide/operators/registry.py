@@ -43,6 +43,7 @@ OPERATORS: dict[type, str] = {
     nodes.WindowsAbreast: "over_abreast:OverAbreastOperator",
     nodes.SortInPeriod: "sort_in_period:SortInPeriodOperator",
     nodes.KeyedTable: "keyed_table:KeyedTableOperator",
+    nodes.UniqueTable: "unique_table:UniqueTableOperator",
     nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",
     nodes.AsOfJoinOn: "as_of_join:AsOfJoinOperator",
     table_join.TableJoin: "table_join:TableJoinOperator",
@@ -56,21 +57,20 @@ OPERATORS: dict[type, str] = {
 BY_ROW: dict[type, str] = {
     nodes.GroupChanges: "group_changes:GroupChangesOperator",
     nodes.KeyedTable: "keyed_table_by_row:KeyedTableByRow",
+    nodes.UniqueTable: "unique_table:UniqueTableOperator",
     table_join.TableJoin: "table_join_by_row:TableJoinByRow",
     top_changes.TopChanges: "top_changes_by_row:TopChangesByRow",
     top_changes.NumberedChanges: "top_changes_by_row:TopChangesByRow",
     nodes.WindowAggregate: "over:OverOperator",
     nodes.WindowJoin: "window_join_by_row:WindowJoinByRow",
 }
-"""The plain Python form of those that have one beside a compiled one."""
+"""The plain Python form of those that have one, beside a compiled one or alone."""
 
 
 OF_CHANGES = "changed_groups:ChangedGroupsOperator"
 """The compiled form of groups of changes."""
 WITHOUT_KEY = "multiset_table:MultisetTableOperator"
 """The compiled form of a table without a primary key."""
-UNIQUE = "unique_table:UniqueTableOperator"
-"""That of a table some of whose columns are UNIQUE: it has a state as other tables."""
 
 
 @cache
@@ -80,14 +80,12 @@ def operator_type(node_type: type) -> OperatorType:
     Raises:
       KeyError: if none is registered.
     """
-    return _loaded(OPERATORS[nodes.KeyedTable if issubclass(node_type, nodes.KeyedTable) else node_type])
+    return _loaded(OPERATORS[node_type])
 
 
 def make(node: Node, place: Place) -> Operator:
     """Make the operator of a plan node."""
     node_type: type = type(node)
-    if isinstance(node, nodes.UniqueTable):
-        return _loaded(UNIQUE)(node, place)
     if isinstance(node, nodes.GroupChanges) and node.of_changes and path_of(node) is Path.COMPILED:
         return _loaded(OF_CHANGES)(node, place)
     if isinstance(node, nodes.KeyedTable) and not node.key and path_of(node) is Path.COMPILED:

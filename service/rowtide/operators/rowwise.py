@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from rowtide.expr.columnar import RowErrors
-from rowtide.operators.contract import Account, Fault, State
-from rowtide.rows.tray import Tray
+from rowtide.operators.contract import Account, State
 
 
 class RowWise:
@@ -42,21 +40,3 @@ class RowWise:
         self.account.filtered += came - left - rejected
         self.account.done += left
         self.account.rows_out += left
-
-    def _faults(self, tray: Tray, errors: RowErrors | None) -> list[Fault]:
-        """Make the faults of the rows for which an expression failed."""
-        if errors is None:
-            return []
-        return [
-            Fault(
-                self._relation,
-                error.reason,
-                error.message,
-                timed.rowtime,
-                timed.origin,
-                timed.counter,
-                timed.row,
-                names=tray.row_type.names,
-            )
-            for error, timed in zip(errors, tray.take(errors.rows).rows(), strict=True)
-        ]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rowtide.errors import Reason
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, joined_states
+from rowtide.operators.faults import rejected
 from rowtide.operators.gathering import take_column, take_values
 from rowtide.operators.group_changes import OVERFLOW, START, GroupChangesOperator
 from rowtide.operators.key_groups import KeyGroups
@@ -209,16 +210,7 @@ class RunningGroupsOperator:
 
     def _overflow(self, tray: Tray, row: int) -> Fault:
         (timed,) = tray.slice(row, row + 1).rows()
-        return Fault(
-            self._node.relation,
-            Reason.OVERFLOW,
-            OVERFLOW,
-            timed.rowtime,
-            timed.origin,
-            timed.counter,
-            timed.row,
-            names=tray.row_type.names,
-        )
+        return rejected(self._node.relation, Reason.OVERFLOW, OVERFLOW, timed, tray.row_type.names)
 
     def _forget(self) -> None:
         """Let go of the groups whose period the bound has passed."""

@@ -17,8 +17,8 @@ from rowtide.operators.contract import (
     Place,
     State,
     Want,
-    late_row,
 )
+from rowtide.operators.faults import late_row
 from rowtide.operators.held_rows import HeldRows
 from rowtide.plan.nodes import Sort
 from rowtide.rows.column import compact

@@ -13,6 +13,7 @@ import pyarrow as pa
 from rowtide.errors import RejectedRowError
 from rowtide.expr.rowwise import compile_row
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, joined_states
+from rowtide.operators.faults import rejected
 from rowtide.operators.refused import RefusedRows
 from rowtide.plan.table_join import LEFT, PREFIXES, TableJoin
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -203,14 +204,6 @@ class TableJoinByRow:
     def _fault(self, error: RejectedRowError, timed: TimedRow) -> Fault:
         _, side, row = self._parts(timed.row)
         prefix = PREFIXES[side]
-        names = [name for name in self._node.input.row_type.names if name.startswith(prefix)]
-        return Fault(
-            self._node.relation,
-            error.reason,
-            str(error),
-            timed.rowtime,
-            timed.origin,
-            timed.counter,
-            row,
-            names=tuple(name.removeprefix(prefix) for name in names),
-        )
+        mine = [name for name in self._node.input.row_type.names if name.startswith(prefix)]
+        names = tuple(name.removeprefix(prefix) for name in mine)
+        return rejected(self._node.relation, error.reason, error.message, timed._replace(row=row), names)

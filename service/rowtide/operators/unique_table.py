@@ -10,6 +10,7 @@ from math import isnan
 
 from rowtide.errors import Reason
 from rowtide.operators.contract import Fault, Place, State
+from rowtide.operators.faults import rejected
 from rowtide.operators.keyed_table_by_row import KeyedTableByRow
 from rowtide.plan.nodes import UniqueTable
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -29,28 +30,26 @@ class UniqueTableOperator(KeyedTableByRow):
         for timed in self.contents().rows():
             self._follow(timed)
 
-    def _change_by_key(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
-        key = tuple(timed.row[index] for index in self._key)
-        if timed.opcode == Opcode.INSERT and None not in key:
-            for columns, held in zip(self._unique.unique, self._held, strict=True):
-                values = _values(timed.row, columns)
-                other = None if values is None else held.get(values)
-                if other is not None and tuple(other[index] for index in self._key) != key:
-                    faults.append(_taken(self._unique, columns, timed))
-                    return
+    def _refused(self, timed: TimedRow) -> Fault | None:
+        fault = super()._refused(timed)
+        if fault is not None or timed.opcode != Opcode.INSERT:
+            return fault
+        for columns, held in zip(self._unique.unique, self._held, strict=True):
+            values = _values(timed.row, columns)
+            other = None if values is None else held.get(values)
+            if other is not None and not (self._key and self._key_of(other) == self._key_of(timed.row)):
+                return _taken(self._unique, columns, timed)
+        return None
+
+    def _change_by_key(self, timed: TimedRow, out: list[TimedRow]) -> None:
         known = len(out)
-        super()._change_by_key(timed, out, faults)
+        super()._change_by_key(timed, out)
         for each in out[known:]:
             self._follow(each)
 
-    def _change_multiset(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
-        if timed.opcode == Opcode.INSERT:
-            for columns, held in zip(self._unique.unique, self._held, strict=True):
-                if _values(timed.row, columns) in held:
-                    faults.append(_taken(self._unique, columns, timed))
-                    return
+    def _change_multiset(self, timed: TimedRow, out: list[TimedRow]) -> None:
         known = len(out)
-        super()._change_multiset(timed, out, faults)
+        super()._change_multiset(timed, out)
         for each in out[known:]:
             self._follow(each)
 
@@ -79,12 +78,5 @@ def _is_nan(value: object) -> bool:
 def _taken(node: UniqueTable, columns: tuple[int, ...], timed: TimedRow) -> Fault:
     names = ", ".join(f'"{node.row_type[index].name}"' for index in columns)
     what = f"column {names} is" if len(columns) == 1 else f"the columns {names} are"
-    return Fault(
-        node.relation,
-        Reason.CONSTRAINT,
-        f"{what} UNIQUE, and another row of the table has the same",
-        timed.rowtime,
-        timed.origin,
-        timed.counter,
-        timed.row,
-    )
+    message = f"{what} UNIQUE, and another row of the table has the same"
+    return rejected(node.relation, Reason.CONSTRAINT, message, timed, node.row_type.names)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from rowtide.errors import RejectedRowError
 from rowtide.expr.rowwise import compile_row
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.faults import rejected
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.row_keys import key_getter
 from rowtide.operators.window_join_places import (
@@ -190,20 +191,9 @@ class WindowJoinByRow:
         try:
             return bool(self._condition(left.timed.row + right.timed.row, self._time(left, right)))
         except RejectedRowError as error:
-            timed = left.timed
-            row = timed.row + right.timed.row
-            faults.append(
-                Fault(
-                    self._node.relation,
-                    error.reason,
-                    error.message,
-                    timed.rowtime,
-                    timed.origin,
-                    timed.counter,
-                    row,
-                    names=self._node.row_type.names,
-                )
-            )
+            pair = left.timed._replace(row=left.timed.row + right.timed.row)
+            names = self._node.row_type.names
+            faults.append(rejected(self._node.relation, error.reason, error.message, pair, names))
             return False
 
     def _time(self, left: _Held, right: _Held) -> int:

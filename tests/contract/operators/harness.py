@@ -80,8 +80,9 @@ def follow(model: Model, step: Step) -> None:
 
 
 def told(fault: Fault) -> Told:
-    """Give a fault without its words, which must not be empty."""
+    """Give a fault without its words, which must not be empty, and the names of its row's fields."""
     assert fault.message
+    assert fault.row is None or len(fault.names or ()) == len(fault.row)
     return (
         fault.relation,
         fault.reason,

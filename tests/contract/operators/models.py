@@ -67,6 +67,7 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
     GroupChanges: ChangesModel,
     TableJoin: TableJoinModel,
     TopChanges: TopChangesModel,
+    UniqueTable: UniqueTableModel,
     NumberedChanges: TopChangesModel,
     SortInPeriod: SortInPeriodModel,
     EngineNode: lambda node, place: (LoopingModel if node == LOOPING else EngineModel)(node, place),
@@ -75,8 +76,6 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
 
 def model_of(node: Node, place: Place) -> Model:
     """Make the model of a plan node."""
-    if isinstance(node, UniqueTable):
-        return UniqueTableModel(node, place)
     return MODELS[type(node)](node, place)
 
 

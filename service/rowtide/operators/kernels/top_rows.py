@@ -52,11 +52,12 @@ def change_top(
     while change < len(opcodes) and written + most <= len(causes):
         group, row, comes_in = groups[change], rows[change], opcodes[change] > 0
         length = lists[group, LENGTH]
-        if comes_in and length == lists[group, ROOM] and not make_room(group, pool, lists, progress):
-            break
-        begin = lists[group, BEGIN]
-        at = length
+        begin, at = lists[group, BEGIN], length
         if comes_in:
+            if length == lists[group, ROOM]:
+                if not make_room(group, pool, lists, progress):
+                    break
+                begin = lists[group, BEGIN]
             at = _place(row, begin, length, pool, orders, True)
             if stays and 0 <= end <= at:
                 change += 1

@@ -1,0 +1,33 @@
+"""The faults of rows that were late or rejected: each shows its row, with the names of its fields."""
+
+from __future__ import annotations
+
+from rowtide.errors import Reason
+from rowtide.expr.columnar import RowErrors
+from rowtide.operators.contract import Fault
+from rowtide.rows.rowop import TimedRow
+from rowtide.rows.tray import Tray
+
+Names = tuple[str, ...]
+
+
+def late_row(relation: str, row: TimedRow, least: int, names: Names) -> Fault:
+    """Give the fault of a row behind ``least`` (ms), the least rowtime that would have been accepted."""
+    message = f"{least - row.rowtime} ms behind the rowtime bound"
+    return Fault(relation, Reason.LATE, message, row.rowtime, row.origin, row.counter, row.row, least, names)
+
+
+def rejected(relation: str, reason: Reason, message: str, row: TimedRow, names: Names) -> Fault:
+    """Give the fault of a row that an operator cannot take."""
+    return Fault(relation, reason, message, row.rowtime, row.origin, row.counter, row.row, names=names)
+
+
+def rejected_rows(relation: str, tray: Tray, errors: RowErrors | None) -> list[Fault]:
+    """Give the faults of the rows of a tray for which an expression failed."""
+    if errors is None:
+        return []
+    names = tray.row_type.names
+    return [
+        rejected(relation, error.reason, error.message, row, names)
+        for error, row in zip(errors, tray.take(errors.rows).rows(), strict=True)
+    ]
