@@ -84,7 +84,11 @@ class CommitSettings:
     """When output and positions are committed: as soon as one of these is reached."""
 
     interval_ms: int = field(
-        default=1000, metadata=_means("longest time between two commits, in ms", at_least=1)
+        default=1000,
+        metadata=_means(
+            "longest time between two commits, in ms; the first rows after a start do not wait for it",
+            at_least=1,
+        ),
     )
     max_rows: int = field(default=200_000, metadata=_means("most messages between two commits", at_least=1))
     max_bytes: int = field(
