@@ -220,3 +220,10 @@ def test_there_is_no_such_cast(source: Type, target: Type) -> None:
 
 def test_null_stays_null() -> None:
     assert cast((None, VARCHAR), INTEGER) is None
+
+
+@pytest.mark.parametrize("exponent", range(-7, 20))
+def test_doubles_of_every_size_are_written_alike_by_column_and_by_row(exponent: int) -> None:
+    for digits in (1.0, -2.5, 9.87654321):
+        value = digits * 10.0**exponent
+        assert cast(value, VARCHAR) == repr(value)

@@ -15,7 +15,7 @@ from rowtide.rows.column import Mask
 from rowtide.rows.types import INTEGER_BYTES, TIME, TIMESTAMP, Kind, Type
 
 _PLAIN_FROM, _PLAIN_BELOW = 1e-4, 1e15
-"""Between these Python and Arrow write doubles without an exponent, and alike."""
+"""Between these Python writes doubles without an exponent. Arrow does up to some size between them."""
 
 
 def _date_text(day: int) -> str:
@@ -75,7 +75,8 @@ def _double_texts(values: Any) -> tuple[Any, Mask | None]:
     whole = values == np.trunc(values)
     if whole.any():
         texts = pc.if_else(pa.array(whole), pc.binary_join_element_wise(texts, ".0", ""), texts)
-    return texts, ~((size < _PLAIN_BELOW) & ((size >= _PLAIN_FROM) | (size == 0)))
+    plain = (size < _PLAIN_BELOW) & ((size >= _PLAIN_FROM) | (size == 0))
+    return texts, ~plain | pc.match_substring(texts, "e").to_numpy(zero_copy_only=False)
 
 
 def _moment_texts(kind: Type, seconds: pa.DataType, milliseconds: pa.DataType) -> ColumnKernel:
