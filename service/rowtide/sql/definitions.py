@@ -211,7 +211,9 @@ def _retention(items: Sequence[OptionItem]) -> Retention | None:
     retention = None
     for item in items:
         if item.name != RETENTION:
-            raise StatementError(f'there is no option "{item.name}" here', place=item.place)
+            raise StatementError(
+                f'there is no option "{item.name}" here', place=item.place, hint=f"There is: {RETENTION}."
+            )
         if item.value.strip().upper() == UNBOUNDED:
             retention = Retention(None)
             continue

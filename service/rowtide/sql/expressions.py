@@ -41,7 +41,7 @@ from rowtide.sql.aggregates import (
     WINDOW_EDGES,
 )
 from rowtide.sql.conversions import UNTYPED_NULL, cast, guarded, with_typed_nulls
-from rowtide.sql.function_forms import check_constants, written_out
+from rowtide.sql.function_forms import check_constants, check_pattern, written_out
 from rowtide.sql.scope import ROWTIME, Scope
 from rowtide.sql.syntax import (
     LENGTH_UNITS,
@@ -274,6 +274,7 @@ class ExpressionPlanner:
         args = [self.plan_as(syntax.operand, VARCHAR), self.plan_as(syntax.pattern, VARCHAR)]
         if syntax.escape is not None:
             args.append(self.plan_as(syntax.escape, VARCHAR))
+        check_pattern(syntax.operator, args[1:], syntax.pattern.place)
         return self._negate(self._call(syntax.operator, args, syntax.place), syntax.negated)
 
     def _case(self, syntax: Case) -> Expr:

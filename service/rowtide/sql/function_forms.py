@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import Place, RejectedRowError, StatementError
 from rowtide.expr.functions.patterns import pattern_error
 from rowtide.expr.functions.time_formats import FormatError
 from rowtide.expr.functions.times_as_text import FORMATS
-from rowtide.expr.tree import Expr, Literal
+from rowtide.expr.rowwise import compile_row
+from rowtide.expr.tree import Call, Expr, Literal
+from rowtide.rows.types import BOOLEAN, VARCHAR
 from rowtide.rowtime.period import CalendarUnit
 from rowtide.sql.syntax import (
     Case,
@@ -94,6 +96,20 @@ def written_out(syntax: FunctionCall) -> Expression | None:
     if len(syntax.args) < least or (most is not None and len(syntax.args) > most):
         raise StatementError(f"{syntax.name} is written {syntax.name}({usage})", place=syntax.place)
     return write(syntax.args, syntax.place)
+
+
+def check_pattern(operator: str, args: Sequence[Expr], place: Place) -> None:
+    """See that what stands in the text as a pattern, with its ESCAPE, is one.
+
+    Raises:
+      StatementError: it is none.
+    """
+    if not all(isinstance(each, Literal) and isinstance(each.value, str) for each in args):
+        return
+    try:
+        compile_row(Call(operator, (Literal("", VARCHAR), *args), BOOLEAN))((), 0)
+    except RejectedRowError as error:
+        raise StatementError(f"this is no pattern of {operator}: {error.message}", place=place) from error
 
 
 def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:

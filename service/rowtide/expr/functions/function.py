@@ -93,8 +93,12 @@ def strict(
     return Function(name, resolve, columns, one_row, operands, has_kernel)
 
 
+_WORDED_OPERATORS = frozenset({"NOT", "AND", "OR", "LIKE"})
+
+
 def mismatch(name: str, args: Sequence[Type], *, hint: str | None = None) -> TypeMismatch:
     """Make the error that ``name`` does not take ``args``."""
-    sort = "function" if name.isidentifier() else "operator"
+    shown = "-" if name == "NEGATE" else name
+    sort = "function" if shown.isidentifier() and shown not in _WORDED_OPERATORS else "operator"
     given = ", ".join(str(arg) for arg in args)
-    return TypeMismatch(f'{sort} "{name}" does not take ({given})', hint=hint)
+    return TypeMismatch(f'{sort} "{shown}" does not take ({given})', hint=hint)
