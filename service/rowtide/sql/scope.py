@@ -22,7 +22,8 @@ class Binding:
     """One relation of FROM: its fields stand from ``start`` on in the row that expressions read.
 
     ``has_rowtime`` is False for a table: its rows have none of their own in the joined row. A stream
-    that was joined with another has its own ROWTIME in the field ``rowtime_field``.
+    that was joined with another has its own ROWTIME in the field ``rowtime_field``, unless it is that of
+    the joined row.
     ``qualifiers`` are the names by which it can be called: its alias, or else its schema and name.
     The last ``hidden`` fields are pseudo-columns: they can be named, and are in no ``*``.
     """

@@ -155,8 +155,20 @@ def window_join(
         span.right_delay_ms,
         whole,
     )
-    rest = tuple(moved(bindings[len(left.bindings) :], added, outer=False))
-    return node, Scope((*bindings[: len(left.bindings)], *rest))
+    count = len(left.bindings)
+    firsts = _with_time(
+        sides[0], bindings[:count], of_pair=span.time is JoinTime.LEFT and not kind.keeps_right
+    )
+    rest = moved(bindings[count:], added, outer=False)
+    of_right = span.time is JoinTime.RIGHT and not kind.keeps_left
+    return node, Scope((*firsts, *_with_time(sides[1], tuple(rest), of_pair=of_right)))
+
+
+def _with_time(side: Side, bindings: tuple[Binding, ...], of_pair: bool) -> Iterator[Binding]:
+    """Give the bindings of a side; ``of_pair``: the ROWTIME of a joined row is that of this side's row."""
+    for before, binding in zip(side.bindings, bindings, strict=True):
+        own = of_pair and before.has_rowtime and before.rowtime_field is None
+        yield replace(binding, rowtime_field=None) if own else binding
 
 
 def _whole_span(kind: JoinKind, retention: Retention | None, place: Place) -> Span:
