@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rowtide.expr.functions import resolve
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
@@ -22,7 +23,14 @@ EXACT = Period(PeriodEdge.EXACT)
 SO_FAR = Frame(end=CURRENT_ROW)
 WHOLE = Frame(end=Edge(EdgeUnit.RANGE, 0))
 SHARES = frozenset({"NTILE", "PERCENT_RANK", "CUME_DIST"})
-"""Functions that want to know all rows of a partition; NTILE is noted with its number, as ``NTILE 4``."""
+"""Functions that want to know all rows of a partition."""
+
+
+class Rank(NamedTuple):
+    """A function that ranks; ``tiles`` is how many of them NTILE makes."""
+
+    function: str
+    tiles: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +48,12 @@ class Ranked:
 
     node: Node
     rowtime: FieldRef
-    ranks: dict[str, FieldRef]
+    ranks: dict[Rank, FieldRef]
 
 
-def ranked(relation: str, node: Node, ranking: Ranking, functions: Sequence[str]) -> Ranked:
-    """Give the rows of ``node`` with the ranks that ``functions`` name."""
+def ranked(relation: str, node: Node, ranking: Ranking, wanted: Sequence[Rank]) -> Ranked:
+    """Give the rows of ``node`` with the ranks that are ``wanted``."""
+    functions = {each.function for each in wanted}
     old = len(node.row_type)
     keys = [key for key, _ in ranking.keys]
     node, where = _with(relation, node, [RowtimeRef(), *ranking.partition, *keys])
@@ -64,23 +73,24 @@ def ranked(relation: str, node: Node, ranking: Ranking, functions: Sequence[str]
         return above, FieldRef(len(below.row_type), BIGINT)
 
     node, number = numbered(node, partition, WindowCall("ROW_NUMBER", None, BIGINT), "$ROW_NUMBER")
-    ranks = {"ROW_NUMBER": number}
-    if {"RANK", "DENSE_RANK", "PERCENT_RANK"} & set(functions):
+    ranks, rank = {Rank("ROW_NUMBER"): number}, number
+    if {"RANK", "DENSE_RANK", "PERCENT_RANK"} & functions:
         # The number of the first one of those that are equal is the rank of all of them.
-        node, ranks["RANK"] = numbered(node, peers, WindowCall("MIN", number, BIGINT), "$RANK")
+        node, rank = numbered(node, peers, WindowCall("MIN", number, BIGINT), "$RANK")
+        ranks[Rank("RANK")] = rank
     if "DENSE_RANK" in functions:
-        is_first = Call("=", (number, ranks["RANK"]), resolve("=", (BIGINT, BIGINT)))
+        is_first = Call("=", (number, rank), resolve("=", (BIGINT, BIGINT)))
         node, (first,) = _with(relation, node, [is_first], always=True)
         counted = WindowCall("COUNT", None, BIGINT, condition=FieldRef(first, BOOLEAN))
-        node, ranks["DENSE_RANK"] = numbered(node, partition, counted, "$DENSE_RANK")
-    shares = [each for each in functions if each.partition(" ")[0] in SHARES]
+        node, ranks[Rank("DENSE_RANK")] = numbered(node, partition, counted, "$DENSE_RANK")
+    shares = [each for each in wanted if each.function in SHARES]
     if shares:
         # All rows of a period have its end as ROWTIME: so far reach those of the same time.
         node, count = numbered(node, partition, WindowCall("COUNT", None, BIGINT), "$COUNT", WHOLE)
         last = number
-        if "CUME_DIST" in shares:
+        if "CUME_DIST" in functions:
             node, last = numbered(node, peers, WindowCall("MAX", number, BIGINT), "$LAST", WHOLE)
-        exprs = [_share(each, number, ranks.get("RANK", number), last, count) for each in shares]
+        exprs = [_share(each, number, rank, last, count) for each in shares]
         node, places = _with(relation, node, exprs, always=True)
         ranks |= {
             each: FieldRef(place, expr.type) for each, place, expr in zip(shares, places, exprs, strict=True)
@@ -88,25 +98,25 @@ def ranked(relation: str, node: Node, ranking: Ranking, functions: Sequence[str]
     return Ranked(node, FieldRef(old, TIMESTAMP), ranks)
 
 
-def _share(function: str, number: Expr, rank: Expr, last: Expr, count: Expr) -> Expr:
+def _share(share: Rank, number: Expr, rank: Expr, last: Expr, count: Expr) -> Expr:
     """Give where a row stands in its partition: ``last`` is the number of the last row equal to it."""
     one = _whole(1)
-    match function.split(" "):
-        case ["CUME_DIST"]:
+    match share.function:
+        case "CUME_DIST":
             return _of("/", _double(last), _double(count))
-        case ["PERCENT_RANK"]:
+        case "PERCENT_RANK":
             before = _of("/", _double(_of("-", rank, one)), _double(_of("-", count, one)))
             return Call("CASE", (_of("=", count, one), Literal(0.0, DOUBLE), before), DOUBLE)
-        case [_, tiles]:
+        case "NTILE":
             # The first ones have one row more, if the rows are no multiple of the tiles.
-            size, larger = (_of(each, count, _whole(int(tiles))) for each in ("/", "%"))
+            size, larger = (_of(each, count, _whole(share.tiles)) for each in ("/", "%"))
             length = _of("+", size, one)
             rows = _of("*", larger, length)
             place = _of("-", number, one)
             first = _of("+", _of("/", place, length), one)
             later = _of("+", _of("+", _of("/", _of("-", place, rows), size), larger), one)
             return Call("CASE", (_of("<=", number, rows), first, later), BIGINT)
-    raise ValueError(f"{function} is no share")
+    raise ValueError(f"{share.function} is no share")
 
 
 def _whole(value: int) -> Literal:

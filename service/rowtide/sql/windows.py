@@ -33,7 +33,7 @@ from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.group_windows import period_of
 from rowtide.sql.grouped_expressions import fraction_of
 from rowtide.sql.qualify import RANK, over_changes
-from rowtide.sql.ranking import SHARES, Ranked, Ranking, ranked
+from rowtide.sql.ranking import SHARES, Rank, Ranked, Ranking, ranked
 from rowtide.sql.relations import can_be_null, project, unique_names
 from rowtide.sql.scope import Scope
 from rowtide.sql.suggestions import did_you_mean
@@ -67,7 +67,7 @@ class _ByValue:
     """What a select list ranks by value, and the ranks that it takes, as they are noted."""
 
     ranking: Ranking
-    functions: tuple[str, ...] = ()
+    wanted: tuple[Rank, ...] = ()
 
 
 class Windows:
@@ -179,7 +179,7 @@ class Windows:
         """Give the nodes of all windows noted, over ``node``."""
         node = self._over(node)
         if self._by_value is not None:
-            self._ranked = ranked(self._relation, node, self._by_value.ranking, self._by_value.functions)
+            self._ranked = ranked(self._relation, node, self._by_value.ranking, self._by_value.wanted)
             node = self._ranked.node
         return node
 
@@ -351,11 +351,11 @@ class Windows:
 
     def _rank(self, syntax: FunctionCall, ranking: Ranking) -> FieldRef:
         """Give the field of a rank by value, noting it if it is new."""
-        name, of = syntax.name, BIGINT if syntax.name in RANKS else DOUBLE
-        if name == "NTILE":
+        rank, of = Rank(syntax.name), BIGINT if syntax.name in RANKS else DOUBLE
+        if rank.function == "NTILE":
             if len(syntax.args) != 1:
                 raise StatementError("NTILE takes one argument", place=syntax.place)
-            name, of = f"NTILE {_count(syntax.args[0], 'NTILE', least=1)}", BIGINT
+            rank, of = rank._replace(tiles=_count(syntax.args[0], "NTILE", least=1)), BIGINT
             syntax = replace(syntax, args=())
         self._check_rank(syntax)
         if self._by_value is None:
@@ -366,10 +366,9 @@ class Windows:
                 place=syntax.place,
                 hint="Rank by the other one in a query in FROM.",
             )
-        if name not in self._by_value.functions:
-            functions = (*self._by_value.functions, name)
-            self._by_value = replace(self._by_value, functions=functions)
-        return FieldRef(0, of) if self._ranked is None else self._ranked.ranks[name]
+        if rank not in self._by_value.wanted:
+            self._by_value = replace(self._by_value, wanted=(*self._by_value.wanted, rank))
+        return FieldRef(0, of) if self._ranked is None else self._ranked.ranks[rank]
 
     # ---------------------------------------------------------------- calls
 
