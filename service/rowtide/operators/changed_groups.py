@@ -95,7 +95,7 @@ class ChangedGroupsOperator:
             inputs = [_input_of(call, tray) for call in self._node.aggregates]
             fit = [call.fits(*given, len(tray)) for call, given in zip(self._calls, inputs, strict=True)]
             if not all(fit):
-                return self._hand_over().step(port, tray, bound)
+                return self._go_on_by_row(self.snapshot()).step(port, tray, bound)
             out = self._take(tray, inputs)
             self.account.rows_in += len(tray)
             self.account.done += len(tray)
@@ -223,9 +223,8 @@ class ChangedGroupsOperator:
 
         return np.flatnonzero(self._groups[: self._keys.count, BEGUN] >= 0)
 
-    def _hand_over(self) -> GroupChangesOperator:
-        """Let the plain Python path take over."""
-        state = self.snapshot()
+    def _go_on_by_row(self, state: State) -> GroupChangesOperator:
+        """Let the plain Python path take over, for good."""
         self._by_row = GroupChangesOperator(self._node, self._place)
         self._by_row.restore(state)
         self.account = self._by_row.account
@@ -283,9 +282,7 @@ class ChangedGroupsOperator:
     def restore(self, state: State) -> None:
         """See the contract."""
         if len(state["refused"]) or not self._load(state):
-            self._by_row = GroupChangesOperator(self._node, self._place)
-            self._by_row.restore(state)
-            self.account = self._by_row.account
+            self._go_on_by_row(state)
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from rowtide.errors import Reason
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, wants_of
+from rowtide.operators.faults import rejected
 from rowtide.operators.registry import make
 from rowtide.operators.waiting import TrayQueue
 from rowtide.plan.nodes import WindowAggregate, WindowsAbreast
@@ -194,15 +195,8 @@ class OverAbreastOperator:
         row_type = self._node.input.row_type
         told = zip(table.column(_REASON).to_pylist(), table.column(_MESSAGE).to_pylist(), strict=True)
         for row, (reason, message) in zip(Tray.from_arrow(row_type, table).rows(), told, strict=True):
-            self._rejected[row.counter] = Fault(
-                self._node.relation,
-                Reason[reason],
-                message,
-                row.rowtime,
-                row.origin,
-                row.counter,
-                row.row,
-                names=row_type.names,
+            self._rejected[row.counter] = rejected(
+                self._node.relation, Reason[reason], message, row, row_type.names
             )
 
     @staticmethod

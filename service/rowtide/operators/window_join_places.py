@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from rowtide.operators.contract import State, Want
 from rowtide.operators.ranks import RANK
@@ -67,16 +65,6 @@ class JoinPlaces:
                 return right
             case JoinTime.LATER:
                 return max(left, right)
-
-    def times_of(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the rowtimes of pairs of rows with these rowtimes."""
-        match self._node.time:
-            case JoinTime.LEFT:
-                return left
-            case JoinTime.RIGHT:
-                return right
-            case JoinTime.LATER:
-                return np.maximum(left, right)
 
     def keeps(self, port: int) -> bool:
         """Tell whether a row of this side that meets nothing comes out alone."""
