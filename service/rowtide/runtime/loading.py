@@ -11,7 +11,8 @@ from rowtide_connectors.api import LoadingSource, Source
 def load_ahead(sources: Sequence[Source]) -> None:
     """Let the sources load what they read with, in a thread of its own.
 
-    Nobody waits for it: who needs what is not there yet loads it, or waits for just that.
+    Nobody waits for it but the end of the process, which must not come while machine code is loaded: who
+    needs what is not there yet loads it, or waits for just that.
     """
     loading = [source for source in sources if isinstance(source, LoadingSource)]
 
@@ -20,4 +21,4 @@ def load_ahead(sources: Sequence[Source]) -> None:
             source.load()
 
     if loading:
-        threading.Thread(target=load, name="load ahead", daemon=True).start()
+        threading.Thread(target=load, name="load ahead").start()
