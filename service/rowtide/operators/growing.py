@@ -14,6 +14,7 @@ LINE_BYTES = 64
 LARGE = 1 << 22
 """Bytes from which on ``roomy`` gives room for ``MUCH_MORE`` times as much, not for twice."""
 MUCH_MORE = 16
+FIRST_ROOM = 1 << 8
 
 
 def roomy(length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -29,6 +30,48 @@ def roomy(length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     except MemoryError:
         # A system that promises no more than it has may still have twice as much.
         return np.empty(2 * length, dtype=dtype)
+
+
+class Growing:
+    """An array that grows at its end and can lose its front; new places are filled."""
+
+    def __init__(self, dtype: Any, fill: object = 0) -> None:
+        self.length = 0
+        self._fill = fill
+        self.array = np.empty(FIRST_ROOM, dtype=dtype)
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Add values at the end."""
+        start = self.length
+        self._make_room(len(values))
+        self.array[start : self.length] = values
+
+    def extend(self, count: int) -> None:
+        """Add ``count`` places at the end, filled."""
+        start = self.length
+        self._make_room(count)
+        self.array[start : self.length] = self._fill
+
+    def drop(self, count: int) -> None:
+        """Take away the first ``count`` values."""
+        rest = self.length - count
+        kept = self.array[count : self.length]
+        # Anew, not moved to the front: a reader of the array may still be there.
+        self.array = roomy(max(FIRST_ROOM, rest), self.array.dtype)
+        self.array[:rest] = kept
+        self.length = rest
+
+    def view(self) -> NDArray[Any]:
+        """Give the values, sharing memory until the next call."""
+        return self.array[: self.length]
+
+    def _make_room(self, count: int) -> None:
+        needed = self.length + count
+        if needed > len(self.array):
+            larger = roomy(needed, self.array.dtype)
+            larger[: self.length] = self.array[: self.length]
+            self.array = larger
+        self.length = needed
 
 
 def grown(array: NDArray[Any], length: int, fill: object = 0, axis: int = 0) -> NDArray[Any]:

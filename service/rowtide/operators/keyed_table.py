@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, Fault, Output, Place, State, joined_states
+from rowtide.operators.growing import Growing
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.keyed_table_by_row import null_key
-from rowtide.operators.row_store import Growing, RowStore
+from rowtide.operators.row_store import RowStore
 from rowtide.plan.nodes import KeyedTable
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray

@@ -82,9 +82,14 @@ class TextTable:
         strings.find(offsets, data, self._slots, self._starts, self._pool, codes)
         return codes
 
+    def reader(self) -> Callable[[NDArray[np.int64]], tuple[NDArray[np.int32], NDArray[np.uint8]]]:
+        """Give what looks up the codes there are now, at any time: the values' offsets and bytes."""
+        starts, pool = self._starts, self._pool
+        return lambda codes: gather_texts(codes, starts, pool)
+
     def values(self, codes: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
         """Give the values of ``codes`` as an Arrow array of ``kind`` (string or binary)."""
-        offsets, data = gather_texts(codes, self._starts, self._pool)
+        offsets, data = self.reader()(codes)
         return pa.Array.from_buffers(kind, len(codes), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
     def _grow(self) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, Output, Place, State, joined_states
+from rowtide.operators.growing import Growing
 from rowtide.operators.key_groups import KeyGroups
-from rowtide.operators.row_store import Growing, RowStore
+from rowtide.operators.row_store import RowStore
 from rowtide.plan.nodes import KeyedTable
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rowtide.operators.growing import Growing
 from rowtide.operators.over_frames import Frames, Int64s
-from rowtide.operators.row_store import Growing, RowStore
+from rowtide.operators.row_store import RowStore
 from rowtide.plan.nodes import WindowAggregate
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray

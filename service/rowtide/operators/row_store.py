@@ -13,65 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.arrow_buffers import gather_texts, text_array, text_buffers
+from rowtide.operators.arrow_buffers import text_array
 from rowtide.operators.gathering import take_values
-from rowtide.operators.growing import roomy
+from rowtide.operators.growing import Growing
+from rowtide.operators.text_values import Texts
 from rowtide.rows.column import Column, Mask
 from rowtide.rows.deferred import DeferredColumn
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType, Type
 
-FIRST_ROOM = 1 << 8
 CLEAN_OVER = 1 << 12
 """Rows at the front that are let go are moved out once there are more of them than this, and than others."""
-KEPT_AT_ONCE = 1 << 14
-"""Rows that are moved to another store together: what is between the two stays small, and in the cache."""
 
 Numbers = NDArray[np.int64]
 Reader = Callable[[Numbers], Column]
 """Takes places in memory."""
-
-
-class Growing:
-    """An array that grows at its end and can lose its front; new places are filled."""
-
-    def __init__(self, dtype: Any, fill: object = 0) -> None:
-        self.length = 0
-        self._fill = fill
-        self.array = np.empty(FIRST_ROOM, dtype=dtype)
-
-    def append(self, values: NDArray[Any]) -> None:
-        """Add values at the end."""
-        start = self.length
-        self._make_room(len(values))
-        self.array[start : self.length] = values
-
-    def extend(self, count: int) -> None:
-        """Add ``count`` places at the end, filled."""
-        start = self.length
-        self._make_room(count)
-        self.array[start : self.length] = self._fill
-
-    def drop(self, count: int) -> None:
-        """Take away the first ``count`` values."""
-        rest = self.length - count
-        kept = self.array[count : self.length]
-        # Anew, not moved to the front: a reader of the array may still be there.
-        self.array = roomy(max(FIRST_ROOM, rest), self.array.dtype)
-        self.array[:rest] = kept
-        self.length = rest
-
-    def view(self) -> NDArray[Any]:
-        """Give the values, sharing memory until the next call."""
-        return self.array[: self.length]
-
-    def _make_room(self, count: int) -> None:
-        needed = self.length + count
-        if needed > len(self.array):
-            larger = roomy(needed, self.array.dtype)
-            larger[: self.length] = self.array[: self.length]
-            self.array = larger
-        self.length = needed
 
 
 class RowStore:
@@ -139,10 +95,15 @@ class RowStore:
         )
 
     def kept(self, numbers: Numbers) -> RowStore:
-        """Give a store with the rows of these numbers alone, numbered anew from 0 on."""
+        """Give a store of the rows of these numbers alone, from 0 on; this one is only read any more."""
+        places = numbers - self.base
         fresh = RowStore(self.row_type)
-        for first in range(0, len(numbers), KEPT_AT_ONCE):
-            fresh.append(self.take(numbers[first : first + KEPT_AT_ONCE]))
+        fresh.end = len(numbers)
+        fresh.rowtime.append(self.rowtime.array[places])
+        fresh._origin.append(self._origin.array[places])
+        fresh._counter.append(self._counter.array[places])
+        fresh._opcode.append(self._opcode.array[places])
+        fresh._columns = [held.kept(places) for held in self._columns]
         return fresh
 
     def forget(self, before: int) -> int:
@@ -180,6 +141,13 @@ class _Fixed:
             kind, take_values(values, places), None if valid is None else take_values(valid, places)
         )
 
+    def kept(self, places: Numbers) -> _Fixed:
+        """Give the values at some places alone."""
+        fresh = _Fixed(self._type)
+        fresh._values.append(take_values(self._values.array, places))
+        fresh._valid = _kept_valid(self._valid, places)
+        return fresh
+
     def drop(self, count: int) -> None:
         self._values.drop(count)
         if self._valid is not None:
@@ -187,43 +155,39 @@ class _Fixed:
 
 
 class _Text:
-    """The values of a field of variable width, one behind the other in a pool of bytes."""
+    """The values of a field of variable width."""
 
     def __init__(self, kind: Type) -> None:
         self._type = kind
-        # Value i stands between starts i and i + 1.
-        self._starts = Growing(np.int64)
-        self._starts.extend(1)
-        self._pool = Growing(np.uint8)
+        self._texts = Texts()
         self._valid: Growing | None = None
 
     def append(self, column: Column) -> None:
-        _note_valid(self, column, self._starts.length - 1)
-        offsets, content = text_buffers(column.values)
-        first = int(offsets[0])
-        self._starts.append(offsets[1:].astype(np.int64) + (self._pool.length - first))
-        self._pool.append(content[first : int(offsets[-1])])
+        _note_valid(self, column, self._texts.length)
+        self._texts.append(column.values)
 
     def take(self, places: Numbers) -> Column:
         return self.reader()(places)
 
     def reader(self) -> Reader:
         """Give what takes values, as they are now, at any time."""
-        kind, starts, pool = self._type, self._starts.array, self._pool.array
-        valid = _array_of(self._valid)
+        kind, texts, valid = self._type, self._texts.reader(), _array_of(self._valid)
 
         def read(places: Numbers) -> Column:
-            offsets, content = gather_texts(places, starts, pool)
             there = None if valid is None else valid[places]
-            return Column(kind, text_array(kind, offsets, content, there), there)
+            return Column(kind, text_array(kind, *texts(places), there), there)
 
         return read
 
+    def kept(self, places: Numbers) -> _Text:
+        """Give the values at some places alone."""
+        fresh = _Text(self._type)
+        fresh._texts = self._texts.kept(places)
+        fresh._valid = _kept_valid(self._valid, places)
+        return fresh
+
     def drop(self, count: int) -> None:
-        begins = int(self._starts.array[count])
-        self._starts.drop(count)
-        self._starts.array[: self._starts.length] -= begins
-        self._pool.drop(begins)
+        self._texts.drop(count)
         if self._valid is not None:
             self._valid.drop(count)
 
@@ -237,6 +201,14 @@ def _values_of(kind: Type) -> _Values:
 
 def _array_of(valid: Growing | None) -> NDArray[Any] | None:
     return None if valid is None else valid.array
+
+
+def _kept_valid(valid: Growing | None, places: Numbers) -> Growing | None:
+    if valid is None:
+        return None
+    fresh = Growing(np.bool_)
+    fresh.append(valid.array[places])
+    return fresh
 
 
 def _look_up(read: Reader, places: Numbers, there: Mask | None) -> Callable[[], Column]:

@@ -14,9 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.growing import Growing
 from rowtide.operators.pair_condition import PairCondition
 from rowtide.operators.ranks import RANK, Ranks
-from rowtide.operators.row_store import Growing, RowStore
+from rowtide.operators.row_store import RowStore
 from rowtide.operators.window_join_chains import Chains
 from rowtide.operators.window_join_keys import JoinKeys
 from rowtide.operators.window_join_places import (

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,11 +17,17 @@ ROW_TYPE = RowType((Field("NUMBER", BIGINT), Field("NAME", VARCHAR)))
 PADDING = 5_000
 """More rows than are kept in memory although nothing needs them."""
 
+PADS: dict[str, Callable[[int], str]] = {
+    "short": lambda at: f"padding {at}",
+    "long and alike": lambda at: f"of all the paddings there are this one is number {at % 9}",
+    "long": lambda at: f"of all the paddings there are this one is number {at}",
+}
+
 values = st.tuples(st.none() | st.integers(-9, 9), st.none() | st.text("aé\u20ac", max_size=80))
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.lists(values, max_size=5)),
-        st.tuples(st.just("pad"), st.just(())),
+        st.tuples(st.just("pad"), st.sampled_from(sorted(PADS))),
         st.tuples(st.just("forget"), st.integers(0, 3)),
         st.tuples(st.just("keep"), st.lists(st.integers(0, 30), max_size=6)),
         st.tuples(st.just("look up"), st.lists(st.integers(0, 30), max_size=6)),
@@ -65,8 +72,8 @@ def test_rows_that_are_looked_up_later_are_what_they_were(taken: list[tuple[str,
         match what, given_:
             case "append", rows:
                 model.append(rows)  # type: ignore[arg-type]
-            case "pad", _:
-                model.append([(at, f"padding {at}") for at in range(PADDING)])
+            case "pad", name:
+                model.append([(at, PADS[name](at)) for at in range(PADDING)])  # type: ignore[index]
             case "forget", count:
                 model.store.forget(max(0, len(model.rows) - count))  # type: ignore[operator]
             case "keep", back:
