@@ -431,13 +431,16 @@ class ExpressionGrammar(TypeGrammar):
         if cursor.is_word("SELECT") or cursor.is_word("CURSOR"):
             raise cursor.unsupported("a query as an argument is")
         args = () if star or cursor.is_symbol(")") else cursor.comma_list(self.expression)
+        descending = False
         if cursor.is_word("ORDER"):
-            args = (*args, *self._value_order(name.text, args))
+            order, descending = self._value_order(name.text, args)
+            args = (*args, *order)
         inside = cursor.accept("IGNORE", "NULLS")
         cursor.expect_symbol(")")
         if cursor.accept("WITHIN", "GROUP"):
             cursor.expect_symbol("(")
-            args = (*args, *self._value_order(name.text, args))
+            order, descending = self._value_order(name.text, args)
+            args = (*args, *order)
             cursor.expect_symbol(")")
         condition = None
         if cursor.is_word("FILTER") and cursor.ahead(1).text == "(":
@@ -451,10 +454,12 @@ class ExpressionGrammar(TypeGrammar):
             cursor.accept("RESPECT", "NULLS")
         window = over(self) if cursor.accept("OVER") else None
         place = cursor.span(token)
-        return FunctionCall(name.text, args, place, star, distinct, condition, window, ignore_nulls)
+        return FunctionCall(
+            name.text, args, place, star, distinct, condition, window, ignore_nulls, descending
+        )
 
-    def _value_order(self, name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """Read ORDER BY of the values of an aggregate, as further arguments: it is the last one.
+    def _value_order(self, name: str, args: tuple[Expression, ...]) -> tuple[tuple[Expression, ...], bool]:
+        """Read ORDER BY of the values of an aggregate, as further arguments, and whether it descends.
 
         LISTAGG has its separator before it, '' where none is written.
         """
@@ -467,10 +472,12 @@ class ExpressionGrammar(TypeGrammar):
         separator = (StringLiteral("", cursor.place_of(cursor.current)),) if lists and len(args) == 1 else ()
         cursor.expect("ORDER", "BY")
         order = self.expression()
-        if cursor.is_word("DESC"):
+        if cursor.is_word("DESC") and name not in PERCENTILES:
             raise cursor.unsupported(f"DESC in {name} is")
-        cursor.accept("ASC")
-        return (*separator, order)
+        descending = cursor.accept("DESC")
+        if not descending:
+            cursor.accept("ASC")
+        return (*separator, order), descending
 
     def _floor(self, token: Token, function: str) -> Expression:
         cursor = self.cursor

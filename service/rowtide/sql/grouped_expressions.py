@@ -6,7 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.types import INTEGER, VARCHAR
@@ -117,7 +117,7 @@ class GroupedPlanner(ExpressionPlanner):
         elif name in PERCENTILES and not syntax.star:
             if len(args) != 2:
                 raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
-            fraction, args = fraction_of(inner.plan(args[0]), name, args[0].place), args[1:]
+            fraction, args = fraction_of(inner.plan(args[0]), syntax), args[1:]
         if syntax.star:
             if name != "COUNT":
                 raise StatementError(f"{syntax.name}(*) has no meaning", place=place)
@@ -161,16 +161,25 @@ class GroupedPlanner(ExpressionPlanner):
         return Call("SUBSTRING", (whole, Literal(width + 1, INTEGER)), VARCHAR) if width else whole
 
 
-def fraction_of(typed: Expr, name: str, place: Place) -> Fraction:
-    """Give the fraction of a percentile.
+_STEP = Fraction(1, 2**40)
+"""Less than one of the values of a group, however many they are."""
+
+
+def fraction_of(typed: Expr, syntax: FunctionCall) -> Fraction:
+    """Give the fraction of a percentile, its first argument, of the values as they ascend.
+
+    One at the fraction p of values that descend is at 1 - p of those that ascend; where it is one of the
+    values it is just behind that place.
 
     Raises:
       StatementError: it is no constant from 0 to 1.
     """
     value = typed.value if isinstance(typed, Literal) else None
-    if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and 0 <= value <= 1:
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise StatementError(f"{syntax.name} takes a constant from 0 to 1", place=syntax.args[0].place)
+    if not syntax.descending:
         return Fraction(value)
-    raise StatementError(f"{name} takes a constant from 0 to 1", place=place)
+    return min(Fraction(1), 1 - Fraction(value) + (_STEP if syntax.name == "PERCENTILE_DISC" else 0))
 
 
 def has_aggregate(syntax: Expression) -> bool:

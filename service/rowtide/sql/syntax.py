@@ -257,7 +257,10 @@ class Extract:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A scalar or aggregate function; ``star`` is COUNT(*). ``over`` makes it one over a window."""
+    """A scalar or aggregate function; ``star`` is COUNT(*). ``over`` makes it one over a window.
+
+    ``descending``: the values of a percentile are sorted so.
+    """
 
     name: str
     args: tuple[Expression, ...]
@@ -267,6 +270,7 @@ class FunctionCall:
     condition: Expression | None = None
     over: Name | WindowSpec | None = None
     ignore_nulls: bool = False
+    descending: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -409,7 +409,7 @@ class Windows:
         if name == "MEDIAN":
             fraction = Fraction(1, 2)
         elif name in PERCENTILES and len(args) == 2 and not syntax.star:
-            fraction, args = fraction_of(self._planner.plan(args[0]), name, args[0].place), args[1:]
+            fraction, args = fraction_of(self._planner.plan(args[0]), syntax), args[1:]
         elif name in PERCENTILES:
             raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
         if name == "MODE" and syntax.distinct:
