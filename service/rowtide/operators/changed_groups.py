@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.expr.tree import AggregateCall
-from rowtide.operators.contract import Account, Output, Place, State, Want
+from rowtide.operators.contract import Account, Output, Place, State
 from rowtide.operators.gathering import take_column, take_values
 from rowtide.operators.group_changes import (
     END,
@@ -108,10 +108,6 @@ class ChangedGroupsOperator:
     def held(self) -> int:
         """Nothing waits: what a row changes is told at once."""
         return 0
-
-    def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: bounds go through."""
-        return [] if bound is None else [Want(0, bound)]
 
     # --------------------------------------------------------------- changes
 

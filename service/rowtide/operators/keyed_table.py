@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Fault, Output, Place, State, joined_states
+from rowtide.operators.at_once import AtOnce
+from rowtide.operators.contract import Account, Fault, Place, State
 from rowtide.operators.growing import Growing
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.keyed_table_by_row import null_key
@@ -15,20 +16,19 @@ from rowtide.operators.row_store import RowStore
 from rowtide.plan.nodes import KeyedTable
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
-from rowtide.rowtime.bound import Bound
 
 CLEAN_OVER = 1 << 14
 """Rows that left the table are forgotten once there are more of them than this, and than rows in it."""
 
 
-class KeyedTableOperator:
+class KeyedTableOperator(AtOnce):
     """Rows by primary key: each key has a number, and that the number of its row in the store.
 
     What comes out has the place in consistent time of the rowop that caused it.
     """
 
     def __init__(self, node: KeyedTable, _place: Place) -> None:
-        self.account = Account()
+        super().__init__()
         self._node = node
         self._key_types = [node.row_type[index].type for index in node.key]
         self._rows = 0
@@ -36,22 +36,9 @@ class KeyedTableOperator:
         self._keys = KeyGroups(self._key_types)
         self._current = Growing(np.int64, -1)
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
-        """See the contract; port 0, rows in rowtime order."""
-        if tray is None or not len(tray):
-            return Output(None, bound)
-        faults = self._faults(tray)
-        out = self._apply(tray)
-        self.account.rows_in += len(tray)
-        self.account.rejected += len(faults)
-        self.account.done += len(tray) - len(faults)
-        if out is not None:
-            self.account.rows_out += len(out)
-        return Output(out, bound, faults)
-
-    def held(self) -> int:
-        """Nothing waits: a rowop is applied when it comes."""
-        return 0
+    def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
+        faults += self._null_keys(tray)
+        return self._apply(tray)
 
     def contents(self) -> Tray:
         """Give the rows that the table has now, in the order in which they came in."""
@@ -67,11 +54,6 @@ class KeyedTableOperator:
         rows = Tray.from_arrow(self._node.row_type, state["rows"])
         if len(rows):
             self._apply(rows)
-
-    @staticmethod
-    def merge(states: Sequence[State]) -> State:
-        """See the contract."""
-        return joined_states(states)
 
     def _apply(self, tray: Tray) -> Tray | None:
         """Apply rowops and give the changelog."""
@@ -107,7 +89,7 @@ class KeyedTableOperator:
             self._current.extend(self._keys.count - self._current.length)
         return groups
 
-    def _faults(self, tray: Tray) -> list[Fault]:
+    def _null_keys(self, tray: Tray) -> list[Fault]:
         """Give the faults of the rows that have a NULL in their key."""
         missing = np.zeros(len(tray), dtype=np.bool_)
         for index in self._node.key:

@@ -7,38 +7,33 @@ no code of their own (``plan.paths``).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from itertools import chain
 
 from rowtide.errors import Reason
-from rowtide.operators.contract import Account, Fault, Output, Place, State, joined_states
+from rowtide.operators.at_once import AtOnce
+from rowtide.operators.contract import Account, Fault, Place, State
 from rowtide.operators.faults import rejected
 from rowtide.operators.row_keys import key_getter
 from rowtide.plan.nodes import KeyedTable
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.rowtime.bound import Bound
 
 
-class KeyedTableByRow:
+class KeyedTableByRow(AtOnce):
     """Rows by primary key, or as a multiset where there is none; plain Python, row by row.
 
     What comes out has the place in consistent time of the rowop that caused it.
     """
 
     def __init__(self, node: KeyedTable, _place: Place) -> None:
-        self.account = Account()
+        super().__init__()
         self._node = node
         self._key = node.key
         self._key_of = key_getter(node.key)
         self._rows: dict[Row, TimedRow] = {}
         self._copies: dict[Row, deque[TimedRow]] = {}
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
-        """See the contract; port 0, rows in rowtime order."""
-        if tray is None or not len(tray):
-            return Output(None, bound)
-        faults: list[Fault] = []
+    def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
         out: list[TimedRow] = []
         for timed in tray.rows():
             fault = self._refused(timed)
@@ -48,15 +43,7 @@ class KeyedTableByRow:
                 self._change_by_key(timed, out)
             else:
                 self._change_multiset(timed, out)
-        self.account.rows_in += len(tray)
-        self.account.rejected += len(faults)
-        self.account.done += len(tray) - len(faults)
-        self.account.rows_out += len(out)
-        return Output(Tray.from_rows(self._node.row_type, out) if out else None, bound, faults)
-
-    def held(self) -> int:
-        """Nothing waits: a rowop is applied when it comes."""
-        return 0
+        return Tray.from_rows(self._node.row_type, out) if out else None
 
     def contents(self) -> Tray:
         """Give the rows that the table has now."""
@@ -73,11 +60,6 @@ class KeyedTableByRow:
         self.account = Account.from_arrow(state["account"])
         for timed in Tray.from_arrow(self._node.row_type, state["rows"]).rows():
             self._put(timed)
-
-    @staticmethod
-    def merge(states: Sequence[State]) -> State:
-        """See the contract."""
-        return joined_states(states)
 
     def _put(self, timed: TimedRow) -> None:
         if self._key:

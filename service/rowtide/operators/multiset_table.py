@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State, joined_states
+from rowtide.operators.at_once import AtOnce
+from rowtide.operators.contract import Account, Fault, Place, State
 from rowtide.operators.growing import Growing
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.row_store import RowStore
 from rowtide.plan.nodes import KeyedTable
 from rowtide.rows.tray import Tray
-from rowtide.rowtime.bound import Bound
 
 CLEAN_OVER = 1 << 14
 """Rows that left the table are forgotten once there are more of them than this, and than rows in it."""
 
 
-class MultisetTableOperator:
+class MultisetTableOperator(AtOnce):
     """Rows as often as they came: a DELETE takes away the oldest equal one, and nothing if there is none."""
 
     def __init__(self, node: KeyedTable, _place: Place) -> None:
-        self.account = Account()
+        super().__init__()
         self._node = node
         self._begin()
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
-        """See the contract; port 0, rows in rowtime order."""
-        if tray is None or not len(tray):
-            return Output(None, bound)
+    def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
         out = tray.where(self._apply(tray))
         self._clean()
-        self.account.rows_in += len(tray)
-        self.account.done += len(tray)
-        self.account.rows_out += len(out)
-        return Output(out if len(out) else None, bound)
-
-    def held(self) -> int:
-        """Nothing waits: a rowop is applied when it comes."""
-        return 0
+        return out
 
     def contents(self) -> Tray:
         """Give the rows that the table has now: equal ones together, where the first of them came."""
@@ -58,11 +46,6 @@ class MultisetTableOperator:
         rows = Tray.from_arrow(self._node.row_type, state["rows"])
         if len(rows):
             self._apply(rows)
-
-    @staticmethod
-    def merge(states: Sequence[State]) -> State:
-        """See the contract."""
-        return joined_states(states)
 
     def _begin(self) -> None:
         self._store = RowStore(self._node.row_type)

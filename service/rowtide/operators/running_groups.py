@@ -16,7 +16,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from rowtide.errors import Reason
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, joined_states
+from rowtide.operators.contract import Account, Fault, Output, Place, State, joined_states
 from rowtide.operators.faults import rejected
 from rowtide.operators.gathering import take_column, take_values
 from rowtide.operators.group_changes import OVERFLOW, START, GroupChangesOperator
@@ -63,10 +63,6 @@ class RunningGroupsOperator:
     def held(self) -> int:
         """Nothing waits: what a row changes is told at once."""
         return 0
-
-    def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: bounds go through."""
-        return [] if bound is None else [Want(0, bound)]
 
     def snapshot(self) -> State:
         """See the contract; ``groups`` has a row a group."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
+from rowtide.operators.at_once import AtOnce
+from rowtide.operators.contract import Account, Fault, Place, State
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.row_store import RowStore
@@ -15,38 +14,23 @@ from rowtide.plan.table_join import LEFT, RIGHT, TableJoin
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
-from rowtide.rowtime.bound import Bound
 
 CLEAN_OVER = 1 << 14
 """Rows that left are forgotten once there are more of them than this, and than rows that are there."""
 
 
-class TableJoinOperator:
+class TableJoinOperator(AtOnce):
     """Nothing waits: the merge below has put the changes of both sides in order."""
 
     def __init__(self, node: TableJoin, _place: Place) -> None:
-        self.account = Account()
+        super().__init__()
         self._node = node
         self._image = _Image(node)
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
-        """See the contract; port 0, changes of both sides in rowtime order."""
-        if tray is None or not len(tray):
-            return Output(None, bound)
+    def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
         out = self._image.run(tray)
         self._image = self._image.cleaned()
-        self.account.rows_in += len(tray)
-        self.account.done += len(tray)
-        self.account.rows_out += len(out)
-        return Output(out if len(out) else None, bound)
-
-    def held(self) -> int:
-        """Nothing waits: a change is applied when it comes."""
-        return 0
-
-    def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: bounds go through."""
-        return [] if bound is None else [Want(0, bound)]
+        return out
 
     def snapshot(self) -> State:
         """See the contract; ``rows`` has a row for each row of both sides."""
@@ -61,11 +45,6 @@ class TableJoinOperator:
         self.account = Account.from_arrow(state["account"])
         self._image = _Image(self._node)
         self._image.run(Tray.from_arrow(self._node.input.row_type, state["rows"]))
-
-    @staticmethod
-    def merge(states: Sequence[State]) -> State:
-        """See the contract."""
-        return joined_states(states)
 
 
 class _Image:

@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from rowtide.errors import RejectedRowError
 from rowtide.expr.rowwise import compile_row
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, joined_states
+from rowtide.operators.at_once import AtOnce
+from rowtide.operators.contract import Account, Fault, Place, State
 from rowtide.operators.faults import rejected
 from rowtide.operators.refused import RefusedRows
 from rowtide.plan.table_join import LEFT, PREFIXES, TableJoin
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.rowtime.bound import Bound
 
 
 class _Group:
@@ -31,11 +31,11 @@ class _Group:
         self.matches: tuple[dict[Row, int], dict[Row, int]] = ({}, {})
 
 
-class TableJoinByRow:
+class TableJoinByRow(AtOnce):
     """Plain Python. Nothing waits: the merge below has put the changes of both sides in order."""
 
     def __init__(self, node: TableJoin, _place: Place) -> None:
-        self.account = Account()
+        super().__init__()
         self._node = node
         self._condition = None if node.condition is None else compile_row(node.condition)
         self._split = 1 + node.keys + node.left
@@ -45,27 +45,11 @@ class TableJoinByRow:
         self._groups: dict[Row, _Group] = {}
         self._refused = RefusedRows()
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
-        """See the contract; port 0, changes of both sides in rowtime order."""
-        if tray is None or not len(tray):
-            return Output(None, bound)
-        faults: list[Fault] = []
+    def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
         out: list[TimedRow] = []
         for timed in tray.rows():
-            self._take(timed, out, faults)
-        self.account.rows_in += len(tray)
-        self.account.rejected += len(faults)
-        self.account.done += len(tray) - len(faults)
-        self.account.rows_out += len(out)
-        return Output(Tray.from_rows(self._node.row_type, out) if out else None, bound, faults)
-
-    def held(self) -> int:
-        """Nothing waits: a change is applied when it comes."""
-        return 0
-
-    def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: bounds go through."""
-        return [] if bound is None else [Want(0, bound)]
+            self._change(timed, out, faults)
+        return Tray.from_rows(self._node.row_type, out) if out else None
 
     def snapshot(self) -> State:
         """See the contract; ``rows`` has a row for each row of both sides."""
@@ -84,11 +68,6 @@ class TableJoinByRow:
             self._apply(self._groups.setdefault(key, _Group()), side, row, 1, self._matched(key, side, row))
         self._refused = RefusedRows(timed.row for timed in Tray.from_arrow(kind, state["refused"]).rows())
 
-    @staticmethod
-    def merge(states: Sequence[State]) -> State:
-        """See the contract."""
-        return joined_states(states)
-
     # --------------------------------------------------------------- inside
 
     def _parts(self, tagged: Row) -> tuple[Row, int, Row]:
@@ -97,7 +76,7 @@ class TableJoinByRow:
         row = tagged[self._split :] if side else tagged[1 + self._node.keys : self._split]
         return tagged[1 : 1 + self._node.keys], side, row
 
-    def _take(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
+    def _change(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
         """Apply one change and tell what it changes in the result."""
         if timed.opcode == Opcode.NOP:
             return

@@ -5,13 +5,13 @@ Of a stream, whose rows stay, no others are kept than the first ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
+from rowtide.operators.at_once import AtOnce
+from rowtide.operators.contract import Account, Fault, Place, State
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.keys import in_order, whole_codes
@@ -22,38 +22,23 @@ from rowtide.plan.walk import only_comes
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT
-from rowtide.rowtime.bound import Bound
 
 CLEAN_OVER = 1 << 14
 """Rows that left are forgotten once there are more of them than this, and than rows that are there."""
 
 
-class TopChangesOperator:
+class TopChangesOperator(AtOnce):
     """All rows that may be among the first ones, sorted within each partition."""
 
     def __init__(self, node: TopChanges, _place: Place) -> None:
-        self.account = Account()
+        super().__init__()
         self._node = node
         self._image = _Image(node)
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
-        """See the contract; port 0, changes in rowtime order."""
-        if tray is None or not len(tray):
-            return Output(None, bound)
+    def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
         out = self._image.run(tray)
         self._image = self._image.cleaned()
-        self.account.rows_in += len(tray)
-        self.account.done += len(tray)
-        self.account.rows_out += len(out)
-        return Output(out if len(out) else None, bound)
-
-    def held(self) -> int:
-        """Nothing waits: a change is applied when it comes."""
-        return 0
-
-    def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: bounds go through."""
-        return [] if bound is None else [Want(0, bound)]
+        return out
 
     def snapshot(self) -> State:
         """See the contract; ``rows`` are all that are kept, in the order in which they came."""
@@ -65,11 +50,6 @@ class TopChangesOperator:
         self._image = _Image(self._node)
         rows = Tray.from_arrow(self._node.input.row_type, state["rows"])
         self._image.load(rows)
-
-    @staticmethod
-    def merge(states: Sequence[State]) -> State:
-        """See the contract."""
-        return joined_states(states)
 
 
 class _Image:

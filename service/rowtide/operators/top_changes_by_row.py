@@ -7,26 +7,25 @@ It says what the compiled form means, and does its work where rows are ordered b
 from __future__ import annotations
 
 from bisect import bisect_left, insort_right
-from collections.abc import Sequence
 from itertools import zip_longest
 
-from rowtide.operators.contract import Account, Output, Place, State, Want, joined_states
+from rowtide.operators.at_once import AtOnce
+from rowtide.operators.contract import Account, Fault, Place, State
 from rowtide.operators.row_keys import Descending, key_getter
 from rowtide.plan.top_changes import NumberedChanges, TopChanges
 from rowtide.plan.walk import only_comes
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.rowtime.bound import Bound
 
 _Entry = tuple[tuple[object, ...], int, Row]
 """What a row is sorted by, its number in order of arrival, and the row."""
 
 
-class TopChangesByRow:
+class TopChangesByRow(AtOnce):
     """All rows in a sorted list for each partition; plain Python, row by row."""
 
     def __init__(self, node: TopChanges, _place: Place) -> None:
-        self.account = Account()
+        super().__init__()
         self._node = node
         self._partition = key_getter(node.partition)
         self._end = None if node.limit is None else node.offset + node.limit
@@ -36,28 +35,14 @@ class TopChangesByRow:
         self._lists: dict[Row, list[_Entry]] = {}
         self._came = 0
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
-        """See the contract; port 0, changes in rowtime order."""
-        if tray is None or not len(tray):
-            return Output(None, bound)
+    def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
         out: list[TimedRow] = []
         for timed in tray.rows():
             if timed.opcode == Opcode.INSERT:
                 self._enter(timed, out)
             elif timed.opcode == Opcode.DELETE:
                 self._leave(timed, out)
-        self.account.rows_in += len(tray)
-        self.account.done += len(tray)
-        self.account.rows_out += len(out)
-        return Output(Tray.from_rows(self._node.row_type, out) if out else None, bound)
-
-    def held(self) -> int:
-        """Nothing waits: a change is applied when it comes."""
-        return 0
-
-    def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: bounds go through."""
-        return [] if bound is None else [Want(0, bound)]
+        return Tray.from_rows(self._node.row_type, out) if out else None
 
     def snapshot(self) -> State:
         """See the contract; ``rows`` are all rows, in the order in which they came."""
@@ -73,11 +58,6 @@ class TopChangesByRow:
         self.account = Account.from_arrow(state["account"])
         for timed in Tray.from_arrow(self._node.input.row_type, state["rows"]).rows():
             self._enter(timed, [])
-
-    @staticmethod
-    def merge(states: Sequence[State]) -> State:
-        """See the contract."""
-        return joined_states(states)
 
     def _sort_key(self, row: Row) -> tuple[object, ...]:
         parts = (((row[index] is None, row[index]), descending) for index, descending in self._node.keys)

@@ -1,0 +1,43 @@
+"""Operators in which nothing waits: what a row changes is told when it comes, and bounds go through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowtide.operators.contract import Account, Fault, Output, State, joined_states
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import Bound
+
+
+class AtOnce:
+    """Steps and account of such an operator, which works a tray off in ``_take``."""
+
+    def __init__(self) -> None:
+        self.account = Account()
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """See the contract; port 0, rows in rowtime order."""
+        if tray is None or not len(tray):
+            return Output(None, bound)
+        faults: list[Fault] = []
+        out = self._take(tray, faults)
+        self.account.rows_in += len(tray)
+        self.account.rejected += len(faults)
+        self.account.done += len(tray) - len(faults)
+        if out is None or not len(out):
+            return Output(None, bound, faults)
+        self.account.rows_out += len(out)
+        return Output(out, bound, faults)
+
+    def held(self) -> int:
+        """Nothing waits."""
+        return 0
+
+    @staticmethod
+    def merge(states: Sequence[State]) -> State:
+        """See the contract."""
+        return joined_states(states)
+
+    def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
+        """Work rows off and give what comes out; a row that is rejected becomes a fault."""
+        raise NotImplementedError
