@@ -81,7 +81,7 @@ def _held(catalog: Catalog, statement: Drop) -> list[Key]:
 
 def _readers(catalog: Catalog, keys: Sequence[Key], but: Iterable[Key]) -> list[Key]:
     """Give the views and pumps that read, and the pumps that write, any of some objects."""
-    planner = Planner(catalog)
+    planner = Planner(catalog).prepared()
     pumps = pumps_of(catalog, planner)
     for each, found in catalog.objects.items():
         if not isinstance(found, PumpDefinition):

@@ -171,6 +171,15 @@ class ModelOutputDefinition:
 Definition = StreamDefinition | TableDefinition | ViewDefinition | PumpDefinition | ModelOutputDefinition
 
 
+def _is_same(here: object, there: object) -> bool:
+    """Tell whether a definition is what it was; the rows of a table are no part of it."""
+    if here is there:
+        return True
+    if not (isinstance(here, TableDefinition) and isinstance(there, TableDefinition)):
+        return False
+    return replace(here, rows=()) == replace(there, rows=())
+
+
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """All definitions, in the order in which they were made."""
@@ -269,15 +278,23 @@ class Catalog:
             return ()
         if self.servers[stream.server].wrapper not in WITH_PSEUDO_COLUMNS:
             return ()
-        named = further.union(
-            self.pseudo,
-            *(
-                each.pseudo
-                for each in self.objects.values()
-                if isinstance(each, ViewDefinition | PumpDefinition)
-            ),
-        )
+        named = further | self.named_pseudo()
         return tuple(name for name in PSEUDO_COLUMNS if name in named and name not in stream.row_type.names)
+
+    def named_pseudo(self) -> frozenset[str]:
+        """Give the pseudo-columns that any query names."""
+        given = self.objects.values()
+        queries = (each for each in given if isinstance(each, ViewDefinition | PumpDefinition))
+        return self.pseudo.union(*(query.pseudo for query in queries))
+
+    def holds(self, other: Catalog) -> bool:
+        """Tell whether all that is in ``other`` is here unchanged, and carries no further pseudo-column."""
+        return (
+            all(_is_same(self.objects.get(key), found) for key, found in other.objects.items())
+            and all(self.servers.get(name) is server for name, server in other.servers.items())
+            and all(self.models.get(name) is model for name, model in other.models.items())
+            and self.named_pseudo() == other.named_pseudo()
+        )
 
     def pumps(self) -> Iterator[tuple[Key, PumpDefinition]]:
         """Give the pumps in the order in which they were made."""

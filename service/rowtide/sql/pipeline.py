@@ -107,7 +107,8 @@ class Session:
         self._explained: tuple[tuple[Node, ...], ...] = ()
         self._catalog = with_errors(Catalog(pseudo=pseudo)) if errors else Catalog(pseudo=pseudo)
         self._changing: frozenset[str] = frozenset()
-        self._stages, self._plan = _plan(self._catalog, self._inserted, self._changing)
+        self._planner = Planner(self._catalog)
+        self._stages, self._plan = _plan(self._catalog, self._planner, self._inserted, self._changing)
 
     @property
     def plan(self) -> Plan:
@@ -127,21 +128,25 @@ class Session:
         """
         arrived: list[StreamRows] = []
         with _located(text, file):
-            catalog, asked = self._catalog, list[tuple[Query, str]]()
+            catalog, planner, asked = self._catalog, self._planner, list[tuple[Query, str]]()
             for statement in parse(text):
                 if isinstance(statement, Explain):
                     asked.append((statement.query, catalog.current))
                 rows = _stream_rows(catalog, statement) if self._takes_rows else None
                 if rows is None:
-                    catalog = _defined(catalog, statement, text, file)
+                    catalog = _defined(catalog, statement, Origin(text, file, statement.place))
+                    if isinstance(statement, CreateView | CreatePump):
+                        planner = planner.grown(catalog)
+                        _plan_defined(planner, catalog.key(statement.name), statement)
                 else:
                     arrived.append(rows)
             inserted = self._inserted.union(rows.relation for rows in arrived)
-            changing = self._changing | _changed_streams(self._catalog, catalog)
+            planner = planner.grown(catalog)
+            changing = self._changing | _changed_streams(self._catalog, self._planner, catalog, planner)
             changing |= inserted - self._inserted if self._catalog.objects else frozenset()
-            stages, plan = _plan(catalog, inserted, changing)
+            stages, plan = _plan(catalog, planner, inserted, changing)
             explained = [_query_stages(catalog, *each, inserted, changing) for each in asked]
-        self._catalog, self._stages, self._plan = catalog, stages, plan
+        self._catalog, self._planner, self._stages, self._plan = catalog, planner, stages, plan
         self._inserted, self._arrived, self._changing = inserted, tuple(arrived), changing
         self._explained += tuple(explained)
         return plan
@@ -169,10 +174,8 @@ class Session:
     @property
     def pumps(self) -> tuple[tuple[str, str], ...]:
         """All pumps, also those into streams and engine tables, each with its target."""
-        planner = Planner(self._catalog)
-        return tuple(
-            (relation_name(key), relation_name(planner.pump(key).target)) for key, _ in self._catalog.pumps()
-        )
+        pumps = pumps_of(self._catalog, self._planner)
+        return tuple((relation_name(key), relation_name(pump.target)) for key, pump in pumps.items())
 
     def relation_name(self, text: str) -> str:
         """Give the catalog name of what ``text``, a name as in SQL, means.
@@ -202,7 +205,7 @@ class Session:
         """
         with _located(text, None):
             query, catalog = self._asked(text, errors)
-            listing = Planner(catalog, pseudo_in(query)).listing(query, catalog.current)
+            listing = Planner(catalog, pseudo_in(query)).prepared().listing(query, catalog.current)
             placed = _stages_of(catalog, listing.node, self._inserted, self._changing)[-1]
             return replace(listing, node=placed)
 
@@ -223,7 +226,7 @@ def _query_stages(
     catalog: Catalog, query: Query, schema: str, inserted: frozenset[str], changing: frozenset[str]
 ) -> tuple[Node, ...]:
     """Plan one query by itself, and give the plan after each of ``STAGES``."""
-    planned = Planner(catalog, pseudo_in(query)).query(query, schema)
+    planned = Planner(catalog, pseudo_in(query)).prepared().query(query, schema)
     return _stages_of(catalog, planned.node, inserted, changing)
 
 
@@ -231,13 +234,13 @@ def _stages_of(
     catalog: Catalog, written: Node, inserted: frozenset[str], changing: frozenset[str]
 ) -> tuple[Node, ...]:
     """Give a query's plan after each of ``STAGES``, the first of which is ``written``."""
-    feeds = _feeds(catalog, pumps_of(catalog, Planner(catalog)), inserted, changing)
+    feeds = _feeds(catalog, pumps_of(catalog, Planner(catalog).prepared()), inserted, changing)
     connected = Connector(feeds).connect(written)
     return written, connected, place_order(connected)
 
 
-def _defined(catalog: Catalog, statement: Statement, text: str, file: str | None) -> Catalog:
-    """Give the catalog after one statement; what it defines must be plannable where it stands."""
+def _defined(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
+    """Give the catalog after one statement."""
     if isinstance(statement, QueryStatement):
         raise StatementError(
             "a query by itself does nothing in a pipeline",
@@ -245,22 +248,22 @@ def _defined(catalog: Catalog, statement: Statement, text: str, file: str | None
             hint="CREATE VIEW name AS SELECT .. names it; CREATE PUMP writes its rows somewhere.",
         )
     if isinstance(statement, Explain):
-        Planner(catalog, pseudo_in(statement.query)).query(statement.query, catalog.current)
+        Planner(catalog, pseudo_in(statement.query)).prepared().query(statement.query, catalog.current)
         return catalog
     refuse_change(statement)
     if isinstance(statement, Drop):
         catalog = prepared_drop(catalog, statement)
     if isinstance(statement, Rename) and statement.column is None:
         refuse_renaming_of_used(catalog, statement)
-    after = define(catalog, statement, Origin(text, file, statement.place))
-    if isinstance(statement, CreateView | CreatePump):
-        key = after.key(statement.name)
-        planner = Planner(after)
-        if isinstance(statement, CreatePump):
-            planner.pump(key)
-        else:
-            planner.relation(key)
-    return after
+    return define(catalog, statement, origin)
+
+
+def _plan_defined(planner: Planner, key: Key, statement: CreateView | CreatePump) -> None:
+    """See that what a statement defines can be planned where it stands."""
+    if isinstance(statement, CreatePump):
+        planner.pump(key)
+    else:
+        planner.relation(key)
 
 
 def _stream_rows(catalog: Catalog, statement: Statement) -> StreamRows | None:
@@ -278,10 +281,9 @@ def _stream_rows(catalog: Catalog, statement: Statement) -> StreamRows | None:
 
 
 def _plan(
-    catalog: Catalog, inserted: frozenset[str], changing: frozenset[str]
+    catalog: Catalog, planner: Planner, inserted: frozenset[str], changing: frozenset[str]
 ) -> tuple[tuple[Stage, ...], Plan]:
     """Plan everything in a catalog, stage by stage."""
-    planner = Planner(catalog)
     written: dict[str, Node] = {}
     for key, found in catalog.objects.items():
         if found.kind not in (ObjectKind.PUMP, ObjectKind.FOREIGN_TABLE):
@@ -352,12 +354,14 @@ def _flowing(catalog: Catalog, key: Key, planned: PlannedPump) -> Node:
     return planned.node
 
 
-def _changed_streams(before: Catalog, after: Catalog) -> frozenset[str]:
+def _changed_streams(
+    before: Catalog, planned_before: Planner, after: Catalog, planned: Planner
+) -> frozenset[str]:
     """Give the streams that were there before and have other producers now."""
     producers = []
-    for catalog in (before, after):
+    for catalog, planner in ((before, planned_before), (after, planned)):
         with _changed_below(catalog):
-            pumps = pumps_of(catalog, Planner(catalog))
+            pumps = pumps_of(catalog, planner)
         producers.append({(key, pump.target) for key, pump in pumps.items()})
     changed = {target for _, target in producers[0] ^ producers[1]}
     return frozenset(

@@ -8,7 +8,7 @@ TableSource; ``plan.connect`` puts in what pumps and INSERTs bring, and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -121,6 +121,25 @@ class Planner:
         self._filtered: Once[Filtered] = Once()
         self.readers: dict[Key, set[Key]] = {}
         """The keys of the relations that each view and pump reads directly."""
+
+    def grown(self, catalog: Catalog) -> Planner:
+        """Give the planner of a catalog that has come from this one: what has not changed is planned."""
+        planner = Planner(catalog, self._pseudo)
+        if not catalog.holds(self._catalog):
+            return planner.prepared()
+        planner._planned, planner.readers = dict(self._planned), dict(self.readers)
+        return planner
+
+    def prepared(self) -> Planner:
+        """Plan all relations in the order in which they were made, so that none waits deep in another.
+
+        What is wrong with one is said where it is asked for.
+        """
+        for key, found in self._catalog.objects.items():
+            if found.kind not in (ObjectKind.PUMP, ObjectKind.FOREIGN_TABLE):
+                with suppress(StatementError):
+                    self.relation(key)
+        return self
 
     def relation(self, key: Key) -> Planned:
         """Give the node of a stream, table or view.

@@ -358,3 +358,35 @@ def test_state_that_is_kept_for_ever_is_a_notice_and_state_of_a_table_is_none() 
         ("STREAMS", "keeps the rows of two streams for INTERVAL '1' DAY, and joins no others"),
         ("KEPT", "keeps all rows of two streams for ever: RETENTION is UNBOUNDED"),
     ]
+
+
+def test_what_is_planned_already_is_planned_anew_when_something_below_it_changes() -> None:
+    server = "CREATE SERVER b FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'b:1');"
+    stream = "CREATE OR REPLACE FOREIGN STREAM f (a {}) SERVER b OPTIONS (topic 't');"
+    first = "CREATE OR REPLACE VIEW v AS SELECT STREAM {} AS a FROM f;"
+    second, third, fourth = (
+        f"CREATE VIEW {name} AS SELECT STREAM a + 1 AS a FROM {of};" for name, of in ("wv", "xw", "yx")
+    )
+    placed = "CREATE VIEW placed AS SELECT STREAM KAFKA_OFFSET AS o, a FROM f;"
+    table = "CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1);"
+    once = server + stream.format("BIGINT") + first.format("a * 2") + second + placed + table + third + fourth
+    changes = [
+        *(server, stream.format("INTEGER"), first.format("a"), second, placed, first.format("a * 2"), table),
+        *(third, stream.format("BIGINT"), fourth),
+    ]
+    one_by_one = Session()
+    for statement in changes:
+        one_by_one.feed(statement)
+    assert dict(one_by_one.plan.relations) == dict(plan_pipeline(once).relations)
+    assert dict(plan_pipeline("".join(changes)).relations) == dict(plan_pipeline(once).relations)
+
+
+def test_views_stand_on_one_another_a_hundred_high() -> None:
+    views = ["CREATE VIEW v0 AS SELECT STREAM k, n FROM s WHERE n > 0;"]
+    for at in range(1, 100):
+        views.append(f"CREATE VIEW v{at} AS SELECT STREAM k, n + 1 AS n FROM v{at - 1} WHERE n <> {at};")
+    pump = "CREATE STREAM o (k VARCHAR(4), n INTEGER); CREATE PUMP p AS INSERT INTO o SELECT * FROM v99;"
+    session = Session()
+    session.feed(STREAM + "".join(views) + pump)
+    session.feed("CREATE OR REPLACE VIEW v0 AS SELECT STREAM k, n FROM s;")
+    assert isinstance(session.query("SELECT STREAM n FROM v99"), Project)
