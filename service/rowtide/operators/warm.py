@@ -7,6 +7,7 @@ that neither a first query nor a read-only image compiles anything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -64,94 +65,107 @@ ROWS = 64
 """More than a tray of one row, and little enough to take no time."""
 
 
+SOURCE = Source("WARM", ROW_TYPE)
+PAIRS = RowType(tuple(Field(f"{side}{field.name}", field.type) for side in "LR" for field in ROW_TYPE))
+KEYS = ((0,), (1,), (0, 1), ())
+ONE, TWO = Place(2), Place(2, True, ((0,), (1,)))
+"""Where operators with one input stand, and with two."""
+
+
 def warm() -> None:
     """Run every kernel once with every combination of types that operators give it."""
-    TextTable().intern(pa.array([f"n{at}" for at in range(FIRST_SLOTS)]))
-    source = Source("WARM", ROW_TYPE)
     trays = [_tray(origin) for origin in (0, 1)]
-    parts_of(trays[0].columns[:1], 1)
-    merge = make(Merge("WARM", (Sort("WARM", source, 0),)), Place(2, True, ((0,), (1,))))
-    for port, tray in enumerate(trays):
-        merge.step(port, tray, Bound(LATEST if port else ROWS // 2))
-    late = make(Sort("WARM", source, ROWS), Place(2))
-    for tray in (trays[0], trays[0]):
-        late.step(0, tray, Bound(EARLIEST))
-    late.step(0, None, Bound(LATEST))
+    _warm_keys(trays)
+    _warm_order(trays)
+    _warm_tables(trays)
+    _warm_joins(trays)
+    for keys in KEYS:
+        _warm_groups(keys, (trays[0], _with_nulls(trays[0])))
+    for node in _windowed_groups():
+        make(node, ONE).step(0, trays[0], Bound(LATEST // 2))
+    _warm_windows(trays[0])
+
+
+def _warm_keys(trays: Sequence[Tray]) -> None:
+    TextTable().intern(pa.array([f"n{at}" for at in range(FIRST_SLOTS)]))
     for width in (1, 2, 4, 8):
         for values in (np.zeros(1, dtype=f"i{width}"), np.frombuffer(bytes(width), dtype=f"i{width}")):
             take_values(values, np.zeros(1, dtype=np.int64))
-    joined = RowType(tuple(Field(f"{side}{field.name}", field.type) for side in "LR" for field in ROW_TYPE))
-    join = make(
-        AsOfJoin("WARM", source, source, (0,), (0,), JoinKind.LEFT, joined), Place(4, True, ((0,), (1,)))
-    )
-    join.step(0, trays[0], Bound(LATEST))
-    join.step(1, trays[1], Bound(LATEST))
-    join.snapshot()
-    top = make(TopChanges("WARM", source, (0,), ((1, True),), 3, 1), Place(8))
-    top.step(0, trays[0], Bound(LATEST))
+    parts_of(trays[0].columns[:1], 1)
+    parts_of(trays[0].columns, 2)
     for field, kind in ((0, VARCHAR), (1, BIGINT)):
         numbers = KeyGroups([kind])
         numbers.number(_with_nulls(trays[0]).columns[field : field + 1], ROWS)
         numbers.find(trays[1].columns[field : field + 1], ROWS)
-    parts_of(trays[0].columns, 2)
+
+
+def _warm_order(trays: Sequence[Tray]) -> None:
+    merge = make(Merge("WARM", (Sort("WARM", SOURCE, 0),)), TWO)
+    for port, tray in enumerate(trays):
+        merge.step(port, tray, Bound(LATEST if port else ROWS // 2))
+    late = make(Sort("WARM", SOURCE, ROWS), ONE)
+    for tray in (trays[0], trays[0]):
+        late.step(0, tray, Bound(EARLIEST))
+    late.step(0, None, Bound(LATEST))
+    top = make(TopChanges("WARM", SOURCE, (0,), ((1, True),), 3, 1), ONE)
+    top.step(0, trays[0], Bound(LATEST))
+
+
+def _warm_tables(trays: Sequence[Tray]) -> None:
     for primary in ((0,), ()):
-        table = make(KeyedTable("WARM", source, primary), Place(6))
-        table.step(0, trays[0], Bound(LATEST))
-    for field in (0, 1):
-        windowed = WindowJoin(
-            "WARM",
-            source,
-            source,
-            (field,),
-            (field,),
-            0,
-            1,
-            JoinTime.LATER,
-            JoinKind.FULL,
-            joined,
-            None,
-            1,
-            1,
-        )
-        window_join = make(windowed, Place(5, True, ((0,), (1,))))
-        for cut in (slice(0, ROWS // 2), slice(ROWS // 2, ROWS)):
-            for port, tray in enumerate(trays):
-                window_join.step(port, tray.slice(cut.start, cut.stop), Bound(int(tray.rowtime[cut.start])))
-        make(windowed, Place(5, True, ((0,), (1,)))).restore(window_join.snapshot())
-    Chains(hashed=True).with_room(0, 0, 2 * FIRST_LINKS, 0)
-    tagged = RowType((Field("$SIDE", INTEGER), Field("$KEY", VARCHAR), *joined))
-    tables = make(TableJoin("WARM", Source("WARM", tagged), 1, 4, JoinKind.FULL, joined), Place(7))
-    sides = [Column.from_values(INTEGER, [side] * ROWS) for side in (0, 1)]
-    for side, tray in zip(sides, trays, strict=True):
+        make(KeyedTable("WARM", SOURCE, primary), ONE).step(0, trays[0], Bound(LATEST))
+    tagged = RowType((Field("$SIDE", INTEGER), Field("$KEY", VARCHAR), *PAIRS))
+    tables = make(TableJoin("WARM", Source("WARM", tagged), 1, 4, JoinKind.FULL, PAIRS), ONE)
+    for number, tray in enumerate(trays):
+        side = Column.from_values(INTEGER, [number] * ROWS)
         fields = (side, tray.columns[0], *tray.columns, *tray.columns)
         tables.step(0, tray.with_columns(tagged, fields), Bound(LATEST))
-    keys = ((0,), (1,), (0, 1), ())
-    for key in keys:
-        for tray in (trays[0], _with_nulls(trays[0])):
-            group = make(_group(source, key), Place(3))
-            group.step(0, tray, Bound(int(tray.rowtime[-1])))
-            group.step(0, None, Bound(LATEST // 2))
-        for period in (None, _group(source, key).period):
-            running = make(_changes(source, key, period), Place(6))
-            for tray in (trays[0], _with_nulls(trays[0])):
-                running.step(0, tray, Bound(int(tray.rowtime[0])))
-            running.step(0, None, Bound(LATEST // 2))
-        of_changes = _of_changes(source, key)
-        changed = make(of_changes, Place(6))
-        for tray in (trays[0], _with_nulls(trays[0])):
-            changed.step(0, tray.slice(1, ROWS), Bound(int(tray.rowtime[0])))
-        make(of_changes, Place(6)).restore(changed.snapshot())
-    for group_node in _windowed_groups(source):
-        group = make(group_node, Place(3))
-        group.step(0, trays[0], Bound(LATEST // 2))
-    forgotten = Percentile(WindowCall("MEDIAN", FieldRef(1, BIGINT), DOUBLE, fraction=Fraction(1, 2)), BIGINT)
+
+
+def _warm_joins(trays: Sequence[Tray]) -> None:
+    as_of = make(AsOfJoin("WARM", SOURCE, SOURCE, (0,), (0,), JoinKind.LEFT, PAIRS), TWO)
+    for port, tray in enumerate(trays):
+        as_of.step(port, tray, Bound(LATEST))
+    as_of.snapshot()
+    for key in ((0,), (1,)):
+        times = (0, 1, JoinTime.LATER, JoinKind.FULL)
+        windowed = WindowJoin("WARM", SOURCE, SOURCE, key, key, *times, PAIRS, None, 1, 1)
+        join = make(windowed, TWO)
+        for cut in (slice(0, ROWS // 2), slice(ROWS // 2, ROWS)):
+            for port, tray in enumerate(trays):
+                join.step(port, tray.slice(cut.start, cut.stop), Bound(int(tray.rowtime[cut.start])))
+        make(windowed, TWO).restore(join.snapshot())
+    Chains(hashed=True).with_room(0, 0, 2 * FIRST_LINKS, 0)
+
+
+def _warm_groups(keys: tuple[int, ...], trays: Sequence[Tray]) -> None:
+    """Group by some keys, with NULLs and without."""
+    by_period = _group(keys)
+    for tray in trays:
+        group = make(by_period, ONE)
+        group.step(0, tray, Bound(int(tray.rowtime[-1])))
+        group.step(0, None, Bound(LATEST // 2))
+    for period in (None, by_period.period):
+        running = make(_changes(keys, period), ONE)
+        for tray in trays:
+            running.step(0, tray, Bound(int(tray.rowtime[0])))
+        running.step(0, None, Bound(LATEST // 2))
+    of_changes = _of_changes(keys)
+    changed = make(of_changes, ONE)
+    for tray in trays:
+        changed.step(0, tray.slice(1, ROWS), Bound(int(tray.rowtime[0])))
+    make(of_changes, ONE).restore(changed.snapshot())
+
+
+def _warm_windows(tray: Tray) -> None:
+    for frame in FRAMES:
+        window = make(_window(frame), ONE)
+        window.step(0, tray, Bound(int(tray.rowtime[-1])))
+        make(_window(frame), ONE).restore(window.snapshot())
+    median = WindowCall("MEDIAN", FieldRef(1, BIGINT), DOUBLE, fraction=Fraction(1, 2))
+    forgotten = Percentile(median, BIGINT)
     forgotten.reserve(1)
     forgotten.keep(np.zeros(0, dtype=np.int64))
-    for frame in FRAMES:
-        window = make(_window(source, frame), Place(3))
-        window.step(0, trays[0], Bound(int(trays[0].rowtime[-1])))
-        state = window.snapshot()
-        make(_window(source, frame), Place(3)).restore(state)
 
 
 def _tray(origin: int) -> Tray:
@@ -169,7 +183,7 @@ def _with_nulls(tray: Tray) -> Tray:
     return tray.with_columns(tray.row_type, [column.where_valid(odd) for column in tray.columns])
 
 
-def _group(source: Source, keys: tuple[int, ...]) -> GroupByPeriod:
+def _group(keys: tuple[int, ...]) -> GroupByPeriod:
     calls = [AggregateCall("COUNT", None, BIGINT)]
     for index, kind in enumerate(field.type for field in ROW_TYPE):
         argument = FieldRef(index, kind)
@@ -182,19 +196,19 @@ def _group(source: Source, keys: tuple[int, ...]) -> GroupByPeriod:
     fields = [Field("$period", TIMESTAMP), *(ROW_TYPE[index] for index in keys)]
     fields += [Field(f"$aggregate{number}", call.type) for number, call in enumerate(calls)]
     period = Period(PeriodEdge.FLOOR, CalendarUnit.SECOND)
-    return GroupByPeriod("WARM", source, period, keys, tuple(calls), RowType(tuple(fields)))
+    return GroupByPeriod("WARM", SOURCE, period, keys, tuple(calls), RowType(tuple(fields)))
 
 
-def _windowed_groups(source: Source) -> tuple[GroupByHop, GroupBySession]:
+def _windowed_groups() -> tuple[GroupByHop, GroupBySession]:
     count = AggregateCall("COUNT", None, BIGINT)
     row_type = RowType((Field("$start", TIMESTAMP), Field("$count", BIGINT)))
     return (
-        GroupByHop("WARM", source, Hop(1, 2), (), (count,), row_type),
-        GroupBySession("WARM", source, Session(1), (), (count,), row_type),
+        GroupByHop("WARM", SOURCE, Hop(1, 2), (), (count,), row_type),
+        GroupBySession("WARM", SOURCE, Session(1), (), (count,), row_type),
     )
 
 
-def _window(source: Source, frame: Frame) -> WindowAggregate:
+def _window(frame: Frame) -> WindowAggregate:
     calls = [WindowCall("COUNT", None, BIGINT)]
     if frame.start.unit is EdgeUnit.UNBOUNDED:
         calls.append(WindowCall("RANK", None, BIGINT))
@@ -217,10 +231,10 @@ def _window(source: Source, frame: Frame) -> WindowAggregate:
         calls.append(WindowCall(name, FieldRef(index, ROW_TYPE[index].type), of, distinct, fraction=half))
     fields = [Field(f"$call{number}", call.type) for number, call in enumerate(calls)]
     row_type = RowType((*ROW_TYPE, *fields))
-    return WindowAggregate("WARM", source, (0,), Period(PeriodEdge.EXACT), frame, tuple(calls), row_type)
+    return WindowAggregate("WARM", SOURCE, (0,), Period(PeriodEdge.EXACT), frame, tuple(calls), row_type)
 
 
-def _changes(source: Source, keys: tuple[int, ...], window: Period | None) -> GroupChanges:
+def _changes(keys: tuple[int, ...], window: Period | None) -> GroupChanges:
     """Give groups whose changes are told, compiled; in a period there are rows that change nothing."""
     calls = [AggregateCall("COUNT", None if window is None else FieldRef(1, BIGINT), BIGINT)]
     calls.append(AggregateCall("AVG", FieldRef(2, DOUBLE), DOUBLE))
@@ -229,10 +243,10 @@ def _changes(source: Source, keys: tuple[int, ...], window: Period | None) -> Gr
     fields = [] if window is None else [Field("$period", TIMESTAMP)]
     fields += [ROW_TYPE[index] for index in keys]
     fields += [Field(f"$aggregate{number}", call.type) for number, call in enumerate(calls)]
-    return GroupChanges("WARM", source, window, keys, tuple(calls), RowType(tuple(fields)))
+    return GroupChanges("WARM", SOURCE, window, keys, tuple(calls), RowType(tuple(fields)))
 
 
-def _of_changes(source: Source, keys: tuple[int, ...]) -> GroupChanges:
+def _of_changes(keys: tuple[int, ...]) -> GroupChanges:
     """Give groups of changes, compiled."""
     number, share = FieldRef(1, BIGINT), FieldRef(2, DOUBLE)
     calls = (
@@ -244,7 +258,7 @@ def _of_changes(source: Source, keys: tuple[int, ...]) -> GroupChanges:
     )
     fields = [ROW_TYPE[index] for index in keys]
     fields += [Field(f"$aggregate{number}", call.type) for number, call in enumerate(calls)]
-    return GroupChanges("WARM", source, None, keys, calls, RowType(tuple(fields)), of_changes=True)
+    return GroupChanges("WARM", SOURCE, None, keys, calls, RowType(tuple(fields)), of_changes=True)
 
 
 if __name__ == "__main__":
