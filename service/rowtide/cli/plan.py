@@ -46,14 +46,16 @@ def plan(
     with shown_to_user(), opened(pipeline, config) as (found, settings):
         record = found.ledger.read()
         if record is None or not record.standings:
-            typer.echo(f'Pipeline "{found.name}" has committed nothing: everything begins anew.')
+            nothing = json.dumps({"committed": False, "changes": []}, indent=2)
+            told = f'Pipeline "{found.name}" has committed nothing: everything begins anew.'
+            typer.echo(nothing if as_json else told)
             return
         older = None
         if was is not None:
             older = configured(plan_pipeline(read_text(was), file=str(was)), settings)
         change = change_from(found, older, str(was))
         if as_json:
-            typer.echo(json.dumps(change.to_json(), indent=2))
+            typer.echo(json.dumps({"committed": True, **change.to_json()}, indent=2))
         else:
             show_change(found.name, change)
     if change.changes:

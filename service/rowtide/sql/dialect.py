@@ -217,6 +217,16 @@ def _token(kind: TokenType, text: str, start: int, end: int, source: str) -> Tok
     return None
 
 
+_INSTEAD = {
+    ":": "CAST(x AS type) converts x.",
+    "`": 'A name that is no plain word stands in double quotes: "order".',
+    "!": "NOT x is the contrary of x, x <> y says that they differ.",
+    "?": "There are no parameters: write the value.",
+    "^": "POWER(x, y) is x to the power of y.",
+}
+"""What says here what others say with a character that is nothing in this SQL."""
+
+
 def _malformed_number(text: str, start: int, end: int, places: Places) -> StatementError:
     return StatementError(f'malformed number "{text[start:end]}"', place=places.place(start, end))
 
@@ -226,7 +236,11 @@ def _unknown(text: str, kind: TokenType, start: int, end: int, places: Places) -
     if kind is TokenType.NUMBER:
         return _malformed_number(text, start, end, places)
     wrong = next((at for at in range(start, end) if not _PLAIN.match(text[at])), start)
-    return StatementError(f"unexpected character {text[wrong]!r}", place=places.place(wrong, wrong + 1))
+    return StatementError(
+        f"unexpected character {text[wrong]!r}",
+        place=places.place(wrong, wrong + 1),
+        hint=_INSTEAD.get(text[wrong]),
+    )
 
 
 def _open_delimiter(text: str) -> int:

@@ -62,8 +62,11 @@ def files(tmp_path: Path) -> Files:
 
 def test_nothing_committed_and_nothing_changed_are_said(files: Files) -> None:
     assert "everything begins anew" in files.call("plan")
+    assert json.loads(files.call("plan", "--json")) == {"committed": False, "changes": []}
     files.call("run", "--until-end")
     assert "Nothing has changed" in files.call("plan")
+    told = json.loads(files.call("plan", "--json"))
+    assert (told["committed"], told["changes"]) == (True, [])
 
 
 def test_an_addition_keeps_what_there_is(files: Files) -> None:
