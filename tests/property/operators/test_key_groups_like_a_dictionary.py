@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,3 +43,19 @@ def test_keys_are_numbered_as_in_a_dictionary(
                 groups.keep(slice(dropped, None))
                 numbers = {key: at for at, key in enumerate(list(numbers)[dropped:])}
             assert groups.columns()[0].to_list() == column(list(numbers))[0].to_list()
+
+
+@pytest.mark.parametrize("fields", [1, 2, 3])
+def test_many_keys_are_numbered_as_in_a_dictionary(fields: int) -> None:
+    """More than are in the cache, and more in a call than are looked up together."""
+    random = np.random.default_rng(7)
+    groups, numbers = KeyGroups([BIGINT] * fields), dict[tuple[int, ...], int]()
+    for rows in (300, 256, 40_000, 1, 20_000):
+        keys = random.integers(0, 60_000 if fields == 1 else 300, (rows, fields))
+        known = len(numbers)
+        expected = [numbers.setdefault(tuple(key), len(numbers)) for key in keys.tolist()]
+        columns = [Column(BIGINT, np.ascontiguousarray(keys[:, field])) for field in range(fields)]
+        found, firsts = groups.numbered(columns, rows)
+        assert found.tolist() == expected
+        assert [tuple(key) for key in keys[firsts].tolist()] == list(numbers)[known:]
+    assert groups.count == len(numbers) > 1 << 14

@@ -10,12 +10,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rowtide.operators.kernels.prefetch import prefetch_block
+from rowtide.operators.kernels.prefetch import BLOCK, prefetch, prefetch_block
+from rowtide.operators.kernels.prefetch import NEAR as NEAR_PLACES
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Places = NDArray[np.uint64]
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(29)
@@ -88,17 +90,45 @@ def assign(
     return count
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _place_of_two(keys: Int64s, row: int, mask: np.uint64) -> np.uint64:
+    word = np.uint64(keys[row, 0])
+    return _near(_mixed(_mixed(np.uint64(0), word >> NEAR_BITS), np.uint64(keys[row, 1])), word, mask)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _place_of_three(keys: Int64s, row: int, mask: np.uint64) -> np.uint64:
+    word = np.uint64(keys[row, 1])
+    value = _mixed(_mixed(np.uint64(0), word >> NEAR_BITS), np.uint64(keys[row, 0]))
+    return _near(_mixed(value, np.uint64(keys[row, 2])), word, mask)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _ask(places: Places, rows: int, slots: Int32s, group_keys: Int64s) -> None:
+    """Ask for the memory of slots, then for that of the keys there: many loads are waited for together."""
+    if len(slots) > NEAR_PLACES:
+        for at in range(rows):
+            prefetch(slots, np.int64(places[at]))
+        for at in range(rows):
+            prefetch(group_keys, max(np.int64(slots[places[at]]), 0))
+
+
 @njit(cache=True, nogil=True)
 def _assign_two(
     keys: Int64s, slots: Int32s, group_keys: Int64s, count: int, groups: Int64s, firsts: Int64s
 ) -> int:
     before = count
     mask = np.uint64(len(slots) - 1)
+    places = np.empty(BLOCK, dtype=np.uint64)
     for row in range(keys.shape[0]):
+        at = row & (BLOCK - 1)
+        if at == 0:
+            rows = min(BLOCK, keys.shape[0] - row)
+            for one in range(rows):
+                places[one] = _place_of_two(keys, row + one, mask)
+            _ask(places, rows, slots, group_keys)
         first, nulls = keys[row, 0], keys[row, 1]
-        word = np.uint64(first)
-        value = _mixed(_mixed(np.uint64(0), word >> NEAR_BITS), np.uint64(nulls))
-        place = _near(value, word, mask)
+        place = places[at]
         while True:
             group = slots[place]
             if group < 0:
@@ -121,11 +151,16 @@ def _assign_three(
 ) -> int:
     before = count
     mask = np.uint64(len(slots) - 1)
+    places = np.empty(BLOCK, dtype=np.uint64)
     for row in range(keys.shape[0]):
+        at = row & (BLOCK - 1)
+        if at == 0:
+            rows = min(BLOCK, keys.shape[0] - row)
+            for one in range(rows):
+                places[one] = _place_of_three(keys, row + one, mask)
+            _ask(places, rows, slots, group_keys)
         first, second, nulls = keys[row, 0], keys[row, 1], keys[row, 2]
-        word = np.uint64(second)
-        value = _mixed(_mixed(np.uint64(0), word >> NEAR_BITS), np.uint64(first))
-        place = _near(_mixed(value, np.uint64(nulls)), word, mask)
+        place = places[at]
         while True:
             group = slots[place]
             if group < 0:
@@ -227,8 +262,16 @@ def _find_two(keys: Int64s, slots: Int32s, group_keys: Int64s, groups: Int64s) -
 def enter(keys: Int64s, count: int, slots: Int32s) -> None:
     """Enter the first ``count`` distinct ``keys`` into ``slots``, which are all empty."""
     mask = np.uint64(len(slots) - 1)
+    places = np.empty(BLOCK, dtype=np.uint64)
     for row in range(count):
-        place = _place(keys, row, mask)
+        at = row & (BLOCK - 1)
+        if at == 0:
+            rows = min(BLOCK, count - row)
+            for one in range(rows):
+                places[one] = _place(keys, row + one, mask)
+            for one in range(rows):
+                prefetch(slots, np.int64(places[one]))
+        place = places[at]
         while slots[place] >= 0:
             place = (place + np.uint64(1)) & mask
         slots[place] = row
