@@ -101,12 +101,20 @@ class PromoteModel(RowWiseModel):
         rowtime = self.promised()
         if self.node.bounds is BoundPolicy.PASS:
             return self.passed
-        try:
-            # Rows that are rounded down to one rowtime come in no order of origins there.
-            strict = self.node.bounds is BoundPolicy.MAP and rowtime < self.at(self.reached + 1)
-        except Rejected:
-            strict = False
+        # Rows that are rounded down to one rowtime come in no order of origins there.
+        strict = self.node.bounds is BoundPolicy.MAP and rowtime < self.after()
         return self.passed.shifted(rowtime) if strict else Bound(rowtime)
+
+    def after(self) -> int:
+        """Give the rowtime of rows a millisecond behind the bound; none come where these are out of range."""
+        try:
+            self.at(self.reached)
+        except Rejected:
+            return EARLIEST
+        try:
+            return self.at(self.reached + 1)
+        except Rejected:
+            return LATEST
 
     def at(self, rowtime: int) -> int:
         return int(evaluate(self.node.rowtime, (), rowtime))
