@@ -12,7 +12,7 @@ be split. ``ROW_WISE`` nodes may be split any way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from rowtide.expr.tree import AggregateCall, Expr
@@ -326,6 +326,15 @@ class KeyedTable(_SameFields):
     """
 
     key: tuple[int, ...]
+
+    @property
+    def row_type(self) -> RowType:
+        """That of the input, whose key may be NULL where that of the table never is."""
+        fields = (
+            replace(field, nullable=False) if at in self.key else field
+            for at, field in enumerate(self.input.row_type)
+        )
+        return RowType(tuple(fields))
 
 
 @dataclass(frozen=True, slots=True)

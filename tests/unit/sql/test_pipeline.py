@@ -390,3 +390,12 @@ def test_views_stand_on_one_another_a_hundred_high() -> None:
     session.feed(STREAM + "".join(views) + pump)
     session.feed("CREATE OR REPLACE VIEW v0 AS SELECT STREAM k, n FROM s;")
     assert isinstance(session.query("SELECT STREAM n FROM v99"), Project)
+
+
+def test_the_key_of_a_table_is_never_null_whatever_a_pump_may_bring() -> None:
+    plan = plan_pipeline(
+        "CREATE STREAM s (k INTEGER, x INTEGER); CREATE TABLE t (k INTEGER PRIMARY KEY, x INTEGER);"
+        "CREATE PUMP p STARTED AS INSERT INTO t SELECT STREAM k, x FROM s;"
+    )
+    table = dict(plan.relations)["T"].row_type
+    assert [field.nullable for field in table] == [False, True]
