@@ -498,6 +498,7 @@ class SelectPlanner:
                 planner.plan_as(item.expression, UNTYPED_NULL.type)
         windows.check()
         ordered()
+        qualify.kept()
         grouped: Node
         if window is None or self._tells_changes:
             changes = group_changes(self._relation, node, window, keys, aggregates.calls)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rowtide.errors import Place, StatementError
+from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Expr, Literal, fields_used
 from rowtide.plan.limits import is_limited, keeps_for_ever
 from rowtide.plan.nodes import Filter, JoinKind, Merge, Node
@@ -49,7 +50,10 @@ def table_join(
     left, left_key = with_keys(left, [key for key, _ in pairs])
     right, right_key = with_keys(right, [key for _, key in pairs])
     added = len(left.row_type) - width
-    keys = [left.row_type[at] for at in left_key]
+    keys = [
+        replace(left.row_type[one], type=common_type([left.row_type[one].type, right.row_type[other].type]))
+        for one, other in zip(left_key, right_key, strict=True)
+    ]
     rows = tagged_type(left.row_type, right.row_type, keys)
     tagged_sides = tuple(
         project(relation, node, tagged(rows, side, node.row_type, key, len(left.row_type)), rows)
