@@ -160,7 +160,7 @@ class _Image:
 
     def run(self, changes: Tray | None, ready: Tray | None, faults: list[Fault]) -> Tray | None:
         """Apply ``changes`` and join the rows of ``ready``, in order of time; give the joined rows."""
-        from rowtide.operators.kernels.joining import join_as_of
+        from rowtide.operators.kernels.joining import CHANGES, PAIRS, ROWS, join_as_of
 
         changes = self._no_changes if changes is None else changes
         ready = self._none_ready if ready is None else ready
@@ -191,11 +191,11 @@ class _Image:
                 pairs.store,
                 self._node.kind is JoinKind.LEFT and self._agrees is None,
             )
-            if progress[1] == len(ready) and progress[0] == len(changes):
+            if progress[ROWS] == len(ready) and progress[CHANGES] == len(changes):
                 break
             pairs.grow()
         self._store.append(changes.where(changes.opcode == Opcode.INSERT))
-        count = int(progress[2])
+        count = int(progress[PAIRS])
         of_stream, of_store = pairs.stream[:count], pairs.store[:count]
         if self._agrees is not None:
             of_stream, of_store = self._agreed(self._agrees, ready, of_stream, of_store, faults)

@@ -14,7 +14,6 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
-from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.row_keys import Descending
 from rowtide.operators.value_functions import CONTINUOUS, SORTED, Listed, SortedValues, Truths
@@ -23,6 +22,7 @@ from rowtide.operators.window_functions import (
     WindowFunction,
     from_json,
     make_function,
+    overflow,
     to_json,
     to_whole,
 )
@@ -123,7 +123,7 @@ class PlainSum:
         if not self._count:
             return None
         if not math.isfinite(self._total):
-            raise RejectedRowError(Reason.OVERFLOW, "an aggregate leaves the range of its type")
+            raise overflow()
         return self._total / self._count if self._average else self._total
 
     def save(self) -> list[Any]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rowtide.errors import Reason
 from rowtide.expr.columnar import RowErrors
 from rowtide.operators.contract import Fault
+from rowtide.operators.window_functions import overflow
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 
@@ -31,3 +35,16 @@ def rejected_rows(relation: str, tray: Tray, errors: RowErrors | None) -> list[F
         rejected(relation, error.reason, error.message, row, names)
         for error, row in zip(errors, tray.take(errors.rows).rows(), strict=True)
     ]
+
+
+def overflowing(relation: str, row: TimedRow, names: Names) -> Fault:
+    """Give the fault of a row with which an aggregate leaves the range of its type."""
+    error = overflow()
+    return rejected(relation, error.reason, error.message, row, names)
+
+
+def overflows(relation: str, tray: Tray, rows: NDArray[np.int64]) -> list[Fault]:
+    """Give the faults of the rows of a tray with which an aggregate leaves the range of its type."""
+    if not len(rows):
+        return []
+    return [overflowing(relation, row, tray.row_type.names) for row in tray.take(rows).rows()]

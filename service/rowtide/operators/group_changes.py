@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from rowtide.errors import Reason, RejectedRowError
+from rowtide.errors import RejectedRowError
 from rowtide.expr.tree import AggregateCall, Expr, FieldRef
 from rowtide.operators.change_functions import (
     BY_ROW,
@@ -29,7 +29,7 @@ from rowtide.operators.change_functions import (
     to_text,
 )
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
-from rowtide.operators.faults import rejected
+from rowtide.operators.faults import overflowing
 from rowtide.operators.ranks import RANK, Ranks
 from rowtide.operators.refused import RefusedRows
 from rowtide.operators.row_keys import key_getter
@@ -44,7 +44,6 @@ from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session, period_end,
 from rowtide.rowtime.reach import least_reaching
 
 START, END, ROWS, PENDING, LAST, SHOWN = "$start", "$end", "$rows", "$pending", "$last", "$shown"
-OVERFLOW = "an aggregate leaves the range of its type"
 
 GroupKey = tuple[int, Row]
 """The start of a group's window (0 where there are none, or where sessions are looked for) and its key."""
@@ -281,8 +280,7 @@ class GroupChangesOperator:
         if self._node.of_changes and timed.opcode == Opcode.INSERT:
             self._refused.add(timed.row)
         self.account.rejected += 1
-        names = self._node.input.row_type.names
-        faults.append(rejected(self._node.relation, Reason.OVERFLOW, OVERFLOW, timed, names))
+        faults.append(overflowing(self._node.relation, timed, self._node.input.row_type.names))
 
     def _changed(self, groups: Sequence[_Group], timed: TimedRow) -> None:
         """Tell of changes at once, or note that they are to be told."""

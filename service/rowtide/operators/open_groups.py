@@ -16,11 +16,10 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from rowtide.errors import Reason
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.aggregates import make_accumulator
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
-from rowtide.operators.faults import rejected
+from rowtide.operators.faults import overflows
 from rowtide.operators.group_functions import counts_nulls
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import FORGET_INTERNED_OVER, KeyGroups
@@ -226,7 +225,7 @@ class OpenGroupsOperator:
         failed = [] if refused is None else np.flatnonzero(refused).tolist()
         if len(rows):
             failed += self._add(tray, keys, inputs, rows)
-        faults += [self._overflow(tray, row) for row in sorted(failed)]
+        faults += overflows(self._node.relation, tray, np.array(sorted(failed), dtype=np.int64))
         self.account.rejected += len(failed)
 
     def _add(self, tray: Tray, keys: Int64s, inputs: Inputs, rows: Int64s) -> list[int]:
@@ -274,11 +273,6 @@ class OpenGroupsOperator:
         self._latest[self._places(self._groups[before : self._count])] = NO_GROUP
         self._count = before
         self._index()
-
-    def _overflow(self, tray: Tray, row: int) -> Fault:
-        (timed,) = tray.slice(row, row + 1).rows()
-        message = "an aggregate leaves the range of its type"
-        return rejected(self._node.relation, Reason.OVERFLOW, message, timed, tray.row_type.names)
 
     def _close(self) -> Tray | None:
         """Give the rows of the groups that the bound has closed, by end and first row, and forget them."""

@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from rowtide.errors import Reason
 from rowtide.operators.contract import Account, Fault, Output, Place, State, joined_states
-from rowtide.operators.faults import rejected
+from rowtide.operators.faults import overflows
 from rowtide.operators.gathering import take_column, take_values
-from rowtide.operators.group_changes import OVERFLOW, START, GroupChangesOperator
+from rowtide.operators.group_changes import START, GroupChangesOperator
 from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.open_groups import aggregate_inputs
 from rowtide.operators.running_aggregates import make_running
@@ -135,7 +134,7 @@ class RunningGroupsOperator:
             done = np.zeros(count, dtype=np.bool_)
             for start, stop, *_ in parts:
                 done[start:stop] = True
-            faults += [self._overflow(tray, row) for row in np.flatnonzero(~done).tolist()]
+            faults += overflows(self._node.relation, tray, np.flatnonzero(~done))
         self.account.rejected += count - fitting
         self.account.done += fitting
         out = [self._laid_out(tray, columns, begins, part) for part in parts]
@@ -203,10 +202,6 @@ class RunningGroupsOperator:
             take_values(tray.counter, source),
             opcode,
         )
-
-    def _overflow(self, tray: Tray, row: int) -> Fault:
-        (timed,) = tray.slice(row, row + 1).rows()
-        return rejected(self._node.relation, Reason.OVERFLOW, OVERFLOW, timed, tray.row_type.names)
 
     def _forget(self) -> None:
         """Let go of the groups whose period the bound has passed."""

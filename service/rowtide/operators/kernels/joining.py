@@ -11,6 +11,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+CHANGES, ROWS, PAIRS, STORED = range(4)
+"""Where ``progress`` has how many changes are applied, stream rows joined, pairs written, and rows stored."""
+
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Int8s = NDArray[np.int8]
@@ -35,11 +38,11 @@ def join_as_of(
 ) -> None:
     """Apply changes and join stream rows, in order of time, changes first among equal rowtimes.
 
-    ``progress`` is changes applied, stream rows joined, pairs written and rows of the store; a call
-    ends when all is done or the pairs of the next stream row do not fit, and can be repeated with
-    room. A group of -1 has a NULL in its key: it meets nothing.
+    A call ends when all is done or the pairs of the next stream row do not fit, and can be repeated
+    with room. A group of -1 has a NULL in its key: it meets nothing.
     """
-    change, row, pairs, stored = progress[0], progress[1], progress[2], progress[3]
+    change, row = progress[CHANGES], progress[ROWS]
+    pairs, stored = progress[PAIRS], progress[STORED]
     while True:
         before = row >= len(stream_time) or (
             change < len(change_time) and change_time[change] <= stream_time[row]
@@ -97,7 +100,8 @@ def join_as_of(
             row += 1
         else:
             break
-    progress[0], progress[1], progress[2], progress[3] = change, row, pairs, stored
+    progress[CHANGES], progress[ROWS] = change, row
+    progress[PAIRS], progress[STORED] = pairs, stored
 
 
 @njit(cache=True, nogil=True)
