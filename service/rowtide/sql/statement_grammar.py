@@ -41,6 +41,11 @@ from rowtide.sql.syntax import Expression, FunctionCall, Name, QualifiedName, Qu
 
 _CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW, PUMP or MODEL"
 _LATER = ("FUNCTION", "UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
+_BY_INSERT = dict.fromkeys(
+    ("UPDATE", "MERGE"), "INSERT, or a pump, puts a row in the place of that of its PRIMARY KEY."
+) | {"DELETE": "A pump from a query over a table deletes in its target what the query gives no longer."}
+_ADDED_CONSTRAINTS = (("CONSTRAINT",), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("UNIQUE",))
+_NO_REFERENCES = "A join or a sub-query looks into the other table; rows without one there are not rejected."
 _NOT_OURS = ("UPDATE", "DELETE", "MERGE", "GRANT", "REVOKE", "COMMIT", "ROLLBACK")
 
 
@@ -151,7 +156,7 @@ class _Grammar(QueryGrammar):
                 return InsertValues(target, columns, rows, cursor.place_of(first))
         for word in _NOT_OURS:
             if cursor.is_word(word):
-                raise cursor.unsupported(f"{word} is")
+                raise cursor.unsupported(f"{word} is", hint=_BY_INSERT.get(word))
         raise cursor.unexpected("CREATE, SET, ALTER, DROP, INSERT or SELECT")
 
     def _inserted(self) -> Expression:
@@ -250,6 +255,8 @@ class _Grammar(QueryGrammar):
             constraint = None
             if cursor.accept("CONSTRAINT"):
                 constraint = cursor.name("the name of the constraint")
+            if cursor.is_word("FOREIGN", "KEY"):
+                raise cursor.unsupported("FOREIGN KEY is", hint=_NO_REFERENCES)
             if cursor.is_word("PRIMARY"):
                 token = cursor.expect("PRIMARY", "KEY")
                 if key:
@@ -341,6 +348,8 @@ class _Grammar(QueryGrammar):
                 checks.append(self._check(constraint))
             elif cursor.accept("UNIQUE"):
                 indexes.append(IndexDefinition(constraint, (name,), cursor.place_of(token), unique=True))
+            elif cursor.is_word("REFERENCES"):
+                raise cursor.unsupported("REFERENCES is", hint=_NO_REFERENCES)
             elif not cursor.accept("NULL"):
                 return ColumnDefinition(name, column_type, nullable, default)
 
@@ -516,6 +525,9 @@ class _Grammar(QueryGrammar):
         checks: list[CheckDefinition] = []
         first = cursor.current
         unique: list[IndexDefinition] = []
+        if any(cursor.is_word(*words) for words in _ADDED_CONSTRAINTS):
+            hint = f"CREATE OR REPLACE {kind.value.upper()} defines it anew."
+            raise cursor.unsupported(f"ALTER .. ADD {first.text} is", hint=hint)
         column = self._column(key, checks, unique)
         if key or checks or unique:
             raise cursor.unsupported("a key, CHECK or UNIQUE with an added column is", token=first)
