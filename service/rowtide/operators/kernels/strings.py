@@ -22,6 +22,8 @@ WORD = 8
 """Bytes that are hashed together. Values of one length up to this have one hash only if they are equal."""
 WIDE = 32
 """Bytes that are copied together."""
+SHORT = 64
+"""Up to so many bytes are copied word by word."""
 LINE = 64
 """Bytes of a line of the cache."""
 BLOCK = 256
@@ -30,6 +32,9 @@ BUCKET = 4
 """Slots in a line of the cache."""
 NEAR = 1 << 14
 """As many slots are in the cache anyway."""
+
+NEAR_BYTES = 1 << 18
+"""As many bytes of texts are in the cache anyway."""
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -292,8 +297,9 @@ def gather(codes: Int64s, starts: Int64s, pool: Bytes, offsets: Int32s, data: By
 
     They are copied in pieces of that size: the next value goes over what is too much of one.
     """
+    is_far = len(pool) > NEAR_BYTES
     for row in range(len(codes)):
-        if row & (BLOCK - 1) == 0:
+        if is_far and row & (BLOCK - 1) == 0:
             for one in range(row, min(row + BLOCK, len(codes))):
                 start = starts[np.uint64(codes[one])]
                 prefetch(pool, start)
@@ -305,7 +311,13 @@ def gather(codes: Int64s, starts: Int64s, pool: Bytes, offsets: Int32s, data: By
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _copy(pool: Bytes, start: int, length: int, data: Bytes, begin: int) -> None:
-    """Copy bytes, and whatever is behind them up to a whole piece of ``WIDE`` bytes."""
+    """Copy bytes, and whatever is behind them up to a whole piece of ``WIDE`` bytes; short texts by words."""
+    if length <= SHORT:
+        done = 0
+        while done < length:
+            _store(data, begin + done, _word(pool, start + done, length - done))
+            done += WORD
+        return
     if start + length + WIDE > len(pool):
         for index in range(length):
             data[begin + index] = pool[start + index]
