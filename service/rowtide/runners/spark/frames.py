@@ -35,7 +35,19 @@ from rowtide.rowtime.bound import NO_BOUND, Bound
 from rowtide.runners.spark.faults import FaultFiles
 from rowtide.runners.spark.folding import Fold, Folded, FoldTasks
 from rowtide.runners.spark.given import Layout, output_schema
-from rowtide.runners.spark.runs import SEQ, Cut, Inputs, Limit, Numbered, Piece, Split, numbered
+from rowtide.runners.spark.runs import (
+    SEQ,
+    SEQ_BITS,
+    Cut,
+    Inputs,
+    Limit,
+    Numbered,
+    Piece,
+    Split,
+    bits_behind,
+    numbered,
+    ranked,
+)
 from rowtide.runners.spark.stage import (
     DONE,
     Definition,
@@ -94,6 +106,8 @@ class SparkRun:
         self._few = few
         self._parts = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
         self._pieces: dict[tuple[int, Split], list[Piece]] = {}
+        self._bits: dict[int, int] = {}
+        """Of each stage how many bits ``$seq`` has behind it."""
         self._outputs: dict[int, list[str]] = {}
         self._circuits = {
             number: Circuit(self._program, each.steps) for number, each in enumerate(self._segments)
@@ -273,11 +287,13 @@ class SparkRun:
     ) -> list[Piece]:
         origins = [origin for at in feeders.values() for origin in self._program.steps[at].origins]
         meets_itself = len(set(origins)) < len(origins)
-        return [
-            piece.behind(limits[port], meets_itself=meets_itself)
-            for port, at in feeders.items()
-            for piece in self._pieces.get((at, splits[port]), [])
-        ]
+        return ranked(
+            [
+                piece.behind(limits[port], meets_itself=meets_itself)
+                for port, at in feeders.items()
+                for piece in self._pieces.get((at, splits[port]), [])
+            ]
+        )
 
     def _waiting(self, at: int, row_type: RowType, limit: Limit, ranks: Ranks) -> Tray | None:
         """Bring the rows of a step that wait in a merge to the driver, in their order."""
@@ -315,6 +331,8 @@ class SparkRun:
         return tuple(dict.fromkeys(origin for at in steps for origin in self._program.steps[at].origins))
 
     def _run_stage(self, number: int, bounds: Mapping[int, Bound], inputs: Sequence[Inputs]) -> None:
+        pieces = [piece for each in inputs for held in each.ports.values() for piece in held]
+        self._bits[number] = bits_behind(pieces, is_row_wise=self._segments[number].is_row_wise)
         stage = Stage(self._definition, number, bounds, in_parts=len(inputs) > 1)
         work = StageTasks(stage, self._layout(number), inputs)
         self._take_over(number, self._told_by(self._numbers(len(inputs)), work))
@@ -345,10 +363,11 @@ class SparkRun:
     def _take_over(self, number: int, told_: Iterable[bytes]) -> None:
         """Note the files of a stage's tasks, and take over what these report."""
         states: dict[int, list[State]] = {}
+        bits = self._bits.get(number, SEQ_BITS)
         for content in told_:
             done: Done = pickle.loads(content)
             for (at, split), run in done.files.runs.items():
-                self._pieces.setdefault((at, split), []).append(Piece(run))
+                self._pieces.setdefault((at, split), []).append(Piece(run, bits, bits=bits))
             for at, path in done.files.outputs.items():
                 self._outputs.setdefault(at, []).append(path)
             self.faults.add([done.files.faults])

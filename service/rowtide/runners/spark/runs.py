@@ -14,8 +14,8 @@ in whichever tasks they were made: see ``numbered``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
@@ -35,10 +35,8 @@ from rowtide.rowtime.bound import LATEST, Bound
 
 SEQ = "$seq"
 """Orders the rows that one row has caused, and says nothing of others."""
-SEQ_BITS = 20
+SEQ_BITS = 16
 """Bits of ``$seq`` for what one row causes in one stage; the bits above say which row of the stage before."""
-PORT_BITS = 40
-"""Bits below the port of a merge, where one row can come to several of them."""
 TIMES = ((ROWTIME, pa.int64()), (ORIGIN, pa.int32()), (COUNTER, pa.int64()), (OPCODE, pa.int8()))
 BLOCK_ROWS = 16_384
 """Rows of one batch of a file, and of one tray that a stage gets: trays of about this size are best."""
@@ -118,10 +116,11 @@ class Causes:
         return found
 
 
-def numbered(tray: Tray, causes: Causes | None) -> Numbered:
+def numbered(tray: Tray, causes: Causes | None, *, is_row_wise: bool = False) -> Numbered:
     """Give rows of a stage their numbers: by the row that caused each, then as they came.
 
-    So tasks that each got some of the rows of one place agree on the order of what they make of them.
+    So tasks that each got some of the rows of one place agree on the order of what they make of them. A stage
+    that ``is_row_wise`` makes at most one row of each, which can have its number.
     """
     count = len(tray)
     begins = np.ones(count, dtype=np.bool_)
@@ -132,7 +131,15 @@ def numbered(tray: Tray, causes: Causes | None) -> Numbered:
     )
     rows = np.arange(count, dtype=np.int64)
     seq = rows - np.maximum.accumulate(np.where(begins, rows, 0))
-    return Numbered(tray, seq if causes is None else (causes.of(tray) << SEQ_BITS) + seq)
+    if causes is None:
+        return Numbered(tray, seq)
+    return Numbered(tray, (causes.of(tray) << (0 if is_row_wise else SEQ_BITS)) + seq)
+
+
+def bits_behind(pieces: Iterable[Piece], *, is_row_wise: bool) -> int:
+    """Give how many bits ``$seq`` has behind a stage that reads these; see ``numbered``."""
+    before = max((piece.bits for piece in pieces), default=0)
+    return max(before, SEQ_BITS) if is_row_wise else before + SEQ_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,17 +174,22 @@ class Limit:
 class Piece:
     """A run as a stage may read it: the rows that every merge on the way lets through.
 
-    ``first`` is added to ``$seq``.
+    ``ports`` are those by which it came to the merges on the way at which a row may meet itself, the last
+    merge first. ``first`` is added to ``$seq``, which has ``own_bits`` in the file and ``bits`` then: see
+    ``ranked``.
     """
 
     run: Run
+    own_bits: int = SEQ_BITS
     limits: tuple[Limit, ...] = ()
+    ports: tuple[int, ...] = ()
     first: int = 0
+    bits: int = SEQ_BITS
 
     def behind(self, merge: Limit, *, meets_itself: bool) -> Piece:
         """Give what passes one more merge; ``meets_itself``: a row may come to it at several ports."""
         limits = self.limits if merge.place >= END else (*self.limits, merge)
-        return Piece(self.run, limits, self.first + (merge.port << PORT_BITS if meets_itself else 0))
+        return replace(self, limits=limits, ports=(merge.port, *self.ports) if meets_itself else self.ports)
 
     def rows(self, row_type: RowType, part: int) -> Iterator[Numbered]:
         """Read one part, block by block."""
@@ -208,6 +220,18 @@ class Piece:
             batch = _reader(self.run.path).get_batch(block.number)
             seq = np.asarray(batch.column(SEQ)) if self.run.has_seq else np.zeros(block.rows, np.int64)
             yield Numbered(tray_of(batch, row_type), seq + self.first if self.first else seq)
+
+
+def ranked(pieces: Sequence[Piece]) -> list[Piece]:
+    """Give the pieces that come out of a merge with ``first`` by their ports.
+
+    Of the copies of a row those of an earlier port of the last merge come first, and among these those of an
+    earlier port of the merge before it (sql-decisions 14).
+    """
+    ranks = {ports: rank for rank, ports in enumerate(sorted({piece.ports for piece in pieces}))}
+    below = max((piece.own_bits for piece in pieces), default=0)
+    bits = below + max(len(ranks) - 1, 0).bit_length()
+    return [replace(piece, first=ranks[piece.ports] << below, bits=bits) for piece in pieces]
 
 
 @lru_cache(maxsize=OPEN_FILES)

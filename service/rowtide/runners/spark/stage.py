@@ -202,7 +202,7 @@ class _Work:
         passed = self._circuit.push(arrivals)
         for at in self._segment.feeders:
             for tray in passed.given.get(at, ()):
-                self._given.rows(at, numbered(tray, causes))
+                self._given.rows(at, numbered(tray, causes, is_row_wise=self._segment.is_row_wise))
         if passed.faults:
             self._given.faults(passed.faults)
 
