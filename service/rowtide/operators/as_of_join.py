@@ -9,7 +9,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.expr.columnar import ColumnFunction, compile_columns
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, joined_states
+from rowtide.operators.contract import (
+    Account,
+    Fault,
+    Output,
+    Place,
+    State,
+    Want,
+    joined_states,
+    loaded_bounds,
+    saved_bounds,
+)
 from rowtide.operators.faults import rejected_rows
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups, without_nulls
@@ -98,13 +108,7 @@ class AsOfJoinOperator:
         """See the contract."""
         return {
             "account": self.account.to_arrow(),
-            "bounds": pa.table(
-                {
-                    "rowtime": [bound.rowtime for bound in self._bounds],
-                    "origin": [bound.origin for bound in self._bounds],
-                    "counter": [bound.counter for bound in self._bounds],
-                }
-            ),
+            "bounds": saved_bounds(self._bounds),
             "image": self._image.rows().to_arrow(),
             "changes": self._ranked(TABLE, self._changes.contents()),
             "waiting": self._ranked(STREAM, self._waiting.contents()),
@@ -113,9 +117,7 @@ class AsOfJoinOperator:
     def restore(self, state: State) -> None:
         """See the contract."""
         self.account = Account.from_arrow(state["account"])
-        self._bounds = [
-            Bound(row["rowtime"], row["origin"], row["counter"]) for row in state["bounds"].to_pylist()
-        ]
+        self._bounds = loaded_bounds(state["bounds"])
         table = self._node.table.row_type
         self._image.run(Tray.from_arrow(table, state["image"]), None, [])
         self._changes.append(Tray.from_arrow(table, state["changes"]))

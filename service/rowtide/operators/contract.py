@@ -140,6 +140,17 @@ def joined_states(states: Sequence[State]) -> dict[str, pa.Table]:
     return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
 
 
+def saved_bounds(bounds: Sequence[Bound]) -> pa.Table:
+    """Give the bounds of an operator's ports as a part of its state."""
+    names = ("rowtime", "origin", "counter")
+    return pa.table({name: pa.array([getattr(each, name) for each in bounds], pa.int64()) for name in names})
+
+
+def loaded_bounds(table: pa.Table) -> list[Bound]:
+    """Give the bounds that ``saved_bounds`` made a table of."""
+    return [Bound(**row) for row in table.to_pylist()]
+
+
 class Operator(Protocol):
     """One step of the dataflow. Ports are numbered like the inputs of its plan node."""
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, loaded_bounds, saved_bounds
 from rowtide.operators.faults import late_row
 from rowtide.operators.ranks import Ranks
 from rowtide.operators.waiting import TrayQueue
@@ -155,13 +155,7 @@ class MergeOperator:
         state = {
             "account": self.account.to_arrow(),
             PROMISED: pa.table({"rowtime": [self._promised.rowtime]}),
-            "bounds": pa.table(
-                {
-                    "rowtime": [bound.rowtime for bound in self._bounds],
-                    "origin": [bound.origin for bound in self._bounds],
-                    "counter": [bound.counter for bound in self._bounds],
-                }
-            ),
+            "bounds": saved_bounds(self._bounds),
         }
         for port, queue in enumerate(self._queues):
             state[f"queue {port}"] = queue.contents().to_arrow()
@@ -172,8 +166,8 @@ class MergeOperator:
         self.account = Account.from_arrow(state["account"])
         (promised,) = state[PROMISED].column("rowtime").to_pylist()
         self.remember(promised)
-        for port, row in enumerate(state["bounds"].to_pylist()):
-            self._bounds[port] = Bound(row["rowtime"], row["origin"], row["counter"])
+        self._bounds = loaded_bounds(state["bounds"])
+        for port in range(len(self._bounds)):
             rows = Tray.from_arrow(self._node.row_type, state[f"queue {port}"])
             self._queues[port].append(rows)
             self._held += len(rows)

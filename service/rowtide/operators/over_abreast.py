@@ -15,7 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from rowtide.errors import Reason
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, wants_of
+from rowtide.operators.contract import (
+    Account,
+    Fault,
+    Output,
+    Place,
+    State,
+    Want,
+    loaded_bounds,
+    saved_bounds,
+    wants_of,
+)
 from rowtide.operators.faults import rejected
 from rowtide.operators.registry import make
 from rowtide.operators.waiting import TrayQueue
@@ -146,10 +156,9 @@ class OverAbreastOperator:
 
     def snapshot(self) -> State:
         """See the contract: the states of the windows, what they have given, and the places of the rows."""
-        bound = self._bound._asdict()
         state: dict[str, pa.Table] = {
             "account": self.account.to_arrow(),
-            "bound": pa.table({name: pa.array([value], type=pa.int64()) for name, value in bound.items()}),
+            "bound": saved_bounds([self._bound]),
             "places": self._places.contents().to_arrow(),
             "numbers": pa.table(
                 {_NUMBER: pa.array([self._first, *(each.reached for each in self._windows)], pa.int64())}
@@ -176,8 +185,7 @@ class OverAbreastOperator:
     def restore(self, state: State) -> None:
         """See the contract."""
         self.account = Account.from_arrow(state["account"])
-        (bound,) = state["bound"].to_pylist()
-        self._bound = Bound(**bound)
+        (self._bound,) = loaded_bounds(state["bound"])
         self._first, *reached = state["numbers"].column(_NUMBER).to_pylist()
         self._places.append(Tray.from_arrow(_NO_FIELDS, state["places"]))
         self._end = self._first + len(state["places"])
