@@ -135,6 +135,8 @@ def answer(
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
     with closing(duckdb.connect(config={"threads": 1})) as connection:
+        # What it has learnt of rows that are gone makes it drop conditions (DuckDB 2.0, seed 1356113).
+        connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         for table in KEYS:
             columns = ", ".join(f"{name} {TYPES[of]}" for name, of in COLUMNS)
             connection.execute(f"CREATE TABLE {table} ({columns})")
