@@ -21,6 +21,7 @@ from rowtide.plan.nodes import (
 )
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
+from rowtide.plan.walk import nodes_below
 from rowtide.testing.error_rows import ERROR_ROW, ERRORS
 from rowtide.testing.naming import relation_name
 from rowtide.testing.rows import Shape
@@ -183,7 +184,8 @@ def below(node: Node) -> list[Node]:
 
 def sources_of(node: Node) -> list[Source | TableSource]:
     """Give the sources that a node reads, each once."""
-    return [each for each in below(node) if isinstance(each, Source | TableSource)]
+    sources = (each for each in nodes_below(node) if isinstance(each, Source | TableSource))
+    return list(dict.fromkeys(sources))
 
 
 def gives_changes(node: Node) -> bool:
@@ -199,4 +201,4 @@ def gives_changes(node: Node) -> bool:
 
 def takes_bounds(node: Node, relation: str) -> bool:
     """Tell whether a relation has a clock of its own: its own text promotes or t-sorts."""
-    return any(isinstance(each, Promote | Sort) and each.relation == relation for each in below(node))
+    return any(isinstance(each, Promote | Sort) and each.relation == relation for each in nodes_below(node))
