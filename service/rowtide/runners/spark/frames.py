@@ -45,6 +45,7 @@ from rowtide.runners.spark.runs import (
     Piece,
     Split,
     bits_behind,
+    is_full,
     numbered,
     ranked,
 )
@@ -237,7 +238,7 @@ class SparkRun:
         splits = segment.keys or ((),) * len(feeders)
         pieces = {port: self._pieces.get((at, splits[port]), []) for port, at in feeders.items()}
         origins = self._origins(feeders.values())
-        together = not self._may_be_split(segment)
+        together = self._goes_together(segment, [each for held in pieces.values() for each in held])
         inputs = self._inputs(pieces, row_types, splits[0], origins, together=together)
         self._run_stage(number, bounds, inputs)
         self._settle(number, {entry: [(port, None, bound) for port, bound in bounds.items()]})
@@ -272,7 +273,7 @@ class SparkRun:
                 shares = [pieces[first :: self._parts] for first in range(min(self._parts, len(pieces)))]
                 inputs = [Inputs({0: share}, [row_type], (0,), origins) for share in shares]
             else:
-                together = not self._may_be_split(segment)
+                together = self._goes_together(segment, pieces)
                 inputs = self._inputs({0: pieces}, [row_type], splits[0], origins, together=together)
             self._run_stage(number, {0: released.bound}, inputs)
         came = sum(self._account(at).rows_out for at in feeders.values())
@@ -323,8 +324,10 @@ class SparkRun:
             return [Inputs(pieces, row_types, parts, origins)]
         return [Inputs(pieces, row_types, (part,), origins) for part in parts]
 
-    def _may_be_split(self, segment: Segment) -> bool:
-        return may_be_split(self._program, segment, self._folded)
+    def _goes_together(self, segment: Segment, pieces: Sequence[Piece]) -> bool:
+        """Tell whether one task has to work off a segment."""
+        counts = is_full(pieces) and not segment.is_row_wise
+        return counts or not may_be_split(self._program, segment, self._folded)
 
     def _origins(self, steps: Iterable[int]) -> tuple[int, ...]:
         """Give the origins of the rows of some steps, in their order at one rowtime."""
@@ -332,8 +335,10 @@ class SparkRun:
 
     def _run_stage(self, number: int, bounds: Mapping[int, Bound], inputs: Sequence[Inputs]) -> None:
         pieces = [piece for each in inputs for held in each.ports.values() for piece in held]
-        self._bits[number] = bits_behind(pieces, is_row_wise=self._segments[number].is_row_wise)
-        stage = Stage(self._definition, number, bounds, in_parts=len(inputs) > 1)
+        is_row_wise = self._segments[number].is_row_wise
+        self._bits[number] = bits_behind(pieces, is_row_wise=is_row_wise)
+        counts = is_full(pieces) and not is_row_wise
+        stage = Stage(self._definition, number, bounds, in_parts=len(inputs) > 1, counts=counts)
         work = StageTasks(stage, self._layout(number), inputs)
         self._take_over(number, self._told_by(self._numbers(len(inputs)), work))
 

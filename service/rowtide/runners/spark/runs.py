@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.ipc
 from numpy.typing import NDArray
 
+from rowtide.errors import FaultError
 from rowtide.flow.circuit import Arrival
 from rowtide.operators.merge import END, Threshold
 from rowtide.operators.ranks import Ranks
@@ -37,6 +38,10 @@ SEQ = "$seq"
 """Orders the rows that one row has caused, and says nothing of others."""
 SEQ_BITS = 16
 """Bits of ``$seq`` for what one row causes in one stage; the bits above say which row of the stage before."""
+MOST_BITS, PORTS_BITS = 52, 10
+"""Bits that ``$seq`` may have behind a stage, and those that ports of merges add to them."""
+COUNTED_BITS = MOST_BITS - SEQ_BITS
+"""Bits of ``$seq`` where one task has counted all rows: see ``is_full``."""
 TIMES = ((ROWTIME, pa.int64()), (ORIGIN, pa.int32()), (COUNTER, pa.int64()), (OPCODE, pa.int8()))
 BLOCK_ROWS = 16_384
 """Rows of one batch of a file, and of one tray that a stage gets: trays of about this size are best."""
@@ -136,10 +141,20 @@ def numbered(tray: Tray, causes: Causes | None, *, is_row_wise: bool = False) ->
     return Numbered(tray, (causes.of(tray) << (0 if is_row_wise else SEQ_BITS)) + seq)
 
 
-def bits_behind(pieces: Iterable[Piece], *, is_row_wise: bool) -> int:
+def is_full(pieces: Iterable[Piece]) -> bool:
+    """Tell whether ``$seq`` of what a stage reads leaves no bits for what the stage makes of it.
+
+    One task then works off the stage and counts its rows, in the order in which the live flow gives them.
+    """
+    return max((piece.bits for piece in pieces), default=0) + SEQ_BITS > MOST_BITS
+
+
+def bits_behind(pieces: Sequence[Piece], *, is_row_wise: bool) -> int:
     """Give how many bits ``$seq`` has behind a stage that reads these; see ``numbered``."""
     before = max((piece.bits for piece in pieces), default=0)
-    return max(before, SEQ_BITS) if is_row_wise else before + SEQ_BITS
+    if is_row_wise:
+        return max(before, SEQ_BITS)
+    return COUNTED_BITS if is_full(pieces) else before + SEQ_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,10 +242,16 @@ def ranked(pieces: Sequence[Piece]) -> list[Piece]:
 
     Of the copies of a row those of an earlier port of the last merge come first, and among these those of an
     earlier port of the merge before it (sql-decisions 14).
+
+    Raises:
+      FaultError: there are more ways than bits for them.
     """
     ranks = {ports: rank for rank, ports in enumerate(sorted({piece.ports for piece in pieces}))}
     below = max((piece.own_bits for piece in pieces), default=0)
-    bits = below + max(len(ranks) - 1, 0).bit_length()
+    added = max(len(ranks) - 1, 0).bit_length()
+    if added > PORTS_BITS:
+        raise FaultError(f"a row comes to a merge in {len(ranks)} ways, {2**PORTS_BITS} are possible")
+    bits = below + added
     return [replace(piece, first=ranks[piece.ports] << below, bits=bits) for piece in pieces]
 
 

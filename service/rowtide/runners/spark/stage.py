@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as declared
 
+import numpy as np
 import pyarrow as pa
 
 from rowtide.engine.loading import look_in
@@ -28,7 +29,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound
 from rowtide.runners.spark.given import Files, Given, Layout, TaskFiles
-from rowtide.runners.spark.runs import Causes, Cut, Inputs, numbered
+from rowtide.runners.spark.runs import Causes, Cut, Inputs, Numbered, numbered
 
 Intake = Callable[[str, pa.RecordBatch, Mapping[int, int]], Iterable[tuple[int, "Tray | Bound | Fault"]]]
 """Makes rows of a source's messages: from the relation, a batch of messages of the source (sorted by
@@ -79,13 +80,15 @@ class Done:
 class Stage:
     """The work of one segment: ``bounds`` are the final ones of the ports of its entry.
 
-    ``in_parts``: each task works off some keys.
+    ``in_parts``: each task works off some keys. ``counts``: it is one task, which counts its rows: see
+    ``runs.is_full``.
     """
 
     definition: Definition
     number: int
     bounds: Mapping[int, Bound]
     in_parts: bool = False
+    counts: bool = False
 
     def run(self, cuts: Iterable[Cut], given: Given) -> Report:
         """Work off one task's rows, in time order."""
@@ -95,7 +98,7 @@ class Stage:
         if self.in_parts:
             for step in (program.steps[at] for at in segment.steps):
                 step.place = replace(step.place, is_part=True)
-        work = _Work(program, segment, given)
+        work = _Work(program, segment, given, counts=self.counts)
         if segment.is_merge(program):
             work.let_through(entry)
         for cut in cuts:
@@ -176,7 +179,7 @@ def _batch(content: bytes) -> pa.RecordBatch:
 class _Work:
     """A circuit of one segment at work."""
 
-    def __init__(self, program: Program, segment: Segment, given: Given) -> None:
+    def __init__(self, program: Program, segment: Segment, given: Given, *, counts: bool = False) -> None:
         self.promised: dict[int, Bound] = {}
         self.messages = 0
         self._given = given
@@ -184,6 +187,7 @@ class _Work:
         self._segment = segment
         self._circuit = Circuit(program, segment.steps)
         self._touched: set[int] = set()
+        self._counted = dict.fromkeys(segment.feeders, 0) if counts else None
 
     def let_through(self, entry: int) -> None:
         """Make the entry pass rows on as they come: what a merge holds back was left out before."""
@@ -202,9 +206,16 @@ class _Work:
         passed = self._circuit.push(arrivals)
         for at in self._segment.feeders:
             for tray in passed.given.get(at, ()):
-                self._given.rows(at, numbered(tray, causes, is_row_wise=self._segment.is_row_wise))
+                self._given.rows(at, self._numbered(at, tray, causes))
         if passed.faults:
             self._given.faults(passed.faults)
+
+    def _numbered(self, at: int, tray: Tray, causes: Causes | None) -> Numbered:
+        if self._counted is None:
+            return numbered(tray, causes, is_row_wise=self._segment.is_row_wise)
+        first = self._counted[at]
+        self._counted[at] += len(tray)
+        return Numbered(tray, np.arange(first, self._counted[at], dtype=np.int64))
 
     def report(self) -> Report:
         """Tell what remains."""
