@@ -11,8 +11,10 @@ LINE_BYTES = 64
 """Bytes of a line of the cache."""
 
 
-LARGE = 1 << 22
-"""Bytes from which on ``roomy`` gives room for ``MUCH_MORE`` times as much, not for twice."""
+LARGE = 1 << 25
+"""Bytes from which on ``roomy`` gives room for ``MUCH_MORE`` times as much, not for twice.
+
+Smaller arrays get memory that others had; larger ones new pages, which cost when they are first written."""
 MUCH_MORE = 16
 FIRST_ROOM = 1 << 8
 
@@ -57,7 +59,7 @@ class Growing:
         rest = self.length - count
         kept = self.array[count : self.length]
         # Anew, not moved to the front: a reader of the array may still be there.
-        self.array = roomy(max(FIRST_ROOM, rest), self.array.dtype)
+        self.array = np.empty(max(FIRST_ROOM, 2 * rest), self.array.dtype)
         self.array[:rest] = kept
         self.length = rest
 
