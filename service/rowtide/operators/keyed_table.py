@@ -30,9 +30,10 @@ class KeyedTableOperator(AtOnce):
     def __init__(self, node: KeyedTable, _place: Place) -> None:
         super().__init__()
         self._node = node
-        self._key_types = [node.row_type[index].type for index in node.key]
+        self._row_type = node.row_type
+        self._key_types = [self._row_type[index].type for index in node.key]
         self._rows = 0
-        self._store = RowStore(node.row_type)
+        self._store = RowStore(self._row_type)
         self._keys = KeyGroups(self._key_types)
         self._current = Growing(np.int64, -1)
 
@@ -51,7 +52,7 @@ class KeyedTableOperator(AtOnce):
     def restore(self, state: State) -> None:
         """See the contract."""
         self.account = Account.from_arrow(state["account"])
-        rows = Tray.from_arrow(self._node.row_type, state["rows"])
+        rows = Tray.from_arrow(self._row_type, state["rows"])
         if len(rows):
             self._apply(rows)
 
@@ -72,7 +73,7 @@ class KeyedTableOperator(AtOnce):
         rows, opcodes = rows[:count], opcodes[:count]
         self._rows += int(opcodes.sum())
         out = Tray(
-            self._node.row_type,
+            self._row_type,
             tuple(self._store.joined(numbers[:count])),
             tray.rowtime[rows],
             tray.origin[rows],

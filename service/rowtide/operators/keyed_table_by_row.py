@@ -28,6 +28,7 @@ class KeyedTableByRow(AtOnce):
     def __init__(self, node: KeyedTable, _place: Place) -> None:
         super().__init__()
         self._node = node
+        self._row_type = node.row_type
         self._key = node.key
         self._key_of = key_getter(node.key)
         self._rows: dict[Row, TimedRow] = {}
@@ -43,13 +44,13 @@ class KeyedTableByRow(AtOnce):
                 self._change_by_key(timed, out)
             else:
                 self._change_multiset(timed, out)
-        return Tray.from_rows(self._node.row_type, out) if out else None
+        return Tray.from_rows(self._row_type, out) if out else None
 
     def contents(self) -> Tray:
         """Give the rows that the table has now."""
         if self._key:
-            return Tray.from_rows(self._node.row_type, self._rows.values())
-        return Tray.from_rows(self._node.row_type, chain.from_iterable(self._copies.values()))
+            return Tray.from_rows(self._row_type, self._rows.values())
+        return Tray.from_rows(self._row_type, chain.from_iterable(self._copies.values()))
 
     def snapshot(self) -> State:
         """See the contract; ``rows`` has a row for each row of the table."""
@@ -58,7 +59,7 @@ class KeyedTableByRow(AtOnce):
     def restore(self, state: State) -> None:
         """See the contract."""
         self.account = Account.from_arrow(state["account"])
-        for timed in Tray.from_arrow(self._node.row_type, state["rows"]).rows():
+        for timed in Tray.from_arrow(self._row_type, state["rows"]).rows():
             self._put(timed)
 
     def _put(self, timed: TimedRow) -> None:

@@ -94,3 +94,11 @@ def test_a_join_keeps_its_keys_and_what_is_read() -> None:
     narrow, _ = planned(["l.n"], join.replace("JOIN b", "JOIN quotients"), "")
     assert join_in(narrow).left.row_type.names == ("K", "N", "$ROWTIME")
     assert join_in(narrow).right.row_type.names == ("K", "$ROWTIME")
+
+
+def test_a_join_in_a_view_is_one_for_all_who_read_the_view() -> None:
+    view = f"CREATE VIEW v AS SELECT STREAM * FROM a JOIN b {WINDOW} AS r ON a.k = r.k;"
+    sides = f"v AS x (k, n, o, j, p, q) JOIN v {WINDOW} AS y (k, n, unread, j, p, q) ON x.k = y.k"
+    pairs = f"CREATE VIEW p AS SELECT STREAM x.n AS m, y.unread AS u FROM {sides};"
+    node = dict(plan_pipeline(STREAMS + view + pairs).relations)["P"]
+    assert [each.relation for each in nodes_below(node) if isinstance(each, WindowJoin)] == ["P", "V"]

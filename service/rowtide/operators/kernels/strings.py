@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rowtide.operators.growing import LINE_BYTES
 from rowtide.operators.kernels.prefetch import prefetch, prefetch_block
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -24,8 +25,6 @@ WIDE = 32
 """Bytes that are copied together."""
 SHORT = 64
 """Up to so many bytes are copied word by word."""
-LINE = 64
-"""Bytes of a line of the cache."""
 BLOCK = 256
 """Values that are looked up together."""
 BUCKET = 4
@@ -303,7 +302,7 @@ def gather(codes: Int64s, starts: Int64s, pool: Bytes, offsets: Int32s, data: By
             for one in range(row, min(row + BLOCK, len(codes))):
                 start = starts[np.uint64(codes[one])]
                 prefetch(pool, start)
-                prefetch(pool, min(start + LINE, len(pool) - 1))
+                prefetch(pool, min(start + LINE_BYTES, len(pool) - 1))
         start = starts[np.uint64(codes[row])]
         begin = int(offsets[row])
         _copy(pool, start, int(offsets[row + 1]) - begin, data, begin)

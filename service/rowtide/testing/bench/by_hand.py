@@ -3,6 +3,7 @@
 Both run on the same machine within the same minutes, so what Rowtide reaches of ``W2-by-hand`` says more
 than events/s do where the machine's speed wavers. Text keys come as text and are coded by a kernel; what
 comes out has a key's code, except in W1, where it has the text. Nothing is sorted, late, NULL or saved.
+The kernels are plain, as those were from which the targets come; finer ones are two times as fast and more.
 """
 
 from __future__ import annotations
