@@ -30,13 +30,7 @@ from rowtide.checkpoint.ledger import (
 from rowtide.errors import FaultError, SupersededError
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import State
-from rowtide.plan.nodes import (
-    GroupByPeriod,
-    KeyedTable,
-    Merge,
-    Sort,
-    Source,
-)
+from rowtide.plan.nodes import GroupByPeriod, KeyedTable, Merge, Sort, Source
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan, Pump, Server
 from rowtide.rows.types import BIGINT, TIMESTAMP, VARCHAR, Field, RowType
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge

@@ -120,10 +120,9 @@ def query_of(file: Path, service: Service) -> Query:
 
     def query(text: str, once: bool) -> tuple[Follower, bool, tuple[bool, ...]]:
         from rowtide.sql.planner import Listing
-        from rowtide.testing.relations import gives_changes
 
         listing = session().listing(text) if once else Listing(session().query(text))
-        changes = gives_changes(listing.node)
+        changes = listing.node.shows_opcodes()
         return service.follow(listing.node, once=once and changes), changes, listing.order
 
     return query
@@ -131,8 +130,7 @@ def query_of(file: Path, service: Service) -> Query:
 
 def _has_models(plan: Plan) -> bool:
     """Tell whether the process runs code of others."""
-    from rowtide.plan.models import Model
-    from rowtide.plan.walk import nodes_below
+    from rowtide.plan.nodes import Model, nodes_below
 
     return any(isinstance(each, Model) for pump in plan.pumps for each in nodes_below(pump.node))
 

@@ -16,9 +16,8 @@ from rowtide.config import Settings
 from rowtide.errors import BoundRegressionError, StatementError, TransientError
 from rowtide.flow.flow import Emitted, Flow
 from rowtide.plan.explain import explain
-from rowtide.plan.nodes import Node, Source, TableSource
+from rowtide.plan.nodes import Node, Source, TableSource, nodes_below
 from rowtide.plan.pseudo import PSEUDO_COLUMNS
-from rowtide.plan.walk import nodes_below
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import VARCHAR
@@ -36,7 +35,6 @@ from rowtide.sql.pipeline import STAGES, Session
 from rowtide.sql.statement_grammar import parse
 from rowtide.sql.statements import QueryStatement
 from rowtide.sql.system import ERRORS
-from rowtide.testing.relations import gives_changes
 from rowtide_connectors.api import OffsetRange, Reader
 
 RESULT = "RESULT"
@@ -165,11 +163,11 @@ class EmbeddedEngine:
         read = {each.relation for each in nodes_below(listing.node) if isinstance(each, TableSource)}
         if SYS_ERRORS in read:
             listing = self._session.listing(text, self._errors())
-        is_contents = gives_changes(listing.node) and self._is_finite(listing.node)
+        is_contents = listing.node.shows_opcodes() and self._is_finite(listing.node)
         if listing.order and not is_contents:
             listing = replace(listing, node=self._session.query(text), order=())
         node, contents = listing.node, Contents(listing.order)
-        changes = gives_changes(node) and not is_contents
+        changes = node.shows_opcodes() and not is_contents
         types = contents.shown([str(field.type) for field in node.row_type])
         yield Columns(contents.shown(node.row_type.names), types, changes, not is_contents)
         for emitted in self._run(node):

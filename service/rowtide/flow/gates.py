@@ -16,7 +16,7 @@ import numpy as np
 
 from rowtide.errors import StatementError
 from rowtide.flow.program import Port, Program
-from rowtide.plan.nodes import ROW_WISE, AsOfJoin, Merge, Sort, Source
+from rowtide.plan.nodes import Sort, Source
 from rowtide.rows.tray import Tray
 
 PlaceName = tuple[str, int]
@@ -85,7 +85,7 @@ class Gates:
 def _refuse_state(program: Program, at: int, relation: str) -> None:
     step = program.steps[at]
     sorts_partition = isinstance(step.node, Sort) and step.partition is not None
-    if sorts_partition or isinstance(step.node, (*ROW_WISE, Source, Merge, AsOfJoin)):
+    if sorts_partition or step.node.may_pass_again():
         return
     raise StatementError(
         f'on the way to "{relation}" the rows would pass "{step.node.relation}" again, which has kept them',

@@ -13,30 +13,13 @@ from dataclasses import dataclass, field
 from rowtide.errors import FaultError
 from rowtide.operators.contract import PARTITION_BITS, Place
 from rowtide.operators.ranks import order_of_all
-from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
-    ROW_WISE,
-    AsOfJoin,
-    Filter,
-    GroupByHop,
-    GroupByPeriod,
-    GroupBySession,
-    GroupChanges,
-    KeyedTable,
     Merge,
     Node,
-    Project,
-    Promote,
     Sort,
-    SortInPeriod,
     Source,
     TableSource,
-    WindowAggregate,
-    WindowJoin,
-    WindowsAbreast,
 )
-from rowtide.plan.table_join import TableJoin
-from rowtide.plan.top_changes import TopChanges
 
 Port = tuple[int, int]
 """A step by its position in the program, and the number of one of its ports."""
@@ -124,29 +107,14 @@ class Program:
                 signed = [self._add(Sort(node.relation, each, 0)) for each in node.inputs]
                 ordinal = len(self._positions)
                 found = [self._put(node, ordinal, None, [at for each in signed for at in each])]
-            case Merge():
-                found = [self._put(node, ordinal, None, [at for each in inputs for at in each])]
-            case Filter() | Project() | Promote() | Sort():
-                found = [self._put(node, ordinal, self.steps[at].partition, [at]) for at in inputs[0]]
-            case (
-                GroupByPeriod()
-                | GroupByHop()
-                | GroupBySession()
-                | SortInPeriod()
-                | WindowAggregate()
-                | WindowsAbreast()
-            ):
-                found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
-            case (
-                KeyedTable()
-                | GroupChanges()
-                | AsOfJoin()
-                | WindowJoin()
-                | TableJoin()
-                | TopChanges()
-                | Model()
-            ):
-                found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
+            case _:
+                scope = node.scope()
+                if scope.merges:
+                    found = [self._put(node, ordinal, None, [at for each in inputs for at in each])]
+                elif scope.by_partition:
+                    found = [self._put(node, ordinal, self.steps[at].partition, [at]) for at in inputs[0]]
+                else:
+                    found = [self._put(node, ordinal, None, [self._single(node, each) for each in inputs])]
         self._positions[node] = found
         return found
 
@@ -165,21 +133,10 @@ class Program:
         own = origin_of(ordinal)
         port_origins = tuple(self.steps[at].origins for at in inputs)
         order: tuple[int, ...] = ()
-        match node:
-            case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowJoin():
-                origins: tuple[int, ...] = (own,)
-            case Model():
-                origins = (own,)
-            case Sort() if merged:
-                origins = (own,)
-            case GroupChanges(every_ms=every) if every is not None:
-                origins = (own,)
-            case AsOfJoin():
-                origins = port_origins[1]
-            case Merge(of_changes=True):
-                origins = order = self._order_of_changes(port_origins)
-            case _:
-                origins = tuple(dict.fromkeys(origin for each in port_origins for origin in each))
+        if isinstance(node, Merge) and node.of_changes:
+            origins = order = self._order_of_changes(port_origins)
+        else:
+            origins = node.origins(own, port_origins, merged=merged)
         key = f"{ordinal} {node.relation} {type(node).__name__}"
         if partition is not None:
             key += f"/{partition}"
@@ -218,13 +175,13 @@ class Program:
         seen: dict[object, set[int]] = {}
         for step in self.steps:
             if step.partition is not None:
-                seen.setdefault(_own_text(step.node), set()).update(step.origins)
+                seen.setdefault(step.node.own_text(), set()).update(step.origins)
         return frozenset(
             at
             for at, step in enumerate(self.steps)
             if step.partition is None
-            and isinstance(step.node, ROW_WISE)
-            and seen.get(_own_text(step.node), set()).issuperset(step.origins)
+            and step.node.is_row_wise
+            and seen.get(step.node.own_text(), set()).issuperset(step.origins)
         )
 
     def _single(self, node: Node, inputs: Sequence[int]) -> int:
@@ -233,16 +190,3 @@ class Program:
             kind = type(node).__name__
             raise FaultError(f'{kind} of "{node.relation}" reads partitions that are not merged')
         return first
-
-
-def _own_text(node: Node) -> object:
-    """Give what a row-wise step computes for its relation, whatever it reads."""
-    match node:
-        case Filter(relation=relation, condition=condition):
-            return (relation, condition)
-        case Project(relation=relation, expressions=expressions, row_type=row_type):
-            return (relation, expressions, row_type)
-        case Promote(relation=relation, rowtime=rowtime):
-            return (relation, rowtime)
-        case _:
-            return node

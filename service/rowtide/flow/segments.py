@@ -22,17 +22,7 @@ from dataclasses import dataclass
 
 from rowtide.expr.tree import FieldRef
 from rowtide.flow.program import Port, Program
-from rowtide.plan.nodes import (
-    ROW_WISE,
-    Merge,
-    PartitionKey,
-    Project,
-    Promote,
-    Sort,
-    Source,
-    TableSource,
-    partition_key,
-)
+from rowtide.plan.nodes import Merge, PartitionKey, Project, Promote, Sort, Source, TableSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +66,7 @@ def segments(program: Program) -> list[Segment]:
     begins = frozenset(promoted_for.values())
     for at, step in enumerate(program.steps):
         feeders = fed_by.get(at, [])
-        is_row_wise = isinstance(step.node, ROW_WISE) and at not in begins
+        is_row_wise = step.node.is_row_wise and at not in begins
         if isinstance(step.node, Source):
             number = of_source.setdefault(step.node.relation, len(members))
             if number == len(members):
@@ -96,7 +86,7 @@ def segments(program: Program) -> list[Segment]:
             entries.append([at])
         home[at] = number
         members[number].append(at)
-    keys = {number: _keys(program, entries[number][0]) for number in range(len(members))}
+    keys = {number: program.steps[entries[number][0]].node.partition_key() for number in range(len(members))}
     row_wise = {
         number for number in range(len(members)) if isinstance(program.steps[entries[number][0]].node, Merge)
     }
@@ -182,7 +172,7 @@ def _promoted_for(program: Program, fed_by: Mapping[int, Sequence[int]]) -> dict
     found = {}
     for sort, step in program.sorts():
         (at,) = fed_by.get(sort, [sort])
-        while step.partition is None and isinstance(program.steps[at].node, ROW_WISE):
+        while step.partition is None and program.steps[at].node.is_row_wise:
             if isinstance(program.steps[at].node, Promote):
                 found[sort] = at
             (at,) = fed_by[at]
@@ -194,8 +184,3 @@ def _judges_table(program: Program, at: int, feeders: Sequence[int]) -> bool:
     return isinstance(program.steps[at].node, Sort) and any(
         isinstance(program.steps[feeder].node, TableSource) for feeder in feeders
     )
-
-
-def _keys(program: Program, entry: int) -> PartitionKey | None:
-    node = program.steps[entry].node
-    return None if isinstance(node, Source | TableSource) else partition_key(node)

@@ -16,7 +16,7 @@ its tables: they leave, so that every reader is told.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -25,32 +25,22 @@ from rowtide.errors import StatementError
 from rowtide.flow.program import Port, Program, Step
 from rowtide.operators.contract import HoldsTable, Operator, State
 from rowtide.operators.merge import PROMISED
-from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
-    AsOfJoin,
     Filter,
     KeyedTable,
     Merge,
+    Model,
     Node,
     Project,
     Sort,
-    Source,
-    TableSource,
-    UniqueTable,
 )
-from rowtide.plan.walk import rewrite
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import ORIGIN, Tray
-from rowtide.rows.types import RowType, Type
 from rowtide.rowtime.bound import LATEST, NO_BOUND, UNMARKED, Bound
 
 Signature = tuple[object, ...]
 ORIGIN_COLUMNS = (ORIGIN, "origin")
 """Columns of snapshots that hold origins: of rows, and of bounds."""
-
-
-_PLACES = frozenset({"left", "right", "input", "sources", "table", "stream", "row_type"})
-"""Fields of nodes that say what is read, and of which types: a signature has these in its own way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,40 +276,8 @@ def _inputs(program: Program, at: int) -> list[tuple[int, int]]:
 
 
 def _signature(step: Step) -> Signature:
-    """Give what a step does itself: everything of its node but what it reads, of that only the types."""
-    node = step.node
-    inputs: tuple[object, ...]
-    match node:
-        case Source() | TableSource():
-            return (_plain(node), step.partition)
-        case Merge():
-            # Ports come and go; ``state`` moves what waits at each.
-            inputs = ()
-        case AsOfJoin(table=table):
-            # Its state is an image of the table: it holds for this very table only.
-            inputs = (rewrite(table, _plain), _types(node.stream.row_type))
-        case _:
-            inputs = tuple(_types(each.row_type) for each in node.inputs)
-    own = tuple(
-        (field.name, getattr(node, field.name))
-        for field in fields(node)
-        if field.compare and field.name not in _PLACES
-    )
-    if isinstance(node, UniqueTable):
-        # A table keeps its rows when UNIQUE comes or goes.
-        own = tuple(each for each in own if each[0] != "unique")
-    kind = KeyedTable if isinstance(node, KeyedTable) else type(node)
-    return (kind, own, _types(node.row_type), inputs, step.partition)
-
-
-def _types(row_type: RowType) -> tuple[Type, ...]:
-    """Give what the state depends on: neither names nor whether a column can be NULL."""
-    return tuple(column.type for column in row_type)
-
-
-def _plain(node: Node) -> Node:
-    """Leave out of a table's source what its INSERT statements say: more of them are no other table."""
-    return replace(node, rows=(), loaded_once=False) if isinstance(node, TableSource) else node
+    """Return what a step does itself."""
+    return (*step.node.signature(), step.partition)
 
 
 def _no_bound(bounds: pa.Table) -> pa.Table:

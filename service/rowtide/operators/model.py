@@ -20,7 +20,8 @@ from rowtide.errors import FaultError, Reason, RowtideError
 from rowtide.operators.contract import Account, Fault, Output, Place, State
 from rowtide.operators.faults import rejected
 from rowtide.operators.ranks import RANK, Ranks
-from rowtide.plan.models import Model, first_field
+from rowtide.plan.nodes import Model
+from rowtide.plan.nodes.model import first_field
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import INTEGER_BYTES, Field, Kind, RowType

@@ -24,7 +24,7 @@ from rowtide.operators.group_functions import counts_nulls
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import FORGET_INTERNED_OVER, KeyGroups
 from rowtide.operators.ranks import RANK, Ranks
-from rowtide.plan.nodes import GroupNode
+from rowtide.plan.nodes import Group
 from rowtide.rows.column import Column, Mask, compact
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import TIMESTAMP
@@ -63,7 +63,7 @@ class Assigned:
 class OpenGroupsOperator:
     """Streaming aggregation with final emission: a subclass says which groups a row belongs to."""
 
-    def __init__(self, node: GroupNode, place: Place) -> None:
+    def __init__(self, node: Group, place: Place) -> None:
         self.account = Account()
         self._node = node
         self._origin = place.origin

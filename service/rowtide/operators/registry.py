@@ -14,9 +14,8 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from rowtide.operators.contract import Operator, Place, State
-from rowtide.plan import models, nodes, table_join, top_changes
-from rowtide.plan.nodes import Node
-from rowtide.plan.paths import Path, path_of
+from rowtide.plan import nodes
+from rowtide.plan.nodes import Form, Node
 
 
 class OperatorType(Protocol):
@@ -46,11 +45,11 @@ OPERATORS: dict[type, str] = {
     nodes.UniqueTable: "unique_table:UniqueTableOperator",
     nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",
     nodes.AsOfJoinOn: "as_of_join:AsOfJoinOperator",
-    table_join.TableJoin: "table_join:TableJoinOperator",
-    top_changes.TopChanges: "top_changes:TopChangesOperator",
-    top_changes.NumberedChanges: "top_changes:TopChangesOperator",
+    nodes.TableJoin: "table_join:TableJoinOperator",
+    nodes.TopChanges: "top_changes:TopChangesOperator",
+    nodes.NumberedChanges: "top_changes:TopChangesOperator",
     nodes.WindowJoin: "window_join:WindowJoinOperator",
-    models.Model: "model:ModelOperator",
+    nodes.Model: "model:ModelOperator",
 }
 """Node type to ``module:class`` below this package."""
 
@@ -58,9 +57,9 @@ BY_ROW: dict[type, str] = {
     nodes.GroupChanges: "group_changes:GroupChangesOperator",
     nodes.KeyedTable: "keyed_table_by_row:KeyedTableByRow",
     nodes.UniqueTable: "unique_table:UniqueTableOperator",
-    table_join.TableJoin: "table_join_by_row:TableJoinByRow",
-    top_changes.TopChanges: "top_changes_by_row:TopChangesByRow",
-    top_changes.NumberedChanges: "top_changes_by_row:TopChangesByRow",
+    nodes.TableJoin: "table_join_by_row:TableJoinByRow",
+    nodes.TopChanges: "top_changes_by_row:TopChangesByRow",
+    nodes.NumberedChanges: "top_changes_by_row:TopChangesByRow",
     nodes.WindowAggregate: "over:OverOperator",
     nodes.WindowJoin: "window_join_by_row:WindowJoinByRow",
 }
@@ -86,11 +85,11 @@ def operator_type(node_type: type) -> OperatorType:
 def make(node: Node, place: Place) -> Operator:
     """Make the operator of a plan node."""
     node_type: type = type(node)
-    if isinstance(node, nodes.GroupChanges) and node.of_changes and path_of(node) is Path.COMPILED:
+    if isinstance(node, nodes.GroupChanges) and node.of_changes and node.form() is Form.COMPILED:
         return _loaded(OF_CHANGES)(node, place)
-    if isinstance(node, nodes.KeyedTable) and not node.key and path_of(node) is Path.COMPILED:
+    if isinstance(node, nodes.KeyedTable) and not node.key and node.form() is Form.COMPILED:
         return _loaded(WITHOUT_KEY)(node, place)
-    if path_of(node) is Path.BY_ROW:
+    if node.form() is Form.BY_ROW:
         return _loaded(BY_ROW[node_type])(node, place)
     return operator_type(node_type)(node, place)
 

@@ -10,7 +10,8 @@ from rowtide.operators.contract import Account, Fault, Place, State
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups, without_nulls
 from rowtide.operators.row_store import RowStore
-from rowtide.plan.table_join import LEFT, RIGHT, TableJoin
+from rowtide.plan.nodes import TableJoin
+from rowtide.plan.nodes.table_join import LEFT, RIGHT
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType

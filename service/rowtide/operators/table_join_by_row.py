@@ -16,7 +16,8 @@ from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, Place, State
 from rowtide.operators.faults import rejected
 from rowtide.operators.refused import RefusedRows
-from rowtide.plan.table_join import LEFT, PREFIXES, TableJoin
+from rowtide.plan.nodes import TableJoin
+from rowtide.plan.nodes.table_join import LEFT, PREFIXES
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 

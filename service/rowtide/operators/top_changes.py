@@ -17,8 +17,7 @@ from rowtide.operators.key_groups import KeyGroups
 from rowtide.operators.keys import in_order, whole_codes
 from rowtide.operators.pooled_lists import PooledLists
 from rowtide.operators.row_store import RowStore
-from rowtide.plan.top_changes import NumberedChanges, TopChanges
-from rowtide.plan.walk import only_comes
+from rowtide.plan.nodes import NumberedChanges, TopChanges
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT
@@ -60,7 +59,7 @@ class _Image:
         self._is_numbered = isinstance(node, NumberedChanges)
         self._end = -1 if node.limit is None else node.offset + node.limit
         # What is pushed out can only come back where rows go.
-        self._stays = self._end >= 0 and only_comes(node.input)
+        self._stays = self._end >= 0 and node.input.only_inserts()
         # Rows that a DELETE brings are there too, until the next cleaning.
         self._store = RowStore(node.input.row_type)
         self._partitions = KeyGroups([node.input.row_type[index].type for index in node.partition])

@@ -12,8 +12,7 @@ from itertools import zip_longest
 from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, Place, State
 from rowtide.operators.row_keys import Descending, key_getter
-from rowtide.plan.top_changes import NumberedChanges, TopChanges
-from rowtide.plan.walk import only_comes
+from rowtide.plan.nodes import NumberedChanges, TopChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 
@@ -31,7 +30,7 @@ class TopChangesByRow(AtOnce):
         self._end = None if node.limit is None else node.offset + node.limit
         self._is_numbered = isinstance(node, NumberedChanges)
         # What is pushed out can only come back where rows go.
-        self._stays = only_comes(node.input)
+        self._stays = node.input.only_inserts()
         self._lists: dict[Row, list[_Entry]] = {}
         self._came = 0
 

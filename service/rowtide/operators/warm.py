@@ -36,11 +36,11 @@ from rowtide.plan.nodes import (
     Merge,
     Sort,
     Source,
+    TableJoin,
+    TopChanges,
     WindowAggregate,
     WindowJoin,
 )
-from rowtide.plan.table_join import TableJoin
-from rowtide.plan.top_changes import TopChanges
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray

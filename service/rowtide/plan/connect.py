@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from rowtide.plan.nodes import Node, Source, TableSource
-from rowtide.plan.walk import merged, rewrite
+from rowtide.plan.nodes import Node, Source, TableSource, merged, rewrite
 from rowtide.rows.rowop import Row
 
 

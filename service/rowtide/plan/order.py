@@ -33,25 +33,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rowtide.expr.tree import Call, Expr, Literal, RowtimeRef
-from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     BoundPolicy,
     Filter,
-    GroupByHop,
-    GroupByPeriod,
-    GroupBySession,
-    GroupChanges,
     Merge,
     Node,
     Project,
     Promote,
     Sort,
-    SortInPeriod,
     Source,
     TableSource,
-    WindowJoin,
+    with_inputs,
 )
-from rowtide.plan.walk import with_inputs
 from rowtide.rows.types import Kind
 
 
@@ -133,27 +126,6 @@ def _is_strict(rowtime: Expr) -> bool:
             return False
         case _:
             return True
-
-
-def is_ordered(node: Node) -> bool:
-    """Tell whether the rows of ``node`` come in rowtime order: what placing order must bring about."""
-    match node:
-        case Merge() | GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowJoin():
-            return True
-        case Model():
-            return True
-        case Sort(input=below):
-            return _chain_to_source(below) is None
-        case Source():
-            return False
-        case TableSource(loaded_once=loaded_once):
-            return loaded_once
-        case GroupChanges(every_ms=every) if every is not None:
-            return True
-        case Promote(bounds=policy, input=below):
-            return policy is BoundPolicy.MAP and is_ordered(below)
-        case _:
-            return all(is_ordered(each) for each in node.inputs)
 
 
 def _chain_to_source(node: Node) -> Source | None:

@@ -7,9 +7,8 @@ last does not depend on how the input was cut into commits (law 1).
 
 from __future__ import annotations
 
-from rowtide.plan.nodes import Node
+from rowtide.plan.nodes import Node, merged
 from rowtide.plan.plan import Plan
-from rowtide.plan.walk import merged
 
 
 def table_nodes(plan: Plan) -> dict[str, Node]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.frames import WindowCall
 from rowtide.rows.types import Kind, RowType, Type
+from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session
 
 _PRECEDENCE = {
     "OR": 1,
@@ -63,6 +64,30 @@ def show_interval(milliseconds: int) -> str:
     seconds, rest = divmod(abs(milliseconds), 1_000)
     sign = "-" if milliseconds < 0 else ""
     return f"INTERVAL '{sign}{seconds}{f'.{rest:03}' if rest else ''}' SECOND"
+
+
+def show_period(period: Period) -> str:
+    """Return a period of ROWTIME as SQL text."""
+    if period.edge is PeriodEdge.EXACT:
+        return "ROWTIME"
+    if period.unit is not None:
+        return f"{period.edge.value}(ROWTIME TO {period.unit.value})"
+    if period.offset_ms:
+        return _window("TUMBLE", period.step_ms or 0, period.offset_ms)
+    return f"STEP(ROWTIME BY {show_interval(period.step_ms or 0)})"
+
+
+def show_group_window(window: Hop | Session) -> str:
+    """Return a window of groups as SQL text."""
+    if isinstance(window, Session):
+        return _window("SESSION", window.gap_ms)
+    return _window("HOP", window.slide_ms, window.size_ms, window.offset_ms)
+
+
+def _window(name: str, *lengths: int) -> str:
+    """Return a group window; an offset of zero is not shown."""
+    shown = [show_interval(each) for each in lengths if each]
+    return f"{name}({', '.join(['ROWTIME', *shown])})"
 
 
 def _show(expr: Expr, row_type: RowType) -> tuple[str, int]:

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from rowtide.config import Settings
 from rowtide.errors import StatementError
-from rowtide.plan.nodes import Node, Promote, Source
+from rowtide.plan.nodes import Node, Promote, Source, rewrite
 from rowtide.plan.plan import ForeignStream, Plan
-from rowtide.plan.walk import rewrite
 from rowtide.sql.literals import interval_text_ms
 from rowtide.sql.notices import IDLE_TIMEOUT
 from rowtide.sql.servers import MAX_AHEAD

@@ -14,8 +14,7 @@ import json
 from collections.abc import Mapping
 from enum import Enum
 
-from rowtide.plan.models import Model
-from rowtide.plan.nodes import Node
+from rowtide.plan.nodes import Model, Node
 from rowtide.plan.plan import Plan
 
 DIGEST_VERSION = 1

@@ -16,8 +16,7 @@ from rowtide.checkpoint.ledger import Place
 from rowtide.errors import BoundRegressionError, StatementError
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import Fault
-from rowtide.plan.nodes import KeyedTable, Node, Source, TableSource
-from rowtide.plan.walk import nodes_below
+from rowtide.plan.nodes import KeyedTable, Node, Source, TableSource, nodes_below
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound

@@ -15,7 +15,6 @@ from rowtide.checkpoint.ledger import KeptSnapshot, Record
 from rowtide.errors import StatementError
 from rowtide.flow.program import Program, Step
 from rowtide.flow.succession import Succession
-from rowtide.plan.nodes import ROW_WISE
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
 from rowtide.runtime.digest import differences, plan_digests
@@ -131,7 +130,7 @@ def _fates(steps: Sequence[Step], rows: Mapping[tuple[str, str], int] | None) ->
     names = [
         (step.node.relation, type(step.node).__name__)
         for step in steps
-        if not step.is_source and not isinstance(step.node, ROW_WISE)
+        if not step.is_source and not step.node.is_row_wise
     ]
     return tuple(
         OperatorFate(relation, operator, None if rows is None else rows.get((relation, operator), 0))

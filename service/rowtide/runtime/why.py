@@ -16,19 +16,13 @@ from rowtide.checkpoint.ledger import Decision, KeptSnapshot, Place, Record, is_
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.flow.lineage import Back, Lineage, Search
-from rowtide.flow.program import Step
 from rowtide.flow.why_not import Keeper
-from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
-    AsOfJoin,
-    GroupChanges,
-    Merge,
+    Model,
     Sort,
     TableSource,
-    WindowAggregate,
-    WindowJoin,
-    WindowsAbreast,
 )
+from rowtide.plan.nodes.lineage import SourceRows
 from rowtide.plan.outputs import table_nodes
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
@@ -194,8 +188,8 @@ class _Asked:
 
         time = wanted.rowtime
         if time is None:
-            return Search(at, at, matches, last=1)
-        return Search(at, at, matches, begin=time, end=time, last=1)
+            return Search(at, at, SourceRows(0, matches, last=1))
+        return Search(at, at, SourceRows(0, matches, begin=time, end=time, last=1))
 
     def _no_such_row(self) -> StatementError:
         if self._snapshot is not None:
@@ -234,11 +228,6 @@ class _Asked:
             return
         step = self._program.steps[search.step]
         self._path[search.step] = None
-        note = None
-        if isinstance(step.node, Model):
-            note = "a model keeps state of its own: rows before these may count, too"
-        elif isinstance(step.node, GroupChanges) and step.node.of_changes:
-            note = "rows that were taken out of the group again are among them"
         self._made.append(
             MadeOf(
                 step.node.relation,
@@ -247,7 +236,7 @@ class _Asked:
                 self._shown(search.step, item.row),
                 search.count,
                 tuple(self._offsets(search.rows)),
-                note,
+                step.node.lineage_note,
             )
         )
 
@@ -261,39 +250,19 @@ class _Asked:
         """Note the bounds that a row waited for on its way from where it entered or was made."""
         for at in back.path:
             step, feeders = self._program.steps[at], self._lineage.feeders.get(at, {})
+            is_made = at == back.step and not step.is_source and row.origin == step.place.origin
+            known = step.node.released_by(row, back.ports.get(at, 0), len(feeders))
             needs: list[tuple[int, int]] = []
-            if isinstance(step.node, Merge):
-                own = back.ports.get(at, 0)
-                needs = [
-                    (feeder, row.rowtime + (port < own)) for port, feeder in feeders.items() if port != own
-                ]
-            elif isinstance(step.node, Sort):
+            if isinstance(step.node, Sort):
                 needs = [(at, row.rowtime)]
-            elif isinstance(step.node, AsOfJoin):
-                needs = [(feeders[0], row.rowtime + 1)]
-            elif isinstance(step.node, WindowAggregate) and step.node.frame.waits:
-                needs = [(feeders[0], row.rowtime + step.node.frame.end.offset + 1)]
-            elif isinstance(step.node, WindowsAbreast):
-                ends = (window.frame.end.offset for window in step.node.windows)
-                needs = [(feeders[0], row.rowtime + max(ends) + 1)]
-            elif at == back.step and not step.is_source and row.origin == step.place.origin:
-                needs = self._made_at(at, step, row)
+            elif known is not None:
+                needs = [(feeders[port], bound) for port, bound in known]
+            elif is_made:
+                # A window's row comes when nothing of its rowtime can come any more.
+                closes = not isinstance(step.node, Model)
+                needs = self._enquiry.wants(at, row.rowtime + closes)
             for feeder, bound in needs:
                 self._needs.update(dict.fromkeys(self._enquiry.keepers(feeder, bound)))
-
-    def _made_at(self, at: int, step: Step, row: TimedRow) -> list[tuple[int, int]]:
-        """Give the bounds of its inputs at which an operator gives a row that it has made."""
-        node, time = step.node, row.rowtime
-        if isinstance(node, WindowJoin):
-            feeders, width = self._lineage.feeders[at], len(node.left.row_type)
-            if not any(map(_is_there, row.row[width:])):
-                return [(feeders[0], time), (feeders[1], time - node.left_delay_ms + node.high_ms + 1)]
-            if not any(map(_is_there, row.row[:width])):
-                return [(feeders[1], time), (feeders[0], time - node.right_delay_ms - node.low_ms + 1)]
-            return [(feeders[0], time), (feeders[1], time)]
-        # A window's row comes when nothing of its rowtime can come any more.
-        closes = not isinstance(node, Sort | Model)
-        return self._enquiry.wants(at, time + closes)
 
     # ----------------------------------------------------------------- messages, bounds, decisions
 
@@ -303,7 +272,8 @@ class _Asked:
         for at, counter in self._entered:
             wanted.setdefault(at, set()).add(counter)
         searches = {
-            at: Search(at, at, _numbered(counters), last=len(counters)) for at, counters in wanted.items()
+            at: Search(at, at, SourceRows(0, _numbered(counters), last=len(counters)))
+            for at, counters in wanted.items()
         }
         needed = self._most_needed()
         moved = {keeper: self._moves(keeper) for keeper in needed}
@@ -344,7 +314,7 @@ class _Asked:
                 if source is None or self._program.steps[source].place.origin in origins:
                     needs = keeper.row_needs if keeper.row_needs is not None else keeper.needs
                     assert needs is not None
-                    return Search(feeder, at, lambda _row: True, begin=needs, first=True)
+                    return Search(feeder, at, SourceRows(0, lambda _row: True, begin=needs, first=True))
         return None
 
     def _release(

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.tree import Expr, FieldRef, uses_rowtime
-from rowtide.plan.limits import is_one_small_group, keeps_for_ever
 from rowtide.plan.nodes import GroupChanges
 from rowtide.sql.objects import Retention
 from rowtide.sql.relations import Output, Shape, projected
@@ -51,7 +50,7 @@ def limited(node: GroupChanges, retention: Retention | None, place: Place) -> Gr
     Raises:
       StatementError: they would be kept for ever, and nobody has said so.
     """
-    if not keeps_for_ever(node) and not (retention is not None and is_one_small_group(node)):
+    if node.unlimited_state() is None and not (retention is not None and node.is_one_small_group()):
         return node
     if retention is None:
         raise StatementError(

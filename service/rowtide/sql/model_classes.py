@@ -15,7 +15,7 @@ from rowtide.engine.model import ModelRun
 from rowtide.engine.modules import absolute
 from rowtide.engine.row_type import RowType as EngineRowType
 from rowtide.errors import StatementError
-from rowtide.plan.models import ModelPort
+from rowtide.plan.nodes import ModelPort
 from rowtide.rows.types import Field, RowType
 from rowtide.sql.models import without_ports
 from rowtide.sql.objects import (

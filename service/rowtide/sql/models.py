@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rowtide.errors import Place, StatementError
-from rowtide.plan.models import Model, tagged, tagging, untagging
-from rowtide.plan.nodes import Filter, KeyedTable, Merge, Node, Project
+from rowtide.plan.nodes import Filter, KeyedTable, Merge, Model, Node, Project
+from rowtide.plan.nodes.model import tagged, tagging, untagging
 from rowtide.sql.objects import (
     Catalog,
     Key,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rowtide.plan.limits import FOR_EVER_MS, keeps_for_ever
-from rowtide.plan.nodes import AsOfJoin, GroupChanges, KeyedTable, Node, Source, TableSource, WindowJoin
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    KeyedTable,
+    Node,
+    Source,
+    TableSource,
+    nodes_below,
+)
 from rowtide.plan.plan import ForeignStream, Notice
-from rowtide.plan.show import show_interval
-from rowtide.plan.table_join import TableJoin
-from rowtide.plan.top_changes import TopChanges
-from rowtide.plan.walk import nodes_below, only_comes
 from rowtide.sql.objects import Catalog, TableDefinition, relation_name
 
 IDLE_TIMEOUT = "idle_timeout"
@@ -42,33 +44,9 @@ def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator
             for table in nodes_below(each.table):
                 if isinstance(table, KeyedTable):
                     yield from _silent(name, table, streams)
-        if (
-            isinstance(each, GroupChanges | TableJoin | TopChanges | WindowJoin)
-            and each.relation == name
-            and keeps_for_ever(each)
-        ):
-            yield Notice(name, _kept(each))
-
-
-def _kept(node: GroupChanges | TableJoin | TopChanges | WindowJoin) -> str:
-    """Tell of state that has no limit but a declared one (sql-decisions 18)."""
-    if isinstance(node, WindowJoin):
-        if node.high_ms == FOR_EVER_MS:
-            return "keeps all rows of two streams for ever: RETENTION is UNBOUNDED"
-        return f"keeps the rows of two streams for {show_interval(node.high_ms)}, and joins no others"
-    if isinstance(node, TopChanges) and node.limit is not None and only_comes(node.input):
-        names = [node.input.row_type[at].name for at in node.partition]
-        each = f"of every {', '.join(names)} " if names else ""
-        return f"keeps the first rows {each}for ever: RETENTION is UNBOUNDED"
-    if isinstance(node, TopChanges):
-        return "keeps all rows for ever, to know the first ones: RETENTION is UNBOUNDED"
-    if isinstance(node, TableJoin):
-        return "keeps the rows of both sides of a join for ever: RETENTION is UNBOUNDED"
-    names = [node.input.row_type[key].name for key in node.keys]
-    of = f"a group for every {', '.join(names)}" if names else "its group"
-    if node.retention_ms is None:
-        return f"keeps {of} for ever: RETENTION is UNBOUNDED"
-    return f"keeps {of} for {show_interval(node.retention_ms)} after its last row, then forgets it"
+        unlimited = each.unlimited_state()
+        if unlimited is not None and each.relation == name:
+            yield Notice(name, unlimited)
 
 
 def _silent(name: str, table: KeyedTable, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from rowtide.errors import Place, StatementError
-from rowtide.plan.models import ModelPort
+from rowtide.plan.nodes import ModelPort
 from rowtide.plan.plan import Server
 from rowtide.plan.pseudo import PSEUDO_COLUMNS, WITH_PSEUDO_COLUMNS
 from rowtide.rows.rowop import Row

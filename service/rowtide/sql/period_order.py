@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 
 from rowtide.errors import StatementError
 from rowtide.expr.tree import Expr, FieldRef, RowtimeRef, uses_rowtime
-from rowtide.plan.limits import keeps_for_ever
-from rowtide.plan.nodes import Node, SortInPeriod
-from rowtide.plan.top_changes import TopChanges
+from rowtide.plan.nodes import Node, SortInPeriod, TopChanges
 from rowtide.rows.types import TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Period
 from rowtide.sql.objects import Retention
@@ -49,7 +47,7 @@ def first_of_changes(
     node, keys = _with_keys(relation, shape.node, order, partition)
     of_partition = tuple(dict.fromkeys(at for at, _ in keys[: len(partition)]))
     top = TopChanges(relation, node, of_partition, keys[len(partition) :], order.limit, order.offset)
-    if keeps_for_ever(top) and (retention is None or retention.length_ms is not None):
+    if top.unlimited_state() is not None and (retention is None or retention.length_ms is not None):
         raise StatementError(
             "the rows that are sorted here never end: all of them would have to be kept for ever",
             place=shape.place,

@@ -16,7 +16,7 @@ from rowtide.plan.connect import Connector, Feed
 from rowtide.plan.nodes import Node, Source
 from rowtide.plan.order import place_order
 from rowtide.plan.plan import ForeignStream, ForeignTable, Notice, Plan, Pump
-from rowtide.plan.trace import rowtime_field
+from rowtide.plan.questions import rowtime_field
 from rowtide.rows.rowop import Row
 from rowtide.sql.definitions import define
 from rowtide.sql.dropping import prepared_drop, pumps_of, refuse_renaming_of_used

@@ -15,10 +15,8 @@ from dataclasses import dataclass, field, replace
 from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef
-from rowtide.plan.models import Model
-from rowtide.plan.nodes import KeyedTable, Merge, Node, Sort, Source, TableSource, UniqueTable
+from rowtide.plan.nodes import KeyedTable, Merge, Model, Node, Sort, Source, TableSource, UniqueTable
 from rowtide.plan.pseudo import with_pseudo_columns
-from rowtide.plan.trace import key_fields
 from rowtide.rows.types import RowType
 from rowtide.sql.columns import checked
 from rowtide.sql.comma_joins import with_joined_where
@@ -494,7 +492,7 @@ def _check_changelog(
             place=place,
             hint="A PRIMARY KEY says which row a change replaces.",
         )
-    fields = key_fields(node)
+    fields = node.key_fields()
     if fields is None or not set(fields) <= set(target.key):
         raise StatementError(
             f"the PRIMARY KEY of {what} does not hold that of the table whose changes are written",

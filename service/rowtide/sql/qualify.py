@@ -17,9 +17,7 @@ from typing import TypeGuard
 from rowtide.errors import Place, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
-from rowtide.plan.nodes import Filter, Node
-from rowtide.plan.top_changes import NumberedChanges, TopChanges
-from rowtide.plan.walk import rewrite
+from rowtide.plan.nodes import Filter, Node, NumberedChanges, TopChanges, rewrite
 from rowtide.rows.types import BIGINT
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.aggregates import OF_GROUPS

@@ -14,12 +14,8 @@ from functools import partial
 from rowtide.errors import StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
-from rowtide.plan.limits import begins_with_window, reads_streams
-from rowtide.plan.nodes import (
-    Filter,
-    Node,
-    Sort,
-)
+from rowtide.plan.nodes import Filter, Node, Sort
+from rowtide.plan.questions import begins_with_window, reads_streams
 from rowtide.rows.types import BOOLEAN, TIMESTAMP, RowType
 from rowtide.rowtime.period import Period, PeriodEdge, Session
 from rowtide.sql.aggregates import GROUP_WINDOWS, AggregateList

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 
 from rowtide.errors import Place, StatementError
 from rowtide.plan.nodes import JoinKind
-from rowtide.plan.trace import key_fields
 from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.joins import FromPlanner, Read
 from rowtide.sql.relations import Planned, Shape, can_be_null, projected
@@ -387,7 +386,7 @@ class SubqueryPlanner:
             return self._aggregate(inner.aggregated, inner.pairs, place)
         values = self._values(inner, place)
         width = len(inner.pairs)
-        keys = key_fields(projected(self._plan(values), self._relation))
+        keys = projected(self._plan(values), self._relation).key_fields()
         if keys is not None and inner.pairs and set(keys) <= set(range(width)):
             return column_in(self._attach(values, inner.pairs, place, JoinKind.LEFT), VALUE, place)
         one = FunctionCall("ANY_VALUE", (own_column(VALUE, place),), place)

@@ -8,10 +8,8 @@ from dataclasses import replace
 from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Expr, Literal, fields_used
-from rowtide.plan.limits import is_limited, keeps_for_ever
-from rowtide.plan.nodes import Filter, JoinKind, Merge, Node
-from rowtide.plan.table_join import LEFT, RIGHT, TableJoin, tagged, tagged_type
-from rowtide.plan.trace import key_fields
+from rowtide.plan.nodes import Filter, JoinKind, Merge, Node, TableJoin
+from rowtide.plan.nodes.table_join import LEFT, RIGHT, tagged, tagged_type
 from rowtide.rows.types import BOOLEAN, RowType
 from rowtide.sql.objects import Retention
 from rowtide.sql.relations import conjunction, project, shifted, unique_names
@@ -74,7 +72,7 @@ def table_join(
         row_type,
         conjunction([shifted(each, width, added) for each in inside]),
         _identity(kind, (left, left_key), (right, right_key)),
-        is_limited(left) and is_limited(right),
+        left.is_limited() and right.is_limited(),
         _paired((left, left_key), (right, right_key)),
     )
     return node, added
@@ -86,7 +84,7 @@ def check_limit(node: TableJoin, retention: Retention | None, place: Place) -> N
     Raises:
       StatementError: neither is so.
     """
-    if not keeps_for_ever(node) or (retention is not None and retention.length_ms is None):
+    if node.unlimited_state() is None or (retention is not None and retention.length_ms is None):
         return
     raise StatementError(
         "a side of this join never loses its rows: all of them would have to be kept for ever",
@@ -100,7 +98,9 @@ def _paired(
 ) -> tuple[tuple[int, int], ...]:
     """Give the fields that must be equal, where they are the key of either side."""
     (left_node, left_on), (right_node, right_on) = left, right
-    if set(key_fields(left_node) or ()) != set(left_on) or set(key_fields(right_node) or ()) != set(right_on):
+    if set(left_node.key_fields() or ()) != set(left_on) or set(right_node.key_fields() or ()) != set(
+        right_on
+    ):
         return ()
     width = len(left_node.row_type)
     return tuple((one, width + other) for one, other in zip(left_on, right_on, strict=True))
@@ -112,7 +112,7 @@ def _identity(
     """Give the fields that tell the rows of the result apart: one side's key, if each row of it finds one."""
     (left_node, left_on), (right_node, right_on) = left, right
     width = len(left_node.row_type)
-    of_left, of_right = key_fields(left_node), key_fields(right_node)
+    of_left, of_right = left_node.key_fields(), right_node.key_fields()
     if of_left is None or of_right is None:
         return None
     if set(of_right) <= set(right_on) and not kind.keeps_right:

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rowtide.errors import StatementError
-from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
-    AsOfJoin,
-    GroupByHop,
-    GroupByPeriod,
-    GroupBySession,
-    GroupChanges,
     KeyedTable,
     Node,
     Promote,
     Sort,
     Source,
     TableSource,
+    nodes_below,
 )
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
-from rowtide.plan.walk import nodes_below
 from rowtide.testing.error_rows import ERROR_ROW, ERRORS
 from rowtide.testing.naming import relation_name
 from rowtide.testing.rows import Shape
@@ -64,7 +58,7 @@ class Relations:
         if found in self._foreign_tables:
             return Shape(found, self._foreign_tables[found].row_type, is_changes=True)
         node = self._nodes[found]
-        return Shape(found, node.row_type, is_changes=gives_changes(node))
+        return Shape(found, node.row_type, is_changes=node.shows_opcodes())
 
     def node(self, relation: str) -> Node | None:
         """Give the node of a catalog name; None for a foreign table or the error stream."""
@@ -186,17 +180,6 @@ def sources_of(node: Node) -> list[Source | TableSource]:
     """Give the sources that a node reads, each once."""
     sources = (each for each in nodes_below(node) if isinstance(each, Source | TableSource))
     return list(dict.fromkeys(sources))
-
-
-def gives_changes(node: Node) -> bool:
-    """Tell whether rows of a node are changes of a table, not rows of a stream."""
-    match node:
-        case TableSource() | KeyedTable() | GroupChanges():
-            return True
-        case Source() | GroupByPeriod() | GroupByHop() | GroupBySession() | AsOfJoin() | Model():
-            return False
-        case _:
-            return any(gives_changes(each) for each in node.inputs)
 
 
 def takes_bounds(node: Node, relation: str) -> bool:

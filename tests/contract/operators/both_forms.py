@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from contract.operators.harness import Run, shown
 from contract.operators.inputs import Case, steps_of, through_bytes
-from rowtide.plan.paths import Path, path_of
+from rowtide.plan import nodes
 
 Form = Callable[..., Any]
 
@@ -19,7 +19,7 @@ def check_both_forms(
     data: st.DataObject, case: Case, compiled_form: Form, row_form: Form, module: ModuleType, *, clean: bool
 ) -> None:
     """Let both do the same steps, and go on from each other's state; ``clean``: what is gone is forgotten."""
-    assume(path_of(case.node) is Path.COMPILED)
+    assume(case.node.form() is nodes.Form.COMPILED)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CLEAN_OVER", 0 if clean else 1 << 14)
         compiled = Run(case, compiled_form(case.node, case.place))

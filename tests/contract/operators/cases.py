@@ -36,7 +36,6 @@ from contract.operators.top_changes_model import top_changes
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.operators.contract import Place
 from rowtide.plan import nodes
-from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
     AsOfJoin,
     AsOfJoinOn,
@@ -50,6 +49,8 @@ from rowtide.plan.nodes import (
     JoinTime,
     KeyedTable,
     Merge,
+    Model,
+    NumberedChanges,
     Project,
     Promote,
     Sort,
@@ -58,7 +59,6 @@ from rowtide.plan.nodes import (
     UniqueTable,
     WindowJoin,
 )
-from rowtide.plan.top_changes import NumberedChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import INTERVAL_DAY, Field, RowType, Type, decimal
 from rowtide.rowtime.bound import Bound

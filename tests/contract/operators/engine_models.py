@@ -17,8 +17,8 @@ from contract.operators.model import later
 from rowtide.engine import Hashed, ModelSetup, Rowop, RowType, Table, TableType
 from rowtide.errors import Reason
 from rowtide.operators.contract import Place
-from rowtide.plan.models import Model, ModelPort, tagged
-from rowtide.plan.nodes import Source
+from rowtide.plan.nodes import Model, ModelPort, Source
+from rowtide.plan.nodes.model import tagged
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 

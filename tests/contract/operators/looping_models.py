@@ -18,8 +18,8 @@ from rowtide.engine import ModelSetup, RowType
 from rowtide.engine.graph import At, Graph, Use, run_in_model
 from rowtide.errors import Reason
 from rowtide.operators.contract import Place
-from rowtide.plan.models import Model, ModelPort, tagged
-from rowtide.plan.nodes import Source
+from rowtide.plan.nodes import Model, ModelPort, Source
+from rowtide.plan.nodes.model import tagged
 from rowtide.rows import types
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rowtime.bound import LATEST, Bound

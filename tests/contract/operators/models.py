@@ -25,7 +25,6 @@ from contract.operators.stream_models import (
 from contract.operators.table_join_model import TableJoinModel
 from contract.operators.top_changes_model import TopChangesModel
 from rowtide.operators.contract import Place
-from rowtide.plan.models import Model as EngineNode
 from rowtide.plan.nodes import (
     AsOfJoin,
     AsOfJoinOn,
@@ -37,17 +36,19 @@ from rowtide.plan.nodes import (
     KeyedTable,
     Merge,
     Node,
+    NumberedChanges,
     Project,
     Promote,
     Sort,
     SortInPeriod,
+    TableJoin,
+    TopChanges,
     UniqueTable,
     WindowAggregate,
     WindowJoin,
     WindowsAbreast,
 )
-from rowtide.plan.table_join import TableJoin
-from rowtide.plan.top_changes import NumberedChanges, TopChanges
+from rowtide.plan.nodes import Model as EngineNode
 
 MODELS: dict[type, Callable[[Any, Place], Model]] = {
     Filter: FilterModel,

@@ -18,8 +18,7 @@ from rowtide.expr.tree import Literal
 from rowtide.flow.program import Program
 from rowtide.flow.segments import Segment, segments
 from rowtide.operators.contract import Fault, Place
-from rowtide.plan.nodes import Filter, Merge, Node, Sort, Source, TableSource
-from rowtide.plan.walk import with_inputs
+from rowtide.plan.nodes import Filter, Merge, Node, Sort, Source, TableSource, with_inputs
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BOOLEAN, RowType

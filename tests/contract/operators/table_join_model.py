@@ -10,8 +10,8 @@ from contract.operators.meanings import Rejected, evaluate
 from contract.operators.model import Model, later
 from rowtide.expr.tree import Call, FieldRef, Literal
 from rowtide.operators.contract import Place
-from rowtide.plan.nodes import JoinKind, Source
-from rowtide.plan.table_join import TableJoin, tagged_type
+from rowtide.plan.nodes import JoinKind, Source, TableJoin
+from rowtide.plan.nodes.table_join import tagged_type
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import BOOLEAN, RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound

@@ -15,24 +15,26 @@ from contract.operators.meanings import as_key, bits
 from contract.operators.models import MODELS, model_of
 from rowtide.operators.contract import Gathering, wants_of
 from rowtide.operators.registry import OPERATORS, make, operator_type
-from rowtide.plan.models import Model
 from rowtide.plan.nodes import (
-    ROW_WISE,
     AsOfJoin,
     AsOfJoinOn,
+    Filter,
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
     GroupChanges,
     KeyedTable,
     Merge,
+    Model,
+    NumberedChanges,
+    Project,
+    Promote,
     Sort,
+    TableJoin,
+    TopChanges,
     WindowAggregate,
     WindowJoin,
-    partition_key,
 )
-from rowtide.plan.table_join import TableJoin
-from rowtide.plan.top_changes import NumberedChanges, TopChanges
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -153,8 +155,8 @@ def promise(run: Run, told: list[Bound], bounds: dict[int, int]) -> None:
 
 def parts_split_by_key_merge_into_what_one_operator_has(data: st.DataObject, kind: type) -> None:
     case = data.draw(CASES[kind])
-    keys = partition_key(case.node)
-    if keys is None and not isinstance(case.node, ROW_WISE):
+    keys = case.node.partition_key()
+    if keys is None and not case.node.is_row_wise:
         # A table without a primary key, or a windowed join without equal fields, has no parts.
         return
     parts = data.draw(st.integers(1, 3))
@@ -198,7 +200,9 @@ def shown_without_place(row: TimedRow) -> str:
 
 EVERY, SEVERAL_PORTS = tuple(KINDS), (Merge,)
 CAN_BE_SPLIT = (
-    *ROW_WISE,
+    Filter,
+    Project,
+    Promote,
     GroupByPeriod,
     GroupByHop,
     GroupBySession,

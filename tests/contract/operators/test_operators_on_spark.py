@@ -25,7 +25,7 @@ from contract.operators.models import model_of
 from contract.operators.spark_tasks import OUT, CaseWork, Given, LoggedIntake, definition_of, messages, run
 from rowtide.operators.contract import Account, State
 from rowtide.operators.registry import OPERATORS, operator_type
-from rowtide.plan.nodes import ROW_WISE, Merge, Sort, partition_key
+from rowtide.plan.nodes import Filter, Merge, Project, Promote, Sort
 from rowtide.rows.rowop import TimedRow
 from rowtide.rowtime.bound import LATEST, NO_BOUND, Bound
 from rowtide.runners.spark.frames import SparkRun
@@ -99,7 +99,7 @@ def drawn(kind: type) -> list[Cut]:
 
 def has_key(cut: Cut) -> bool:
     """Tell whether the rows of a case are split by the values of a key."""
-    return any(partition_key(cut.case.node) or ())
+    return any(cut.case.node.partition_key() or ())
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,9 @@ def test_several_tasks_share_the_rows_of_most_operators(came: dict[type, list[Gi
         accounts = [Account.from_arrow(report.states[at]["account"]) for report in given_.reports]
         return sum(account.rows_in > 0 for account in accounts)
 
-    split = [kind for kind in IN_TASKS if kind in ROW_WISE or any(map(has_key, drawn(kind)))]
+    split = [
+        kind for kind in IN_TASKS if kind in (Filter, Project, Promote) or any(map(has_key, drawn(kind)))
+    ]
     shared = [kind for kind in split if max(map(tasks, drawn(kind), came[kind])) > 1]
     # The few rows of a case may all have one key.
     assert len(shared) > 2 * len(split) / 3

@@ -10,8 +10,7 @@ from contract.operators.changes_cases import changelog_items
 from contract.operators.inputs import KEY_TYPES, Case, ordered_items, row_type_of
 from contract.operators.model import Model, later
 from rowtide.operators.contract import Place
-from rowtide.plan.nodes import Node, Sort, Source
-from rowtide.plan.top_changes import NumberedChanges, TopChanges
+from rowtide.plan.nodes import Node, NumberedChanges, Sort, Source, TopChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import NO_BOUND, Bound
 

@@ -2,7 +2,7 @@
 
 A line of ``digests.txt`` is a scenario, the digest of its plan and that of its snapshot keys. A change means
 that running pipelines of that shape restart from the log or go through ``rowtide apply``, so its commit says
-why; ``pytest --rewrite`` writes the file. A scenario that is not listed is not compared: ``--rewrite`` adds it.
+why; ``pytest --rewrite`` writes the file. A scenario that is not listed is not compared.
 """
 
 from __future__ import annotations

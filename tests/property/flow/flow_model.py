@@ -12,7 +12,7 @@ from contract.operators.meanings import bits
 from contract.operators.model import Model
 from contract.operators.models import model_of, origins_out
 from rowtide.operators.contract import Place
-from rowtide.plan.nodes import ROW_WISE, Merge, Node, Sort, Source, TableSource
+from rowtide.plan.nodes import Merge, Node, Sort, Source, TableSource
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 
@@ -87,7 +87,7 @@ class FlowModel:
                     found = [self._put(node, [wire for wires in inputs for wire in wires], None)]
                 case Sort():
                     found = [self._put(node, [wire], wire.partition) for wire in inputs[0]]
-                case _ if isinstance(node, ROW_WISE):
+                case _ if node.is_row_wise:
                     found = [self._put(node, [wire], wire.partition) for wire in inputs[0]]
                 case _:
                     found = [self._put(node, [wires[0] for wires in inputs], None)]

@@ -15,8 +15,7 @@ from rowtide.operators.keyed_table import KeyedTableOperator
 from rowtide.operators.keyed_table_by_row import KeyedTableByRow
 from rowtide.operators.multiset_table import MultisetTableOperator
 from rowtide.operators.registry import make
-from rowtide.plan.nodes import KeyedTable, Source
-from rowtide.plan.paths import Path, path_of
+from rowtide.plan.nodes import Form, KeyedTable, Source
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, VARCHAR, Field, RowType, decimal
@@ -31,7 +30,7 @@ def contents(run: Run) -> list[object]:
 
 @given(data=st.data(), case=tables(), clean=st.booleans())
 def test_both_forms_do_the_same(data: st.DataObject, case: Case, clean: bool) -> None:
-    assume(path_of(case.node) is Path.COMPILED)
+    assume(case.node.form() is Form.COMPILED)
     with pytest.MonkeyPatch.context() as patch:
         for module in (keyed_table, multiset_table):
             patch.setattr(module, "CLEAN_OVER", 0 if clean else 1 << 14)

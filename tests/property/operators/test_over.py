@@ -14,7 +14,7 @@ from rowtide.expr.tree import FieldRef
 from rowtide.operators.contract import Fault, Place
 from rowtide.operators.over import OverOperator
 from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit, Frame, WindowCall
-from rowtide.plan.nodes import Source, WindowAggregate, partition_key
+from rowtide.plan.nodes import Source, WindowAggregate
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Field, RowType, Type, decimal
@@ -159,7 +159,7 @@ def test_parts_by_key_are_merged_into_what_one_operator_would_have(
     given_rows: list[TimedRow], frame: Frame, wanted: list[WindowCall], cut: int
 ) -> None:
     plan = node(frame, EXACT, wanted)
-    assume(partition_key(plan) is not None)
+    assume(plan.partition_key() is not None)
     before, after = given_rows[:cut], given_rows[cut:]
     bound = Bound(before[-1].rowtime) if before else NO_BOUND
     one = OverOperator(plan, Place(9))

@@ -11,14 +11,14 @@ from contract.operators.over_cases import overs
 from rowtide.operators.contract import Operator
 from rowtide.operators.over import OverOperator
 from rowtide.operators.over_in_kernels import OverInKernels
-from rowtide.plan.paths import Path, path_of
+from rowtide.plan.nodes import Form
 
 
 @st.composite
 def runs(draw: st.DrawFn) -> tuple[Case, list[tuple[Step, bool]]]:
     """Draw a window, and steps, some of them behind a restart."""
     with easy_values():
-        case = draw(overs().filter(lambda each: path_of(each.node) is Path.COMPILED))
+        case = draw(overs().filter(lambda each: each.node.form() is Form.COMPILED))
     steps = draw(steps_of(case.ports))
     return case, [(step, draw(st.integers(0, 4)) == 0) for step in steps]
 

@@ -9,18 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowtide.expr.tree import Call, FieldRef, Literal, RowtimeRef
-from rowtide.plan.nodes import (
-    BoundPolicy,
-    Filter,
-    GroupByPeriod,
-    Merge,
-    Node,
-    Project,
-    Promote,
-    Sort,
-    Source,
-)
-from rowtide.plan.order import is_ordered, place_order
+from rowtide.plan.nodes import BoundPolicy, Filter, GroupByPeriod, Merge, Node, Project, Promote, Sort, Source
+from rowtide.plan.order import place_order
 from rowtide.rows.types import BOOLEAN, INTERVAL_DAY, TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
 
@@ -73,11 +63,11 @@ def row_wise(way: list[Node]) -> list[tuple[type, str]]:
 @given(plans)
 def test_whatever_needs_order_reads_something_ordered(node: Node) -> None:
     placed = place_order(node)
-    assert is_ordered(placed)
+    assert placed.is_ordered()
     for way in ways(placed):
         for reader, read in pairwise(way):
             if isinstance(reader, GroupByPeriod) or (isinstance(reader, Merge) and len(reader.sources) > 1):
-                assert is_ordered(read)
+                assert read.is_ordered()
 
 
 @given(plans)

@@ -18,8 +18,7 @@ from property.sql.drawn_tables import COLUMNS, KEYS, TABLES, TYPES, Queries
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.operators import registry
-from rowtide.plan.nodes import Node
-from rowtide.plan.paths import Path
+from rowtide.plan.nodes import Form, Node
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
@@ -162,10 +161,8 @@ def duckdb_gives_the_same(seed: int, database: duckdb.DuckDBPyConnection) -> Non
 def row_by_row(node: Node) -> Flow:
     """Give a flow in which whatever has a plain form takes it."""
     with pytest.MonkeyPatch.context() as patch:
-        chosen = registry.path_of
-        patch.setattr(
-            registry, "path_of", lambda each: Path.BY_ROW if type(each) in registry.BY_ROW else chosen(each)
-        )
+        for kind in registry.BY_ROW:
+            patch.setattr(kind, "form", lambda _node: Form.BY_ROW)
         return Flow({"Q": node}, {})
 
 

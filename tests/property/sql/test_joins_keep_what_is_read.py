@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowtide.flow.flow import Flow
-from rowtide.plan.nodes import Node, WindowJoin
-from rowtide.plan.walk import nodes_below
+from rowtide.plan.nodes import Node, WindowJoin, nodes_below
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound

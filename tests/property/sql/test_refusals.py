@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from property.sql.sql_corpus import TOKEN, Seed, bracket_at, grafts, seeds
 from rowtide.errors import Place, StatementError
-from rowtide.plan.order import is_ordered
 from rowtide.sql.dialect import RESERVED
 from rowtide.sql.pipeline import Session
 
@@ -211,7 +210,7 @@ def check(text: str, after: Session = PREPARED) -> None:
         error.render()
     else:
         for _, node in plan.relations:
-            assert is_ordered(node)
+            assert node.is_ordered()
 
 
 MUTATIONS = 10_000

@@ -9,8 +9,8 @@ from rowtide.errors import FaultError
 from rowtide.operators import model as operator
 from rowtide.operators.contract import Place
 from rowtide.operators.registry import make
-from rowtide.plan.models import Model, ModelPort, tagged
-from rowtide.plan.nodes import Source
+from rowtide.plan.nodes import Model, ModelPort, Source
+from rowtide.plan.nodes.model import tagged
 from rowtide.rows import types
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray

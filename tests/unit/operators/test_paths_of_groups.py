@@ -11,7 +11,7 @@ from rowtide.operators.aggregates import Objects, make_accumulator
 from rowtide.operators.distinct import Distinct
 from rowtide.operators.group_functions import Kept, Spreads
 from rowtide.operators.group_spreads import SpreadsInKernels
-from rowtide.plan.paths import has_accumulator
+from rowtide.plan.calls import has_accumulator
 from rowtide.rows.types import BIGINT, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Kind, Type, decimal
 
 FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", "VAR_POP", "STDDEV_SAMP", "FIRST_VALUE", "MODE", "LISTAGG")

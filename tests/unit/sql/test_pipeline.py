@@ -20,8 +20,8 @@ from rowtide.plan.nodes import (
     Sort,
     Source,
     TableSource,
+    nodes_below,
 )
-from rowtide.plan.walk import nodes_below
 from rowtide.rows.types import BIGINT, INTEGER, TIMESTAMP, VARCHAR, Type
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
 from rowtide.sql.pipeline import Session, plan_pipeline

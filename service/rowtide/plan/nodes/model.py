@@ -8,16 +8,16 @@ are, and an ordinary merge orders them; what comes out is told apart by filters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as declared
-from typing import TYPE_CHECKING
 
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal
+from rowtide.plan.nodes.lineage import SourceRows
+from rowtide.plan.nodes.node import Agreed, Form, PartitionKey, require
+from rowtide.plan.nodes.over_one import OverOne, names_of
+from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import BOOLEAN, INTEGER, Field, RowType
-
-if TYPE_CHECKING:
-    from rowtide.plan.nodes import Node
 
 PORT = "PORT"
 """The field that numbers the input or output of a tagged row."""
@@ -38,7 +38,7 @@ class ModelPort:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class Model(OverOne):
     """Run the model that ``path`` names (CREATE MODEL), made with ``options``.
 
     In: rows tagged with the number of their input. Out: rowops tagged with the number of their output;
@@ -50,8 +50,6 @@ class Model:
     may be, on the machine that planned; it decides nothing.
     """
 
-    relation: str
-    input: Node
     path: str
     options: tuple[tuple[str, str], ...]
     accepts: tuple[ModelPort, ...]
@@ -60,10 +58,64 @@ class Model:
     code: str = ""
     folder: str = declared(default="", compare=False)
 
+    def is_changelog(self) -> bool:
+        """Return True: a model may send any opcode."""
+        return True
+
+    def shows_opcodes(self) -> bool:
+        """Return False: an output is a stream; one of changes has a table over it."""
+        return False
+
+    def only_inserts(self) -> bool:
+        """Return False: a model may send any opcode."""
+        return False
+
+    def is_ordered(self) -> bool:
+        """Return True."""
+        return True
+
+    def holds_rowtime(self, field: int) -> bool:
+        """Return False."""
+        return False
+
+    def keeps(self) -> str | None:
+        """Return its tables."""
+        return "what the tables of the model hold"
+
+    def work(self) -> str | None:
+        """Return that it takes rows one by one."""
+        return Form.BY_ROW.value
+
+    def detail(self) -> str:
+        """Return the class, its options and its ports."""
+        texts = [f"{name} '{value}'" for name, value in self.options]
+        ports = (", ".join(port.name for port in each) for each in (self.accepts, self.gives))
+        key = names_of(self.accepts[0].row_type, self.accepts[0].key)
+        by_key = f", one for each {key}" if key else ""
+        return f"{self.path}({', '.join(texts)}), {' to '.join(ports)}{by_key}"
+
+    def origins(self, own: int, ports: Sequence[Sequence[int]], *, merged: bool) -> tuple[int, ...]:
+        """Return its own origin."""
+        return (own,)
+
+    def partition_key(self) -> PartitionKey | None:
+        """Return the key by which the model is split."""
+        return (self.key,) if self.key else None
+
+    def order_through(self, agreed: Agreed, port: int) -> Agreed:
+        """Return no fields, if rows of a key keep their order."""
+        require(agreed, self.key)
+        return None
+
+    def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
+        """Yield all rows of the same rowtime."""
+        time = row.rowtime
+        yield SourceRows(0, lambda _each: True, begin=time, end=time)
+
     @property
-    def inputs(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
+    def lineage_note(self) -> str | None:
+        """Earlier rows may be in its state."""
+        return "a model keeps state of its own: rows before these may count, too"
 
     @property
     def key(self) -> tuple[int, ...]:

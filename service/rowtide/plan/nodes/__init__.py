@@ -1,0 +1,58 @@
+"""The nodes of a relational plan, each with all that is known about it (``nodes.node``)."""
+
+from rowtide.plan.nodes.as_of_join import AsOfJoin, AsOfJoinOn
+from rowtide.plan.nodes.group import Group, GroupByHop, GroupByPeriod, GroupBySession
+from rowtide.plan.nodes.group_changes import GroupChanges
+from rowtide.plan.nodes.join_kind import JoinKind
+from rowtide.plan.nodes.merge import Merge, merged
+from rowtide.plan.nodes.model import Model, ModelPort
+from rowtide.plan.nodes.node import Form, Node, PartitionKey
+from rowtide.plan.nodes.row_wise import BoundPolicy, Filter, Project, Promote
+from rowtide.plan.nodes.sort import Sort
+from rowtide.plan.nodes.sort_in_period import SortInPeriod
+from rowtide.plan.nodes.sources import Source, TableSource
+from rowtide.plan.nodes.table import KeyedTable, UniqueTable
+from rowtide.plan.nodes.table_join import TableJoin
+from rowtide.plan.nodes.top_changes import NumberedChanges, TopChanges
+from rowtide.plan.nodes.walk import nodes_below, rewrite, with_inputs
+from rowtide.plan.nodes.window import WaitingWindow, WindowAggregate, WindowsAbreast
+from rowtide.plan.nodes.window_join import JoinTime, WindowJoin
+
+__all__ = [
+    "AsOfJoin",
+    "AsOfJoinOn",
+    "BoundPolicy",
+    "Filter",
+    "Group",
+    "GroupByHop",
+    "GroupByPeriod",
+    "GroupBySession",
+    "GroupChanges",
+    "JoinKind",
+    "JoinTime",
+    "KeyedTable",
+    "Merge",
+    "Model",
+    "ModelPort",
+    "Node",
+    "NumberedChanges",
+    "PartitionKey",
+    "Form",
+    "Project",
+    "Promote",
+    "Sort",
+    "SortInPeriod",
+    "Source",
+    "TableJoin",
+    "TableSource",
+    "TopChanges",
+    "UniqueTable",
+    "WaitingWindow",
+    "WindowAggregate",
+    "WindowJoin",
+    "WindowsAbreast",
+    "merged",
+    "nodes_below",
+    "rewrite",
+    "with_inputs",
+]

@@ -1,0 +1,42 @@
+"""Nodes with one input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from rowtide.plan.nodes.node import Node
+from rowtide.rows.types import RowType
+
+
+@dataclass(frozen=True, slots=True)
+class OverOne(Node):
+    """A node with one input."""
+
+    relation: str
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    def reading(self, inputs: Sequence[Node]) -> Self:
+        """Return this node over another input."""
+        return replace(self, input=inputs[0])
+
+
+@dataclass(frozen=True, slots=True)
+class SameFields(OverOne):
+    """A node whose rows have the fields of its input."""
+
+    @property
+    def row_type(self) -> RowType:
+        """That of the input."""
+        return self.input.row_type
+
+
+def names_of(row_type: RowType, fields: Sequence[int]) -> str:
+    """Return the names of some fields, for EXPLAIN."""
+    return ", ".join(row_type[index].name for index in fields)

@@ -1,0 +1,231 @@
+"""Nodes that look at one row at a time: filters, projections and promotions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from rowtide.expr.columnar import without_kernel
+from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
+from rowtide.plan.nodes.lineage import SourceRows
+from rowtide.plan.nodes.node import BY_PARTITION, Agreed, Scope
+from rowtide.plan.nodes.over_one import OverOne, SameFields
+from rowtide.plan.nodes.sources import Source
+from rowtide.plan.show import show, show_interval
+from rowtide.rows.rowop import TimedRow
+from rowtide.rows.types import RowType
+
+IN_COLUMNS = "in columns"
+
+
+class _RowWise(OverOne):
+    """What filters, projections and promotions have in common."""
+
+    __slots__ = ()
+
+    @property
+    def is_row_wise(self) -> bool:
+        """Always."""
+        return True
+
+    def is_changelog(self) -> bool:
+        """Return whether the input is a changelog."""
+        return self.input.is_changelog()
+
+    def shows_opcodes(self) -> bool:
+        """Return whether those of the input are."""
+        return self.input.shows_opcodes()
+
+    def only_inserts(self) -> bool:
+        """Return whether the input only inserts."""
+        return self.input.only_inserts()
+
+    def is_limited(self) -> bool:
+        """Return whether the input is limited."""
+        return self.input.is_limited()
+
+    def keeps(self) -> str | None:
+        """Return None: rows pass."""
+        return None
+
+    def work(self) -> str | None:
+        """Return that it works on columns, and which functions of its expressions do not."""
+        by_row = tuple(dict.fromkeys(name for each in self.computed() for name in without_kernel(each)))
+        return done_but_for(IN_COLUMNS, by_row)
+
+    def computed(self) -> tuple[Expr, ...]:
+        """Return the expressions that are computed for each row."""
+        raise NotImplementedError
+
+    def scope(self) -> Scope:
+        """Return that it runs for each partition of its input."""
+        return BY_PARTITION
+
+    def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
+        """Yield nothing: rows are followed by their place."""
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(SameFields, _RowWise):
+    """Keep the rows for which ``condition`` is TRUE; the others are filtered."""
+
+    condition: Expr
+
+    def key_fields(self) -> tuple[int, ...] | None:
+        """Return those of the input."""
+        return self.input.key_fields()
+
+    def keys_merged_by(self, expressions: Sequence[Expr]) -> tuple[int, ...] | None:
+        """Return those of the input."""
+        return self.input.keys_merged_by(expressions)
+
+    def holds_rowtime(self, field: int) -> bool:
+        """Return whether the input's field does."""
+        return self.input.holds_rowtime(field)
+
+    def computed(self) -> tuple[Expr, ...]:
+        """Return the condition."""
+        return (self.condition,)
+
+    def detail(self) -> str:
+        """Return the condition."""
+        return show(self.condition, self.input.row_type)
+
+    def own_text(self) -> object:
+        """Return relation and condition."""
+        return (self.relation, self.condition)
+
+    def order_through(self, agreed: Agreed, port: int) -> Agreed:
+        """Return the same fields."""
+        return agreed
+
+
+@dataclass(frozen=True, slots=True)
+class Project(_RowWise):
+    """Compute ``expressions`` for each row; a row for which one fails is rejected."""
+
+    expressions: tuple[Expr, ...]
+    row_type: RowType
+
+    def key_fields(self) -> tuple[int, ...] | None:
+        """Return where the expressions repeat the input's key."""
+        known = self.input.key_fields()
+        if known is None:
+            return None
+        merged = self.input.keys_merged_by(self.expressions)
+        if merged is not None:
+            return merged
+        held = [
+            next((at for at, each in enumerate(self.expressions) if _is_field(each, index)), None)
+            for index in known
+        ]
+        found = tuple(at for at in held if at is not None)
+        return found if len(found) == len(known) else None
+
+    def holds_rowtime(self, field: int) -> bool:
+        """Return whether the field's expression is ROWTIME, or a field that holds it."""
+        match self.expressions[field]:
+            case RowtimeRef():
+                return True
+            case FieldRef(index=index):
+                return self.input.holds_rowtime(index)
+            case _:
+                return False
+
+    def computed(self) -> tuple[Expr, ...]:
+        """Return the expressions."""
+        return self.expressions
+
+    def detail(self) -> str:
+        """Return the select list."""
+        texts = [show(each, self.input.row_type) for each in self.expressions]
+        pairs = zip(texts, self.row_type.names, strict=True)
+        return ", ".join(text if text == name else f"{text} AS {name}" for text, name in pairs)
+
+    def own_text(self) -> object:
+        """Return relation, expressions and row type."""
+        return (self.relation, self.expressions, self.row_type)
+
+    def order_through(self, agreed: Agreed, port: int) -> Agreed:
+        """Return where the expressions repeat the fields."""
+        if agreed is None:
+            return None
+        where = {each.index: at for at, each in enumerate(self.expressions) if isinstance(each, FieldRef)}
+        return frozenset(where[index] for index in agreed) if agreed <= where.keys() else None
+
+
+class BoundPolicy(Enum):
+    """What a promotion does with the bounds of its input (docs/sql/rowtime.md)."""
+
+    PASS = "pass"
+    """They are explicit bounds of a foreign stream and already speak of promoted time."""
+    DROP = "drop"
+    """They speak of the old rowtime and say nothing of the new one."""
+    MAP = "map"
+    """The new rowtime is a monotonic expression of the old one: apply it to the bound."""
+
+
+_BOUNDS = {
+    BoundPolicy.PASS: "explicit bounds speak of it",
+    BoundPolicy.DROP: "bounds on the old rowtime end here",
+    BoundPolicy.MAP: "bounds move with it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Promote(SameFields, _RowWise):
+    """Give each row the rowtime that ``rowtime`` (a TIMESTAMP) computes from it.
+
+    NULL is rejected (MISSING_FIELD). If ``max_ahead_ms`` is given, a row further ahead of its old rowtime
+    than that is rejected (FUTURE).
+    """
+
+    rowtime: Expr
+    bounds: BoundPolicy
+    max_ahead_ms: int | None = None
+
+    def only_inserts(self) -> bool:
+        """Return whether a stream is promoted, or what the input does."""
+        return isinstance(self.input, Source) or self.input.only_inserts()
+
+    def is_limited(self) -> bool:
+        """Return False: it makes a stream."""
+        return False
+
+    def is_ordered(self) -> bool:
+        """Return whether an ordered input is mapped to a monotonic expression of its rowtime."""
+        return self.bounds is BoundPolicy.MAP and self.input.is_ordered()
+
+    def holds_rowtime(self, field: int) -> bool:
+        """Return whether the field is the promoted one: fields that hold the older ROWTIME are others."""
+        return self.rowtime == FieldRef(field, self.row_type[field].type)
+
+    def computed(self) -> tuple[Expr, ...]:
+        """Return the rowtime."""
+        return (self.rowtime,)
+
+    def detail(self) -> str:
+        """Return the new rowtime and what it means for bounds."""
+        text = f"{show(self.rowtime, self.input.row_type)} AS ROWTIME; {_BOUNDS[self.bounds]}"
+        if self.max_ahead_ms is None:
+            return text
+        return f"{text}; at most {show_interval(self.max_ahead_ms)} ahead"
+
+    def own_text(self) -> object:
+        """Return relation and rowtime."""
+        return (self.relation, self.rowtime)
+
+    def order_through(self, agreed: Agreed, port: int) -> Agreed:
+        """Return the same fields."""
+        return agreed
+
+
+def done_but_for(work: str, by_row: Sequence[str]) -> str:
+    """Return how work is done, and what of it row by row."""
+    return f"{work}, but {', '.join(by_row)} row by row" if by_row else work
+
+
+def _is_field(expr: Expr, index: int) -> bool:
+    return isinstance(expr, FieldRef) and expr.index == index

@@ -1,0 +1,89 @@
+"""t-sort: the node that judges lateness and puts rows in the order of rowtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rowtide.plan.nodes.lineage import SourceRows
+from rowtide.plan.nodes.node import BY_PARTITION, Agreed, Scope
+from rowtide.plan.nodes.over_one import SameFields
+from rowtide.plan.nodes.row_wise import Filter, Project
+from rowtide.plan.nodes.sources import Source
+from rowtide.plan.show import show_interval
+from rowtide.rows.rowop import TimedRow
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(SameFields):
+    """Judge lateness, and release rows in the order of rowtime (docs/sql/rowtime.md).
+
+    With H the highest rowtime seen, a row is late iff t + within < H; rows with t <= H - within leave, ties
+    in order of arrival. ``within_ms`` 0 judges only. ``relation`` is the one that error rows name.
+    """
+
+    within_ms: int
+
+    def is_changelog(self) -> bool:
+        """Return whether the input is a changelog."""
+        return self.input.is_changelog()
+
+    def shows_opcodes(self) -> bool:
+        """Return whether those of the input are."""
+        return self.input.shows_opcodes()
+
+    def only_inserts(self) -> bool:
+        """Return whether a stream is sorted, or what the input does."""
+        return isinstance(self.input, Source) or self.input.only_inserts()
+
+    def key_fields(self) -> tuple[int, ...] | None:
+        """Return those of the input."""
+        return self.input.key_fields()
+
+    def is_ordered(self) -> bool:
+        """Return whether it sorts merged rows: those of partitions are in order each by itself."""
+        below = self.input
+        while isinstance(below, Filter | Project):
+            below = below.input
+        return not isinstance(below, Source)
+
+    def holds_rowtime(self, field: int) -> bool:
+        """Return whether the input's field does."""
+        return self.input.holds_rowtime(field)
+
+    def keeps(self) -> str | None:
+        """Return how far below the highest rowtime rows are buffered."""
+        if self.within_ms == 0:
+            return "the highest rowtime"
+        return f"rows up to {show_interval(self.within_ms)} below the highest rowtime"
+
+    def is_limited(self) -> bool:
+        """Return whether the input is limited."""
+        return self.input.is_limited()
+
+    def detail(self) -> str:
+        """Return what WITHIN allows."""
+        if self.within_ms == 0:
+            return "a row behind the highest rowtime is late"
+        return f"by ROWTIME WITHIN {show_interval(self.within_ms)}"
+
+    def scope(self) -> Scope:
+        """Return that it runs for each partition of its input."""
+        return BY_PARTITION
+
+    def origins(self, own: int, ports: Sequence[Sequence[int]], *, merged: bool) -> tuple[int, ...]:
+        """Return its own origin over merged rows: it gives ties a new order."""
+        return (own,) if merged else tuple(dict.fromkeys(ports[0]))
+
+    def order_through(self, agreed: Agreed, port: int) -> Agreed:
+        """Return the same fields."""
+        return agreed
+
+    def passes_on(self, row: TimedRow, own: int) -> bool:
+        """Return whether the row kept its place."""
+        return row.origin != own
+
+    def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
+        """Yield the equal rows of the same rowtime."""
+        values, time = row.row, row.rowtime
+        yield SourceRows(0, lambda each: each.row == values, begin=time, end=time)

@@ -1,0 +1,71 @@
+"""ORDER BY a period of ROWTIME and further columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rowtide.plan.nodes.lineage import SourceRows
+from rowtide.plan.nodes.node import Agreed, OrderMattersError
+from rowtide.plan.nodes.over_one import SameFields
+from rowtide.plan.show import show_period
+from rowtide.rows.rowop import TimedRow
+from rowtide.rowtime.period import Period, end_after
+
+
+@dataclass(frozen=True, slots=True)
+class SortInPeriod(SameFields):
+    """Sort the rows of each period of the rowtime; they come when it closes, with its end as rowtime.
+
+    ``keys`` are fields, each with True where it descends; NULL is the greatest value. Rows that are equal in
+    all of them keep their order (docs/sql/order-by.md). Of each period's rows only ``limit`` come, if it is
+    given, after the first ``offset``.
+    """
+
+    period: Period
+    keys: tuple[tuple[int, bool], ...]
+    limit: int | None = None
+    offset: int = 0
+
+    def is_changelog(self) -> bool:
+        """Return False: rows of a period are final."""
+        return False
+
+    def only_inserts(self) -> bool:
+        """Return True."""
+        return True
+
+    def is_ordered(self) -> bool:
+        """Return True: rows come when their period closes."""
+        return True
+
+    def holds_rowtime(self, field: int) -> bool:
+        """Return whether the input's field does."""
+        return self.input.holds_rowtime(field)
+
+    def keeps(self) -> str | None:
+        """Return which rows of a period are kept."""
+        if self.limit is None:
+            return "rows of periods that are not over"
+        return f"the first {self.limit + self.offset} rows of each period that is not over"
+
+    def detail(self) -> str:
+        """Return the terms."""
+        names = self.row_type.names
+        terms = [names[index] + (" DESC" if descending else "") for index, descending in self.keys]
+        limit = "" if self.limit is None else f", the first {self.limit}"
+        limit += f", without {self.offset} before them" if self.offset else ""
+        return f"by {', '.join([show_period(self.period), *terms])}{limit}"
+
+    def origins(self, own: int, ports: Sequence[Sequence[int]], *, merged: bool) -> tuple[int, ...]:
+        """Return its own origin."""
+        return (own,)
+
+    def order_through(self, agreed: Agreed, port: int) -> Agreed:
+        """Refuse: equal rows keep their order."""
+        raise OrderMattersError
+
+    def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
+        """Yield the equal rows of the period."""
+        values, time, period = row.row, row.rowtime, self.period
+        yield SourceRows(0, lambda each: each.row == values and end_after(period, each.rowtime) == time)

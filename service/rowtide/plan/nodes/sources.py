@@ -1,0 +1,133 @@
+"""Where rows enter a plan: streams, foreign streams and engine tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from rowtide.plan.nodes.lineage import SourceRows
+from rowtide.plan.nodes.node import BY_PARTITION, Agreed, Node, OrderMattersError, Scope
+from rowtide.rows.rowop import Row, TimedRow
+from rowtide.rows.types import RowType
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance(Node):
+    """A node without inputs: rows enter here."""
+
+    relation: str
+    row_type: RowType
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """No inputs."""
+        return ()
+
+    def reading(self, inputs: Sequence[Node]) -> Self:
+        """Return this node: it reads nothing."""
+        return self
+
+    def holds_rowtime(self, field: int) -> bool:
+        """Return False: rows come from outside."""
+        return False
+
+    def keeps(self) -> str | None:
+        """Return None: rows pass."""
+        return None
+
+    def work(self) -> str | None:
+        """Return None: there is no operator."""
+        return None
+
+    def scope(self) -> Scope:
+        """Return that each partition has an entrance."""
+        return BY_PARTITION
+
+    def order_through(self, agreed: Agreed, port: int) -> Agreed:
+        """Refuse: nothing is read here."""
+        raise OrderMattersError
+
+    def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
+        """Yield nothing: the row came from outside."""
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Entrance):
+    """A stream or foreign stream, partition by partition, in log order.
+
+    Only explicit bounds come out of it: its rows promise nothing until a Sort has judged them. A ``foreign``
+    source judges nothing itself: each reader does so where it first needs order.
+    """
+
+    foreign: bool = False
+
+    def is_changelog(self) -> bool:
+        """Return False: a stream."""
+        return False
+
+    def only_inserts(self) -> bool:
+        """Return False: what enters is not known before a Sort or a promotion reads it."""
+        return False
+
+    def is_ordered(self) -> bool:
+        """Return False: rows come in log order."""
+        return False
+
+    def may_pass_again(self) -> bool:
+        """Return True: rows of streams pass."""
+        return True
+
+    def detail(self) -> str:
+        """Return in which order rows come."""
+        return "messages in log order, by partition" if self.foreign else "rows as they come, by partition"
+
+    def signature(self) -> tuple[object, ...]:
+        """Return the source itself."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource(Entrance):
+    """Changes of an engine table that no pump brings: its INSERT statements, a scenario.
+
+    ``loaded_once``: only the pipeline's own INSERT statements fill it, so there is no bound to wait for.
+    ``rows`` are those statements' rows.
+    """
+
+    rows: tuple[Row, ...] = ()
+    loaded_once: bool = False
+
+    def is_changelog(self) -> bool:
+        """Return False: the table above it makes the changelog."""
+        return False
+
+    def shows_opcodes(self) -> bool:
+        """Return True: rows of VALUES are the contents of a table."""
+        return True
+
+    def only_inserts(self) -> bool:
+        """Return False: a scenario or a statement may delete."""
+        return False
+
+    def is_ordered(self) -> bool:
+        """Return whether no rows follow the statements' ones."""
+        return self.loaded_once
+
+    def is_limited(self) -> bool:
+        """Return True: a table holds what it holds."""
+        return True
+
+    def detail(self) -> str:
+        """Return how many rows it begins with."""
+        count = f"{len(self.rows)} row{'' if len(self.rows) == 1 else 's'}"
+        return f"{count}, no others follow" if self.loaded_once else f"{count}, then changes"
+
+    def without_rows(self) -> TableSource:
+        """Return the source without its statements' rows: more of them are no other table."""
+        return replace(self, rows=(), loaded_once=False)
+
+    def signature(self) -> tuple[object, ...]:
+        """Return the source without its rows."""
+        return (self.without_rows(),)

@@ -1,0 +1,116 @@
+"""Engine tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from rowtide.plan.calls import are_objects
+from rowtide.plan.nodes.lineage import SourceRows, last_insert, picked, same_row
+from rowtide.plan.nodes.node import Agreed, Form, OrderMattersError, PartitionKey, require, types_of
+from rowtide.plan.nodes.over_one import SameFields, names_of
+from rowtide.rows.rowop import Opcode, TimedRow
+from rowtide.rows.types import RowType
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTable(SameFields):
+    """An engine table: applies rowops by primary key and gives its changelog.
+
+    An INSERT of a key that is there gives DELETE old, INSERT new; a DELETE needs the key fields
+    only and of a key that is not there gives nothing (docs/sql/tables.md). A NULL in the key is
+    rejected (NULL_KEY). Without ``key`` rows are a multiset, and a DELETE takes away one equal row.
+    """
+
+    key: tuple[int, ...]
+
+    @property
+    def row_type(self) -> RowType:
+        """That of the input, whose key may be NULL where that of the table never is."""
+        fields = (
+            replace(field, nullable=False) if at in self.key else field
+            for at, field in enumerate(self.input.row_type)
+        )
+        return RowType(tuple(fields))
+
+    def is_changelog(self) -> bool:
+        """Return True."""
+        return True
+
+    def only_inserts(self) -> bool:
+        """Return False: an INSERT may replace a row."""
+        return False
+
+    def key_fields(self) -> tuple[int, ...] | None:
+        """Return the primary key."""
+        return self.key or None
+
+    def holds_rowtime(self, field: int) -> bool:
+        """Return whether the input's field does."""
+        return self.input.holds_rowtime(field)
+
+    def keeps(self) -> str | None:
+        """Return the table's rows."""
+        return f"a row for each {names_of(self.row_type, self.key)}" if self.key else "every row"
+
+    def is_limited(self) -> bool:
+        """Return True: a table holds what it holds."""
+        return True
+
+    def form(self) -> Form | None:
+        """Return whether kernels can compare its key, or all fields where there is none."""
+        compared = self.key or tuple(range(len(self.row_type)))
+        return Form.BY_ROW if any(are_objects(self.row_type, compared)) else Form.COMPILED
+
+    def detail(self) -> str:
+        """Return the keys."""
+        return f"primary key ({names_of(self.row_type, self.key)})" if self.key else "no primary key"
+
+    def signature(self) -> tuple[object, ...]:
+        """Return the same for tables with and without UNIQUE: it comes and goes, and the rows stay."""
+        own = tuple(each for each in self.own_fields() if each[0] != "unique")
+        return (KeyedTable, own, types_of(self.row_type), self.read_types())
+
+    def partition_key(self) -> PartitionKey | None:
+        """Return the primary key."""
+        return (self.key,) if self.key else None
+
+    def order_through(self, agreed: Agreed, port: int) -> Agreed:
+        """Return the same fields, if rows of a key keep their order."""
+        require(agreed, self.key)
+        return agreed
+
+    def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
+        """Yield the row that caused the change, and of a DELETE the row that it takes away."""
+        key = self.key or range(len(row.row))
+        yield same_row(row)
+        if row.opcode == Opcode.DELETE:
+            held = picked(row.row, key)
+            yield last_insert(row, lambda each: picked(each.row, key) == held)
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueTable(KeyedTable):
+    """An engine table of which each of ``unique`` names fields that no two rows have alike.
+
+    An INSERT that would have another row's is rejected (CONSTRAINT); NULLs are never alike.
+    """
+
+    unique: tuple[tuple[int, ...], ...]
+
+    def form(self) -> Form | None:
+        """Return that rows are applied one by one."""
+        return Form.BY_ROW
+
+    def detail(self) -> str:
+        """Return the keys and what is unique."""
+        also = [f"unique ({names_of(self.row_type, columns)})" for columns in self.unique]
+        return ", ".join([KeyedTable.detail(self), *also])
+
+    def partition_key(self) -> PartitionKey | None:
+        """Return None: rows of different keys may be at odds."""
+        return None
+
+    def order_through(self, agreed: Agreed, port: int) -> Agreed:
+        """Refuse: which of two rows of different keys is rejected depends on their order."""
+        raise OrderMattersError

@@ -1,0 +1,121 @@
+"""The first rows of a table: ORDER BY .. LIMIT over changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rowtide.plan.calls import are_objects
+from rowtide.plan.nodes.lineage import SourceRows, last_insert, same_row
+from rowtide.plan.nodes.node import Agreed, Form, PartitionKey, require
+from rowtide.plan.nodes.over_one import SameFields, names_of
+from rowtide.rows.rowop import TimedRow
+from rowtide.rows.types import BIGINT, Field, RowType
+
+
+@dataclass(frozen=True, slots=True)
+class TopChanges(SameFields):
+    """Give the changes of the first ``limit`` rows of a table, after the first ``offset``.
+
+    ``keys`` are fields, each with True where it descends; NULL is the greatest value, and of equal rows the
+    one that came first is first. With ``partition`` fields it is so for each of their values. A change that
+    pushes one row out, or lets one in, gives DELETE of the row that leaves, then INSERT of the one that
+    comes, at the place of the change.
+    """
+
+    partition: tuple[int, ...]
+    keys: tuple[tuple[int, bool], ...]
+    limit: int | None
+    offset: int = 0
+
+    def is_changelog(self) -> bool:
+        """Return True."""
+        return True
+
+    def only_inserts(self) -> bool:
+        """Return False: a row may be pushed out."""
+        return False
+
+    def key_fields(self) -> tuple[int, ...] | None:
+        """Return the partition where it has one row, else the input's key."""
+        return self.partition if self.partition and self.limit == 1 else self.input.key_fields()
+
+    def holds_rowtime(self, field: int) -> bool:
+        """Return False."""
+        return False
+
+    def keeps(self) -> str | None:
+        """Return which rows are kept: of a stream the first ones, of a table all."""
+        if self.limit is not None and self.input.only_inserts():
+            return f"the first {self.limit + self.offset} rows{self._of_each()}" + (
+                ", for ever" if self.partition else ""
+            )
+        return "the rows of the table" + ("" if self.input.is_limited() else ", for ever")
+
+    def is_limited(self) -> bool:
+        """Return whether the input is limited."""
+        return self.input.is_limited()
+
+    def unlimited_state(self) -> str | None:
+        """Return which rows are kept, unless the input is limited."""
+        if self.input.is_limited():
+            return None
+        if self.limit is not None and self.input.only_inserts():
+            each = f"of every {names_of(self.input.row_type, self.partition)} " if self.partition else ""
+            return f"keeps the first rows {each}for ever: RETENTION is UNBOUNDED"
+        return "keeps all rows for ever, to know the first ones: RETENTION is UNBOUNDED"
+
+    def form(self) -> Form | None:
+        """Return whether kernels can hold every field and order by the keys: codes of texts have no order."""
+        fields = are_objects(self.row_type, range(len(self.row_type)))
+        texts = (self.row_type[index].type.is_variable_width for index, _ in self.keys)
+        return Form.BY_ROW if any(fields) or any(texts) else Form.COMPILED
+
+    def detail(self) -> str:
+        """Return how many rows by which terms."""
+        names = self.row_type.names
+        terms = [names[index] + (" DESC" if descending else "") for index, descending in self.keys]
+        first = "all" if self.limit is None else f"the first {self.limit}"
+        behind = f" behind {self.offset}" if self.offset else ""
+        each = f" for each {names_of(self.row_type, self.partition)}" if self.partition else ""
+        return f"{first}{behind} by {', '.join(terms) or 'arrival'}{each}"
+
+    def partition_key(self) -> PartitionKey | None:
+        """Return the partition."""
+        return (self.partition,) if self.partition else None
+
+    def order_through(self, agreed: Agreed, port: int) -> Agreed:
+        """Return the same fields, if rows of a partition keep their order."""
+        require(agreed, self.partition)
+        return agreed
+
+    def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
+        """Yield the change that caused the row, and the row itself."""
+        yield same_row(row)
+        held = row.row[: len(self.input.row_type)]
+        yield last_insert(row, lambda each: each.row == held, inclusive=True)
+
+    def _of_each(self) -> str:
+        return f" of each {names_of(self.row_type, self.partition)}" if self.partition else ""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedChanges(TopChanges):
+    """The same with each row's number in its partition after its fields, from 1 on.
+
+    A change moves the rows after it: of each number that another row takes it gives DELETE and INSERT, in
+    the order of the numbers.
+    """
+
+    @property
+    def row_type(self) -> RowType:
+        """The input's fields, then the number."""
+        return RowType((*self.input.row_type, Field("$NUMBER", BIGINT, nullable=False)))
+
+    def key_fields(self) -> tuple[int, ...] | None:
+        """Return the partition and the number."""
+        return (*self.partition, len(self.row_type) - 1)
+
+    def detail(self) -> str:
+        """Return how many rows by which terms, and that they are numbered."""
+        return f"{TopChanges.detail(self)}, with their numbers"

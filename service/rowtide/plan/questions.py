@@ -1,0 +1,25 @@
+"""Questions about a plan that several of its nodes answer together."""
+
+from __future__ import annotations
+
+from rowtide.plan.nodes import Filter, GroupChanges, Node, Source, nodes_below
+
+
+def rowtime_field(node: Node) -> int | None:
+    """Return the first field of ``node`` that always holds its row's ROWTIME or its group's period.
+
+    ``replay --from --to`` compares by it.
+    """
+    return next((at for at in range(len(node.row_type)) if node.holds_rowtime(at)), None)
+
+
+def reads_streams(node: Node) -> bool:
+    """Return whether any stream is read below: a changelog may be of a stream's groups, or of tables only."""
+    return any(isinstance(each, Source) for each in nodes_below(node))
+
+
+def begins_with_window(node: Node) -> bool:
+    """Return whether the first field of changes is the window of their groups."""
+    while isinstance(node, Filter):
+        node = node.input
+    return isinstance(node, GroupChanges) and node.window is not None

@@ -1,0 +1,51 @@
+"""Every kind of plan node answers its specification; other code asks it and does not switch over kinds."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from rowtide.operators.registry import OPERATORS
+from rowtide.plan import nodes
+from rowtide.plan.nodes.node import Node
+
+KINDS = [
+    kind
+    for name in nodes.__all__
+    if isinstance(kind := getattr(nodes, name), type) and issubclass(kind, Node) and "relation" in dir(kind)
+]
+MUST_ANSWER = (
+    *("inputs", "reading", "is_changelog", "only_inserts", "holds_rowtime", "keeps", "detail"),
+    *("order_through", "made_of"),
+)
+"""Questions without an answer that fits most kinds."""
+
+SERVICE = Path(__file__).parents[3] / "service" / "rowtide"
+MOST_KINDS = 6
+"""So many kinds of nodes a module outside of the planner and the operators may import."""
+PLANNER_AND_OPERATORS = ("sql", "operators", "plan")
+
+
+def test_every_kind_is_found() -> None:
+    assert set(OPERATORS) <= set(KINDS)
+    assert {kind for kind in KINDS if kind not in OPERATORS} == {nodes.Source, nodes.TableSource, nodes.Group}
+
+
+@pytest.mark.parametrize("kind", OPERATORS, ids=lambda kind: kind.__name__)
+def test_a_kind_answers_what_has_no_common_answer(kind: type[Node]) -> None:
+    missing = [name for name in MUST_ANSWER if getattr(kind, name) is getattr(Node, name)]
+    assert not missing
+
+
+def test_no_module_beside_planner_and_operators_knows_many_kinds() -> None:
+    names = {kind.__name__ for kind in KINDS}
+    known = {}
+    for file in SERVICE.rglob("*.py"):
+        if file.relative_to(SERVICE).parts[0] in PLANNER_AND_OPERATORS:
+            continue
+        imports = [each for each in ast.walk(ast.parse(file.read_text())) if isinstance(each, ast.ImportFrom)]
+        of_plan = [each for each in imports if (each.module or "").startswith("rowtide.plan")]
+        known[str(file)] = sorted({alias.name for each in of_plan for alias in each.names} & names)
+    assert {file: kinds for file, kinds in known.items() if len(kinds) > MOST_KINDS} == {}
