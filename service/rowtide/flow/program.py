@@ -13,13 +13,7 @@ from dataclasses import dataclass, field
 from rowtide.errors import FaultError
 from rowtide.operators.contract import PARTITION_BITS, Place
 from rowtide.operators.ranks import order_of_all
-from rowtide.plan.nodes import (
-    Merge,
-    Node,
-    Sort,
-    Source,
-    TableSource,
-)
+from rowtide.plan.nodes import Merge, Node, Sort, Source, TableSource
 
 Port = tuple[int, int]
 """A step by its position in the program, and the number of one of its ports."""

@@ -25,15 +25,7 @@ from rowtide.errors import StatementError
 from rowtide.flow.program import Port, Program, Step
 from rowtide.operators.contract import HoldsTable, Operator, State
 from rowtide.operators.merge import PROMISED
-from rowtide.plan.nodes import (
-    Filter,
-    KeyedTable,
-    Merge,
-    Model,
-    Node,
-    Project,
-    Sort,
-)
+from rowtide.plan.nodes import Filter, KeyedTable, Merge, Model, Node, Project, Sort
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import ORIGIN, Tray
 from rowtide.rowtime.bound import LATEST, NO_BOUND, UNMARKED, Bound

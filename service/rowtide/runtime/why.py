@@ -17,11 +17,7 @@ from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.flow.lineage import Back, Lineage, Search
 from rowtide.flow.why_not import Keeper
-from rowtide.plan.nodes import (
-    Model,
-    Sort,
-    TableSource,
-)
+from rowtide.plan.nodes import Model, Sort, TableSource
 from rowtide.plan.nodes.lineage import SourceRows
 from rowtide.plan.outputs import table_nodes
 from rowtide.rows.rowop import Opcode, TimedRow

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rowtide.plan.nodes import (
-    AsOfJoin,
-    KeyedTable,
-    Node,
-    Source,
-    TableSource,
-    nodes_below,
-)
+from rowtide.plan.nodes import AsOfJoin, KeyedTable, Node, Source, TableSource, nodes_below
 from rowtide.plan.plan import ForeignStream, Notice
 from rowtide.sql.objects import Catalog, TableDefinition, relation_name
 

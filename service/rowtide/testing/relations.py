@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rowtide.errors import StatementError
-from rowtide.plan.nodes import (
-    KeyedTable,
-    Node,
-    Promote,
-    Sort,
-    Source,
-    TableSource,
-    nodes_below,
-)
+from rowtide.plan.nodes import KeyedTable, Node, Promote, Sort, Source, TableSource, nodes_below
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
 from rowtide.testing.error_rows import ERROR_ROW, ERRORS

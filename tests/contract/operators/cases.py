@@ -36,29 +36,7 @@ from contract.operators.top_changes_model import top_changes
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.operators.contract import Place
 from rowtide.plan import nodes
-from rowtide.plan.nodes import (
-    AsOfJoin,
-    AsOfJoinOn,
-    BoundPolicy,
-    Filter,
-    GroupByHop,
-    GroupByPeriod,
-    GroupBySession,
-    GroupChanges,
-    JoinKind,
-    JoinTime,
-    KeyedTable,
-    Merge,
-    Model,
-    NumberedChanges,
-    Project,
-    Promote,
-    Sort,
-    SortInPeriod,
-    Source,
-    UniqueTable,
-    WindowJoin,
-)
+from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, BoundPolicy, Filter, GroupByHop, GroupByPeriod, GroupBySession, GroupChanges, JoinKind, JoinTime, KeyedTable, Merge, Model, NumberedChanges, Project, Promote, Sort, SortInPeriod, Source, UniqueTable, WindowJoin
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import INTERVAL_DAY, Field, RowType, Type, decimal
 from rowtide.rowtime.bound import Bound

@@ -17,11 +17,13 @@ from rowtide.engine import (
     Avg,
     Computed,
     Count,
+    Descending,
     ExecutionError,
     Fifo,
     First,
     Fold,
     Hashed,
+    IndexType,
     Last,
     Max,
     ModelError,
@@ -32,6 +34,7 @@ from rowtide.engine import (
     Rowop,
     RowType,
     SimpleAggregator,
+    Sorted,
     Sum,
     Table,
     TableError,
@@ -90,6 +93,45 @@ def test_aggregators_beside_each_other_come_before_those_inside_and_collapse_fro
         "deep COLLAPSE NOP 0",
         "one COLLAPSE NOP 0",
         "two COLLAPSE NOP 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    "outer",
+    [
+        lambda nested: Hashed("symbol", arrived=nested),
+        lambda nested: Ordered("symbol", arrived=nested),
+        lambda nested: Ordered(Descending("symbol"), arrived=nested),
+        lambda nested: Sorted("by symbol", key=lambda row: row.symbol, arrived=nested),
+    ],
+)
+def test_the_last_row_is_found_while_groups_are_empty_that_have_not_collapsed(
+    outer: Callable[[IndexType], IndexType],
+) -> None:
+    counted = AdditiveAggregator("counted", TRADE, rows=Count())
+    last = AdditiveAggregator("last", TRADE, id=Last("id"))
+    index = outer(Fifo().aggregate(counted)).aggregate(last)
+    table = Table(Unit("u"), "t", TableType(TRADE, by_symbol=index, by_id=Hashed("id")))
+    results: list[object] = []
+
+    @table.results("last").then
+    def note(rowop: Rowop) -> None:
+        # Readers too meet the emptied groups: they collapse only after this.
+        ids = [group.last().row.id for group in table.index("by_symbol").groups()]
+        results.append((rowop.opcode.name, rowop.row.id, ids))
+
+    for number, symbol in [(1, "A"), (2, "B"), (3, "C")]:
+        table.insert(TRADE.row(number, symbol))
+    order = [row.id for row in table]
+    results.clear()
+    for number in reversed(order):
+        table.remove(table.index("by_id").find_by(id=number))
+    assert results == [
+        ("DELETE", order[2], order),
+        ("INSERT", order[1], order[:2]),
+        ("DELETE", order[1], order[:2]),
+        ("INSERT", order[0], order[:1]),
+        ("DELETE", order[0], order[:1]),
     ]
 
 

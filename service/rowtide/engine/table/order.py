@@ -48,8 +48,12 @@ class SortedStore(Generic[Item]):
         return self._items[place][1] if place < len(self._items) else None
 
     def last(self) -> Item | None:
-        """Give the item with the greatest key, or None."""
+        """Return the item with the greatest key, or None."""
         return self._items[-1][1] if self._items else None
+
+    def backwards(self) -> Iterator[Item]:
+        """Return the items in descending key order."""
+        return (item for _, item in reversed(self._items))
 
 
 class SortedDictStore(SortedStore[Item]):
@@ -103,9 +107,14 @@ class SortedDictStore(SortedStore[Item]):
         return self._by_key[self._items[place]] if place < len(self._items) else None
 
     def last(self) -> Item | None:
-        """Give the item with the greatest key, or None."""
+        """Return the item with the greatest key, or None."""
         self._sort()
         return self._by_key[self._items[-1]] if self._items else None
+
+    def backwards(self) -> Iterator[Item]:
+        """Return the items in descending key order."""
+        self._sort()
+        return map(self._by_key.__getitem__, reversed(self._items))
 
 
 def _first(pair: tuple[Any, Any]) -> Any:

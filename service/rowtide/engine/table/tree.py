@@ -371,16 +371,11 @@ class Groups(FromTheFront[Group]):
         return next(iter(self), None)
 
     def last(self) -> RowHandle | None:
-        """Give the last row of the last group, or None."""
-        handle: RowHandle | None = None
-        if isinstance(self.groups, SortedStore):
-            group = self.groups.last()
-            return None if group is None else group.indexes[0].last()
-        for group in reversed(self.groups.values()):
-            handle = group.indexes[0].last()
-            if handle is not None:
-                break
-        return handle
+        """Return the last row of the last group that has any, or None."""
+        groups = self.groups
+        backwards = groups.backwards() if isinstance(groups, SortedStore) else reversed(groups.values())
+        lasts = (group.indexes[0].last() for group in backwards)
+        return next((handle for handle in lasts if handle is not None), None)
 
     def group_after(self, group: Group) -> Group | None:
         """Give the group after one that is here, or None."""
