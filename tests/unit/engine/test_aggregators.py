@@ -135,6 +135,80 @@ def test_the_last_row_is_found_while_groups_are_empty_that_have_not_collapsed(
     ]
 
 
+def test_displaced_rows_reach_one_aggregator_and_one_branch_of_the_index_tree_after_another() -> None:
+    log: list[str] = []
+
+    def traced(name: str) -> Aggregator:
+        def handle(context: AggregatorContext) -> None:
+            changed = "" if context.changed is None else f" {context.changed.id}"
+            log.append(f"{name} {context.call.name} {context.opcode.name}{changed}")
+
+        return Aggregator(name, TOTAL, handle)
+
+    table = Table(
+        Unit("u"),
+        "t",
+        TableType(
+            TRADE,
+            by_id=Hashed("id").aggregate(traced("all")),
+            by_price=Ordered("price", arrived=Fifo().aggregate(traced("priced"))),
+            by_symbol=Hashed("symbol", last=Fifo(limit=1).aggregate(traced("symbol"))).aggregate(
+                traced("every")
+            ),
+        ),
+    )
+    table.insert(TRADE.row(1, "A", 10.0))
+    table.insert(TRADE.row(2, "B", 20.0))
+    log.clear()
+    table.insert(TRADE.row(1, "B", 30.0))  # displaces both: one by its id, one by its symbol
+    assert log == [
+        "all BEFORE_MOD DELETE",
+        "every BEFORE_MOD DELETE",
+        "priced BEFORE_MOD DELETE",
+        "priced BEFORE_MOD DELETE",
+        "symbol BEFORE_MOD DELETE",
+        "symbol BEFORE_MOD DELETE",
+        "all AFTER_DELETE NOP 1",
+        "all AFTER_DELETE NOP 2",
+        "every AFTER_DELETE NOP 1",
+        "every AFTER_DELETE NOP 2",
+        "priced AFTER_DELETE INSERT 1",
+        "priced AFTER_DELETE INSERT 2",
+        "symbol AFTER_DELETE INSERT 1",
+        "symbol AFTER_DELETE NOP 2",
+        "all AFTER_INSERT INSERT 1",
+        "every AFTER_INSERT INSERT 1",
+        "priced AFTER_INSERT INSERT 1",
+        "symbol AFTER_INSERT INSERT 1",
+        "priced COLLAPSE NOP",
+        "priced COLLAPSE NOP",
+        "symbol COLLAPSE NOP",
+    ]
+
+
+def test_a_group_collapses_after_its_last_results_have_been_sent() -> None:
+    log: list[str] = []
+
+    def handle(context: AggregatorContext) -> None:
+        log.append(f"called {context.call.name}")
+        context.send(context.result(len(context)))
+
+    index = Fifo().aggregate(Aggregator("agg", TOTAL, handle))
+    table = Table(Unit("u"), "t", TableType(TRADE, by_id=Hashed("id"), group=Hashed("symbol", all=index)))
+    table.results("agg").then(lambda rowop: log.append(str(rowop)), name="log")
+    table.insert(TRADE.row(1, "A"))
+    log.clear()
+    table.delete(TRADE.row(1))
+    assert log == [
+        "called BEFORE_MOD",
+        't.agg OP_DELETE total="1"',
+        "called AFTER_DELETE",
+        't.agg OP_INSERT total="0"',
+        "called COLLAPSE",
+        't.agg OP_NOP total="0"',
+    ]
+
+
 def test_a_group_emptied_and_refilled_at_once_keeps_its_state() -> None:
     states: list[object] = []
 

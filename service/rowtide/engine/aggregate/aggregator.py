@@ -1,24 +1,30 @@
 """Aggregators: what a table runs for each group that a change touches.
 
-An aggregator hangs on an index type; the groups are those of the index above
-it (at the top: the whole table), and the rows of a group stand in the order of
-its own index. One table operation calls it for each group like this:
+An aggregator is attached to an index type. Its groups are those of the index
+above (at the top: the whole table), and it reads the rows of a group in the
+order of its own index. One table operation calls it for each group like this:
 
-* BEFORE_MOD with opcode DELETE: the group still shows its old rows. Not for a
-  group that does not exist yet; once, however many rows will change.
-* AFTER_DELETE or AFTER_INSERT for each changed row: the group shows its final
-  rows already. The last one in each group has the opcode INSERT, the others NOP.
-* COLLAPSE with opcode NOP for a group that is left empty and goes away.
+* BEFORE_MOD with opcode DELETE, once however many rows change: the group still
+  shows its old rows. There is no such call for a group that does not exist yet.
+* AFTER_DELETE for each removed row, then AFTER_INSERT for the inserted row: the
+  group already shows its final rows. The last of these calls for each group has
+  the opcode INSERT, the others NOP.
+* COLLAPSE with opcode NOP if the group is left empty, before it is removed.
 
-What is sent goes out only when all aggregators of the table have had their
-BEFORE_MOD, and then again when all have had their other calls. The group at
-the top always exists: it never collapses, and BEFORE_MOD reaches it even when
-it is empty (engine decision 3).
+Several aggregators of a table are called in the order of the index tree: first
+those of a group, index by index, each for all changed rows of the group, and
+then the groups inside it, again index by index; groups of one index follow each
+other in the order of their first changed row. Each kind of call goes through the
+whole tree before the next kind starts. COLLAPSE reaches inner groups first.
+
+Results are sent in batches: after all BEFORE_MOD calls, after all AFTER calls,
+and after all COLLAPSE calls. The group at the top always exists: it never
+collapses, and BEFORE_MOD reaches it even when it is empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -241,18 +247,31 @@ class _Short(NamedTuple):
     label: Label
 
 
+_Callee = tuple[int, AggregatorContext]
+"""An aggregator in its groups: the position of its index there, and the context that it is called with."""
+
+
 class _Place:
-    """A kind of group with aggregators in it: how to find the group of a row, and whom to call."""
+    """A kind of group with aggregators in it or in groups inside it.
 
-    __slots__ = ("callees", "find", "is_top", "short")
+    ``callees`` are the aggregators on the indexes of such a group, in order; ``inner`` are the positions
+    of those of its indexes whose groups have aggregators, with the place of these groups.
+    """
 
-    def __init__(self, above: Node | None, top: Group, callees: list[tuple[int, AggregatorContext]]) -> None:
+    __slots__ = ("callees", "find", "inner", "is_top", "short")
+
+    def __init__(
+        self, above: Node | None, top: Group, callees: list[_Callee], inner: list[tuple[int, _Place]]
+    ) -> None:
         self.is_top = above is None
         self.callees = callees
-        position, context = callees[0]
-        aggregator = context.aggregator
-        additive = aggregator.additive if len(callees) == 1 else None
-        self.short = None if additive is None else _Short(position, additive, aggregator.name, context._label)
+        self.inner = inner
+        self.short: _Short | None = None
+        if len(callees) == 1:
+            position, context = callees[0]
+            aggregator = context.aggregator
+            if aggregator.additive is not None:
+                self.short = _Short(position, aggregator.additive, aggregator.name, context._label)
         self.find: Callable[[Row], Group | None] = _finder(above, top)
 
 
@@ -273,8 +292,28 @@ def _finder(above: Node | None, top: Group) -> Callable[[Row], Group | None]:
     return find
 
 
+def _split(index: Index, handles: list[RowHandle]) -> dict[Group, list[RowHandle]]:
+    """Return the groups of an index that rows belong to, as far as they exist, each with its rows."""
+    found: dict[Group, list[RowHandle]] = {}
+    for handle in handles:
+        group = _group_of(index, handle)
+        if group is not None:
+            found.setdefault(group, []).append(handle)
+    return found
+
+
+def _group_of(index: Index, handle: RowHandle) -> Group | None:
+    assert isinstance(index, Groups)
+    group: Group | None = index.groups.get(index.key_of(handle.row))
+    return group
+
+
 class Aggregation:
-    """The aggregators of one table at work."""
+    """The aggregators of one table at work.
+
+    Groups are visited from the top of the index tree down: first the aggregators of a group, in the order
+    of its indexes, and then index by index the groups inside it, in the order of their first changed row.
+    """
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -282,16 +321,17 @@ class Aggregation:
         self.labels: dict[str, Label] = {}
         self._contexts: list[AggregatorContext] = []
         self._places: list[_Place] = []
-        self._add_places(None, table.type.nodes)
-        self._solo = self._places[0] if len(self._places) == 1 else None
+        self._root = self._add_place(None, table.type.nodes)
+        with_callees = [place for place in self._places if place.callees]
+        self._solo = with_callees[0] if len(with_callees) == 1 else None
 
     @classmethod
     def of(cls, table: Table) -> Aggregation | None:
-        """Make it for a table that has aggregators; None for one that has not."""
+        """Return the aggregation of a table that has aggregators; None for one that has none."""
         made = cls(table)
         return made if made.labels else None
 
-    def _add_places(self, above: Node | None, nodes: list[Node]) -> None:
+    def _add_place(self, above: Node | None, nodes: list[Node]) -> _Place:
         callees = []
         for node in nodes:
             aggregator = node.index_type.aggregator
@@ -303,10 +343,12 @@ class Aggregation:
                 context = AggregatorContext(aggregator, label, self._pending)
                 callees.append((node.position, context))
                 self._contexts.append(context)
-        if callees:
-            self._places.append(_Place(above, self._table._top, callees))
-        for node in nodes:
-            self._add_places(node, node.children)
+        inner = [
+            (node.position, self._add_place(node, node.children)) for node in nodes if node.keeps_empty_groups
+        ]
+        place = _Place(above, self._table._top, callees, inner)
+        self._places.append(place)
+        return place
 
     def before(self, removed: list[RowHandle], inserted: RowHandle | None) -> None:
         """Call all aggregators of the groups that the rows are in or go to, then send."""
@@ -321,29 +363,73 @@ class Aggregation:
                     self._table.unit._run(Rowop(short.label, DELETE, sent), short.label, None)
                 return
             if old is not None:
-                self._call(self._solo, old, BEFORE_MOD, DELETE, None)
+                self._call(self._solo.callees, old, BEFORE_MOD, DELETE, None)
             if new is not None and new is not old:
-                self._call(self._solo, new, BEFORE_MOD, DELETE, None)
+                self._call(self._solo.callees, new, BEFORE_MOD, DELETE, None)
         else:
-            called: list[Group] = []
-            for handle in removed if inserted is None else [*removed, inserted]:
-                for place in self._places:
-                    group = place.find(handle.row)
-                    if group is not None and group not in called:
-                        called.append(group)
-                        self._call(place, group, BEFORE_MOD, DELETE, None)
+            called: set[Group] = set()
+            if removed:
+                self._before_in(self._root, self._table._top, removed, called)
+            if inserted is not None:
+                self._before_in(self._root, self._table._top, [inserted], called)
         self._send()
 
+    def _before_in(self, place: _Place, group: Group, handles: list[RowHandle], called: set[Group]) -> None:
+        """Call the aggregators of a group, and of those inside it, that ``handles`` belong to."""
+        if group not in called:
+            called.add(group)
+            self._call(place.callees, group, BEFORE_MOD, DELETE, None)
+        for position, inner in place.inner:
+            for below, mine in _split(group.indexes[position], handles).items():
+                self._before_in(inner, below, mine, called)
+
     def after(self, removed: list[RowHandle], inserted: RowHandle | None) -> None:
-        """Call all aggregators of the groups that have changed, then send; take empty groups away."""
+        """Call all aggregators of the groups that have changed, then send; then collapse empty groups."""
         if self._solo is not None and len(removed) <= 1:
             self._after_at_most_two(self._solo, removed[0] if removed else None, inserted)
         else:
-            self._after_any(removed, inserted)
-        self._send()
+            root, top = self._root, self._table._top
+            if removed:
+                self._after_in(root, top, AFTER_DELETE, removed, inserted)
+            if inserted is not None:
+                self._after_in(root, top, AFTER_INSERT, [inserted], None)
+            self._send()
+            if removed:
+                self._collapse_in(root, top, removed)
+                self._send()
+
+    def _after_in(
+        self,
+        place: _Place,
+        group: Group,
+        call: AggregatorCall,
+        handles: list[RowHandle],
+        later: RowHandle | None,
+    ) -> None:
+        """Tell the aggregators of a group, and of those inside it, of its changes; ``later`` comes after."""
+        last = handles[-1] if later is None else None
+        for callee in place.callees:
+            for handle in handles:
+                self._call((callee,), group, call, INSERT if handle is last else NOP, handle.row)
+        for position, inner in place.inner:
+            index = group.indexes[position]
+            below_later = None if later is None else _group_of(index, later)
+            for below, mine in _split(index, handles).items():
+                self._after_in(inner, below, call, mine, later if below is below_later else None)
+
+    def _collapse_in(self, place: _Place, group: Group, removed: list[RowHandle]) -> None:
+        """Collapse the groups inside one that ``removed`` have left empty, the innermost first."""
+        for position, inner in place.inner:
+            index = group.indexes[position]
+            assert isinstance(index, Groups)
+            for below, mine in _split(index, removed).items():
+                self._collapse_in(inner, below, mine)
+                if not below.indexes[0]:
+                    self._call(inner.callees, below, COLLAPSE, NOP, None)
+                    index.close(below.key, below)
 
     def _after_replacement(self, short: _Short, group: Group, removed: Row, inserted: Row) -> None:
-        """Let an additive aggregator give the result of a group in which a row took another one's place."""
+        """Let an additive aggregator send the result of a group in which a row took another one's place."""
         position, additive, name, label = short
         state, call = group.states[position], AFTER_DELETE
         try:
@@ -367,48 +453,24 @@ class Aggregation:
             if old is new and place.short is not None and inserted is not None:
                 self._after_replacement(place.short, old, removed.row, inserted.row)
                 return
-            self._call(place, old, AFTER_DELETE, NOP if old is new else INSERT, removed.row)
+            self._call(place.callees, old, AFTER_DELETE, NOP if old is new else INSERT, removed.row)
         if inserted is not None:
             assert new is not None
-            self._call(place, new, AFTER_INSERT, INSERT, inserted.row)
+            self._call(place.callees, new, AFTER_INSERT, INSERT, inserted.row)
+        self._send()
         if removed is not None and old is not None and not place.is_top and not old.indexes[0]:
-            self._call(place, old, COLLAPSE, NOP, None)
-            self._prune([removed])
-
-    def _after_any(self, removed: list[RowHandle], inserted: RowHandle | None) -> None:
-        changed = removed if inserted is None else [*removed, inserted]
-        plans = []
-        for place in self._places:
-            groups = [place.find(handle.row) for handle in changed]
-            plans.append((place, groups, {group: number for number, group in enumerate(groups)}))
-        call, left = AFTER_DELETE, len(removed)
-        for number, handle in enumerate(changed):
-            if number == left:
-                call = AFTER_INSERT
-            for place, groups, last in plans:
-                group = groups[number]
-                assert group is not None
-                self._call(place, group, call, INSERT if last[group] == number else NOP, handle.row)
-        collapsed: list[Group | None] = []
-        for place, groups, _ in reversed(plans):
-            for group in groups[:left]:
-                if group is not None and not place.is_top and not group.indexes[0] and group not in collapsed:
-                    collapsed.append(group)
-                    self._call(place, group, COLLAPSE, NOP, None)
-        if collapsed:
-            self._prune(removed)
-
-    def _prune(self, removed: list[RowHandle]) -> None:
-        """Take away the groups that are empty now; aggregators were still to see them."""
-        for handle in removed:
-            for index in self._table._indexes:
-                if isinstance(index, Groups) and index.node.keeps_empty_groups:
-                    index.prune(handle.row)
+            self._collapse_in(self._root, self._table._top, [removed])
+            self._send()
 
     def _call(
-        self, place: _Place, group: Group, call: AggregatorCall, opcode: Opcode, changed: Row | None
+        self,
+        callees: Sequence[_Callee],
+        group: Group,
+        call: AggregatorCall,
+        opcode: Opcode,
+        changed: Row | None,
     ) -> None:
-        for position, context in place.callees:
+        for position, context in callees:
             state = group.states[position]
             context.call = call
             context.opcode = opcode

@@ -6,7 +6,7 @@ One operation goes through these steps, and nothing of it can be seen earlier:
 2. aggregators of the groups that will change give their old results;
 3. each row, displaced ones oldest first and the new one last: ``pre`` is told, the row
    goes out or in, ``out`` is told;
-4. aggregators give their new results; groups that have become empty go away.
+4. aggregators send their new results; then groups that have become empty collapse.
 
 So at each rowop the table shows exactly the changes announced so far. Nobody
 who is told of a change may change the same table. An error that stops an

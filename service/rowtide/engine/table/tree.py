@@ -331,18 +331,6 @@ class Groups(FromTheFront[Group]):
         if self.links is not None:
             self.links.remove(group)
 
-    def prune(self, row: Row) -> None:
-        """Take away the groups that ``row`` was in, inner ones first, as far as they are empty now."""
-        key = self.key_of(row)
-        group = self.groups.get(key)
-        if group is None:
-            return
-        for index in group.indexes:
-            if isinstance(index, Groups) and index.node.keeps_empty_groups:
-                index.prune(row)
-        if not group.indexes[0]:
-            self.close(key, group)
-
     def forget(self, handle: RowHandle) -> None:
         """Drop what is left of a removed row in its group."""
         group = self.groups.get(self.key_of(handle.row))
