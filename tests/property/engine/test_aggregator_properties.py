@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from itertools import count
 
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from index_trees import ROW_TYPE, changes, trees
 
@@ -23,18 +24,23 @@ from rowtide.engine import (
     AggregatorContext,
     Avg,
     Count,
+    Fifo,
     First,
+    Function,
     IndexType,
     Last,
     Max,
     Min,
+    ModelError,
     Nth,
     Opcode,
     Row,
     Rowop,
+    RowType,
     SimpleAggregator,
     Sum,
     Table,
+    TableError,
     TableType,
     Unit,
 )
@@ -137,6 +143,47 @@ def test_min_max_and_nth_are_those_of_the_group(
         (min(known(rows), default=None), max(known(rows), default=None), rows[1].a if len(rows) > 1 else None)
         for rows in groups_of(table, path)
     )
+
+
+NUMBERS = RowType(whole="int64", real="float64", short="int32")
+whole = st.one_of(st.none(), st.sampled_from([0, 1, 2**31 - 1, 2**31, -(2**31) - 1, 2**62, 2**63 - 1]))
+real = st.one_of(st.none(), st.integers(-3, 3).map(float), st.just(math.nan))
+kinds = st.sampled_from([None, "int32", "int64", "float64", "string"])
+fields = st.sampled_from(NUMBERS.names)
+functions = st.one_of(
+    *(st.builds(function, fields, kinds) for function in (First, Last, Sum, Avg)),
+    st.builds(Count, st.one_of(st.none(), fields), kinds),
+    st.builds(Sum, st.just(lambda row: row.short), st.sampled_from(["int32", "int64", "float64"])),
+)
+
+
+def sent_by(
+    kind: type[SimpleAggregator | AdditiveAggregator], function: Function, rows: list[Row]
+) -> list[str]:
+    """Return what one aggregator sends and the error that it ends with, as text that shows types too."""
+    try:
+        aggregator = kind("agg", NUMBERS, f=function)
+    except ModelError as error:
+        return [str(error)]
+    table = Table(Unit("u"), "t", TableType(NUMBERS, last=Fifo(limit=2).aggregate(aggregator)))
+    sent = [aggregator.result_type.render(None)]
+    table.results("agg").then(lambda rowop: sent.append(repr((rowop.opcode, *rowop.row))), name="log")
+    try:
+        for row in rows:
+            table.insert(row)
+    except TableError as error:
+        sent.append(str(error))
+    return sent
+
+
+@settings(max_examples=300)
+@given(functions, st.lists(st.builds(NUMBERS.row, whole, real, st.integers(0, 2**31 - 1)), max_size=6))
+def test_additive_results_have_the_declared_types_and_errors_of_simple_ones(
+    function: Function, rows: list[Row]
+) -> None:
+    # A running sum keeps a NaN that has left the window, so only rows that stay may have one.
+    assume(not any(math.isnan(row.real or 0.0) for row in rows[:-2]))
+    assert sent_by(AdditiveAggregator, function, rows) == sent_by(SimpleAggregator, function, rows)
 
 
 class Watched:

@@ -372,11 +372,12 @@ def test_result_types_follow_from_the_fields() -> None:
         mean_id=Avg("id"),
         prices=Sum("price"),
         rows=Count(),
+        priced=Count("price", "int32"),
         top=Max(lambda row: row.price * 2, "float64"),
         spread=Computed("float64", lambda rows: rows[-1].price - rows[0].price),
     )
     assert aggregator.result_type.render(None) == (
-        "row { string symbol, int64 ids, float64 mean_id, float64 prices, int64 rows, "
+        "row { string symbol, int64 ids, float64 mean_id, float64 prices, int64 rows, int32 priced, "
         "float64 top, float64 spread, }"
     )
 
@@ -385,6 +386,8 @@ def test_result_types_follow_from_the_fields() -> None:
     ("function", "message"),
     [
         (Sum("symbol"), 'aggregator "agg", field "f": Sum of "symbol": it is no number'),
+        (Count(kind="string"), 'aggregator "agg", field "f": Count cannot have the type string'),
+        (Count("symbl"), 'aggregator "agg", field "f": field "symbl" does not exist'),
         (Last("symbl"), 'aggregator "agg", field "f": field "symbl" does not exist'),
         (Max(lambda row: 1), 'aggregator "agg", field "f": Max of a function needs the type'),
         ("sum", """aggregator "agg", field "f": 'sum' is no aggregate function"""),

@@ -136,7 +136,7 @@ def test_an_additive_aggregator_shows_what_was_generated_for_it() -> None:
     row = RowType(id="int64", price="float64")
     average = AdditiveAggregator("a", row, id=Last("id"), price=Avg("price"), rows=Count())
     assert "value = row[1]\n    if value is not None:\n        sums[0] += value" in average.code
-    assert "last[0], sums[0] / counts[0] if counts[0] else None, counts[1]," in average.code
+    assert "last[0], fit1(sums[0] / counts[0] if counts[0] else None), counts[1]," in average.code
 
 
 def test_rows_are_removed_in_chunks_while_the_model_is_idle() -> None:

@@ -20,11 +20,11 @@ from rowtide.engine.aggregate.aggregator import (
     AggregatorContext,
     Running,
 )
-from rowtide.engine.errors import ModelError
+from rowtide.engine.errors import FieldValueError, ModelError
 from rowtide.engine.generated import generated
 from rowtide.engine.row_type import Row, RowType
 from rowtide.engine.unit.rowop import NOP
-from rowtide.engine.values import FieldType, Value, field_type, is_array, type_name
+from rowtide.engine.values import FieldType, Value, check_of, field_type, is_array, type_name
 from rowtide.rows.types import BIGINT, DOUBLE, Kind, Type
 
 Argument = str | Callable[[Row], Value]
@@ -116,10 +116,28 @@ class Nth(Function):
 
 
 class Count(Function):
-    """The number of rows or, of an argument, of its values that are not NULL."""
+    """The number of rows or, with an argument, of its values that are not NULL.
 
-    def __init__(self, argument: Argument | None = None) -> None:
-        super().__init__(argument, BIGINT)
+    The result is an int64 unless ``kind`` names another integer or float type.
+    """
+
+    def __init__(self, argument: Argument | None = None, kind: str | FieldType | None = None) -> None:
+        super().__init__(argument, BIGINT if kind is None else kind)
+
+    def type_in(self, row_type: RowType) -> FieldType:
+        """Return the type of the count.
+
+        Raises:
+          ModelError: if it is neither an integer nor a float.
+        """
+        if isinstance(self._argument, str):
+            row_type.index(self._argument)
+        kind = super().type_in(row_type)
+        if not isinstance(kind, Type) or not (kind.is_integer or kind.is_float):
+            raise ModelError(
+                f"Count cannot have the type {type_name(kind)}", hint="A count is an integer, say int32."
+            )
+        return kind
 
     def compute(self, values: Sequence[Value]) -> Value:
         """Count what is not NULL; a row never is."""
@@ -357,9 +375,12 @@ class _AdditiveText:
             if isinstance(function, First | Last):
                 end = "first" if isinstance(function, First) else "last"
                 self._ends.add(end)
-                self._outputs.append(self._value(function, row_type, end))
+                self._outputs.append(
+                    self._fitted(field, function, row_type, self._value(function, row_type, end))
+                )
             elif isinstance(function, Count | Sum):
-                self._outputs.append(_additive(function, len(self._added)))
+                result = _additive(function, len(self._added))
+                self._outputs.append(self._fitted(field, function, row_type, result))
                 value = self._value(function, row_type, "row")
                 if isinstance(function, Avg) and function.null_is_zero:
                     value = f"{value} or 0"
@@ -369,6 +390,15 @@ class _AdditiveText:
             else:
                 kind = type(function).__name__
                 raise ModelError(f'aggregator "{name}", field "{field}": {kind} is not additive')
+
+    def _fitted(self, field: str, function: Function, row_type: RowType, result: str) -> str:
+        """Return the text of a result that is checked, unless it is a value of its very type already."""
+        kind = function.type_in(row_type)
+        if kind == (BIGINT if isinstance(function, Count) else _type_of(function, row_type)):
+            return result
+        name = f"fit{len(self._outputs)}"
+        self._known[name] = _fitting(field, kind)
+        return f"{name}({result})"
 
     @property
     def width(self) -> int:
@@ -411,8 +441,28 @@ class _AdditiveText:
         return f"{name}({row})"
 
 
+def _type_of(function: Function, row_type: RowType) -> FieldType | None:
+    """Return the type of values that come from rows unchanged; None for those that are computed."""
+    if not isinstance(function, First | Last) or not isinstance(function._argument, str):
+        return None
+    return row_type.types[row_type.index(function._argument)]
+
+
+def _fitting(field: str, kind: FieldType) -> Callable[[Value], Value]:
+    """Return the function that checks a result and brings it into the form in which rows store it."""
+    check = check_of(kind)
+
+    def fit(value: Value) -> Value:
+        try:
+            return None if value is None else check(value)
+        except (TypeError, ValueError) as error:
+            raise FieldValueError(field, type_name(kind), value) from error
+
+    return fit
+
+
 def _additive(function: Function, place: int) -> str:
-    """Give the text of a result field of a sum, NULL where there was no value."""
+    """Return the text of a result field of a sum, NULL where there was no value."""
     if isinstance(function, Count):
         return f"counts[{place}]"
     value = f"sums[{place}] / counts[{place}]" if isinstance(function, Avg) else f"sums[{place}]"
