@@ -12,9 +12,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+import rowtide.engine
 from house.machine import ROOT
 from rowtide.cli.main import app
 from rowtide.cli.reference import command_page, commands
+from rowtide.engine.reference import engine_page, undocumented
 from rowtide.testing.bench.kafka import PIPELINE
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("helm/**/*.md")])
@@ -47,6 +49,14 @@ def test_the_reference_of_the_command_line_is_current() -> None:
     assert page.read_text() == command_page(app), (
         "python -m rowtide.cli.reference > docs/reference/command-line.md"
     )
+
+
+def test_the_reference_of_the_engine_is_current_and_has_all_public_names() -> None:
+    page = ROOT / "docs/reference/engine.md"
+    assert page.read_text() == engine_page(), "python -m rowtide.engine.reference > docs/reference/engine.md"
+    shown = re.findall(r"^### (\w+)$", page.read_text(), flags=re.MULTILINE)
+    assert sorted(shown) == sorted(rowtide.engine.__all__)
+    assert undocumented() == []
 
 
 @pytest.mark.parametrize("typed", [path for path, _ in commands(app)])
