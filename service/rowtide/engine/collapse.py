@@ -1,8 +1,7 @@
-"""Collapse: many changes of a row, held back until they are flushed as at most two.
+"""Collapse: many changes of a row, buffered until a flush sends at most two.
 
-Rows are told apart by a key. What goes out at a flush is concluded from the
-changes since the last one alone: nothing, a DELETE of the row as it was, an
-INSERT of the row as it is, or both.
+Rows are identified by a key. A flush looks only at the changes since the last
+one, and sends nothing, a DELETE of the old row, an INSERT of the new one, or both.
 """
 
 from __future__ import annotations
@@ -16,10 +15,14 @@ from rowtide.engine.values import Value
 
 
 class Collapse(CountsChanges):
-    """Holds changes that come in at ``input`` back until ``flush`` sends what is left of them to ``out``.
+    """Buffers the changes that arrive at ``input`` until ``flush`` sends their net effect to ``out``.
 
-    ``source`` is a label to follow or, if ``unit`` is given, the type of the rows. The labels are
-    ``name.in`` and ``name.out``.
+    ``source`` is the label to take rowops from or, with ``unit``, a row type; ``key`` are the fields that
+    identify a row. The labels are called ``name.in`` and ``name.out``.
+
+    Raises:
+      ModelError: if a key field does not exist, there is no key or no unit, or the label belongs to
+        another unit.
     """
 
     def __init__(self, name: str, source: Label | RowType, *key: str, unit: Unit | None = None) -> None:
@@ -52,11 +55,11 @@ class Collapse(CountsChanges):
         if rowop.opcode is INSERT:
             self._inserted[key] = rowop.row
         elif rowop.opcode is DELETE and self._inserted.pop(key, None) is None:
-            # What was inserted since the last flush, and only that, has never been seen outside.
+            # A pending INSERT has not been sent, so it needs no DELETE.
             self._deleted[key] = rowop.row
 
     def flush(self) -> None:
-        """Send all DELETEs, then all INSERTs, in the order in which their keys came; forget them."""
+        """Send all pending DELETEs, then all pending INSERTs, in the order in which their keys arrived."""
         self._changes += 1
         for pending, opcode in ((self._deleted, DELETE), (self._inserted, INSERT)):
             for key in list(pending):
@@ -66,15 +69,15 @@ class Collapse(CountsChanges):
 
     @property
     def changes(self) -> int:
-        """How often something has come, or was flushed."""
+        """The number of rowops taken and flushes made."""
         return self._changes
 
     def snapshot(self) -> tuple[list[Row], list[Row]]:
-        """Give the rows to be deleted and those to be inserted at the next flush, as plain tuples."""
+        """Return the rows that the next flush deletes and those that it inserts, as plain tuples."""
         return [tuple(row) for row in self._deleted.values()], [tuple(row) for row in self._inserted.values()]
 
     def restore(self, state: tuple[list[Row], list[Row]]) -> None:
-        """Take over what ``snapshot`` gave."""
+        """Restore the state that ``snapshot`` returned."""
         for pending, rows in zip((self._deleted, self._inserted), state, strict=True):
             for row in map(self.input.row_type.adopt, rows):
                 pending[self._key_of(row)] = row

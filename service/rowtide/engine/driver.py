@@ -1,9 +1,8 @@
 """The text driver: runs a model from lines of text and collects what it prints.
 
-A line is ``INPUT,OPCODE,value,...`` or, if the model has one input called "",
-``OPCODE,value,...``; an empty value is NULL and nothing is quoted. Commands of
-the model's own take the words of their line. After every line the unit is
-drained.
+A line is ``INPUT,OPCODE,value,...`` or, if the model has an input called "",
+``OPCODE,value,...``; an empty value is NULL and there are no quotes. A command
+of the model takes the words of its line. The unit is drained after every line.
 """
 
 from __future__ import annotations
@@ -17,11 +16,15 @@ from rowtide.engine.unit.unit import Unit
 from rowtide.rows.rowop import Opcode
 
 Command = Callable[[list[str]], None]
-"""Works off the words that follow the command's name."""
+"""Handles the words that follow the name of the command."""
 
 
 class TextDriver:
-    """Feeds lines to the labels and commands of one model and keeps what it prints."""
+    """Runs one model from lines of text and collects what it prints.
+
+    ``inputs`` are the labels and commands by the name that a line starts with. A line is
+    ``INPUT,OPCODE,value,...`` or, for an input called "", ``OPCODE,value,...``; an empty value is NULL.
+    """
 
     def __init__(self, unit: Unit, inputs: Mapping[str, Label | Command] | None = None) -> None:
         self._unit = unit
@@ -29,19 +32,19 @@ class TextDriver:
         self._printed: list[str] = []
 
     def print(self, line: object) -> None:
-        """Add a line, or several, to the output."""
+        """Add one or more lines to the output."""
         self._printed.extend(str(line).split("\n"))
 
     def show(self, *labels: Label) -> None:
-        """Print every rowop that reaches any of ``labels``."""
+        """Print every rowop that reaches one of ``labels``."""
         for label in labels:
             label.then(self.print, name=f"{label.name}.print")
 
     def feed(self, line: str) -> list[str]:
-        """Work off one line and give what was printed meanwhile.
+        """Run one line and return the lines that it printed.
 
         Raises:
-          ModelError: if the line names no input or opcode.
+          ModelError: if the input or the opcode does not exist.
           FieldValueError: if a value does not fit its field.
           ExecutionError: if a label raised.
         """
@@ -62,21 +65,23 @@ class TextDriver:
         return self.settle()
 
     def settle(self) -> list[str]:
-        """Run what is queued, and give what was printed and not yet given.
+        """Run the queued rowops and return the lines that have been printed since the last call.
 
-        For whoever goes on after ``feed`` has raised: what came of a line must not show under the next one.
+        Call it after ``feed`` has raised an error, so that output of one line does not appear under the
+        next one.
 
         Raises:
-          ExecutionError: if a label raised; nothing is queued any more.
+          ExecutionError: if a label raised; the queue is empty then.
         """
         self._unit.drain()
         printed, self._printed = self._printed, []
         return printed
 
     def replay(self, transcript: Iterable[str]) -> list[str]:
-        """Give a transcript anew: what the model prints now under each line ``> input`` of it.
+        """Run the lines ``> input`` of a transcript and return it with what the model prints now.
 
-        Equal to ``transcript`` if the model still does what was written down; lines of ``#`` are kept.
+        The result equals ``transcript`` if the model behaves as recorded. Lines that start with ``#`` are
+        kept.
         """
         given: list[str] = []
         for line in transcript:
@@ -87,15 +92,15 @@ class TextDriver:
         return given
 
     def run(self, lines: Iterable[str]) -> list[str]:
-        """Work off lines and give everything that was printed."""
+        """Run lines and return everything that they printed."""
         return [printed for line in lines for printed in self.feed(line)]
 
 
 def opcode_named(name: str) -> Opcode:
-    """Give the opcode called ``name``, with or without ``OP_``.
+    """Return the opcode called ``name``, with or without ``OP_``.
 
     Raises:
-      ModelError: if there is none.
+      ModelError: if it does not exist.
     """
     try:
         return Opcode[name.removeprefix("OP_")]
@@ -104,5 +109,5 @@ def opcode_named(name: str) -> Opcode:
 
 
 def printed_in_full(rowop: Rowop) -> str:
-    """Give a rowop as label, opcode and all values separated by commas, as a server answers a client."""
+    """Return a rowop as label, opcode and all values separated by commas, as a server answers a client."""
     return f"{rowop.label.name},OP_{rowop.opcode.name},{rowop.label.row_type.format_csv(rowop.row)}"

@@ -1,21 +1,22 @@
-"""What can go wrong in the engine, by what its catcher will do (see ``rowtide.errors``)."""
+"""Errors of the engine, by what their catcher does (see ``rowtide.errors``)."""
 
 from __future__ import annotations
 
 from rowtide.errors import FaultError, Reason, RejectedRowError, StatementError
 
 SHOWN_LABELS = 10
-"""How many labels an error shows from either end of its stack: more do not fit on a screen."""
+"""Labels that an error shows from each end of its stack: more do not fit on a screen."""
 
 
 class ModelError(StatementError):
-    """The model is put together wrongly or asked for something it does not have; nothing has changed."""
+    """The model is defined incorrectly, or is asked for what does not exist; nothing has changed."""
 
 
 class FieldValueError(RejectedRowError):
     """A value does not fit the type of its field; no row was made.
 
-    ``field`` and ``value`` say which; ``type_name`` is the type as the engine prints it.
+    ``field`` and ``value`` are the name of the field and the value; ``type_name`` is the type as the engine
+    prints it.
     """
 
     def __init__(self, field: str, type_name: str, value: object, place: str | None = None) -> None:
@@ -26,12 +27,15 @@ class FieldValueError(RejectedRowError):
         self.value = value
 
     def at(self, place: str) -> FieldValueError:
-        """Give the same error saying where the row was to go."""
+        """Return the same error with the label or table that the row was for."""
         return FieldValueError(self.field, self.type_name, self.value, place)
 
 
 class TableError(FaultError):
-    """A table was used in a way that it must not be; the table is as it was before the call."""
+    """A table was used incorrectly, or code of the model failed in it; ``table`` is its name.
+
+    The table is as it was before the call, unless it is broken (``Table.is_broken``).
+    """
 
     def __init__(self, table: str, message: str) -> None:
         super().__init__(f'table "{table}": {message}')
@@ -39,19 +43,19 @@ class TableError(FaultError):
 
 
 class BrokenTableError(TableError):
-    """An error stopped this table half-way through a change: it can be read but no longer changed."""
+    """An earlier error stopped a change of this table half-way: it can be read but not changed."""
 
 
 class RecursionFault(FaultError):
-    """A label was reached again while it was still executing, or labels nested too deep."""
+    """A label was called again while it was executing, or calls were nested too deeply."""
 
 
 class ExecutionError(FaultError):
     """An error inside a label: the cause, and the stack of labels that led to it.
 
-    ``__cause__`` is what was raised; ``label`` is the name of the label that raised it; ``stack`` holds
-    one line for each label that was executing, innermost first. Rowops queued in the frames that were
-    unwound are gone; rowops on the outermost frame stay (engine decision 11).
+    ``__cause__`` is the exception that was raised; ``label`` is the name of the label that raised it;
+    ``stack`` has one line for each label that was executing, innermost first. Rowops that were queued in
+    the frames of these labels are dropped; rowops in the outermost frame stay queued.
     """
 
     def __init__(self, label: str, cause: BaseException) -> None:

@@ -1,7 +1,7 @@
-"""Expiry: rows that have become too old leave a table as rowtime advances.
+"""Expiry: removes rows from a table when they become too old.
 
-Time comes from the data: whoever reads rowtimes tells the expiry, before or
-after the row of that time, as the model wants it. Nothing here reads a clock.
+Time comes from the data: the model passes rowtimes to the expiry, before or
+after it handles the row of that time. Nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ from rowtide.engine.table.tree import Node
 class Expiry:
     """Keeps the rows of ``table`` whose ``time_field`` is at most ``keep`` before the rowtime.
 
-    Field and ``keep`` are in the same unit, whichever the model uses. The table needs an index that is
-    ordered by the field first, so that only what goes is looked at; ``index`` is its path, by default
-    the first one that fits. A row whose time is NULL stands first there and goes with the first advance.
+    The field and ``keep`` have the same unit of time, which is up to the model. The table needs a
+    top-level ``Ordered`` index whose first field is ``time_field``, so that only expired rows are read;
+    ``index`` is its path, by default the first one of this kind. A row whose time is NULL sorts first and
+    is removed by the first advance.
+
+    Raises:
+      ModelError: if the table has no such index, or the field does not exist.
     """
 
     def __init__(self, table: Table, time_field: str, keep: int, *index: str) -> None:
@@ -33,7 +37,10 @@ class Expiry:
         self._rowtime: int | None = None
 
     def advance(self, rowtime: int) -> int:
-        """Remove the rows that are too old at ``rowtime``; give how many. An earlier one changes nothing."""
+        """Remove the rows that are too old at ``rowtime`` and return how many.
+
+        A rowtime that is not later than the last one changes nothing.
+        """
         if self._rowtime is not None and rowtime <= self._rowtime:
             return 0
         self._rowtime = rowtime

@@ -1,7 +1,7 @@
-"""Generated functions: source text put together from arguments, compiled once, and kept to be read.
+"""Generated functions: source text that is built from arguments, compiled once and kept for reading.
 
-Worth it where the same loop over fields would run for every row. What comes
-from outside goes into the text through ``repr`` only, or by name.
+They pay where the same loop over fields would run for every row. Values from
+outside enter the text only through ``repr`` or as named values.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _numbers = count(1)
 
 
 def generated(name: str, parameters: Sequence[str], lines: Sequence[str], **known: Any) -> Callable[..., Any]:
-    """Compile a function of ``parameters`` with ``lines`` as its body; ``known`` are the names it may use.
+    """Compile a function with ``parameters`` whose body is ``lines``; it can use the names in ``known``.
 
-    Its text is its attribute ``source``, and is shown by tracebacks.
+    The attribute ``source`` of the function is its text, which tracebacks show too.
 
     Raises:
-      ModelError: if the text does not compile; with the text.
+      ModelError: if the text does not compile; the message contains it.
     """
     body = [f"    {line}" for line in lines] or ["    return None"]
     source = "\n".join([f"def {name}({', '.join(parameters)}):", *body, ""])

@@ -1,7 +1,7 @@
-"""Models by name: ``package.module:Class`` becomes a ``ModelRun``; the only importer of users' modules.
+"""Models by name: makes a ``ModelRun`` of ``package.module:Class``; only this module imports users' modules.
 
-What is wrong with a module, a class, an option or what the class wires is a
-ModelError that says so; nothing else gets out of here.
+Every error of a module, a class, an option or the wiring of a model is raised as
+a ModelError.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRUTHS = {"true": True, "false": False}
 
 
 class ModelOptionError(ModelError):
-    """An option is not one that the model takes, or not of its type; ``option`` says which."""
+    """An option does not exist or has an invalid value; ``option`` is its name."""
 
     def __init__(self, option: str, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -30,13 +30,13 @@ class ModelOptionError(ModelError):
 
 
 def model_maker(name: str, path: str, options: Mapping[str, str], folder: str = "") -> Callable[[], ModelRun]:
-    """Give what makes runs of the model that ``path`` names, called with ``options``; see ``load``.
+    """Return a function that makes runs of the model at ``path`` with ``options``; see ``load``.
 
-    An option is text, and becomes what the parameter's annotation says: ``int``, ``float``, ``bool``
-    (true or false), ``Decimal`` or ``str``.
+    An option is text, and is converted to the type of the parameter's annotation: ``int``, ``float``,
+    ``bool`` (true or false), ``Decimal`` or ``str``.
 
     Raises:
-      ModelError: if the model cannot be found or called; what it gives, if it cannot be wired.
+      ModelError: if the model cannot be found or called; the function raises it if wiring fails.
     """
     model = load(path, folder)
     values = _arguments(path, model, options)
@@ -53,18 +53,18 @@ def model_maker(name: str, path: str, options: Mapping[str, str], folder: str = 
 
 
 def model_code(path: str, folder: str) -> str:
-    """Give a digest of the text that a model which has been loaded consists of; see ``modules.code_of``."""
+    """Return a digest of the source text of a loaded model; see ``modules.code_of``."""
     return code_of(path.partition(":")[0], folder)
 
 
 def load(path: str, folder: str = "") -> Callable[..., object]:
-    """Give the class or function that ``path`` names.
+    """Return the class or function that ``path`` names.
 
-    ``folder``, an absolute path, is that of the pipeline's file: its module comes before one of the same
-    name that another pipeline in this process has beside it.
+    ``folder``, an absolute path, is that of the pipeline's file: its module takes precedence over a module
+    of the same name beside another pipeline in this process.
 
     Raises:
-      ModelError: if there is none, or its module cannot be imported.
+      ModelError: if it does not exist, or its module cannot be imported.
     """
     module_name, colon, name = path.partition(":")
     if not colon or not module_name or not name:
@@ -79,7 +79,7 @@ def load(path: str, folder: str = "") -> Callable[..., object]:
             f'module "{module_name}" of the model cannot be imported: {error}', hint=hint
         ) from error
     except Exception as error:
-        # Whatever a user's module raises: it is the module that is wrong.
+        # A user's module can raise any error.
         raise ModelError(
             f'module "{module_name}" of the model cannot be imported: {type(error).__name__}: {error}'
         ) from error
@@ -95,14 +95,14 @@ def load(path: str, folder: str = "") -> Callable[..., object]:
 
 
 def look_in(folder: str) -> None:
-    """Look for modules in ``folder`` too, after all other places."""
+    """Search for modules in ``folder`` too, after all other places."""
     if folder not in sys.path:
         sys.path.append(folder)
         importlib.invalidate_caches()
 
 
 def _there(module: Any) -> str | None:
-    """Say what classes a module has itself."""
+    """Return a hint with the classes that a module defines."""
     classes = [
         name
         for name, value in vars(module).items()
@@ -112,15 +112,15 @@ def _there(module: Any) -> str | None:
 
 
 def _arguments(path: str, model: Callable[..., object], options: Mapping[str, str]) -> dict[str, Any]:
-    """Give options as what the model takes.
+    """Return options converted to the types of the model's parameters.
 
     Raises:
-      ModelError: it takes no such option, misses one, or cannot have that text.
+      ModelError: if an option does not exist, is missing or has an invalid value.
     """
     try:
         signature = inspect.signature(model, eval_str=True)
     except Exception as error:
-        # Annotations are evaluated: they may be wrong in any way.
+        # Annotations are evaluated, which can raise any error.
         raise ModelError(f'the parameters of model "{path}" cannot be read: {error}') from error
     parameters = list(signature.parameters.values())
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:

@@ -1,11 +1,10 @@
 """A model inside a pipeline: named inputs and outputs, rowtime, events at a rowtime, snapshots.
 
-The model's class is called with a ``ModelSetup`` (and its options) and wires its
-unit: that is all it ever does by itself. ``ModelRun`` then feeds it rowops in
-order of rowtime and gives what reaches its outputs. Everything that the model
-remembers must be in tables, collapses or parts given to ``Unit.keep``: two runs
-of one model that were given the same rowops, or a snapshot and the rest of them,
-give the same.
+The class of a model is called with a ``ModelSetup`` (and its options) and wires
+its unit. ``ModelRun`` then feeds it rowops in order of rowtime and returns what
+reaches its outputs. All state of a model must be in tables, collapses or parts
+passed to ``Unit.keep``: then two runs with the same rowops, or with a snapshot and
+the rest of the rowops, have the same results.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from rowtide.rowtime.bound import EARLIEST
 
 
 class Event(NamedTuple):
-    """A rowop that is to run at a rowtime; events of one rowtime run in the order of ``number``."""
+    """A rowop to run at a rowtime; events of one rowtime run in the order of ``number``."""
 
     rowtime: int
     number: int
@@ -35,7 +34,10 @@ class Event(NamedTuple):
 
 
 class RowtimeClock(CountsChanges):
-    """What time it is for a model: the rowtime of what is being worked off, in ms; it never goes back."""
+    """The clock of a model: ``rowtime`` is that of the current row or event in ms, and never goes back.
+
+    Its length is the number of pending events.
+    """
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
@@ -51,14 +53,14 @@ class RowtimeClock(CountsChanges):
 
     @property
     def changes(self) -> int:
-        """How many events have been asked for; whoever lets one run, or time pass, knows that himself."""
+        """The number of events that have been scheduled."""
         return self._number
 
     def at(self, rowtime: int, rowop: Rowop) -> None:
-        """Let ``rowop`` run at ``rowtime``, before the rows of that rowtime that come in later.
+        """Schedule ``rowop`` to run at ``rowtime`` (ms), before rows of that rowtime that arrive later.
 
         Raises:
-          ModelError: if that rowtime has passed, or the label is not the only one of its name.
+          ModelError: if that rowtime has passed, or another label has the same name.
         """
         if rowtime < self.rowtime:
             raise ModelError(
@@ -81,7 +83,7 @@ class RowtimeClock(CountsChanges):
         return known
 
     def advance(self, rowtime: int) -> None:
-        """Go to ``rowtime``, running the events up to and including it, each followed by a drain.
+        """Advance to ``rowtime``, running the events up to and including it, each followed by a drain.
 
         Raises:
           ModelError: if rowtime goes back.
@@ -94,7 +96,7 @@ class RowtimeClock(CountsChanges):
         self.rowtime = rowtime
 
     def run_event(self) -> None:
-        """Run the next event, and drain.
+        """Run the next event, and drain the unit.
 
         Raises:
           ExecutionError: if a label raised.
@@ -105,21 +107,21 @@ class RowtimeClock(CountsChanges):
         self._unit.drain()
 
     def also_known(self, last: Callable[[], int | None]) -> None:
-        """Have ``last`` asked for the rowtime of the last event that a part of the model will ask for.
+        """Register a function that returns the rowtime of the last event that a part will schedule, or None.
 
-        A part that asks for one event after the other knows of more than the clock does.
+        For a part that schedules one event after another, and so knows of later events than the clock.
         """
         self._known_elsewhere.append(last)
 
     def when_dropped(self, label: Label, handler: Callable[[int], None]) -> None:
-        """Have ``handler`` called with the rowtime of an event of ``label`` that failed and comes no more.
+        """Register ``handler``, to be called with the rowtime of an event of ``label`` that failed.
 
-        Everything is then as it was before that event, and the event is gone.
+        The state of the model is then that before the event, and the event has been dropped.
         """
         self._when_dropped[label.name] = handler
 
     def drop_event(self) -> None:
-        """Take the next event away without running it."""
+        """Drop the next event without running it."""
         event = heappop(self._events)
         if event.label in self._when_dropped:
             self.rowtime = event.rowtime
@@ -132,24 +134,24 @@ class RowtimeClock(CountsChanges):
 
     @property
     def last_event(self) -> int | None:
-        """The rowtime of the last event that is known now, or None."""
+        """The rowtime of the last event that is known, or None."""
         known = [event.rowtime for event in self._events]
-        elsewhere = (told() for told in self._known_elsewhere)
+        elsewhere = (last() for last in self._known_elsewhere)
         return max([*known, *(rowtime for rowtime in elsewhere if rowtime is not None)], default=None)
 
     def snapshot(self) -> Any:
-        """Give rowtime and pending events as plain values."""
+        """Return the rowtime and the pending events as plain values."""
         return self.rowtime, self._number, [tuple(event) for event in sorted(self._events)]
 
     def restore(self, state: Any) -> None:
-        """Take over what ``snapshot`` gave."""
+        """Restore the state that ``snapshot`` returned."""
         self.rowtime, self._number, events = state
         self._events = [Event(*event) for event in events]
         heapify(self._events)
 
 
 class ModelSetup:
-    """What a model's class gets to wire itself to: a unit, a clock, and names for what it offers."""
+    """The argument of a model: its ``unit``, its ``clock``, and methods to declare its interface."""
 
     def __init__(self, name: str) -> None:
         self.unit = Unit(name)
@@ -159,17 +161,20 @@ class ModelSetup:
         self.outputs: dict[str, Label] = {}
         self.tables: dict[str, Table] = {}
         self.changes: dict[str, tuple[str, ...]] = {}
-        """The outputs that are changes of a table, with the fields that tell its rows apart (or none)."""
+        """The outputs that are changes of a table, with the key fields of its rows (or none)."""
         self.keys: dict[str, tuple[str, ...]] = {}
-        """The fields of each input by whose values a pipeline may split the model."""
+        """The fields of each input by whose values a pipeline can split the model."""
         self.jumps: list[Callable[[int, int], None]] = []
-        """What wants to know when history is over."""
+        """The handlers to call when history is over."""
 
     def input(self, name: str, label: Label, *, key: Sequence[str] = ()) -> None:
-        """Offer a label as an input of the model.
+        """Declare a label as an input of the model.
 
-        With ``key`` a pipeline makes a model of its own for each value of these fields, and rows of all
-        inputs go to the one of their value: such a model can be split, and knows nothing of the others.
+        With ``key``, a pipeline makes a separate model for each value of these fields, and rows of all inputs
+        go to the model of their value: such a model can be split.
+
+        Raises:
+          ModelError: if the name is taken, the label is of another unit, or a field does not exist.
         """
         for field in key:
             label.row_type.index(field)
@@ -177,13 +182,20 @@ class ModelSetup:
         self.keys[name] = tuple(key)
 
     def output(self, name: str, label: Label) -> None:
-        """Offer what reaches a label as an output of the model; in SQL a stream, which takes no DELETE."""
+        """Declare a label as an output of the model: a stream in SQL, so it must not get a DELETE.
+
+        Raises:
+          ModelError: if the name is taken, or the label is of another unit.
+        """
         self._offer(self.outputs, name, label)
 
     def changelog(self, name: str, label: Label, *key: str) -> None:
-        """Offer what reaches a label as the changes of a table, in which ``key`` tells rows apart.
+        """Declare a label as an output of changes of a table, whose rows ``key`` identifies.
 
-        Without a key the table may hold equal rows.
+        Without a key, the table can have equal rows.
+
+        Raises:
+          ModelError: if the name is taken, the label is of another unit, or a field does not exist.
         """
         for field in key:
             label.row_type.index(field)
@@ -191,18 +203,21 @@ class ModelSetup:
         self.changes[name] = key
 
     def table(self, name: str, table: Table) -> None:
-        """Offer a table: its changes are an output, and its rows may be read.
+        """Declare a table: its changes are an output, and its rows can be read.
 
-        Its key is that of the first of its indexes that hold one row for each value of a key.
+        Its key is that of the first leaf index with one row for each key.
+
+        Raises:
+          ModelError: if the name is taken, or the table is of another unit.
         """
         self.changelog(name, table.out, *table.type.unique_key())
         self.tables[name] = table
 
     def on_jump(self, handler: Callable[[int, int], None]) -> None:
-        """Have ``handler`` called with two rowtimes (ms) between which what was due may be told as one.
+        """Register a handler for the rowtimes (ms) at which history ends and live data begins.
 
-        That is when history is over and what is live begins. It is called once at most, at any time before
-        the first of them has passed, with no effect on what came before.
+        What is due between the two can be handled as one step. The handler is called at most once, at any
+        time before the first of the two has passed.
         """
         self.jumps.append(handler)
 
@@ -215,7 +230,7 @@ class ModelSetup:
 
 
 class Mark(NamedTuple):
-    """Where a model stands: how many events are pending, and how often its parts have changed."""
+    """The position of a model: its rowtime, number of pending events, and change counts of its parts."""
 
     rowtime: int
     events: int
@@ -223,7 +238,7 @@ class Mark(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """One rowop that reached an output of a model, and when."""
+    """One rowop that reached an output of a model, with its rowtime."""
 
     output: str
     opcode: Opcode
@@ -232,14 +247,20 @@ class Sent(NamedTuple):
 
 
 class ModelRun:
-    """One model at work."""
+    """One running model.
+
+    ``model`` is called with a ``ModelSetup`` and ``options``, and wires the unit of the setup.
+
+    Raises:
+      ModelError: if the model fills a table while it is wired; and every error of ``model``.
+    """
 
     def __init__(
         self, name: str, model: Callable[..., object], options: Mapping[str, Any] | None = None
     ) -> None:
         self._setup = ModelSetup(name)
         self._sent: list[Sent] = []
-        # The model may be an object that its own labels refer to; this keeps it for those that do not.
+        # Keeps the model alive if its labels do not refer to it.
         self.model = model(self._setup, **(options or {}))
         for table in self._setup.tables.values():
             if len(table):
@@ -256,7 +277,7 @@ class ModelRun:
 
     @property
     def name(self) -> str:
-        """The name that the model was given."""
+        """The name of the model."""
         return self._setup.unit.name
 
     @property
@@ -271,36 +292,36 @@ class ModelRun:
 
     @property
     def keys(self) -> Mapping[str, tuple[str, ...]]:
-        """The fields of each input by whose values the model may be split."""
+        """The fields of each input by whose values the model can be split."""
         return self._setup.keys
 
     @property
     def changes(self) -> Mapping[str, tuple[str, ...]]:
-        """The outputs that are changes of a table, with the fields that tell its rows apart (or none)."""
+        """The outputs that are changes of a table, with the key fields of its rows (or none)."""
         return self._setup.changes
 
     @property
     def tables(self) -> Mapping[str, Table]:
-        """The tables that the model lets others read, by name."""
+        """The tables that can be read, by name."""
         return self._setup.tables
 
     @property
     def next_event(self) -> int | None:
-        """The rowtime of the next event that the model has asked for, or None."""
+        """The rowtime of the next scheduled event, or None."""
         return self._setup.clock.next_event
 
     @property
     def last_event(self) -> int | None:
-        """The rowtime of the last of the events that it has asked for so far, or None."""
+        """The rowtime of the last event that is known, or None."""
         return self._setup.clock.last_event
 
     def take(self, name: str, opcode: Opcode, row: Row, rowtime: int) -> list[Sent]:
-        """Run the events up to ``rowtime``, then one rowop at an input; give what reached the outputs.
+        """Run the events up to ``rowtime``, then one rowop at an input; return what reached the outputs.
 
         Raises:
-          ModelError: if there is no such input, rowtime goes back or the row is of another type.
-          FieldValueError: if a value does not fit.
-          ExecutionError: if a label raised; the model is to be thrown away.
+          ModelError: if the input does not exist, rowtime goes back or the row is of another type.
+          FieldValueError: if a value does not fit its field.
+          ExecutionError: if a label raised; discard the model then.
         """
         label = self._setup.inputs.get(name)
         if label is None:
@@ -315,42 +336,49 @@ class ModelRun:
         return self._take_sent()
 
     def advance(self, rowtime: int) -> list[Sent]:
-        """Run the events up to ``rowtime``, before which no more rows come; give what came out."""
+        """Run the events up to ``rowtime``; return what reached the outputs.
+
+        No row before ``rowtime`` may follow.
+
+        Raises:
+          ModelError: if rowtime goes back.
+          ExecutionError: if a label raised; discard the model then.
+        """
         self._setup.clock.advance(rowtime)
         return self._take_sent()
 
     @property
     def wants_jump(self) -> bool:
-        """Tell whether the model wants to know when history is over."""
+        """Whether the model has handlers for the end of history."""
         return bool(self._setup.jumps)
 
     def jump(self, before: int, after: int) -> None:
-        """Tell the model that history ended at ``before`` and what is live begins at ``after`` (ms)."""
+        """Call the handlers for the end of history, at ``before``; live data begins at ``after`` (ms)."""
         for handler in self._setup.jumps:
             handler(before, after)
 
     def run_event(self) -> list[Sent]:
-        """Run the next event; give what came out.
+        """Run the next event; return what reached the outputs.
 
         Raises:
-          ExecutionError: if a label raised; the model is to be thrown away.
+          ExecutionError: if a label raised; discard the model then.
         """
         self._setup.clock.run_event()
         return self._take_sent()
 
     def drop_event(self) -> None:
-        """Take the next event away without running it."""
+        """Drop the next event without running it."""
         self._setup.clock.drop_event()
 
     def mark(self) -> Mark | None:
-        """Give what ``forget_since`` needs; None if parts of the model do not tell whether they change."""
+        """Return a position for ``forget_since``; None if a part of the model does not count its changes."""
         changes, clock = self._setup.unit.changes(), self._setup.clock
         return None if changes is None else Mark(clock.rowtime, len(clock), changes)
 
     def forget_since(self, mark: Mark | None, dropped: int = 0) -> bool:
-        """Be as at ``mark`` again, which was given before a step that failed; False if more has changed.
+        """Go back to ``mark``, taken before a step that failed; return False if a part has changed since.
 
-        ``dropped`` says how many events were taken away to run, and stay away.
+        ``dropped`` is the number of events that were removed to run, and are not restored.
         """
         clock = self._setup.clock
         if mark is None or mark[1:] != (len(clock) + dropped, self._setup.unit.changes()):
@@ -365,13 +393,13 @@ class ModelRun:
         return sent
 
     def snapshot(self) -> dict[str, Any]:
-        """Give everything that the model remembers, as plain values by name."""
+        """Return the state of the model by name, as plain values."""
         return self._setup.unit.snapshot()
 
     def held(self) -> int:
-        """Count what the model remembers: rows, events and the like."""
+        """Return the size of the state: the number of rows, events and other items."""
         return self._setup.unit.held()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over, while new, what ``snapshot`` of a run of the same model gave."""
+        """Restore, in a new run, the state that ``snapshot`` of a run of the same model returned."""
         self._setup.unit.restore(state)

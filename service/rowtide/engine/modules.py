@@ -1,8 +1,8 @@
-"""Users' modules: found by name, or beside a pipeline's file, and what their text is.
+"""Users' modules: finds them by name or beside a pipeline's file, and computes a digest of their text.
 
-Two files of one pipeline, as it was and as it is, may each have a module of one
-name beside them. Python knows one module of a name; so the second one is loaded
-apart, with what it imports from its own folder, as if in a process of its own.
+The old and the new file of one pipeline can each have a module of the same name
+beside them. Python has one module for a name, so the second one is loaded
+separately, together with what it imports from its own folder.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from types import ModuleType
 
 _OURS = __name__.partition(".")[0]
 _folders: list[str] = []
-"""Where modules have been looked for beside pipelines, as absolute paths."""
+"""The folders of pipelines in which modules have been searched for, as absolute paths."""
 _apart: dict[str, dict[str, ModuleType]] = {}
-"""The modules of a folder that were loaded apart, by name."""
+"""The modules of a folder that were loaded separately, by name."""
 _codes: dict[tuple[str, str], str] = {}
-"""The code of modules by folder and name, as they were when first asked for: that is what runs."""
+"""The digests of modules by folder and name, as of the first request: that is the code that runs."""
 
 
 def absolute(folder: str) -> str:
-    """Give the absolute path of a folder."""
+    """Return the absolute path of a folder."""
     path: str = FileFinder(folder).path
     return path
 
 
 def module_of(name: str, folder: str) -> ModuleType:
-    """Give the module of a name as Python finds it, or that in ``folder`` if another pipeline's is known.
+    """Import a module as Python finds it, or from ``folder`` if another pipeline has one of this name.
 
     Raises:
-      ImportError and whatever the module raises: it cannot be imported.
+      ImportError: if it does not exist; and every error that the module raises.
     """
     if not folder:
         return importlib.import_module(name)
@@ -58,7 +58,7 @@ def module_of(name: str, folder: str) -> ModuleType:
 
 @contextmanager
 def _alone(folder: str, held: dict[str, ModuleType]) -> Iterator[None]:
-    """Let imports find what is in ``folder``, not what other pipelines have loaded; keep it in ``held``."""
+    """Let imports find the modules in ``folder``, not those of other pipelines; keep them in ``held``."""
     others = [other for other in _folders if other != folder]
     aside = {
         name: module
@@ -82,9 +82,9 @@ def _alone(folder: str, held: dict[str, ModuleType]) -> Iterator[None]:
 
 
 def code_of(name: str, folder: str) -> str:
-    """Give a digest of the text of a module and of the modules of its own package or folder that it imports.
+    """Return a digest of the text of a module and of the modules that it imports from its package or folder.
 
-    Comments and blank lines do not count. Empty where there is no text, as of a compiled module.
+    Comments and blank lines do not count. Empty for modules without source text.
     """
     key = (folder, name)
     if key not in _codes:
@@ -117,7 +117,7 @@ def _collect(
 
 
 def _imports(text: str, module: ModuleType) -> Iterator[str]:
-    """Give the names of modules that a text may import; of ``from a import b`` both a and a.b."""
+    """Return the names of modules that a text may import: for ``from a import b`` both a and a.b."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -138,7 +138,7 @@ def _with_parents(name: str) -> Iterator[str]:
 
 
 def _is_own(other: ModuleType, module: ModuleType, folder: str) -> bool:
-    """Tell whether another module belongs to the same work: the package, or the pipeline's folder."""
+    """Return whether another module belongs to the same package or the same pipeline's folder."""
     same_package = other.__name__.partition(".")[0] == module.__name__.partition(".")[0]
     return same_package or bool(folder and _is_in(other, folder) and _is_in(module, folder))
 
@@ -149,7 +149,7 @@ def _origin(module: ModuleType) -> str | None:
 
 
 def _is_in(module: ModuleType | None, folder: str) -> bool:
-    """Tell whether a module was found in a folder itself: libraries may be somewhere below, as in a venv."""
+    """Return whether a module is directly in a folder: a venv with libraries can be below it."""
     origin = None if module is None else _origin(module)
     if module is None or origin is None:
         return False
@@ -158,7 +158,7 @@ def _is_in(module: ModuleType | None, folder: str) -> bool:
 
 
 def _without_comments(text: str) -> str:
-    """Give a text without its comments, blank lines and trailing blanks, except inside of strings."""
+    """Return a text without comments, blank lines and trailing spaces, except inside strings."""
     lines = text.splitlines()
     inside: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):

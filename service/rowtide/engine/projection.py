@@ -1,16 +1,16 @@
 """Field patterns: which fields of a row go into a result, and under which names.
 
-A pattern is a field name or a regular expression for whole names. Each field,
-in the order of its row type, takes the first pattern that fits it; none: it is
-left out.
+A pattern is a field name or a regular expression that matches a whole name. The
+first pattern that matches a field decides about it; a field that no pattern
+matches is left out.
 
 * ``name`` passes the field;
 * ``!name`` leaves it out;
-* ``name/other`` passes it as ``other``, where ``$1``, ``$2`` stand for what the
-  groups of the expression matched and ``$&`` for the whole name.
+* ``name/other`` passes it as ``other``, where ``$1``, ``$2`` stand for the groups
+  of the expression and ``$&`` for the whole name.
 
-A pattern that is a plain field name must name a field, so that a slip of the
-pen is noticed; an expression may match nothing.
+A pattern that is a plain name must be the name of a field, so that typing
+errors are found; an expression may match no field.
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ _REFERENCE = re.compile(r"\$(&|\d+)")
 
 
 def choose_fields(names: Sequence[str], patterns: Sequence[str]) -> Renames:
-    """Give the fields that ``patterns`` pass.
+    """Return the (old name, new name) pairs of the fields that ``patterns`` pass, in the order of ``names``.
+
+    A pattern is a field name or a regular expression that matches a whole name; the first pattern that
+    matches a field decides about it. ``!name`` leaves a field out, ``name/other`` renames it; in the new
+    name ``$1``, ``$2`` stand for groups of the expression and ``$&`` for the whole name.
 
     Raises:
-      ModelError: if a plain name is no field, or a pattern is no regular expression.
+      ModelError: if a field does not exist, or a pattern is not a valid regular expression.
     """
     rules = [_rule(pattern, names) for pattern in patterns]
     chosen = []
@@ -58,7 +62,7 @@ def _group(match: re.Match[str], reference: re.Match[str]) -> str:
 
 
 def _rule(pattern: str, names: Sequence[str]) -> tuple[re.Pattern[str], str | None]:
-    """Give what a pattern matches and what the name becomes; None: the field is left out."""
+    """Return the expression of a pattern and the new name; None if it leaves the field out."""
     is_blocked = pattern.startswith("!")
     expression, slash, replacement = pattern.removeprefix("!").partition("/")
     if re.fullmatch(r"\w+", expression) and expression not in names:
@@ -79,19 +83,19 @@ def _rule(pattern: str, names: Sequence[str]) -> tuple[re.Pattern[str], str | No
 
 
 def filter_fields(names: Sequence[str], patterns: Sequence[str]) -> list[str | None]:
-    """Give, for each field in order, its new name, or None if it is left out."""
+    """Return the new name of each field, or None if it is left out; see ``choose_fields``."""
     renamed = dict(choose_fields(names, patterns))
     return [renamed.get(name) for name in names]
 
 
 def project(*sources: tuple[RowType, Renames]) -> tuple[RowType, Callable[..., Row]]:
-    """Give the type of the projected row, and the function that makes it of one row a source.
+    """Return the type of a projected row and the function that makes it from one row of each source.
 
-    The fields of the result are those of the first source, then of the second, and so on. A row that is
-    None has only NULLs.
+    The fields of the result are those of the first source, then those of the second, and so on. None in
+    place of a row stands for a row of NULLs.
 
     Raises:
-      ModelError: if a field does not exist, or a name would be there twice.
+      ModelError: if a field does not exist, or two fields of the result have the same name.
     """
     fields = [
         (new, row_type.types[row_type.index(old)]) for row_type, renames in sources for old, new in renames
@@ -129,7 +133,7 @@ def project(*sources: tuple[RowType, Renames]) -> tuple[RowType, Callable[..., R
 
 
 def picker(places: Sequence[int]) -> Callable[[Sequence[object]], Sequence[object]]:
-    """Give a fast function from a sequence of values to those at ``places``."""
+    """Return a fast function from a sequence of values to those at ``places``."""
     if not places:
         return lambda values: ()
     if len(places) == 1:

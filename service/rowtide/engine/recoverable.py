@@ -1,10 +1,9 @@
-"""A model that can be taken back: after an error it stands as if what failed had never come.
+"""A model that can be rolled back: after an error it has the state before the step that failed.
 
-An error leaves a model in the middle of something, and no label says what it
-has changed already. So a model that failed is thrown away: a fresh one takes
-over the last state that was kept and repeats what came since. That gives the
-same as before, as a model remembers nothing but what its snapshots hold. Only
-one whose parts all tell that they have not changed yet goes on as it is.
+An error leaves a model in an unknown state, so a failed model is discarded: a new
+one restores the last state that was kept and repeats the steps since then. The
+result is the same, because snapshots hold the whole state of a model. Only a
+model whose parts all count their changes, and have not changed, is kept.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from rowtide.errors import FaultError
 from rowtide.rows.rowop import Opcode
 
 KEEP_AFTER = 8192
-"""Rows and events that are repeated at most: a state is kept after as many, or after as many as it
-holds rows, so that keeping costs little against what they cost."""
+"""The most steps to repeat: a state is kept after so many steps, or after as many as the model has rows if
+these are more, so that keeping states costs little compared with the steps."""
 
 
 class Taken(NamedTuple):
-    """One rowop that an input of a model took."""
+    """One rowop for an input of a model."""
 
     name: str
     opcode: Opcode
@@ -42,18 +41,18 @@ class Jumped(NamedTuple):
 
 
 class ModelFailure(Exception):
-    """A row or an event made the model fail; the model is as if it had not come."""
+    """A model failed at a row or an event; it has the state before that step."""
 
 
 Judge = Callable[[Sent], None]
-"""Raises ValueError where what the model gives cannot be an output."""
+"""Raises ValueError for a rowop that cannot be an output."""
 
 
 class RecoverableModel:
-    """A model at work that takes a row or runs an event as a whole or not at all.
+    """A running model that handles each row and event completely or not at all.
 
-    ``make`` gives a new run of the model, ``judge`` raises where what it sends must not leave;
-    ``keep_after`` is the least number of steps after which a state is kept.
+    ``make`` returns a new run of the model, ``judge`` raises an error for invalid output, and ``keep_after``
+    is the least number of steps after which a state is kept.
     """
 
     def __init__(self, make: Callable[[], ModelRun], judge: Judge, keep_after: int = KEEP_AFTER) -> None:
@@ -61,9 +60,9 @@ class RecoverableModel:
         self._keep_after = keep_after
         self._judge = judge
         self._run = make()
-        # As bytes: what a part of the model gives may be what it goes on changing.
+        # As bytes: a part of the model can return an object that it modifies later.
         self._kept: bytes | None = None
-        # What came since: a rowop, a jump of time, or an event that ran (True) or that failed (False).
+        # The steps since then: a rowop, a jump of time, or an event that ran (True) or failed (False).
         self._since: list[Taken | Jumped | bool] = []
         self._keep_at = keep_after
 
@@ -74,25 +73,25 @@ class RecoverableModel:
 
     @property
     def last_event(self) -> int | None:
-        """The rowtime of the last of the events that are known now, or None."""
+        """The rowtime of the last event that is known, or None."""
         return self._run.last_event
 
     @property
     def tables(self) -> Mapping[str, Table]:
-        """The tables that the model lets others read, by name; not to be kept beyond the next step."""
+        """The tables that can be read, by name; valid until the next step."""
         return self._run.tables
 
     def take(self, taken: Taken) -> list[Sent]:
-        """Let an input take a rowop; every event up to its rowtime must have run.
+        """Run one rowop at an input; all events up to its rowtime must have run.
 
         Raises:
-          ModelFailure: the model failed; the rowop was not taken.
+          ModelFailure: if the model failed; the rowop has had no effect.
         """
         mark = self._run.mark()
         try:
             sent = self._judged(self._run.take(*taken))
         except Exception as error:
-            # Whatever a model raises: it is thrown away, and the row is the one that is told of.
+            # A model can raise any error. It is discarded, and the error is reported for this row.
             if not self._run.forget_since(mark):
                 self._take_back()
             raise ModelFailure(failure_text(error)) from error
@@ -103,7 +102,7 @@ class RecoverableModel:
         """Run the next event.
 
         Raises:
-          ModelFailure: the model failed; the event is dropped.
+          ModelFailure: if the model failed; the event is dropped.
         """
         mark = self._run.mark()
         try:
@@ -120,20 +119,20 @@ class RecoverableModel:
 
     @property
     def wants_jump(self) -> bool:
-        """Tell whether the model wants to know when history is over."""
+        """Whether the model has handlers for the end of history."""
         return self._run.wants_jump
 
     def jump(self, before: int, after: int) -> None:
-        """Tell the model that history ended at ``before`` and what is live begins at ``after`` (ms)."""
+        """Call the handlers for the end of history, at ``before``; live data begins at ``after`` (ms)."""
         self._run.jump(before, after)
         self._log(Jumped(before, after))
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Give everything that the model remembers, as plain values by name."""
+        """Return the state of the model by name, as plain values."""
         return self._run.snapshot()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over, while new, what ``snapshot`` gave."""
+        """Restore, in a new model, the state that ``snapshot`` returned."""
         self._run.restore(state)
         self._keep()
 
@@ -165,21 +164,21 @@ class RecoverableModel:
                 self._run.jump(*step)
             else:
                 self._run.take(*step)
-        # Repeating a step costs several times what keeping a row does.
+        # Repeating a step costs several times as much as keeping a row.
         if len(self._since) * 4 > self._run.held():
             self._keep()
 
 
 def stored(state: object, model: str) -> bytes:
-    """Give a model's state as bytes.
+    """Return a model's state as bytes.
 
     Raises:
-      FaultError: something in it is no plain value.
+      FaultError: if it contains something that is not a plain value.
     """
     try:
         return pickle.dumps(state, protocol=5)
     except Exception as error:
-        # What a part of a model gives is the model's own, and pickling it fails in any way.
+        # The state of a part can be any object, and pickling it can raise any error.
         raise FaultError(
             f'the state of model "{model}" cannot be stored: {type(error).__name__}: {error}',
             hint="What snapshot() gives must be plain values: numbers, text, tuples, lists, dicts.",
@@ -187,7 +186,7 @@ def stored(state: object, model: str) -> bytes:
 
 
 def failure_text(error: BaseException) -> str:
-    """Say what a model failed with: the label and what was raised in it, on one line."""
+    """Return the error of a model on one line: the label and the exception."""
     where, cause = "", error
     if isinstance(error, ExecutionError):
         where = f'label "{error.label}": '

@@ -1,8 +1,8 @@
 """Row types of the engine.
 
 A row is a tuple whose values can also be read by field name (``row.price``).
-Rows are checked where they are made and never again: an array is a tuple, so
-a row is immutable and hashable throughout.
+Rows are checked only where they are made: an array is a tuple, so a row is
+immutable and hashable.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ def _row_class(row_type: RowType) -> Any:
 class RowType:
     """The ordered, named and typed fields of a row; immutable.
 
-    Two row types are equal if names and types agree in order, and match if the
-    types do: whoever takes rows takes matching ones and reads them under its
-    own names, but labels are chained only where types are equal.
+    Two row types are equal if they have the same names and types in the same
+    order, and match if they have the same types in the same order. Labels and
+    tables accept rows of a matching type and read them under their own field
+    names; only labels of equal row types can be chained.
     """
 
     __slots__ = ("_checks", "_hash", "_parsers", "_positions", "make", "names", "row_class", "types")
@@ -66,17 +67,17 @@ class RowType:
         self._checks = tuple(map(check_of, self.types))
         self._parsers: tuple[Callable[[Value], Value], ...] | None = None
         self._hash = hash((self.names, self.types))
-        # A name that is no Python name is read by position or through ``getter``.
+        # Fields whose names are not Python identifiers are read by position or through ``getter``.
         self.row_class = _row_class(self)
         self.make: Callable[[Iterable[Value]], Row] = partial(tuple.__new__, self.row_class)
-        """Makes a row of values that are known to fit, unchecked: for results computed from other rows."""
+        """Makes a row of values without checking them: for values that come from other rows."""
 
     @classmethod
     def of(cls, fields: Iterable[tuple[str, str | FieldType]]) -> RowType:
-        """Make a row type of (name, type) pairs, for names that are no Python names.
+        """Make a row type of (name, type) pairs, for names that are not Python identifiers.
 
         Raises:
-          ModelError: if a type does not exist or a name comes twice.
+          ModelError: if a type does not exist or a name occurs twice.
         """
         made = cls.__new__(cls)
         made._set(list(fields))
@@ -84,11 +85,11 @@ class RowType:
 
     @classmethod
     def from_sql(cls, row_type: types.RowType) -> RowType:
-        """Make the row type of a SQL relation's rows; ROWTIME is not among its fields."""
+        """Make the row type of a SQL relation's rows; ROWTIME is not a field of it."""
         return cls.of((column.name, column.type) for column in row_type)
 
     def to_sql(self) -> types.RowType:
-        """Give the SQL row type of these rows.
+        """Return the SQL row type of these rows.
 
         Raises:
           ModelError: if a field is an array.
@@ -101,7 +102,7 @@ class RowType:
         return types.RowType(tuple(fields))
 
     def items(self) -> Iterator[tuple[str, FieldType]]:
-        """Give the fields as (name, type) pairs, in order."""
+        """Return the fields as (name, type) pairs, in order."""
         return zip(self.names, self.types, strict=True)
 
     def extended(self, **fields: str | FieldType) -> RowType:
@@ -109,10 +110,10 @@ class RowType:
         return RowType.of([*self.items(), *fields.items()])
 
     def index(self, name: str) -> int:
-        """Give the position of field ``name``.
+        """Return the position of field ``name``.
 
         Raises:
-          ModelError: if there is none.
+          ModelError: if the field does not exist.
         """
         position = self._positions.get(name)
         if position is None:
@@ -122,11 +123,11 @@ class RowType:
         return position
 
     def getter(self, *names: str) -> Callable[[Row], Value]:
-        """Give a fast function from a row to the value of one field, or to the tuple of several."""
+        """Return a fast function from a row to the value of a field, or to the tuple of several values."""
         return itemgetter(*map(self.index, names)) if names else lambda _row: ()
 
     def row(self, *values: Value, **named: Value) -> Row:
-        """Make a row of values by position, by name, or first some by position; the rest is NULL.
+        """Make a row from values by position and by name; fields without a value are NULL.
 
         Raises:
           ModelError: for an unknown field or too many values.
@@ -161,10 +162,14 @@ class RowType:
                     raise FieldValueError(name, type_name(kind), value) from error
 
     def adopt(self, row: Row) -> Row:
-        """Give ``row`` as a row of this type; one of a matching type only changes its field names.
+        """Return ``row`` as a row of this type.
+
+        A row of a matching type keeps its values and takes the field names of this type; a plain tuple or
+        list is checked.
 
         Raises:
-          ModelError, FieldValueError: if it is a plain tuple and does not fit, or no tuple at all.
+          ModelError: if it is not a tuple or list, or a row of another type.
+          FieldValueError: if a value of a plain tuple does not fit its field.
         """
         if row.__class__ is self.row_class:
             return row
@@ -182,7 +187,7 @@ class RowType:
 
         Raises:
           ModelError: for more texts than fields, or if a field is an array.
-          FieldValueError: if a text is no value of its field.
+          FieldValueError: if a text is not a valid value of its field.
         """
         if len(texts) > len(self.names):
             raise ModelError(f"{len(texts)} values for a row of {len(self.names)} fields")
@@ -199,7 +204,7 @@ class RowType:
         return self.make(values)
 
     def changed(self, row: Row, **fields: Value) -> Row:
-        """Give a copy of ``row`` with some fields changed."""
+        """Return a copy of ``row`` with some fields changed."""
         values = list(row)
         for name, value in fields.items():
             index = self.index(name)
@@ -210,24 +215,23 @@ class RowType:
         return self.make(values)
 
     def as_dict(self, row: Row) -> Mapping[str, Value]:
-        """Give the values of a row by field name, NULLs included."""
+        """Return the values of a row by field name, NULLs included."""
         return dict(zip(self.names, row, strict=True))
 
     def format(self, row: Row) -> str:
-        """Give a row as text: ``name="value"`` for each field that is not NULL."""
+        """Return a row as text: ``name="value"`` for each field that is not NULL."""
         return " ".join(
             f"{name}={quote(value)}" for name, value in zip(self.names, row, strict=True) if value is not None
         )
 
     def format_csv(self, row: Row) -> str:
-        """Give the values of a row separated by commas; NULL is empty, nothing is quoted."""
+        """Return the values of a row separated by commas; NULL is empty, nothing is quoted."""
         return ",".join("" if value is None else format_value(value) for value in row)
 
     def dump(self, row: Sequence[Value]) -> str:
-        """Give every field of a row on a line of its own, for debugging: type, name, and the value in full.
+        """Return the type, name and complete value of every field, one field a line, for debugging.
 
-        NULLs are shown, and what an unchecked row holds although its type cannot. Stands for the dump of a
-        row's bytes in the original (seed 000, lines 1399-1405): rows have no binary form here.
+        NULLs are shown, and values that do not fit their type are marked.
 
         Raises:
           ModelError: if the row has more or fewer values than the type has fields.
@@ -246,7 +250,7 @@ class RowType:
         return "\n".join(lines)
 
     def matches(self, other: RowType) -> bool:
-        """Tell whether the other type has the same types in the same order, whatever the names."""
+        """Return whether the other type has the same types in the same order; names may differ."""
         return self.types == other.types
 
     def __eq__(self, other: object) -> bool:
@@ -264,7 +268,7 @@ class RowType:
         return name in self._positions
 
     def render(self, indent: str | None = "", step: str = "  ") -> str:
-        """Describe the type over several lines, each but the first after ``indent``; None: on one line."""
+        """Return the type as text: on lines that start with ``indent``, or on one line if it is None."""
         fields = [f"{type_name(kind)} {name}," for name, kind in self.items()]
         if indent is None:
             return " ".join(["row {", *fields, "}"])

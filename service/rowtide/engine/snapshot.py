@@ -1,7 +1,7 @@
-"""Snapshots of tables: everything that a table remembers, as plain values.
+"""Snapshots of tables: the state of a table as plain values.
 
-A table restored from a snapshot goes on exactly like the one it was taken
-from: same rows, same order of rows and of groups in every index, same
+A table that is restored from a snapshot behaves exactly like the original: it has
+the same rows, the same order of rows and groups in every index, and the same
 aggregator states.
 """
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class TableState(NamedTuple):
-    """What a table remembers.
+    """The state of a table.
 
-    ``rows`` are plain tuples, in order of insertion. ``groups`` gives the order of the groups: for each
-    group, outer ones first, the path of its index and the place in ``rows`` of one of its rows.
-    ``aggregates`` gives for each aggregator and group the state; the group is again told by the place of
-    a row, -1 for the group of all rows.
+    ``rows`` are plain tuples, in order of insertion. ``groups`` has the order of the groups: for each
+    group, outer ones first, the path of its index and the position in ``rows`` of one of its rows.
+    ``aggregates`` has the state for each aggregator and group; the group is again identified by the
+    position of a row, -1 for the group of all rows.
     """
 
     rows: list[tuple[Any, ...]]
@@ -33,10 +33,10 @@ class TableState(NamedTuple):
 
 
 def snapshot_table(table: Table) -> TableState:
-    """Give everything that a table remembers; it goes on unchanged.
+    """Return the state of a table, without changing it.
 
     Raises:
-      TableError: if the table is broken or in the middle of a change.
+      TableError: if the table is broken or being changed.
     """
     if table._barred is not None:
         raise TableError(table.name, "cannot be saved: it is broken or in the middle of a change")
@@ -62,11 +62,11 @@ def _save_group(group: Group, place: int, places: dict[RowHandle, int], state: T
 
 
 def restore_table(table: Table, state: TableState) -> None:
-    """Let an empty table take over what ``snapshot_table`` gave for one of an equal type; nobody is told.
+    """Restore, in an empty table, the state of a table of an equal type; no rowops are sent.
 
     Raises:
       TableError: if the table is not empty, or is broken.
-      ModelError, FieldValueError: if the rows are not of its type.
+      ModelError, FieldValueError: if the rows do not fit its row type.
     """
     if len(table) or table._barred is not None:
         raise TableError(table.name, "can only be restored while it is empty and not broken")

@@ -1,4 +1,4 @@
-"""Templates: pieces of a model that are made again and again, put together from tables and labels."""
+"""Templates: parts that many models need, built from tables and labels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rowtide.engine.unit.rowop import NOP, Rowop, Tray
 from rowtide.engine.unit.unit import Unit
 
 Condition = Callable[[Row, Row], bool]
-"""Tells for a query row and a row of the table whether the query asks for it."""
+"""Returns, for a query row and a row of the table, whether the query selects that row."""
 
 
 def equal_where_set(row_type: RowType, *fields: str) -> Condition:
-    """Give the condition that a row equals the query in ``fields`` (default: all) that the query sets.
+    """Return a condition that is true for rows equal to the query in those of ``fields`` that the query sets.
 
-    A field of the query is not set if it is NULL, 0 or empty.
+    The default for ``fields`` is all fields. A field of the query is not set if it is NULL, 0 or empty.
     """
     places = [row_type.index(name) for name in fields or row_type.names]
     tests = [f"(not query[{place}] or query[{place}] == row[{place}])" for place in places]
@@ -28,9 +28,10 @@ def equal_where_set(row_type: RowType, *fields: str) -> Condition:
 
 
 def equal_to(query: Row, row_type: RowType, *fields: str) -> Callable[[Row], bool]:
-    """Give the condition that a row equals this very query in ``fields`` (default: all) that it sets.
+    """Return a condition that is true for rows equal to ``query`` in those of ``fields`` that it sets.
 
-    Made for each query: what is not asked for is not looked at.
+    The default for ``fields`` is all fields. The function is generated for this query and reads only the
+    fields that it sets.
     """
     places = [row_type.index(name) for name in fields or row_type.names]
     tests = [f"row[{place}] == query[{place}]" for place in places if query[place]]
@@ -38,10 +39,11 @@ def equal_to(query: Row, row_type: RowType, *fields: str) -> Callable[[Row], boo
 
 
 class TableQuery:
-    """Answers each rowop at ``input`` with the rows of a table at ``out``, then an all-NULL NOP.
+    """Answers each rowop at ``input`` by sending rows of a table to ``out``, followed by a NOP of NULLs.
 
-    The labels are ``name.in`` and ``name.out``, or end in other ``suffixes``. ``fields`` are patterns as
-    in ``engine.projection``; ``where`` picks rows.
+    ``where`` selects the rows, given the row of the query and a row of the table; ``fields`` are patterns
+    for the fields to send, as for ``choose_fields``. The labels are called ``name.in`` and ``name.out``
+    unless ``suffixes`` says otherwise.
     """
 
     def __init__(
@@ -68,11 +70,10 @@ class TableQuery:
 
 
 class QueriedTable:
-    """A table together with its query (seed 000, lines 5341-5459).
+    """A table with a ``TableQuery``.
 
-    A rowop at ``query`` (the label ``name.query``) is answered at ``response`` (``name.response``) as by
-    ``TableQuery``; ``input``, ``pre`` and ``out`` are the table's own labels. Where the original adds a
-    factory for its templates to the unit, the class is called with the unit.
+    A rowop at ``query`` (the label ``name.query``) is answered at ``response`` (``name.response``);
+    ``input``, ``pre`` and ``out`` are the labels of the table.
     """
 
     def __init__(
@@ -92,11 +93,11 @@ class QueriedTable:
 
 
 class ChunkedRemoval:
-    """Removes rows a few at a time, so that a long clearing does not hold up the rest of the model.
+    """Removes rows in portions, so that clearing a large table does not block the rest of the model.
 
-    A rowop at ``input`` removes up to ``limit`` rows from the beginning of the table, as long as they are
-    ``unwanted``. If more are left, the rowop is put into ``idle``, for the model to schedule when it has
-    nothing else to do; else it goes on to ``done``.
+    A rowop at ``input`` removes up to ``limit`` rows from the beginning of the table while they are
+    ``unwanted``. If more such rows are left, the rowop is put into the tray ``idle``, which the model
+    schedules when it has nothing else to do; otherwise it is sent to ``done``.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class ChunkedRemoval:
         self._table.remove_while(self._unwanted, limit=self._limit)
         first = self._table.first()
         if first is not None and self._unwanted(first.row):
-            # Adopted, so that only this label runs again and not a whole chain above it.
+            # Adopted, so that only this label runs again and not the chain that led to it.
             self._idle.append(self.input.adopt(rowop))
         else:
             self.done.forward(rowop)

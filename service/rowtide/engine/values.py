@@ -1,11 +1,11 @@
 """Field types of the engine: how a value is checked, read from text and printed.
 
 A field type is a SQL type of ``rows.types`` or an array of a fixed-width one.
-The names of the Triceps guide stand for the SQL types that hold the same
+The type names of the Triceps guide stand for the SQL types with the same
 values: uint8 is BINARY(1), int32 INTEGER, int64 BIGINT, float64 DOUBLE, string
 VARCHAR and uint8[] VARBINARY; boolean, date, time and timestamp are SQL's own.
-NULL is None in every type. A NaN is always the one object ``math.nan``, so that
-as a key it meets itself.
+NULL is None in every type. Every NaN is the object ``math.nan``, so that NaN keys
+are equal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rowtide.rows.types import (
 
 Value = Any
 Check = Callable[[Value], Value]
-"""Gives the value as the row stores it; raises TypeError or ValueError where the type cannot hold it."""
+"""Returns the value as the row stores it; raises TypeError or ValueError where the type cannot hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +55,15 @@ _NAMED: dict[str, Type] = {
 _PLAIN: dict[str, Type] = {
     kind.value.lower(): Type(kind) for kind in (Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.TIMESTAMP)
 }
-"""Types that the guide does not have; others are given as ``rows.types`` declares them."""
+"""SQL types without a name in the guide; all others are given as types of ``rows.types``."""
 _NAMES = {kind: name for name, kind in _NAMED.items()}
 
 
 def field_type(described: str | FieldType) -> FieldType:
-    """Give the field type that a name such as ``int32`` or ``float64[]`` describes.
+    """Return the field type that a name such as ``int32`` or ``float64[]`` describes.
 
     Raises:
-      ModelError: if there is no such type, or the elements have no fixed width.
+      ModelError: if the type does not exist, or its elements do not have a fixed width.
     """
     if not isinstance(described, str):
         return described
@@ -82,17 +82,17 @@ def field_type(described: str | FieldType) -> FieldType:
 
 
 def type_name(kind: FieldType) -> str:
-    """Give the name of a field type as the engine prints it."""
+    """Return the name of a field type as the engine prints it."""
     return str(kind) if isinstance(kind, Array) else _NAMES.get(kind, str(kind))
 
 
 def is_text(kind: FieldType) -> bool:
-    """Tell whether values compare as text or bytes: string, uint8 and uint8[]."""
+    """Return whether values compare as text or bytes: string, uint8 and uint8[]."""
     return not isinstance(kind, Array) and kind.is_variable_width
 
 
 def is_array(kind: FieldType) -> bool:
-    """Tell whether a row holds a tuple of values; uint8[] is one value, of bytes."""
+    """Return whether a row holds a tuple of values; uint8[] is one value, of bytes."""
     return isinstance(kind, Array)
 
 
@@ -135,7 +135,7 @@ def _plain_integer(value: Value) -> Value:
 
 
 def check_of(kind: FieldType) -> Check:
-    """Give the function that checks a non-NULL value of a field type and brings it into stored form."""
+    """Return the function that checks a non-NULL value of a field type and brings it into stored form."""
     if isinstance(kind, Array):
         element = check_of(kind.element)
         zero: Value = b"\0" if kind.element.is_binary else 0.0 if kind.element.is_float else 0
@@ -143,7 +143,7 @@ def check_of(kind: FieldType) -> Check:
         def check(value: Value) -> Value:
             if not isinstance(value, (list, tuple)):
                 raise TypeError
-            # An element is never NULL, an empty array always is: so has it the guide.
+            # In the guide, an element is never NULL and an empty array always is.
             return tuple(zero if one is None else element(one) for one in value) or None
 
         return check
@@ -173,9 +173,9 @@ _GREATEST_REAL = 3.4028234663852886e38
 
 
 def column_check(kind: Type) -> Check:
-    """Give the function that sees that a column of SQL rows can hold a non-NULL value, whoever made it.
+    """Return the function that checks that a column of SQL rows can hold a non-NULL value.
 
-    It is stricter than ``check_of`` where the engine itself has no limit: digits of a DECIMAL, times.
+    It is stricter than ``check_of`` where the engine has no limit: for the digits of a DECIMAL, and times.
     """
     check = check_of(kind)
     if kind.kind is Kind.DECIMAL:
@@ -211,7 +211,7 @@ def column_check(kind: Type) -> Check:
 
 
 def parse_of(kind: FieldType) -> Check:
-    """Give the function that reads a non-empty text as a value of a field type; raises ValueError."""
+    """Return the function that reads a non-empty text as a value of a field type; raises ValueError."""
     if isinstance(kind, Array):
         raise ModelError(f"type {kind} cannot be read from text")
     check = check_of(kind)
@@ -240,7 +240,7 @@ def parse_of(kind: FieldType) -> Check:
 
 
 def format_value(value: Value) -> str:
-    """Give a value as the engine prints it: numbers with up to 15 significant digits, text as it is."""
+    """Return a value as the engine prints it: numbers with up to 15 significant digits, text as it is."""
     if isinstance(value, float):
         return f"{value:.15g}"
     if isinstance(value, bytes):
@@ -251,7 +251,7 @@ def format_value(value: Value) -> str:
 
 
 def quote(value: Value) -> str:
-    """Give a value in double quotes, backslashes and quotes escaped; arrays in brackets."""
+    """Return a value in double quotes, backslashes and quotes escaped; arrays in brackets."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(quote, value))}]"
     escaped = format_value(value).replace("\\", "\\\\").replace('"', '\\"')

@@ -55,12 +55,12 @@ AFTER_INSERT, COLLAPSE = AggregatorCall.AFTER_INSERT, AggregatorCall.COLLAPSE
 
 
 class AggregatorContext:
-    """One call of an aggregator: what happens, to which group, and where results go.
+    """One call of an aggregator for one group; valid until the handler returns.
 
-    Good only until the handler returns. ``call`` says why, ``opcode`` under which opcode a result would
-    be sent now, ``changed`` is the row that went in or out (None in BEFORE_MOD and COLLAPSE), ``index``
-    has the rows of the group in order, and ``state`` is what the aggregator keeps for the group: assign
-    to it or change it.
+    ``call`` is the reason for the call, ``opcode`` the opcode of a result that is sent now, ``changed`` the
+    row that was inserted or removed (None in BEFORE_MOD and COLLAPSE), ``index`` has the rows of the group
+    in order, and ``state`` is the state of the aggregator for the group: assign to it or modify it. The
+    length of a context is the number of rows in the group.
     """
 
     __slots__ = (
@@ -99,9 +99,12 @@ class AggregatorContext:
         return True
 
     def rows(self, *path: str) -> Iterator[Row]:
-        """Give the rows of the group in order, or in the order of another index of the same group.
+        """Return the rows of the group in order, or in the order of another index of the same group.
 
-        ``path`` leads to that index from the group: its name, and those of the indexes nested in it.
+        ``path`` is the path of that index inside the group: its name, and those of indexes nested in it.
+
+        Raises:
+          ModelError: if the group has no such index.
         """
         if not path:
             return (handle.row for handle in self.index)
@@ -115,12 +118,20 @@ class AggregatorContext:
         return (handle.row for index in indexes_below(beside, node) for handle in index)
 
     def first(self, index: str | None = None) -> Row | None:
-        """Give the first row of the group, or None."""
+        """Return the first row of the group, in its order or that of another index, or None.
+
+        Raises:
+          ModelError: if the group has no such index.
+        """
         handle = self._order(index).first()
         return None if handle is None else handle.row
 
     def last(self, index: str | None = None) -> Row | None:
-        """Give the last row of the group, or None."""
+        """Return the last row of the group, in its order or that of another index, or None.
+
+        Raises:
+          ModelError: if the group has no such index.
+        """
         handle = self._order(index).last()
         return None if handle is None else handle.row
 
@@ -136,11 +147,23 @@ class AggregatorContext:
         return ModelError(f'aggregator "{self.aggregator.name}": the group has no index "{name}"')
 
     def result(self, *values: Value, **named: Value) -> Row:
-        """Make a row of the result type; see ``RowType.row``."""
+        """Make a row of the result type; see ``RowType.row``.
+
+        Raises:
+          ModelError: if a field does not exist, or there are too many values.
+          FieldValueError: if a value does not fit its field.
+        """
         return self._label.row_type.row(*values, **named)
 
     def send(self, row: Row, opcode: Opcode | None = None) -> None:
-        """Send a result row, under the present ``opcode`` unless told otherwise."""
+        """Send a result row with ``opcode``, by default the opcode of the call.
+
+        The row leaves after all aggregators of the table have been called.
+
+        Raises:
+          ModelError: if the row is of another type, or the call is over.
+          FieldValueError: if ``row`` is a plain tuple and a value does not fit its field.
+        """
         if row.__class__ is not self._row_class:
             row = self._label.row_type.adopt(row)
         if self._group is None:
@@ -149,7 +172,7 @@ class AggregatorContext:
 
 
 class _Over:
-    """Stands where the index was once the handler has returned."""
+    """Replaces the index of a context after its call: every use is an error."""
 
     def __init__(self, aggregator: str) -> None:
         self._aggregator = aggregator
@@ -164,7 +187,7 @@ AggregatorHandler = Callable[[AggregatorContext], None]
 
 
 class Running:
-    """The running sums of one group, and the result that was sent last."""
+    """The running sums of one group, and the last result sent."""
 
     __slots__ = ("counts", "sent", "sums")
 
@@ -175,9 +198,9 @@ class Running:
 
 
 class Additive(NamedTuple):
-    """The parts of an additive aggregator, for the short way: the same as its handler, without a context.
+    """The functions of an additive aggregator, for a faster call than that of its handler.
 
-    ``refresh`` gives the new result of a group, which is kept as sent; None for an empty one.
+    ``refresh`` returns the new result of a group and keeps it as sent; None for an empty group.
     """
 
     add: Callable[[Running, Row], None]
@@ -186,11 +209,12 @@ class Additive(NamedTuple):
 
 
 class Aggregator:
-    """What is computed for each group: a name, the type of its results, and who computes.
+    """A computation for each group: its name, the type of its results, and the function that runs.
 
-    ``initial_state`` makes the state of a new group; ``save_state`` gives it as plain values for a
-    snapshot, and ``load_state`` makes it of them again: needed where it is no plain value itself. The same
-    aggregator may serve several table types. ``additive`` gives the parts of one that is additive.
+    The table calls ``handler`` with an ``AggregatorContext``. ``initial_state`` makes the state of a new
+    group. If the state does not consist of plain values, ``save_state`` converts it for a snapshot and
+    ``load_state`` converts it back. Several table types can use the same aggregator. ``additive`` is for
+    ``AdditiveAggregator``.
     """
 
     def __init__(
@@ -213,11 +237,11 @@ class Aggregator:
         self.load_state: Callable[[Any], Any] = load_state or _itself
 
     def equals(self, other: Aggregator) -> bool:
-        """Tell whether the other has the same name, an equal result type and the very same functions."""
+        """Return whether the other has the same name, an equal result type and the same functions."""
         return self.name == other.name and self.result_type == other.result_type and self._alike(other)
 
     def matches(self, other: Aggregator) -> bool:
-        """Tell whether the other has a matching result type and the very same functions."""
+        """Return whether the other has a matching result type and the same functions."""
         return self.result_type.matches(other.result_type) and self._alike(other)
 
     def _alike(self, other: Aggregator) -> bool:
@@ -239,7 +263,7 @@ def _itself(state: Any) -> Any:
 
 
 class _Short(NamedTuple):
-    """An additive aggregator that is alone in its groups: its place there, its parts, name and label."""
+    """The only aggregator of a kind of group, if it is additive: position, functions, name and label."""
 
     position: int
     additive: Additive
@@ -353,7 +377,7 @@ class Aggregation:
     def before(self, removed: list[RowHandle], inserted: RowHandle | None) -> None:
         """Call all aggregators of the groups that the rows are in or go to, then send."""
         if self._solo is not None and len(removed) <= 1:
-            # One kind of group and at most one row each way: nearly always. Nothing to collect.
+            # The usual case: one kind of group, at most one row removed and one inserted.
             old = self._solo.find(removed[0].row) if removed else None
             new = self._solo.find(inserted.row) if inserted is not None else None
             short = self._solo.short
@@ -406,7 +430,7 @@ class Aggregation:
         handles: list[RowHandle],
         later: RowHandle | None,
     ) -> None:
-        """Tell the aggregators of a group, and of those inside it, of its changes; ``later`` comes after."""
+        """Call the aggregators of a group, and of those inside it, for changes before ``later``."""
         last = handles[-1] if later is None else None
         for callee in place.callees:
             for handle in handles:
@@ -429,7 +453,7 @@ class Aggregation:
                     index.close(below.key, below)
 
     def _after_replacement(self, short: _Short, group: Group, removed: Row, inserted: Row) -> None:
-        """Let an additive aggregator send the result of a group in which a row took another one's place."""
+        """Run an additive aggregator for a group in which one row replaced another."""
         position, additive, name, label = short
         state, call = group.states[position], AFTER_DELETE
         try:
@@ -491,7 +515,7 @@ class Aggregation:
         return TableError(self._table.name, f'aggregator "{aggregator}" at {call.value}: {error}')
 
     def _end(self) -> None:
-        """Let no handler use its context any more."""
+        """Invalidate all contexts."""
         for context in self._contexts:
             context.index = context._over
             context._group = None

@@ -1,8 +1,7 @@
-"""Aggregate functions, and the aggregators that are put together from them.
+"""Aggregate functions, and the aggregators that are built from them.
 
-NULLs are passed over by sum, average, minimum and maximum, each of which is
-NULL if nothing is left; first, last and nth take a NULL as it comes (engine
-decision 10).
+Sum, average, minimum and maximum ignore NULLs, and are NULL for a group without
+other values; first, last and nth can be NULL.
 """
 
 from __future__ import annotations
@@ -28,11 +27,15 @@ from rowtide.engine.values import FieldType, Value, check_of, field_type, is_arr
 from rowtide.rows.types import BIGINT, DOUBLE, Kind, Type
 
 Argument = str | Callable[[Row], Value]
-"""The name of a field, or a function of the row."""
+"""The name of a field, or a function of a row."""
 
 
 class Function:
-    """One field of a result: what it is computed from, and how, over the rows of a group in order."""
+    """Base of aggregate functions: one field of a result, computed from the rows of a group in order.
+
+    ``argument`` is the name of a field or a function of a row, ``kind`` the type of the result: needed if
+    ``argument`` is a function.
+    """
 
     def __init__(self, argument: Argument | None, kind: str | FieldType | None = None) -> None:
         if argument is not None and not isinstance(argument, str) and not callable(argument):
@@ -43,7 +46,7 @@ class Function:
         self._kind = None if kind is None else field_type(kind)
 
     def describe(self) -> str:
-        """Give the function and what it takes: a field in quotes, a function of yours by its name."""
+        """Return the function with its argument as text: a field in quotes, a function by its name."""
         return f"{type(self).__name__}({', '.join(self._words())})"
 
     def _words(self) -> list[str]:
@@ -52,10 +55,10 @@ class Function:
         return [f'"{self._argument}"' if isinstance(self._argument, str) else _name_of(self._argument)]
 
     def type_in(self, row_type: RowType) -> FieldType:
-        """Give the type of the result over rows of ``row_type``.
+        """Return the type of the result for rows of ``row_type``.
 
         Raises:
-          ModelError: if it follows from nothing and was not given.
+          ModelError: if it is unknown, the field does not exist or has a type that does not fit.
         """
         if self._kind is not None:
             return self._kind
@@ -64,13 +67,13 @@ class Function:
         raise ModelError(f"{type(self).__name__} of a function needs the type of its result")
 
     def values_of(self, row_type: RowType) -> Callable[[Row], Value]:
-        """Give the function from a row to the value that is aggregated."""
+        """Return the function from a row to its value for the aggregate function."""
         if isinstance(self._argument, str):
             return row_type.getter(self._argument)
         return self._argument or _whole_row
 
     def compute(self, values: Sequence[Value]) -> Value:
-        """Give the result for the values of a group, which has at least one row."""
+        """Return the result for the values of a group that is not empty."""
         raise NotImplementedError
 
 
@@ -86,7 +89,7 @@ class First(Function):
     """The value in the first row of the group."""
 
     def compute(self, values: Sequence[Value]) -> Value:
-        """Give the first value."""
+        """Return the first value."""
         return values[0]
 
 
@@ -94,12 +97,12 @@ class Last(Function):
     """The value in the last row of the group."""
 
     def compute(self, values: Sequence[Value]) -> Value:
-        """Give the last value."""
+        """Return the last value."""
         return values[-1]
 
 
 class Nth(Function):
-    """The value in row ``n`` of the group, counted from 0; NULL if there are fewer rows."""
+    """The value in row ``n`` of the group, counting from 0; NULL if there are fewer rows."""
 
     def __init__(self, argument: Argument, n: int, kind: str | FieldType | None = None) -> None:
         super().__init__(argument, kind)
@@ -111,7 +114,7 @@ class Nth(Function):
         return [*super()._words(), str(self._n)]
 
     def compute(self, values: Sequence[Value]) -> Value:
-        """Give the value at place ``n``."""
+        """Return the value in row ``n``."""
         return values[self._n] if self._n < len(values) else None
 
 
@@ -140,15 +143,15 @@ class Count(Function):
         return kind
 
     def compute(self, values: Sequence[Value]) -> Value:
-        """Count what is not NULL; a row never is."""
+        """Return the number of values that are not NULL; a row never is NULL."""
         return len(values) - list(values).count(None)
 
 
 class Sum(Function):
-    """The sum: int64 of integers, else of the argument's type."""
+    """The sum of the values: an int64 for integers, otherwise of the type of the argument."""
 
     def type_in(self, row_type: RowType) -> FieldType:
-        """Give the type of the sum."""
+        """Return the type of the sum."""
         kind = super().type_in(row_type)
         if is_array(kind) or not (isinstance(kind, Type) and kind.is_numeric):
             raise ModelError(f'{type(self).__name__} of "{self._argument}": it is no number')
@@ -157,13 +160,16 @@ class Sum(Function):
         return BIGINT if kind.is_integer else DOUBLE
 
     def compute(self, values: Sequence[Value]) -> Value:
-        """Add the values from first to last."""
+        """Return the sum, added from first to last."""
         counted = [value for value in values if value is not None]
         return sum(counted) if counted else None
 
 
 class Avg(Sum):
-    """The average: float64 of integers and floats. With ``null_is_zero`` a NULL counts as a row of 0."""
+    """The average of the values: a float64 for integers and floats.
+
+    With ``null_is_zero``, NULL counts as 0 instead of being ignored.
+    """
 
     def __init__(
         self, argument: Argument, kind: str | FieldType | None = None, *, null_is_zero: bool = False
@@ -175,11 +181,11 @@ class Avg(Sum):
         return [*super()._words(), *(["null_is_zero=True"] if self.null_is_zero else [])]
 
     def type_in(self, row_type: RowType) -> FieldType:
-        """Give the type of the average."""
+        """Return the type of the average."""
         return DOUBLE if super().type_in(row_type) == BIGINT else super().type_in(row_type)
 
     def compute(self, values: Sequence[Value]) -> Value:
-        """Divide the sum by the number of values."""
+        """Return the sum divided by the number of values."""
         if self.null_is_zero:
             return sum(value or 0 for value in values) / len(values)
         counted = [value for value in values if value is not None]
@@ -190,7 +196,7 @@ class Min(Function):
     """The least value."""
 
     def compute(self, values: Sequence[Value]) -> Value:
-        """Give the least value."""
+        """Return the least value."""
         return min((value for value in values if value is not None), default=None)
 
 
@@ -198,12 +204,12 @@ class Max(Function):
     """The greatest value."""
 
     def compute(self, values: Sequence[Value]) -> Value:
-        """Give the greatest value."""
+        """Return the greatest value."""
         return max((value for value in values if value is not None), default=None)
 
 
 class Computed(Function):
-    """Whatever ``function`` makes of the rows of the group, of type ``kind``."""
+    """The value, of type ``kind``, that ``function`` returns for the list of rows of the group."""
 
     def __init__(self, kind: str | FieldType, function: Callable[[Sequence[Row]], Value]) -> None:
         super().__init__(None, kind)
@@ -214,15 +220,15 @@ class Computed(Function):
         return [_name_of(self._function)]
 
     def compute(self, values: Sequence[Value]) -> Value:
-        """Give what the function gives."""
+        """Return the value of the function."""
         return self._function(values)
 
 
 class Fold(Function):
-    """A function of your own, row by row: ``step`` takes what is held and the next value.
+    """A value computed row by row: ``step`` returns the new accumulator from the old one and a value.
 
-    Each computation begins with ``start`` and ends with ``finish`` of what is held; ``start`` must not be
-    changed by ``step``, which gives the new value.
+    The accumulator starts as ``start``, which ``step`` must not modify; the result is the last accumulator,
+    or ``finish`` of it.
     """
 
     def __init__(
@@ -244,7 +250,7 @@ class Fold(Function):
         return [*super()._words(), f"start={self._start!r}", f"step={_name_of(self._step)}", *finish]
 
     def compute(self, values: Sequence[Value]) -> Value:
-        """Step through the values from first to last."""
+        """Return the accumulator after all values, from first to last."""
         held = reduce(self._step, values, self._start)
         return held if self._finish is None else self._finish(held)
 
@@ -273,10 +279,12 @@ def _result_type(name: str, row_type: RowType, fields: dict[str, Function]) -> R
 
 
 class SimpleAggregator(Aggregator):
-    """Computes each field of its result afresh from all rows of a group, for every change.
+    """Computes each field of its result from all rows of a group, at every change of the group.
 
-    A field that cannot be computed as described is refused when the aggregator is made (seed 000, lines
-    8397 and 8468-8538).
+    ``fields`` are the fields of the result with their functions, such as ``total=Sum("price")``.
+
+    Raises:
+      ModelError: if a function does not fit the row type.
     """
 
     def __init__(self, name: str, row_type: RowType, /, **fields: Function) -> None:
@@ -295,10 +303,7 @@ class SimpleAggregator(Aggregator):
         super().__init__(name, result_type, handle)
 
     def describe(self) -> str:
-        """Say what is computed when a group changes, a line a step, for people to read.
-
-        Stands for the generated text that the original gives out (seed 000, lines 8256-8263, 12836-12842).
-        """
+        """Return a readable description of the computation, one line for each step."""
         fields = zip(self._fields.items(), self.result_type.types, strict=True)
         return "\n".join(
             [
@@ -313,8 +318,12 @@ class SimpleAggregator(Aggregator):
 class AdditiveAggregator(Aggregator):
     """Keeps running sums, so that the cost of a change does not depend on the size of the group.
 
-    Takes First, Last, Count, Sum and Avg. Sums of floats drift where large and small values meet: a
-    large one that comes and goes takes the small ones with it.
+    Its functions can be ``First``, ``Last``, ``Count``, ``Sum`` and ``Avg``; ``code`` is the text of the
+    functions generated for them. Running sums of floats lose precision: a large value that is added and
+    removed again takes smaller ones with it, until the group has no values left.
+
+    Raises:
+      ModelError: if a function does not fit the row type, or is not additive.
     """
 
     def __init__(self, name: str, row_type: RowType, /, **fields: Function) -> None:
@@ -364,7 +373,7 @@ def _save(running: Running) -> Any:
 
 
 class _AdditiveText:
-    """The functions of an additive aggregator, generated: one line a field instead of a loop over fields."""
+    """The text of an additive aggregator: one line for each field instead of a loop over fields."""
 
     def __init__(self, name: str, row_type: RowType, fields: dict[str, Function]) -> None:
         self._known: dict[str, Any] = {}
@@ -392,7 +401,7 @@ class _AdditiveText:
                 raise ModelError(f'aggregator "{name}", field "{field}": {kind} is not additive')
 
     def _fitted(self, field: str, function: Function, row_type: RowType, result: str) -> str:
-        """Return the text of a result that is checked, unless it is a value of its very type already."""
+        """Return the text of a result with a check of its type, unless it always has this type."""
         kind = function.type_in(row_type)
         if kind == (BIGINT if isinstance(function, Count) else _type_of(function, row_type)):
             return result
@@ -402,19 +411,19 @@ class _AdditiveText:
 
     @property
     def width(self) -> int:
-        """How many sums there are."""
+        """The number of running sums."""
         return len(self._added)
 
     def add(self) -> Any:
-        """Give the function that adds a row to the sums of a group."""
+        """Return the function that adds a row to the sums of a group."""
         return self._step("add", "+=")
 
     def subtract(self) -> Any:
-        """Give the function that takes a row from the sums of a group."""
+        """Return the function that subtracts a row from the sums of a group."""
         return self._step("subtract", "-=")
 
     def refresh(self, make: Callable[[Any], Row]) -> Any:
-        """Give the function that makes the result of a group, None if it is empty."""
+        """Return the function that makes the result of a group, None if it is empty."""
         lines = ["if not len(index):", "    running.sent = None", "    return None"]
         lines += [f"{end} = index.{end}().row" for end in sorted(self._ends)]
         lines += ["sums, counts = running.sums, running.counts"] if self._added else []
@@ -427,7 +436,7 @@ class _AdditiveText:
             lines += [f"value = {value}", "if value is not None:"]
             lines += [f"    sums[{place}] {sign} value", f"    counts[{place}] {sign} 1"]
             if sign == "-=":
-                # What floats have lost, or infinities spoilt, ends with the last value that it came from.
+                # Errors of float sums, and NaN from infinities, end when no value is left.
                 lines += [f"    if not counts[{place}]:", f"        sums[{place}] = 0"]
         return generated(name, ("running", "row"), lines, **self._known)
 
@@ -449,7 +458,7 @@ def _type_of(function: Function, row_type: RowType) -> FieldType | None:
 
 
 def _fitting(field: str, kind: FieldType) -> Callable[[Value], Value]:
-    """Return the function that checks a result and brings it into the form in which rows store it."""
+    """Return the function that checks a result and converts it to the form that rows store."""
     check = check_of(kind)
 
     def fit(value: Value) -> Value:
@@ -462,7 +471,7 @@ def _fitting(field: str, kind: FieldType) -> Callable[[Value], Value]:
 
 
 def _additive(function: Function, place: int) -> str:
-    """Return the text of a result field of a sum, NULL where there was no value."""
+    """Return the text of a result field of a sum, NULL if there are no values."""
     if isinstance(function, Count):
         return f"counts[{place}]"
     value = f"sums[{place}] / counts[{place}]" if isinstance(function, Avg) else f"sums[{place}]"

@@ -1,4 +1,4 @@
-"""Graphs of nodes in consistent time: diamonds, schedulers, looping links, resets (seed 001)."""
+"""Graphs of nodes in consistent time: diamonds, schedulers, looping links, resets; see docs/graphs.md."""
 
 from rowtide.engine.graph.decisions import Decisions, Divergence, Restamped, WasReset
 from rowtide.engine.graph.graph import Graph, Use

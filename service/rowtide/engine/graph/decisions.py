@@ -1,8 +1,8 @@
-"""What a graph decides that the order of arrival could change: re-stampings and resets, as a log.
+"""A log of the decisions of a graph that depend on the order of arrival: re-stampings and resets.
 
-A run that is given the log of another obeys it: it gives the same rows with
-the same stamps, whatever the threads do. A graph that has changed is run
-without the log, decides anew and writes a new one.
+A run with the log of an earlier run repeats its decisions: it returns the same
+rows with the same stamps, however its threads are scheduled. A changed graph runs
+without the log, makes new decisions and writes a new log.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from rowtide.errors import FaultError
 
 
 class Divergence(Enum):
-    """What happens when a run does not bring what the log says."""
+    """What to do when a run does not match the log."""
 
     STOP = "STOP"
-    """ReplayDivergedError."""
+    """Raise ReplayDivergedError."""
     DECIDE_ANEW = "DECIDE_ANEW"
-    """The rest of the link's log is dropped, and what comes is stamped as without a log."""
+    """Drop the rest of the log of the link, and stamp its rows as without a log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restamped:
-    """The ``number``-th row of looping link ``link``: sent at ``original``, taken as of ``stamp``.
+    """Row ``number`` of the looping link ``link``: sent at ``original``, handled with ``stamp``.
 
-    It comes before all else of that stamp; with ``last`` behind it, since some of that had come already.
+    It is handled before everything else with that stamp; with ``last`` after it, because part of that has
+    been handled already.
     """
 
     link: str
@@ -39,14 +40,14 @@ class Restamped:
 
 @dataclass(frozen=True, slots=True)
 class WasReset:
-    """Time jumped: nothing but timers was between ``before`` and ``after`` (ms, both excluded)."""
+    """Time jumped: only timers were between ``before`` and ``after`` (ms, both excluded)."""
 
     before: int
     after: int
 
 
 class ReplayDivergedError(FaultError):
-    """A looping link brought another row than the log has; ``logged`` None: it brings none any more."""
+    """A looping link has another row than the log; ``came`` is None if it has no more rows."""
 
     def __init__(self, link: str, number: int, logged: Stamp, came: Stamp | None) -> None:
         brought = "nothing" if came is None else f"one of {tuple(came)}"
@@ -68,10 +69,10 @@ class Decisions:
     resets: list[WasReset] = field(default_factory=list)
 
     def of(self, link: str) -> list[Restamped]:
-        """Give what was decided for one looping link, in order."""
+        """Return the decisions for one looping link, in order."""
         return sorted((each for each in self.restamped if each.link == link), key=lambda each: each.number)
 
     def extend(self, other: Decisions) -> None:
-        """Add what was decided since."""
+        """Add later decisions."""
         self.restamped += other.restamped
         self.resets += other.resets

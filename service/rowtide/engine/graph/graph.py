@@ -11,19 +11,19 @@ from rowtide.engine.graph.node import Processor
 
 
 class Use(Enum):
-    """How a looping link stamps what comes back, for a row of rowtime T and the link's delay L."""
+    """How a looping link stamps a row of rowtime T that comes back, with the delay L of the link."""
 
     CONSISTENT = "CONSISTENT"
-    """Always T + L: every run from scratch gives the same."""
+    """Always T + L: every run has the same result."""
     LIMITED = "LIMITED"
-    """Just before the next row that waits at the target, but at T + L at the latest: logged."""
+    """Just before the next row that waits at the target, but at T + L at the latest; logged."""
     RECORDED = "RECORDED"
-    """Just before the next row at the target, which never waits for the link: logged."""
+    """Just before the next row at the target, which never waits for the link; logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """A node: what runs there, and what it reads, the input of the highest priority first."""
+    """A node: the processor to run, and its inputs, the one of the highest priority first."""
 
     name: str
     make: Callable[[], Processor]
@@ -32,7 +32,7 @@ class NodeShape:
 
 @dataclass(frozen=True, slots=True)
 class LoopShape:
-    """A looping link; ``use`` None: a scheduler that ``of`` drives and whose events go to ``to``."""
+    """A looping link; if ``use`` is None, a scheduler that ``of`` drives, with events for ``to``."""
 
     name: str
     of: str
@@ -44,7 +44,7 @@ class LoopShape:
 class Graph:
     """Declares a graph; ``GraphRun`` runs it.
 
-    An input is declared before what reads it, so the graph without its looping links has no circle.
+    An input is declared before the nodes that read it, so the graph without looping links has no cycle.
     """
 
     def __init__(self) -> None:
@@ -53,20 +53,20 @@ class Graph:
         self.loops: list[LoopShape] = []
 
     def source(self, name: str) -> str:
-        """Declare an input from outside; at one rowtime rows of the source declared first come first.
+        """Declare an input from outside; at one rowtime, rows of the source declared first are first.
 
         Raises:
-          ModelError: the name is taken.
+          ModelError: if the name is taken.
         """
         self._take(name)
         self.sources.append(name)
         return name
 
     def node(self, name: str, make: Callable[[], Processor], inputs: Sequence[str]) -> str:
-        """Declare a node that reads ``inputs``: rows of one stamp come in their order.
+        """Declare a node that reads ``inputs``; it handles rows of one stamp in the order of its inputs.
 
         Raises:
-          ModelError: the name is taken, or an input is no source or node declared before.
+          ModelError: if the name is taken, or an input is not declared yet.
         """
         self._take(name)
         known = {*self.sources, *(node.name for node in self.nodes)}
@@ -81,12 +81,12 @@ class Graph:
     def loop(
         self, name: str, of: str, to: str, delay_ms: int | None = None, use: Use = Use.CONSISTENT
     ) -> str:
-        """Declare a looping link: what ``of`` sends to ``name`` comes to ``to``, before its other inputs.
+        """Declare a looping link: rows that ``of`` sends to ``name`` go to ``to``, before its other inputs.
 
         ``delay_ms`` is the delay L; a RECORDED link has none.
 
         Raises:
-          ModelError: no such node, or no delay where one is needed.
+          ModelError: if a node does not exist, or the link needs a delay.
         """
         if use is Use.RECORDED:
             delay_ms = delay_ms or 0
@@ -98,10 +98,12 @@ class Graph:
         return self._loop(LoopShape(name, of, to, delay_ms, use))
 
     def scheduler(self, name: str, driven_by: str, to: str, delay_ms: int) -> str:
-        """Declare a scheduler with the time of ``driven_by`` and events for ``to``, ``delay_ms`` on at least.
+        """Declare a scheduler that runs in the time of ``driven_by``, with events for ``to``.
+
+        Its events are at least ``delay_ms`` later than the rows that schedule them.
 
         Raises:
-          ModelError: no such node, or no delay.
+          ModelError: if a node does not exist, or the delay is not above 0.
         """
         if delay_ms <= 0:
             raise ModelError(f'scheduler "{name}" needs a delay above 0 ms')

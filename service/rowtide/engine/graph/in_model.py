@@ -1,8 +1,8 @@
-"""A graph as a model of a pipeline: rows come in the pipeline's order, time comes from its bounds.
+"""A graph as a model of a pipeline: rows arrive in the order of the pipeline, time comes from its bounds.
 
 A row goes through the whole graph, its loops included, before the next one. So
-what comes out, looping rows and timers included, follows from the order of the
-rows and their rowtimes, and nothing is left to be logged (docs/decisions/0005).
+the results, looping rows and timers included, depend only on the order of the rows
+and their rowtimes, and no decisions need to be logged (docs/decisions/0005).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _NOTHING = RowType()
 def run_in_model(
     setup: ModelSetup, graph: Graph, inputs: Mapping[str, RowType], outputs: Mapping[str, RowType]
 ) -> None:
-    """Make a graph what a model does: its sources are the model's inputs, its nodes the outputs.
+    """Run a graph as a model: its sources are the inputs of the model, its nodes the outputs.
 
-    Nodes get rows as tuples and send tuples. The rows of all inputs come in one order: at one rowtime that
+    Nodes receive and send rows as tuples. The rows of all inputs arrive in one order: at one rowtime, that
     in which the pipeline merges them.
 
     Args:
-      setup: of the model.
-      graph: its looping links that are not CONSISTENT come back at once.
+      setup: the setup of the model.
+      graph: the graph; rows of looping links that are not CONSISTENT come back at once.
       inputs: the row type of each source.
-      outputs: the row type of what each of these nodes sends.
+      outputs: the row type of the rows that each of these nodes sends.
 
     Raises:
-      ModelError: the graph has other sources.
+      ModelError: if the graph has other sources.
     """
     if set(inputs) != set(graph.sources):
         raise ModelError(f"the graph's sources are {', '.join(graph.sources)}: each needs a row type")
@@ -45,7 +45,7 @@ def run_in_model(
 
 
 class _Embedded:
-    """The graph's run as a part of the model: it works when a row comes, and when it is time."""
+    """The run of the graph as a part of the model: it runs when a row arrives and when an event is due."""
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class _Embedded:
             setup.on_jump(self._jump)
 
     def snapshot(self) -> Any:
-        """Give what the graph remembers, as plain values."""
+        """Return the state of the graph as plain values."""
         return self._awake_at, self._run.snapshot()
 
     def restore(self, state: Any) -> None:
-        """Take over what ``snapshot`` gave."""
+        """Restore the state that ``snapshot`` returned."""
         self._awake_at, run = state
         self._run.restore(run)
 
@@ -89,7 +89,7 @@ class _Embedded:
         return take
 
     def _dropped(self, rowtime: int) -> None:
-        """Go on without what was due up to a rowtime: it failed, and would fail again."""
+        """Continue without the events due up to a rowtime: they failed, and would fail again."""
         self._run.drop_due(rowtime)
         self._work()
 
@@ -102,14 +102,14 @@ class _Embedded:
         self._work()
 
     def _work(self) -> None:
-        """Let the graph go on, give what came out, and ask to be called when more can come."""
+        """Run the graph, send its results, and schedule the next run."""
         self._run.drain()
         sent = [
             (given.stamp, label, given.row)
             for name, label in self._outputs.items()
             for given in self._run.taken(name)
         ]
-        # What one row made comes out before what the next one made, of whatever output.
+        # The results of one row come before those of the next row, at any output.
         for _, label, row in sorted(sent, key=lambda each: each[0]):
             label.send(Opcode.INSERT, label.row_type.adopt(row))
         now, due = self._clock.rowtime, self._run.next_rowtime()

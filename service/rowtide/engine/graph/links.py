@@ -1,8 +1,8 @@
-"""What lies between the nodes of a graph: rows in order, and how far they have got.
+"""The links between the nodes of a graph: rows in order, and a bound for later rows.
 
-A link has one writer and one reader, which may be two threads: the writer puts
-a row in before it raises the bound, the reader looks at the bound before it
-looks for rows. So what the reader has not seen is not before the bound.
+A link has one writer and one reader, which can be two threads: the writer adds
+a row before it raises the bound, the reader reads the bound before it looks for
+rows. So rows that the reader has not seen are not before the bound.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rowtide.engine.graph.stamp import BEHIND, END, START, Gap, Given, Stamp, Tu
 
 
 class Link:
-    """Rows from one writer in the order of their stamps; ``bound``: no later one is before it."""
+    """Rows from one writer in the order of their stamps; no later row is before ``bound``."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -30,14 +30,14 @@ class Link:
         self._waiting.append(given)
 
     def promise(self, bound: Stamp) -> bool:
-        """Raise the bound; called by the writer, tells whether it moved."""
+        """Raise the bound and return whether it moved; called by the writer."""
         if bound <= self.bound:
             return False
         self.bound = bound
         return True
 
     def next_stamp(self) -> Stamp:
-        """Give the stamp of the row in front, or what the next one has at least; called by the reader."""
+        """Return the stamp of the first row, or the least stamp of the next one; called by the reader."""
         bound = self.bound
         return self._waiting[0].stamp if self._waiting else bound
 
@@ -45,15 +45,15 @@ class Link:
         return len(self._waiting)
 
     def take(self) -> Given:
-        """Take the row in front."""
+        """Remove and return the first row."""
         return self._waiting.popleft()
 
     def snapshot(self) -> Any:
-        """Give rows and bound as plain values."""
+        """Return the rows and the bound as plain values."""
         return tuple(self.bound), [(tuple(each.stamp), each.row) for each in self._waiting]
 
     def restore(self, state: Any) -> None:
-        """Take over what ``snapshot`` gave."""
+        """Restore the state that ``snapshot`` returned."""
         bound, waiting = state
         self.bound = Stamp(*bound)
         self._waiting = deque(Given(Stamp(*stamp), row) for stamp, row in waiting)
@@ -72,22 +72,22 @@ class Timers:
         return len(self._live)
 
     def add(self, now: Stamp, rowtime: int, payload: object) -> int:
-        """Add an event at ``rowtime``, or right behind ``now`` if that has passed it."""
+        """Add an event at ``rowtime``, or right after ``now`` if that is later; return its handle."""
         self._counter += 1
         self._set(self._counter, now, rowtime, payload)
         return self._counter
 
     def move(self, handle: int, now: Stamp, rowtime: int) -> None:
-        """Give an event that has not come another rowtime."""
+        """Move an event that has not run to another rowtime."""
         if handle in self._live:
             self._set(handle, now, rowtime, self._live[handle].payload)
 
     def drop(self, handle: int) -> None:
-        """Take an event back."""
+        """Cancel an event."""
         self._live.pop(handle, None)
 
     def first(self) -> Stamp | None:
-        """Give the stamp of the next event."""
+        """Return the stamp of the next event."""
         while self._heap:
             stamp, handle = self._heap[0]
             if handle in self._live and self._live[handle].stamp == stamp:
@@ -96,12 +96,12 @@ class Timers:
         return None
 
     def take(self) -> Timer:
-        """Take the next event; ``first`` has found one."""
+        """Remove and return the next event, after a call of ``first``."""
         _, handle = heappop(self._heap)
         return self._live.pop(handle)
 
     def take_between(self, before: int, after: int) -> list[Timer]:
-        """Take the events with a rowtime between two (ms, both excluded), in order."""
+        """Remove and return the events between two rowtimes (ms, both excluded), in order."""
         found = (each for each in self._live.values() if before < each.stamp.rowtime < after)
         due = sorted(found, key=lambda each: each[:2])
         for each in due:
@@ -109,19 +109,19 @@ class Timers:
         return due
 
     def rowtimes(self) -> list[int]:
-        """Give the rowtimes (ms) of the events."""
+        """Return the rowtimes (ms) of the events."""
         return [each.stamp.rowtime for each in self._live.values()]
 
     def is_between(self, before: int, after: int) -> bool:
-        """Tell whether an event has a rowtime between two (ms, both excluded)."""
+        """Return whether an event has a rowtime between two (ms, both excluded)."""
         return any(before < each.stamp.rowtime < after for each in self._live.values())
 
     def snapshot(self) -> Any:
-        """Give the events as plain values."""
+        """Return the events as plain values."""
         return self._counter, [(tuple(each.stamp), each.handle, each.payload) for each in self._live.values()]
 
     def restore(self, state: Any) -> None:
-        """Take over what ``snapshot`` gave."""
+        """Restore the state that ``snapshot`` returned."""
         self._counter, live = state
         timers = [Timer(Stamp(*stamp), handle, payload) for stamp, handle, payload in live]
         self._live = {each.handle: each for each in timers}
@@ -143,10 +143,11 @@ def _place(entry: Entry) -> tuple[Stamp, bool, int]:
 
 
 class LoopLink:
-    """A looping link, or a scheduler that a loop drives: what is in it is stamped anew.
+    """A looping link, or a scheduler that a loop drives: it gives its rows new stamps.
 
-    ``arrived`` is what the writer has put in and the reader has not stamped yet; a CONSISTENT link and a
-    scheduler need not ask the reader. ``port`` is its number among the ports of the reader.
+    ``_arrived`` are the rows that the writer has added and the reader has not stamped yet; those of a
+    CONSISTENT link or a scheduler have their stamps already. ``port`` is its number among the ports of the
+    reader.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class LoopLink:
 
     @property
     def is_decided(self) -> bool:
-        """Tell whether stamps depend on what waits at the target, and are logged."""
+        """Whether stamps depend on the rows that wait at the target, and are logged."""
         return self.shape.use in (Use.LIMITED, Use.RECORDED)
 
     def put(self, given: Given, rowtime: int | None = None) -> None:
@@ -180,7 +181,7 @@ class LoopLink:
         self._arrived.append((self._put, given))
 
     def promise(self, bound: Stamp) -> bool:
-        """Take note that what comes next is sent at ``bound`` or later; called by the writer."""
+        """Record that later rows are sent at ``bound`` or later; called by the writer."""
         if self.shape.use is Use.RECORDED:
             return False
         raised = reaching(later(bound.rowtime, self.shape.delay_ms), self._origin)
@@ -190,12 +191,12 @@ class LoopLink:
         return True
 
     def settle(self, others: Stamp, published: Stamp, clock: Turn) -> None:
-        """Stamp what has arrived; called by the reader.
+        """Stamp the rows that have arrived; called by the reader.
 
         ``others`` is the least stamp that its other ports have or can bring, ``published`` what it has
-        promised itself, ``clock`` the turn that it has worked off last.
+        promised itself, ``clock`` the turn that it has processed last.
         """
-        # Read first: what has not arrived by then is not before it.
+        # Read first: rows that have not arrived by then are not before it.
         self._seen = self._bound
         while self._arrived:
             number, given = self._arrived.popleft()
@@ -210,7 +211,7 @@ class LoopLink:
             heappush(self._heap, (decided.stamp, decided.last, number, given.row))
 
     def next_turn(self, hidden: Gap | None = None) -> Turn:
-        """Give the least turn that what is in it, or comes next, can have; called after ``settle``.
+        """Return the least turn of the rows in the link and of later rows; called after ``settle``.
 
         Events of a scheduler with a rowtime between ``hidden`` (ms, both excluded) are left out.
         """
@@ -220,11 +221,11 @@ class LoopLink:
         return min((self._seen, self._port), waiting)
 
     def is_ready(self, turn: Turn) -> bool:
-        """Tell whether what is in front has this turn."""
+        """Return whether the first row has this turn."""
         return bool(self._heap) and self._turn(*self._heap[0][:2]) == turn
 
     def waiting(self, hidden: Gap | None) -> Stamp:
-        """Give the stamp of what is in front, as of ``next_turn``; END where nothing is."""
+        """Return the stamp of the first row, as ``next_turn`` does; END if there is none."""
         return self._front(hidden)[0]
 
     def _front(self, hidden: Gap | None) -> Turn:
@@ -241,12 +242,12 @@ class LoopLink:
         return len(self._heap)
 
     def take(self) -> Given:
-        """Take what is in front."""
+        """Remove and return the first row."""
         stamp, _, _, row = heappop(self._heap)
         return Given(stamp, row)
 
     def take_between(self, before: int, after: int) -> list[Timer]:
-        """Take the events with a rowtime between two (ms, both excluded), in order."""
+        """Remove and return the events between two rowtimes (ms, both excluded), in order."""
         due = [each for each in sorted(self._heap, key=_place) if before < each[0].rowtime < after]
         taken = {number for _, _, number, _ in due}
         self._heap = [each for each in self._heap if each[2] not in taken]
@@ -254,18 +255,18 @@ class LoopLink:
         return [Timer(stamp, number, payload) for stamp, _, number, payload in due]
 
     def rowtimes(self) -> list[int]:
-        """Give the rowtimes (ms) of what is in it."""
+        """Return the rowtimes (ms) of the rows in the link."""
         return [each[0].rowtime for each in self._heap]
 
     def is_between(self, before: int, after: int) -> bool:
-        """Tell whether an event has a rowtime between two (ms, both excluded)."""
+        """Return whether an event has a rowtime between two (ms, both excluded)."""
         return any(before < each[0].rowtime < after for each in self._heap)
 
     def jump(self, least: Stamp) -> bool:
-        """Take note that nothing in the whole graph is before ``least``; tells whether that lets it go on.
+        """Record that nothing in the graph is before ``least``; return whether the link can continue.
 
         Raises:
-          ReplayDivergedError: the log has a row that can come no more.
+          ReplayDivergedError: if the log has a row that can no longer arrive.
         """
         if self._log and not self._heap and least > self._log[0].original:
             self._diverge(None)
@@ -273,12 +274,12 @@ class LoopLink:
         return self.promise(least)
 
     def snapshot(self) -> Any:
-        """Give what is in it as plain values; all that has arrived is stamped first."""
+        """Return the rows in the link as plain values; rows that have arrived are stamped first."""
         entries = [(tuple(each[0]), *each[1:]) for each in sorted(self._heap, key=_place)]
         return self._put, tuple(self._bound), entries
 
     def restore(self, state: Any) -> None:
-        """Take over what ``snapshot`` gave; of the log only what is behind it is left."""
+        """Restore the state that ``snapshot`` returned, and keep only the part of the log after it."""
         self._put, bound, entries = state
         self._bound = Stamp(*bound)
         self._heap = [(Stamp(*stamp), last, number, row) for stamp, last, number, row in entries]
@@ -301,7 +302,7 @@ class LoopLink:
         self._log.clear()
 
     def _decided(self, number: int, original: Stamp, others: Stamp, published: Stamp) -> Stamp:
-        # Never before what it comes of, which can be ahead of the target where there is no other way round.
+        # Never before the row that caused it, which can be ahead of the target if no other path leads there.
         soon = max(original, published) if others == END else max(original, published, others)
         if self.shape.use is Use.LIMITED:
             late = Stamp(later(original.rowtime, self.shape.delay_ms), self._origin, number)

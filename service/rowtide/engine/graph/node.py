@@ -1,4 +1,4 @@
-"""What runs at a node of a graph, and what it may do when it is called."""
+"""Processors, which run at the nodes of a graph, and what they can do in a call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rowtide.engine.graph.stamp import Stamp
 
 
 class Timer(NamedTuple):
-    """An event that is to come: its stamp, and what was given to ``schedule``."""
+    """A scheduled event: its stamp, its handle, and the payload."""
 
     stamp: Stamp
     handle: int
@@ -17,61 +17,61 @@ class Timer(NamedTuple):
 
 
 class At(Protocol):
-    """Here and now, for a processor: valid while it is called."""
+    """The context of a call of a processor; valid until the call returns."""
 
     @property
     def stamp(self) -> Stamp:
-        """Give the stamp of what is being worked off; what is sent inherits it."""
+        """The stamp of the current row or event; rows that are sent inherit it."""
 
     @property
     def rowtime(self) -> int:
-        """Give its rowtime (ms)."""
+        """The rowtime of the stamp (ms)."""
 
     def send(self, row: object, to: str | None = None) -> None:
-        """Send a row to all nodes that read this one, or only into the looping link ``to``."""
+        """Send a row to all nodes that read this one, or only to the looping link ``to``."""
 
     def schedule(self, rowtime: int, payload: object = None, on: str | None = None) -> int:
-        """Ask for an event at ``rowtime`` (ms), before the rows of that rowtime; give its handle.
+        """Schedule an event at ``rowtime`` (ms), before the rows of that rowtime; return its handle.
 
-        Without ``on`` it comes to this node; one for now or before comes right after what is being worked
-        off. With ``on`` it comes to the target of that scheduler, not before its delay is over.
+        Without ``on`` the event is for this node; if it is due already, it runs right after the current
+        call. With ``on`` it is for the target of that scheduler, no earlier than after its delay.
         """
 
     def reschedule(self, handle: int, rowtime: int) -> None:
-        """Move an event of this node, to an earlier time too; one that has come or is cancelled stays so."""
+        """Move an event of this node to an earlier or later time, unless it has run or is cancelled."""
 
     def cancel(self, handle: int) -> None:
-        """Take an event of this node back."""
+        """Cancel an event of this node."""
 
 
 class Processor(Protocol):
-    """What runs at a node. Its only inputs are these calls; they come in the order of their stamps."""
+    """The code of a node. These calls are its only inputs, in the order of their stamps."""
 
     def row(self, port: str, row: object, at: At) -> None:
-        """Take a row of the input, or looping link, named ``port``."""
+        """Handle a row of the input or looping link ``port``."""
 
     def event(self, payload: object, at: At) -> None:
-        """Take an event that was asked for."""
+        """Handle a scheduled event."""
 
 
 @runtime_checkable
 class Resettable(Protocol):
-    """A processor that wants to know when time jumps, as from a replay to what is live."""
+    """A processor that handles jumps of time, as from a replay to live data."""
 
     def reset(self, before: int, after: int, due: Sequence[Timer], at: At) -> None:
-        """Take note that time went on from ``before`` to ``after`` (ms) with nothing in between.
+        """Handle a jump of time from ``before`` to ``after`` (ms), without rows in between.
 
-        ``due`` are the events that would have come meanwhile, in order. They come no more: run them now,
-        once, or ask for others. Without this method they come one by one as if time had passed.
+        ``due`` are the events between the two, in order. They are removed: handle them here, or schedule
+        others. Without this method they run one by one.
         """
 
 
 @runtime_checkable
 class Remembering(Protocol):
-    """A processor with a state of its own."""
+    """A processor with state."""
 
     def snapshot(self) -> object:
-        """Give everything that it remembers, as plain values."""
+        """Return the state as plain values."""
 
     def restore(self, state: object) -> None:
-        """Take over what ``snapshot`` gave."""
+        """Restore the state that ``snapshot`` returned."""

@@ -1,9 +1,9 @@
-"""What loops back at once: LIMITED and RECORDED links where the rows of all sources come in one order.
+"""Rows that loop back at once: LIMITED and RECORDED links if the rows of all sources have one order.
 
-Where a row goes through the whole graph before the next one, nothing waits at
-the target of a loop: what was sent into it has its turn when all else up to now
-is worked off, as a row of the present rowtime that has just come in. So its
-stamp follows from the order of the rows alone (docs/decisions/0005).
+If a row goes through the whole graph before the next one, nothing waits at the
+target of a loop: a row in the loop is handled after everything else up to now, as
+a row of the current rowtime that has just arrived. So its stamp depends only on
+the order of the rows (docs/decisions/0005).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from rowtide.engine.graph.graph import LoopShape
 from rowtide.engine.graph.stamp import Given, Stamp
 
 MOST_ROUNDS = 100_000
-"""Rows that come back at one rowtime after one row: more than any has to say, few enough to see it hangs."""
+"""The most rows that loop back at one rowtime after one row: more than useful, fewer than an endless loop."""
 
 
 class Returned(NamedTuple):
-    """A row in a link, in the order in which they come back."""
+    """A row in a link; the order is that in which rows come back."""
 
     sent: Stamp
     place: int
@@ -31,7 +31,7 @@ class Returned(NamedTuple):
 
 
 class Returns:
-    """What is in all links of a graph that come back at once."""
+    """The rows in all links of a graph that come back at once."""
 
     def __init__(self) -> None:
         self._waiting: list[Returned] = []
@@ -39,20 +39,20 @@ class Returns:
         self._number = 0
 
     def link(self, shape: LoopShape) -> Returning:
-        """Give the writer's end of another link."""
+        """Return the end of another link for its writer."""
         self._links += 1
         return Returning(self, shape, self._links)
 
     def add(self, sent: Stamp, place: int, link: str, row: object) -> None:
-        """Take a row in."""
+        """Add a row."""
         self._number += 1
         heappush(self._waiting, Returned(sent, place, self._number, link, row))
 
     def one_by_one(self) -> Iterator[Returned]:
-        """Take rows out until none is left; what each makes is to be worked off before the next one.
+        """Yield and remove rows until none is left; handle the effects of each before the next one.
 
         Raises:
-          ModelError: it goes round without end.
+          ModelError: if rows loop without end.
         """
         rounds = 0
         while self._waiting:
@@ -67,18 +67,18 @@ class Returns:
             yield returned
 
     def snapshot(self) -> Any:
-        """Give what waits as plain values."""
+        """Return the waiting rows as plain values."""
         return self._number, [(tuple(each.sent), *each[1:]) for each in sorted(self._waiting, key=_turn)]
 
     def restore(self, state: Any) -> None:
-        """Take over what ``snapshot`` gave."""
+        """Restore the state that ``snapshot`` returned."""
         self._number, waiting = state
         self._waiting = [Returned(Stamp(*sent), *rest) for sent, *rest in waiting]
         heapify(self._waiting)
 
 
 class Returning:
-    """The writer's end of one of these links."""
+    """The end of one of these links for its writer."""
 
     def __init__(self, returns: Returns, shape: LoopShape, place: int) -> None:
         self._returns = returns
@@ -90,7 +90,7 @@ class Returning:
         self._returns.add(given.stamp, self._place, self.shape.name, given.row)
 
     def promise(self, _bound: Stamp) -> bool:
-        """Take note of nothing: who reads it waits for the sources alone."""
+        """Do nothing: the reader waits only for the sources."""
         return False
 
 

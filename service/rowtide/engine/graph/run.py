@@ -1,13 +1,13 @@
-"""A graph at work, as a pure step function: rows and bounds in, rows out.
+"""A running graph, as a pure step function: rows and bounds in, rows out.
 
-A node works off what is in front of its ports in the order of (stamp, port),
-as soon as no other port can bring anything before it. So which node steps when,
-and how far, changes nothing that comes out of a graph whose looping links are
-CONSISTENT; what the others decide is in ``decisions``.
+A node handles the first rows of its ports in the order of (stamp, port), as soon
+as no other port can have an earlier one. So the order in which nodes step does not
+change the output of a graph whose looping links are CONSISTENT; the decisions of
+other links are in ``decisions``.
 
-When nothing can go on and a looping link holds its target back, everything in
-the graph is looked at: nothing can come through the link before the least of
-it plus the delay, and with this promise the target goes on.
+If no node can continue and a looping link blocks its target, the least stamp in
+the whole graph plus the delay is a bound for the link, which lets the target
+continue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST
 
 
 class _Source:
-    """Stamps what comes from outside."""
+    """A source: stamps the rows from outside."""
 
     def __init__(self, name: str, origin: int, links: list[Link], counters: list[int], mine: int) -> None:
         self.name = name
@@ -69,7 +69,7 @@ class _Source:
 
 
 class _Here:
-    """See ``At``."""
+    """The ``At`` of one call."""
 
     def __init__(self, node: _Node, stamp: Stamp) -> None:
         self.stamp = stamp
@@ -129,7 +129,7 @@ class _Node:
         return link
 
     def step(self, limit: int) -> tuple[int, bool]:
-        """Work off up to ``limit`` rows and events; give how many, and whether the promises moved."""
+        """Handle up to ``limit`` rows and events; return how many, and whether bounds have moved."""
         worked = 0
         turns = self._survey()
         turn = min(turns)
@@ -141,25 +141,25 @@ class _Node:
         return worked, self._publish(turn[0])
 
     def least_waiting(self) -> Stamp:
-        """Give the least stamp of what waits here; END where nothing does. Promises of nodes do not count."""
+        """Return the least stamp of the waiting rows and events; END if there are none."""
         gap = self._gap()
         found = [self._timer_stamp(), *(link.waiting(gap) for link in self.loops)]
         found += [link.next_stamp() for link in self.inputs if len(link)]
         return min(found)
 
     def rowtimes_due(self) -> list[int]:
-        """Give the rowtimes (ms) of events and of what loops back."""
+        """Return the rowtimes (ms) of events and looping rows."""
         return [
             *self.timers.rowtimes(),
             *(rowtime for loop in self.loops for rowtime in loop.rowtimes()),
         ]
 
     def has_met_all(self) -> bool:
-        """Tell whether no jump of time is before a processor that wants to know."""
+        """Return whether the processor has handled all jumps of time, or does not handle them."""
         return not self._wants_resets or self._gaps_met == len(self._gaps)
 
     def drop_due(self, rowtime: int) -> None:
-        """Drop what is due from within the graph up to a rowtime (ms)."""
+        """Drop the events and looping rows that are due up to a rowtime (ms)."""
         while (gap := self._gap()) is not None and gap.after <= rowtime:
             self._gaps_met += 1
         self.timers.take_between(EARLIEST, rowtime + 1)
@@ -167,11 +167,11 @@ class _Node:
             loop.take_between(EARLIEST, rowtime + 1)
 
     def settle(self) -> None:
-        """Stamp what has come through looping links."""
+        """Stamp the rows that have arrived through looping links."""
         self._survey()
 
     def _survey(self) -> list[Turn]:
-        """Give, port by port, the least turn of what is there or can come."""
+        """Return for each port the least turn of its waiting and later rows."""
         gap = self._gap()
         inputs = [link.next_stamp() for link in self.inputs]
         own = self._timer_stamp()
@@ -182,7 +182,7 @@ class _Node:
         return [*(loop.next_turn(gap) for loop in self.loops), *((stamp, port) for port, stamp in ports)]
 
     def _take(self, port: int, turn: Turn) -> bool:
-        """Work off what is in front of a port; False where nothing is there yet."""
+        """Handle the first row or event of a port; return False if it has none yet."""
         if port < len(self.loops):
             loop = self.loops[port]
             if not loop.is_ready(turn):
@@ -207,7 +207,7 @@ class _Node:
             self.processor.row(port, given.row, at)
 
     def _time(self, stamp: Stamp) -> None:
-        """Let the next event of its own scheduler come, or the reset that is due."""
+        """Run the next event of the node's own scheduler, or the reset that is due."""
         gap = self._gap()
         first = self.timers.first()
         if gap is None or (first is not None and first.rowtime <= gap[0]):
@@ -229,7 +229,7 @@ class _Node:
         return self._wants_resets
 
     def is_due_between(self, before: int, after: int) -> bool:
-        """Tell whether an event that a reset would bring is between two rowtimes (ms, both excluded)."""
+        """Return whether a reset would handle an event between two rowtimes (ms, both excluded)."""
         if not self._wants_resets:
             return False
         events = [loop for loop in self.loops if loop.shape.use is None]
@@ -238,12 +238,12 @@ class _Node:
     def _timer_stamp(self) -> Stamp:
         first, gap = self.timers.first(), self._gap()
         if gap is not None and (first is None or first.rowtime > gap[0]):
-            # Before all else at that rowtime, and at all nodes the same.
+            # Before everything else at that rowtime, at all nodes alike.
             return reaching(gap[1])
         return END if first is None else first
 
     def _gap(self) -> Gap | None:
-        """Give the jump of time that is next for a processor that wants to know."""
+        """Return the next jump of time for a processor that handles jumps."""
         if not self._wants_resets or self._gaps_met == len(self._gaps):
             return None
         return self._gaps[self._gaps_met]
@@ -283,16 +283,16 @@ class _Node:
 
 
 class GraphRun:
-    """Runs a graph; owned by one thread, but different threads may ``step`` different nodes.
+    """Runs a graph; used by one thread, but different threads can ``step`` different nodes.
 
     Args:
-      graph: its shape.
+      graph: the graph to run.
       outputs: the nodes whose rows are kept for ``taken``.
-      log: the decisions of an earlier run, to be obeyed.
-      diverging: what happens when the run does not bring what the log says.
-      in_one_order: the rows of all sources come in one order, that of the calls of ``insert``: a row or a
-        bound of one is a promise of all. ``drain`` works each off before the next one comes, and looping
-        links that are not CONSISTENT come back at once (``returns``): nothing is left to be decided.
+      log: the decisions of an earlier run, to repeat.
+      diverging: what to do when the run does not match the log.
+      in_one_order: the rows of all sources have one order, that of the calls of ``insert``: a row or bound
+        of one source is a bound of all. ``drain`` handles each row before the next one, and rows in looping
+        links that are not CONSISTENT come back at once (``returns``), so no decisions are needed.
     """
 
     def __init__(
@@ -342,29 +342,29 @@ class GraphRun:
 
     @property
     def nodes(self) -> list[str]:
-        """The nodes, an input before what reads it."""
+        """The nodes, each after its inputs."""
         return list(self._nodes)
 
     def insert(self, source: str, rowtime: int, row: object) -> None:
-        """Let a row in; ``step`` and ``drain`` work it off.
+        """Add a row of a source; ``step`` and ``drain`` handle it.
 
         Raises:
-          RejectedRowError: it is behind the source's bound (LATE); nothing has changed.
-          KeyError: no such source.
+          RejectedRowError: if the row is late: before the bound of the source; nothing has changed.
+          KeyError: if the source does not exist.
         """
         if self._cut_gap(rowtime):
-            # What is told now, and what is due at this rowtime, comes before the row, with all it causes.
+            # A reset, and events due at this rowtime, are handled before the row, with all their effects.
             self._reach(source, rowtime)
             self.drain()
         self._sources[source].insert(rowtime, row)
         self._reach(source, rowtime)
 
     def bound(self, source: str, rowtime: int) -> None:
-        """Promise that no row of a source before ``rowtime`` follows.
+        """Raise the bound of a source: no row before ``rowtime`` follows.
 
         Raises:
-          BoundRegressionError: an earlier promise was for later; nothing has changed.
-          KeyError: no such source.
+          BoundRegressionError: if an earlier bound was later; nothing has changed.
+          KeyError: if the source does not exist.
         """
         held = self._sources[source].explicit
         if rowtime < held:
@@ -378,13 +378,13 @@ class GraphRun:
             each.reach(rowtime)
 
     def reset(self, after: int) -> None:
-        """Let time jump: no row of any source before ``after`` (ms) follows, as when a replay is over.
+        """Jump in time: no row of any source before ``after`` (ms) follows, as at the end of a replay.
 
-        A processor that is ``Resettable`` is told in place of the events that would have come since the
-        latest row or bound of a source.
+        A ``Resettable`` processor handles the jump, instead of the events since the latest row or bound of
+        a source.
 
         Raises:
-          BoundRegressionError: a source has gone further; nothing has changed.
+          BoundRegressionError: if a source is ahead of ``after``; nothing has changed.
         """
         before = max((source.bound.rowtime for source in self._sources.values()), default=EARLIEST)
         if after < before:
@@ -395,7 +395,10 @@ class GraphRun:
             source.reach(after)
 
     def drop_due(self, rowtime: int) -> None:
-        """Go on, sources in one order, to ``rowtime`` (ms) without events and looping rows due by then."""
+        """Continue to ``rowtime`` (ms) without the events and looping rows due by then.
+
+        For sources in one order.
+        """
         for node in self._nodes.values():
             node.drop_due(rowtime)
         self._reach(next(iter(self._sources)), rowtime)
@@ -403,18 +406,18 @@ class GraphRun:
 
     @property
     def wants_resets(self) -> bool:
-        """Tell whether any processor wants to know when time jumps."""
+        """Whether any processor handles jumps of time."""
         return any(node.wants_resets for node in self._nodes.values())
 
     def skip(self, before: int, after: int) -> None:
-        """Let events of who is ``Resettable`` come by ``reset`` between two rowtimes (ms, both excluded).
+        """Let processors handle the events between two rowtimes (ms, both excluded) by ``reset``.
 
-        For sources in one order, and the same whenever it is called while time has not passed ``before``;
-        of a stretch that is known nothing changes. A row of a source in between ends the stretch: a
-        processor is told what was due before it, and the rest of the stretch begins with it.
+        For sources in one order. The result is the same whenever it is called before time has passed
+        ``before``; a range that is known changes nothing. A row of a source in the range splits it: a
+        processor handles the events before the row, and the rest of the range begins with the row.
 
         Raises:
-          BoundRegressionError: it begins before another one has ended.
+          BoundRegressionError: if the range begins before the end of another one.
         """
         if (before, after) in self._skipped:
             return
@@ -425,34 +428,34 @@ class GraphRun:
         self._gaps.append(Gap(before, after))
 
     def _cut_gap(self, rowtime: int) -> bool:
-        """Let a row from outside end the stretch in which it is, if any; the rest of it begins there."""
+        """Split the skipped range that a row from outside is in; return whether there is one."""
         if not self._skipped:
             return False
         before, after, _ = self._gaps[-1]
         if before < rowtime < after:
-            # Nodes count the gaps that they have met: one that nobody has to be told of leaves no trace.
-            told = any(node.is_due_between(before, rowtime) for node in self._nodes.values())
-            cut = [Gap(before, rowtime, is_last=False)] if told else []
+            # Nodes count the gaps that they have handled, so a gap without events is left out.
+            is_due = any(node.is_due_between(before, rowtime) for node in self._nodes.values())
+            cut = [Gap(before, rowtime, is_last=False)] if is_due else []
             self._gaps[-1:] = [*cut, Gap(rowtime, after)]
             return True
         return False
 
     def step(self, node: str, limit: int = 1) -> bool:
-        """Let one node work off up to ``limit`` rows and events; tell whether anything has moved.
+        """Let one node handle up to ``limit`` rows and events; return whether anything has moved.
 
         Raises:
-          ReplayDivergedError: the run does not bring what the log says.
+          ReplayDivergedError: if the run does not match the log.
         """
         worked, promised = self._nodes[node].step(limit)
         return promised or worked > 0
 
     def jump(self) -> bool:
-        """Let looping links promise what follows from everything that waits; tells whether any does.
+        """Raise the bounds of looping links as far as all waiting rows allow; return whether any moved.
 
-        Without it loops go on by one delay at a time, or not at all. Called while no node steps.
+        Without it, loops advance by one delay at a time, or not at all. Call it while no node steps.
 
         Raises:
-          ReplayDivergedError: the log has a row that can come no more.
+          ReplayDivergedError: if the log has a row that can no longer arrive.
         """
         for node in self._nodes.values():
             node.settle()
@@ -466,11 +469,11 @@ class GraphRun:
         return any([link.jump(least) for link in loops])
 
     def drain(self) -> None:
-        """Work off everything that has come in, as far as the bounds allow.
+        """Handle all rows that have arrived, as far as the bounds allow.
 
         Raises:
-          ReplayDivergedError: the run does not bring what the log says.
-          ModelError: what comes back at once goes round without end.
+          ReplayDivergedError: if the run does not match the log.
+          ModelError: if rows that come back at once loop without end.
         """
         self._work_off()
         for returned in self._returns.one_by_one():
@@ -485,15 +488,15 @@ class GraphRun:
             worked = any(rows for rows, _ in steps)
             if self._in_one_order and self._is_idle():
                 return
-            # Where only promises move, they would go round a loop one delay at a time.
+            # If only bounds move, they would go round a loop one delay at a time.
             jumped = not worked and self._jump()
             if not worked and not jumped and not any(promised for _, promised in steps):
                 return
 
     def _is_idle(self) -> bool:
-        """Tell, of sources in one order, that all that waits is behind what they have reached.
+        """Return whether all waiting rows are at or after the bounds of the sources.
 
-        What nodes and links promise each other may stand behind then, until something waits for it.
+        For sources in one order. The bounds of nodes and links can be lower until something waits for them.
         """
         for node in self._nodes.values():
             if node.loops:
@@ -501,7 +504,7 @@ class GraphRun:
         return self._least_waiting() >= next(iter(self._sources.values())).bound
 
     def next_rowtime(self) -> int | None:
-        """Give the least rowtime (ms) of the rows and events that wait; None where none does."""
+        """Return the least rowtime (ms) of the waiting rows and events, or None."""
         if not self._in_one_order:
             for node in self._nodes.values():
                 node.settle()
@@ -509,7 +512,7 @@ class GraphRun:
         return None if least == END else least.rowtime
 
     def last_rowtime(self) -> int | None:
-        """Give the greatest rowtime (ms) of the events and looping rows that wait; None where none does."""
+        """Return the greatest rowtime (ms) of the waiting events and looping rows, or None."""
         found = [rowtime for node in self._nodes.values() for rowtime in node.rowtimes_due()]
         if self._gaps and any(not node.has_met_all() for node in self._nodes.values()):
             found.append(self._gaps[-1].after)
@@ -519,7 +522,7 @@ class GraphRun:
         return min((node.least_waiting() for node in self._nodes.values()), default=END)
 
     def taken(self, node: str) -> list[Given]:
-        """Take the rows that a node has sent since the last call, in order."""
+        """Remove and return the rows that a node has sent since the last call, in order."""
         kept = self._nodes[node].kept
         if kept is None:
             raise ModelError(f'node "{node}" is no output')
@@ -527,7 +530,7 @@ class GraphRun:
         return kept
 
     def decisions(self) -> Decisions:
-        """Take what was decided since the last call: to be kept with what came out."""
+        """Remove and return the decisions since the last call, to be stored with the output."""
         found = Decisions(resets=self._resets)
         self._resets = []
         for node in self._nodes.values():
@@ -537,9 +540,9 @@ class GraphRun:
         return found
 
     def snapshot(self) -> dict[str, Any]:
-        """Give everything that the run remembers, as plain values.
+        """Return the state of the run as plain values.
 
-        What has come through looping links is stamped now: take the ``decisions`` behind it.
+        Rows that have arrived through looping links are stamped now: take ``decisions`` after this call.
         """
         for node in self._nodes.values():
             node.settle()
@@ -552,7 +555,7 @@ class GraphRun:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over, while new, what ``snapshot`` of a run of the same graph gave."""
+        """Restore, in a new run, the state that ``snapshot`` of a run of the same graph returned."""
         known = [Gap(*gap) for gap in state["gaps"]]
         self._gaps[:] = [*known, *(gap for gap in self._gaps if gap not in known)]
         self._skipped = [(before, after) for before, after in state["skipped"]]
@@ -564,4 +567,4 @@ class GraphRun:
 
 
 DRAIN_ROWS = 1000
-"""How much a node works off before the next one has its turn: keeps what waits between them short."""
+"""The most rows that a node handles before the next node steps: this limits the rows waiting between them."""

@@ -1,9 +1,9 @@
-"""Timestamps of infinite precision: a rowtime, and below it the place of what was stamped.
+"""Stamps: timestamps of unlimited precision, which order everything in a graph.
 
-Where a stamp comes from (a source, a scheduler, a looping link) counts by
-itself, so no counter is shared. Origins are numbered so that at one rowtime
-looping links come first, then schedulers, then sources. What a node makes has
-the stamp of what caused it.
+A stamp is a rowtime, the number of its origin (a source, a scheduler or a looping
+link), and a counter of that origin, so origins share no counter. Origins are
+numbered so that at one rowtime looping links come first, then schedulers, then
+sources. A row that a node sends has the stamp of the row or event that caused it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST
 
 
 class Stamp(NamedTuple):
-    """A place in time: rowtime (ms), number of the origin, and its own count."""
+    """A point in time: rowtime (ms), number of the origin, and counter of the origin."""
 
     rowtime: int
     origin: int
@@ -22,20 +22,20 @@ class Stamp(NamedTuple):
 
 
 FIRST = -1
-"""An origin, and a count, before every real one."""
+"""An origin and a counter before all others."""
 START = Stamp(EARLIEST, FIRST, FIRST)
 END = Stamp(LATEST, FIRST, FIRST)
 
 
 class Given(NamedTuple):
-    """A row on its way, or one that came out."""
+    """A row in a link or in the output, with its stamp."""
 
     stamp: Stamp
     row: object
 
 
 class Gap(NamedTuple):
-    """A stretch of time (ms, both ends excluded) that is skipped; ``is_last``: none of the jump is left."""
+    """A range of time (ms, both ends excluded) that is skipped; ``is_last``: the jump ends with it."""
 
     before: int
     after: int
@@ -43,16 +43,16 @@ class Gap(NamedTuple):
 
 
 Turn = tuple[Stamp, int]
-"""When something has its turn at a node: by stamp, and of one stamp by port."""
+"""The order in which a node handles things: by stamp, and for one stamp by port."""
 BEHIND = 1 << 20
-"""Added to the number of a port: behind all other ports."""
+"""Added to the number of a port, to place it after all other ports."""
 
 
 def reaching(rowtime: int, origin: int = FIRST) -> Stamp:
-    """Give the place before everything that ``origin`` stamps at ``rowtime`` (ms); ends of time stay."""
+    """Return the stamp before all stamps of ``origin`` at ``rowtime`` (ms); END at the end of time."""
     return Stamp(rowtime, origin, FIRST) if rowtime < LATEST else END
 
 
 def later(rowtime: int, delay_ms: int) -> int:
-    """Give a rowtime that is ``delay_ms`` later; both ends of time stay where they are."""
+    """Return the rowtime ``delay_ms`` later; the ends of time do not move."""
     return rowtime if rowtime in (EARLIEST, LATEST) else rowtime + delay_ms

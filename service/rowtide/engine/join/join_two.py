@@ -1,12 +1,11 @@
 """JoinTwo: two tables joined by equal keys, every change of either shown as changes of the result.
 
-It is two lookup joins: each change of one table is looked up in the other. An
-outer side needs more: when the first row of a key comes on one side, the
-unmatched results of the other side are replaced, and when the last one goes
-they come back, row by row.
+It consists of two lookup joins: each change of one table is looked up in the
+other. For an outer side, the first row of a key on the other side replaces the
+results without a match, and the removal of the last such row restores them.
 
-A table joined with itself is followed on the left before its changes and on
-the right after them, so that every pair of rows is told exactly once.
+In a self-join the left side follows the table before its changes and the right
+side after them, so that every pair of rows is sent exactly once.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from rowtide.rows.rowop import Opcode
 
 
 class JoinKind(StrEnum):
-    """Which side's rows are shown even without a match."""
+    """The sides whose rows are in the result even without a match."""
 
     INNER = "inner"
     LEFT = "left"
@@ -36,10 +35,11 @@ class JoinKind(StrEnum):
 
 
 class UniqueKey(StrEnum):
-    """What becomes of the key fields, which both sides have.
+    """How the key fields, which both sides have, appear in the result.
 
-    FIRST, LEFT and RIGHT pass them on one side and leave them out on the other, MANUAL leaves that to
-    the field patterns; all of these fill them in from whichever row is there. NONE does nothing.
+    With FIRST, LEFT and RIGHT the result has the key fields of one side only; with MANUAL the field patterns
+    decide. In all these cases a row without a match fills the key fields of the absent side. NONE does
+    neither.
     """
 
     FIRST = "first"
@@ -50,25 +50,30 @@ class UniqueKey(StrEnum):
 
 
 class JoinTwo:
-    """Joins two tables of one unit; the changes of the result leave at ``out``.
+    """Joins two tables of one unit, and sends the changes of the result to ``out``.
 
-    What it was made of can be read from attributes of the same names, as it took effect: field patterns
-    with the keys that are left out, ``unique_key`` with the side that ``first`` stands for.
+    The arguments can be read from attributes of the same names, with defaults filled in: field patterns
+    include the keys that are left out, and ``unique_key`` is the side that ``first`` stands for.
 
     Args:
-      name: the output label is ``name.out``; printed rowops show ``name.leftLookup.out`` or
-        ``name.rightLookup.out``, after the side whose change they come from.
-      left, right: the tables, perhaps the same one.
-      left_index, right_index: paths of the indexes to join by; their keys are paired in order.
+      name: the output label is called ``name.out``; its rowops show the label ``name.leftLookup.out`` or
+        ``name.rightLookup.out``, for the side whose change caused them.
+      left, right: the tables, which can be the same.
+      left_index, right_index: paths of the indexes to join by; their key fields are paired in order.
       kind: inner, left, right or outer.
-      by: the same pairing by name, left to right, if it is to be said or to be another one.
+      by: pairs of a left and a right key field, to pair them by name.
       left_fields, right_fields, left_first: as for ``LookupJoin``.
-      unique_key: what becomes of the key fields; see ``UniqueKey``.
-      left_from, right_from: labels to follow instead of the tables. Look-ups still see the whole tables,
-        so results stay right only if both sides are filtered alike, by the key.
-      allow_key_types: let keys of different types meet as they are.
-      convert_keys: let texts, bytes and integers meet, as for ``LookupJoin``; either side finds the same.
-      simple_minded: never replace unmatched results; wrong for outer joins unless nothing is deleted.
+      unique_key: how the key fields appear in the result; see ``UniqueKey``.
+      left_from, right_from: labels to take changes from instead of the tables. Look-ups still see the whole
+        tables, so results are right only if both sides are filtered in the same way, by the key.
+      allow_key_types: compare keys of different types without converting them.
+      convert_keys: convert keys between text, bytes and integers, as ``LookupJoin`` does.
+      simple_minded: never replace results without a match: wrong for outer joins unless rows are only
+        inserted.
+
+    Raises:
+      ModelError: if the tables belong to two units, a field or an index does not exist, or the keys do not
+        fit each other.
     """
 
     def __init__(
@@ -160,10 +165,7 @@ class JoinTwo:
         self.right_lookup.out.chain(self.out)
 
     def describe(self) -> str:
-        """Say what is done with the changes of either table, a line a step, for people to read.
-
-        Stands for the texts of the two joiners (seed 000, lines 9597, 13496-13502).
-        """
+        """Return a readable description of both look-ups, one line for each step."""
         lines = [f'join "{self.name}": {self.kind}, results go on to {self.out.name}']
         for source, lookup in ((self.left_from, self.left_lookup), (self.right_from, self.right_lookup)):
             lines += [f"  {source.name} goes to", *(f"    {line}" for line in lookup.describe().splitlines())]
@@ -202,7 +204,7 @@ def _check_types(left: Table, right: Table, pairs: Sequence[tuple[str, str]]) ->
 
 
 def _group_size(table: Table, node: Node, *, is_before: bool) -> GroupSize | None:
-    """Give what counts the rows of a key; ``is_before``: the change that asks has not been made yet."""
+    """Return the function that counts the rows with a key; ``is_before``: called before the change."""
     if node.is_leaf:
         return None
     count = _counter(table, node)

@@ -1,10 +1,10 @@
-"""How values of one type meet keys of another in a join that is told to convert its keys.
+"""How a join with ``convert_keys`` compares keys of different types.
 
-A conversion is one to one, or none: a number meets the text that is printed
-for it ("12", not "012" or "+12"), text meets its bytes in UTF-8. What has no
-counterpart meets nothing. So a look-up finds the same pairs from either side,
-unlike the conversions of the original (seed 000, lines 9182-9188), where every
-text that is no number meets 0.
+Conversions are one to one: a number is equal to its decimal text ("12", not
+"012" or "+12"), text to its bytes in UTF-8. A value that cannot be converted has
+no match. So a look-up finds the same pairs from either side, unlike in the
+original, where every text that is not a number is equal to 0; see
+docs/decisions/0007-join-keys-are-converted-one-to-one-or-not-at-all.md.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from rowtide.engine.values import FieldType, Value, check_of, type_name
 from rowtide.rows.types import Kind, Type
 
 Convert = Callable[[Value], Value]
-"""Gives the counterpart of a value that is not NULL, or None if it has none."""
+"""Returns the counterpart of a value that is not NULL, or None if it has none."""
 
 _COUNTED = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.INTERVAL_DAY, Kind.INTERVAL_MONTH)
-"""Numbers of a unit of their own: they meet plain numbers, but no days meet milliseconds."""
+"""Numbers with a unit: they are comparable with plain numbers, but not with those of another unit."""
 
 
 def can_be_equal(mine: FieldType, other: FieldType) -> bool:
-    """Tell whether values of both types can be equal as they are: both numbers, texts, bytes or arrays."""
+    """Return whether values of both types can be equal unconverted: both numbers, texts, bytes or arrays."""
     if isinstance(mine, Type) and isinstance(other, Type) and {mine.kind, other.kind} <= {*_COUNTED}:
         return mine.kind is other.kind
     return _family(mine) == _family(other)
 
 
 def conversion(mine: FieldType, other: FieldType) -> Convert | None:
-    """Give how a value of type ``mine`` becomes a key of type ``other``; None: as it is.
+    """Return the function from a value of type ``mine`` to a key of type ``other``; None if none is needed.
 
     Raises:
-      ModelError: if there is no such conversion without loss.
+      ModelError: if values cannot be converted without loss.
     """
     if can_be_equal(mine, other):
         return None
@@ -54,14 +54,14 @@ def conversion(mine: FieldType, other: FieldType) -> Convert | None:
         try:
             return check(value)
         except ValueError:
-            # Out of the range, or too long, for any key of that type.
+            # Out of range, or too long, for every key of that type.
             return None
 
     return convert
 
 
 def fitting(wanted: FieldType) -> Convert:
-    """Give how a key that meets those of type ``wanted`` becomes an equal value of that type, or none."""
+    """Return the function from a key to an equal value of type ``wanted``, or None if there is none."""
     check = check_of(wanted)
     kind = wanted.kind if isinstance(wanted, Type) else None
     make: Convert = int if _is_integer(wanted) else _NUMBERS.get(kind, _itself)
@@ -77,9 +77,9 @@ def fitting(wanted: FieldType) -> Convert:
 
 
 class KeyConversion:
-    """Turns the key fields of rows of one type into what the rows of another hold in theirs.
+    """Converts the key fields of rows of one type to those of rows of another.
 
-    Unless ``converts``, keys are looked up as they are, and only ``or_null`` makes them fit.
+    Without ``converts``, keys are looked up unconverted, and only ``or_null`` changes them.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class KeyConversion:
 
     @property
     def is_same_type(self) -> bool:
-        """Tell whether all keys fit the other type as they are, so that ``or_null`` changes nothing."""
+        """Whether all keys have the types of the other side, so that ``or_null`` changes nothing."""
         return not self._fitted
 
     def exact(self, row: Row) -> Row | None:
-        """Give the values of ``row``, converted; None if one has no counterpart."""
+        """Return the values of ``row``, converted; None if a key cannot be converted."""
         values = list(row)
         for position, convert in self._steps:
             if values[position] is not None:
@@ -115,7 +115,7 @@ class KeyConversion:
         return tuple(values)
 
     def or_null(self, row: Row) -> Row:
-        """Give the values of ``row``, as values of the other type; NULL for what has no counterpart there."""
+        """Return the values of ``row``, converted to the types of the other side; NULL if impossible."""
         values = list(row)
         for position, convert in self._fitted:
             if values[position] is not None:

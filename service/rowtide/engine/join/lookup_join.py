@@ -1,7 +1,7 @@
-"""LookupJoin: each rowop that comes in is joined with the rows of a table as they are at that moment.
+"""LookupJoin: joins each rowop that arrives with the current rows of a table.
 
-The join has no memory of its left side and never reacts to the table: it is for
-reference tables that are there before the rows that need them.
+The join does not remember left rows and does not react to changes of the table: it
+is for reference tables that are filled before the rows that need them.
 """
 
 from __future__ import annotations
@@ -23,40 +23,43 @@ from rowtide.engine.values import type_name
 from rowtide.rows.rowop import Opcode
 
 By = Mapping[str, str] | Sequence[str]
-"""What makes rows meet: left field to right field; or field patterns that turn left names into right ones."""
+"""Pairs of a left and a right field; or field patterns that turn left names into right ones."""
 
 GroupSize = Callable[[Opcode, Row], int]
-"""Gives how many left rows there are with the key of this one, once its rowop has been applied."""
+"""Returns how many left rows have the key of a row, after its rowop has been applied."""
 
 
 class LookupKind(StrEnum):
-    """What becomes of a left row without a match."""
+    """What happens to a left row without a match."""
 
     INNER = "inner"
     LEFT = "left"
 
 
 class LookupJoin:
-    """Joins rows that come in at ``input`` with a table; results leave at ``out``.
+    """Joins the rows that arrive at ``input`` with a table, and sends the results to ``out``.
 
-    What it was made of can be read from attributes of the same names, as it took effect.
+    The arguments can be read from attributes of the same names, with defaults filled in.
 
     Args:
       name: the labels are ``name.in`` and ``name.out``.
-      left: the type of the rows that come in, or a label to take them from.
-      right: the table to look into; its unit is that of the join.
-      by: pairs of fields, or patterns; the right ones must be the key of the index.
-      index: path of the index to look through; by default the first hashed one.
-      left_fields, right_fields: which fields go into the result, as in ``engine.projection``.
+      left: the type of the left rows, or a label to take them from.
+      right: the table to look them up in; the join belongs to its unit.
+      by: pairs of a left and a right field, or patterns; the right fields must be the key of the index.
+      index: the path of the index to use; by default the first hashed index.
+      left_fields, right_fields: patterns for the fields of the result, as for ``choose_fields``.
       left_first: whether the left fields come first in the result.
-      kind: ``inner`` drops what has no match, ``left`` passes it with NULLs for the right fields.
+      kind: ``inner`` drops left rows without a match, ``left`` sends them with NULLs in the right fields.
       limit_one: join with the first match only.
-      mirror_key: give the key of the row that is there also under the names of the side that is not.
-      opposite_outer: the right side is an outer one too: what had no match before gets its result
-        replaced. Only for a join that belongs to a two-sided one.
-      group_size: tells first and last left rows of a key apart; None: there is at most one of each key.
-      convert_keys: let texts, bytes and integers meet: a number meets the text that is printed for it,
-        text its bytes in UTF-8; what has no counterpart meets nothing.
+      mirror_key: in a result without a match, copy the key to the key fields of the absent side.
+      opposite_outer: the right side is an outer side too: results of right rows without a match are
+        replaced. Only for a join that is part of a two-sided join.
+      group_size: returns the number of left rows with the key of a row; None if there is at most one.
+      convert_keys: convert keys between text, bytes and integers: a number is equal to its decimal text,
+        text to its bytes in UTF-8; a key that cannot be converted has no match.
+
+    Raises:
+      ModelError: if a field does not exist, or the key does not fit the index.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class LookupJoin:
         ]
         self.limit_one = limit_one or self._node.is_leaf
         self.index = self._node.path
-        # A sample of the right row with the key of a left one; also what mirrors the key of an absent row.
+        # Makes a right row with the key of a left one; also used to mirror the key to an absent row.
         self._sample = _translator(self.left_type, right.row_type, self.by)
         self._left_absent: Callable[[Row], Row] = _absent
         self._right_absent: Callable[[Row], Row] = _absent
@@ -178,7 +181,7 @@ class LookupJoin:
         return (lambda row: find_all(row)[:1]) if self.limit_one else find_all
 
     def _find_hashed(self) -> Callable[[Row], Sequence[Row]] | None:
-        """Give the short way through a hashed index at the top: its key, taken from the left row."""
+        """Return a faster look-up in a top-level hashed index: its key is taken from the left row."""
         index_type = self._node.index_type
         if not isinstance(index_type, Hashed):
             return None
@@ -207,10 +210,11 @@ class LookupJoin:
         return find_all
 
     def lookup(self, row: Row) -> list[Row]:
-        """Give the results for a left row without sending them.
+        """Return the results for a left row without sending them.
 
         Raises:
-          ModelError, FieldValueError: if ``row`` does not fit the left type.
+          ModelError: if ``row`` is of another type.
+          FieldValueError: if ``row`` is a plain tuple and a value does not fit its field.
         """
         row = self.left_type.adopt(row)
         found = self._find(row)
@@ -219,10 +223,7 @@ class LookupJoin:
         return [self._join(row, self._right_absent(row))] if self.kind is LookupKind.LEFT else []
 
     def describe(self) -> str:
-        """Say what is done with each rowop that comes in, a line a step, for people to read.
-
-        Stands for the text of the joiner that the original gives out (seed 000, lines 9206-9442, 13350).
-        """
+        """Return a readable description of what the join does with a rowop, one line for each step."""
         key = ", ".join(f"{theirs} = left.{ours}" for ours, theirs in self.by)
         many = "one row at most" if self._node.is_leaf else "the first row" if self.limit_one else "all rows"
         index = f"index {'.'.join(self.index)}, {self._node.index_type.describe()}"
@@ -241,7 +242,7 @@ class LookupJoin:
         return "\n".join(lines)
 
     def _describe_sending(self) -> list[str]:
-        """Give the lines that say what is sent under which opcode; the steps of ``_take``."""
+        """Return the lines that describe which rowops are sent: the steps of ``_take``."""
         alone = self.kind is LookupKind.LEFT
         nothing = f"none found: send {'left with right absent, same opcode' if alone else 'nothing'}"
         if not self.opposite_outer:
@@ -285,7 +286,7 @@ def _absent(row: Row) -> Row:
 
 
 def _translator(source: RowType, target: RowType, pairs: Iterable[tuple[str, str]]) -> Callable[[Row], Row]:
-    """Give the function that makes a row of ``target`` with the paired fields of ``source``, else NULL."""
+    """Return the function that makes a row of ``target`` from the paired fields of ``source``, else NULL."""
     named = {new: old for old, new in pairs}
     width = len(source)
     pick = picker([source.index(named[name]) if name in named else width for name in target.names])
@@ -294,16 +295,16 @@ def _translator(source: RowType, target: RowType, pairs: Iterable[tuple[str, str
 
 
 def _converted(translate: Callable[[Row], Row], conversion: KeyConversion) -> Callable[[Row], Row]:
-    """Give the same translation, of rows whose key fields are made to fit first if they have to be."""
+    """Return the same translation with a conversion of the key fields before it, if it is needed."""
     convert = conversion.or_null
     return translate if conversion.is_same_type else lambda row: translate(convert(row))
 
 
 def lookup_node(table: Table, index: str | Sequence[str] | None) -> Node:
-    """Give the index to look through: at a path, or the first hashed one at the top.
+    """Return the index to look rows up in: at a path, or the first hashed index at the top.
 
     Raises:
-      ModelError: if there is none.
+      ModelError: if it does not exist.
     """
     if index is not None:
         return table.type.node(*([index] if isinstance(index, str) else index))
@@ -314,7 +315,7 @@ def lookup_node(table: Table, index: str | Sequence[str] | None) -> Node:
 
 
 def key_pairs(left: RowType, by: By) -> list[tuple[str, str]]:
-    """Give the (left field, right field) pairs of a join condition.
+    """Return the (left field, right field) pairs of a join condition.
 
     Raises:
       ModelError: if a left field does not exist or the condition is empty.
@@ -331,10 +332,10 @@ Kind = TypeVar("Kind", bound=StrEnum)
 
 
 def join_kind(name: str, kind: str, kinds: type[Kind]) -> Kind:
-    """Give the kind of a join by its name.
+    """Return the kind of a join by its name.
 
     Raises:
-      ModelError: if there is none.
+      ModelError: if it does not exist.
     """
     try:
         return kinds(kind)

@@ -1,4 +1,4 @@
-"""Copy trays: what an operation on a table has sent, to be looked at afterwards."""
+"""Copy trays: the rowops that operations on a table have sent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def copying(table: Table) -> Iterator[Tray]:
-    """Give a tray that takes a copy of each rowop which ``table`` sends within the block.
+    """Collect, in the tray of a ``with`` block, a copy of each rowop that ``table`` sends within the block.
 
-    These are the rowops of ``out`` and of its aggregators' labels, in order; they are sent all the same,
-    and are in the tray before anyone who follows the labels sees them.
+    These are the rowops of ``out`` and of the labels of its aggregators, in order. They are sent as usual,
+    and are in the tray before the labels chained to these receive them.
     """
     tray = Tray()
     labels = [table.out, *(table.results(name) for name in table.aggregators)]

@@ -1,4 +1,4 @@
-"""Row handles: one row's place in one table."""
+"""Row handles: the place of one row in one table."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class RowHandle(Struct, eq=False):
-    """One row of one table, in or out of it; several handles may hold equal rows.
+    """One row of one table, before, while or after it is in the table; several handles may have equal rows.
 
-    ``number`` counts insertions: positive in the table (greater is newer), 0 before, negative after.
+    ``number`` is positive while the row is in the table (greater is newer), 0 before and negative after.
     """
 
     table: Table
@@ -24,7 +24,7 @@ class RowHandle(Struct, eq=False):
 
     @property
     def in_table(self) -> bool:
-        """Tell whether the row is in its table now."""
+        """Whether the row is in its table now."""
         return self.number > 0
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""Index types: how a table type says by what its rows are found, grouped and ordered.
+"""Index types: how the rows of a table are found, grouped and ordered.
 
-They are plain values: nothing is shared between the table types that use one.
-Keyword arguments other than those named are indexes nested inside each group.
+Index types are immutable values; several table types can use the same one.
+Keyword arguments other than the named ones are indexes nested inside each group.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ KeyOf = Callable[[Row], Any]
 
 @dataclass(frozen=True, slots=True)
 class Descending:
-    """A field of an ordered index that counts from the greatest value down; NULL comes last."""
+    """A field of an ``Ordered`` index in descending order; NULL sorts last."""
 
     field: str
 
 
 class IndexType:
-    """What all index types have: nested indexes, and at most one aggregator."""
+    """Base of all index types: has nested indexes, and at most one aggregator."""
 
     kind: ClassVar[str]
     is_sorted: ClassVar[bool] = False
@@ -48,16 +48,21 @@ class IndexType:
         self.nested[name] = index
 
     def nest(self, name: str, index: IndexType) -> Self:
-        """Give a copy with one more nested index, for a name that cannot be a keyword argument."""
+        """Return a copy with one more nested index; for names that cannot be keyword arguments.
+
+        Raises:
+          ModelError: if this index cannot have nested ones.
+        """
         made = copy.copy(self)
         made.nested = dict(self.nested)
         made._nest(name, index)
         return made
 
     def aggregate(self, aggregator: Aggregator) -> Self:
-        """Give a copy whose parent's groups are aggregated, their rows in the order of this index.
+        """Return a copy with an aggregator, which replaces one that was set before.
 
-        An aggregator that was there is replaced.
+        The aggregator runs for each group of the parent index, or for the whole table at the top, and reads
+        the rows of the group in the order of this index.
         """
         made = copy.copy(self)
         made.aggregator = aggregator
@@ -65,24 +70,24 @@ class IndexType:
 
     @property
     def key_fields(self) -> tuple[str, ...]:
-        """The fields by which a hashed or an ordered index finds rows; none for the others."""
+        """The key fields of a hashed or an ordered index; empty for other kinds."""
         return ()
 
     def errors(self, row_type: RowType) -> list[str]:
-        """Say everything that is wrong with this index for rows of ``row_type``."""
+        """Return everything that is wrong with this index for rows of ``row_type``, one message each."""
         return [f"no field '{name}' in the row type" for name in self.key_fields if name not in row_type]
 
     def key_of(self, row_type: RowType) -> KeyOf:
-        """Give the function from a row to its key in this index."""
+        """Return the function from a row to its key in this index."""
         raise NotImplementedError
 
     @property
     def parameters(self) -> tuple[object, ...]:
-        """What makes two indexes of one kind the same."""
+        """The values in which equal indexes of one kind agree."""
         return self.key_fields
 
     def equals(self, other: IndexType) -> bool:
-        """Tell whether the other is of the same kind, parameters, nested indexes and aggregator."""
+        """Return whether the other has the same kind, parameters, nested indexes and aggregator."""
         return (
             self._like(other)
             and self.parameters == other.parameters
@@ -92,7 +97,7 @@ class IndexType:
         )
 
     def matches(self, other: IndexType) -> bool:
-        """Tell whether the other finds rows in the same way; names and FIFO limits may differ."""
+        """Return whether the other has the same kinds and keys; names and FIFO limits may differ."""
         mine, theirs = list(self.nested.values()), list(other.nested.values())
         return (
             self._like(other)
@@ -105,11 +110,11 @@ class IndexType:
         return type(self) is type(other)
 
     def describe(self) -> str:
-        """Give kind and parameters on one line."""
+        """Return the kind and the parameters on one line."""
         return f"{self.kind}({', '.join(self.key_fields)})"
 
     def render(self, name: str, indent: str = "") -> str:
-        """Describe the index and those nested in it over several lines."""
+        """Return the index and those nested in it as text, on several lines."""
         head = f"{indent}index {self.describe()} {name}"
         if not self.nested:
             return f"{head},"
@@ -122,9 +127,9 @@ def _same_aggregator(mine: Aggregator | None, theirs: Aggregator | None) -> bool
 
 
 class Hashed(IndexType):
-    """Finds rows, or groups of rows, by the values of some fields; unordered.
+    """Finds rows, or groups of rows, by the values of key fields; unordered.
 
-    As a leaf it holds one row a key: a new row displaces the old one.
+    A leaf holds one row for each key: a new row displaces the old one with its key.
     """
 
     kind = "HashedIndex"
@@ -139,19 +144,20 @@ class Hashed(IndexType):
         return self._fields
 
     def errors(self, row_type: RowType) -> list[str]:
-        """Say what is wrong: no key, or fields that do not exist."""
+        """Return what is wrong: no key, or fields that do not exist."""
         return super().errors(row_type) if self._fields else ["a hashed index needs key fields"]
 
     def key_of(self, row_type: RowType) -> KeyOf:
-        """Give the function from a row to its key: the value of one field, or the tuple of several."""
+        """Return the function from a row to its key: the value of one field, or a tuple of several."""
         return row_type.getter(*self._fields)
 
 
 class Fifo(IndexType):
-    """Keeps rows in the order of insertion; the same row may be there several times. Always a leaf.
+    """Keeps rows in the order of insertion, equal rows included; always a leaf.
 
-    At most ``limit`` rows a group: before one too many goes in, the oldest goes out, or all of them if
-    ``jumping``. 0 is no limit. ``reverse`` turns the order of iteration around, not that of expiry.
+    A group has at most ``limit`` rows, or any number if it is 0: an insert into a full group displaces the
+    oldest row, or all rows if ``jumping``. ``reverse`` reverses the order of iteration, not that of
+    displacement.
     """
 
     kind = "FifoIndex"
@@ -173,20 +179,20 @@ class Fifo(IndexType):
         return (self.limit, self.jumping, self.reverse)
 
     def matches(self, other: IndexType) -> bool:
-        """Tell whether the other is a FIFO index, of whatever limit."""
+        """Return whether the other is a FIFO index, with any limit."""
         return self._like(other)
 
     def describe(self) -> str:
-        """Give kind and parameters on one line."""
+        """Return the kind and the parameters on one line."""
         words = [f"limit={self.limit}"] if self.limit else []
         words += ["jumping"] * self.jumping + ["reverse"] * self.reverse
         return f"{self.kind}({' '.join(words)})"
 
 
 class Ordered(IndexType):
-    """Finds rows or groups like ``Hashed``, and keeps them in the order of the fields' values.
+    """Finds rows, or groups of rows, by key fields like ``Hashed``, and keeps them in the order of the key.
 
-    A field is ascending, NULL first, unless it is given as ``Descending``.
+    A field is in ascending order, NULL first, unless it is wrapped in ``Descending``.
     """
 
     kind = "OrderedIndex"
@@ -207,7 +213,7 @@ class Ordered(IndexType):
         return self._fields
 
     def errors(self, row_type: RowType) -> list[str]:
-        """Say what is wrong: no key, fields that do not exist or have no order."""
+        """Return what is wrong: no key, or fields that do not exist or have no order."""
         found = super().errors(row_type) if self._fields else ["an ordered index needs key fields"]
         for name in self.key_fields:
             if name in row_type:
@@ -219,7 +225,7 @@ class Ordered(IndexType):
         return found
 
     def key_of(self, row_type: RowType) -> KeyOf:
-        """Give the function from a row to its sort key."""
+        """Return the function from a row to its sort key."""
         if all(isinstance(one, str) for one in self._fields):
             return ascending_key([row_type.index(name) for name in self.key_fields])
         places = [row_type.index(name) for name in self.key_fields]
@@ -230,16 +236,17 @@ class Ordered(IndexType):
         return mixed_key(list(zip(places, orders, strict=True)))
 
     def describe(self) -> str:
-        """Give kind and parameters on one line."""
+        """Return the kind and the parameters on one line."""
         words = (f"{one} ASC" if isinstance(one, str) else f"{one.field} DESC" for one in self._fields)
         return f"{self.kind}({', '.join(words)})"
 
 
 class Sorted(IndexType):
-    """Keeps rows or groups in an order of your own, given by ``key`` or by ``compare``; exactly one.
+    """Keeps rows, or groups of rows, in an order that a function of the model defines.
 
-    ``key`` gives a sort key for a row; ``compare`` gives a negative number, 0 or a positive one for two
-    rows. Rows that compare equal have the same key. ``name`` is for messages.
+    Pass either ``key``, which returns the sort key of a row, or ``compare``, which returns a negative
+    number, 0 or a positive number for two rows. Rows that compare equal have the same key. ``name`` appears
+    in messages.
     """
 
     kind = "SortedIndex"
@@ -263,13 +270,13 @@ class Sorted(IndexType):
 
     @property
     def parameters(self) -> tuple[object, ...]:
-        """The function that orders."""
+        """The function that defines the order."""
         return (self._condition,)
 
     def key_of(self, row_type: RowType) -> KeyOf:
-        """Give the function from a row to its sort key."""
+        """Return the function from a row to its sort key."""
         return self._key
 
     def describe(self) -> str:
-        """Give kind and name on one line."""
+        """Return the kind and the name on one line."""
         return f"{self.kind}({self.name})"

@@ -1,4 +1,4 @@
-"""Orders in which an index keeps its rows or groups: sorted by key, or as they came."""
+"""Orders in which an index keeps its rows or groups: sorted by key, or in the order of insertion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAN = math.nan
 
 
 class SortedStore(Generic[Item]):
-    """Items by key in key order; offers what an index needs of a dict, in logarithmic time."""
+    """Items by key in key order, with the methods of a dict that an index needs, in logarithmic time."""
 
     __slots__ = ("_items",)
 
@@ -25,7 +25,7 @@ class SortedStore(Generic[Item]):
         self._items: Any = SortedKeyList(key=_first)
 
     def get(self, key: Any) -> Item | None:
-        """Give the item under ``key``, or None."""
+        """Return the item under ``key``, or None."""
         found: tuple[Any, Item] | None = next(self._items.irange_key(key, key), None)
         return None if found is None else found[1]
 
@@ -39,11 +39,11 @@ class SortedStore(Generic[Item]):
         return len(self._items)
 
     def values(self) -> Iterator[Item]:
-        """Give the items in key order."""
+        """Return the items in key order."""
         return (item for _, item in self._items)
 
     def after(self, key: Any) -> Item | None:
-        """Give the item with the next greater key, or None."""
+        """Return the item with the next greater key, or None."""
         place = self._items.bisect_key_right(key)
         return self._items[place][1] if place < len(self._items) else None
 
@@ -57,10 +57,10 @@ class SortedStore(Generic[Item]):
 
 
 class SortedDictStore(SortedStore[Item]):
-    """The same for keys that can be hashed: finding an item does not search.
+    """A ``SortedStore`` for keys that can be hashed: finding an item needs no search.
 
-    A key that is deleted stays among the sorted ones until someone looks at the order or the next one
-    is deleted: mostly it comes back at once, as the key of the row that displaced the old one.
+    A deleted key stays among the sorted keys until the order is read or the next key is deleted: usually
+    it is inserted again at once, for the row that displaced the old one.
     """
 
     __slots__ = ("_by_key", "_gone")
@@ -71,7 +71,7 @@ class SortedDictStore(SortedStore[Item]):
         self._gone: Any = _NO_KEY
 
     def get(self, key: Any) -> Item | None:
-        """Give the item under ``key``, or None."""
+        """Return the item under ``key``, or None."""
         return self._by_key.get(key)
 
     def __setitem__(self, key: Any, item: Item) -> None:
@@ -96,12 +96,12 @@ class SortedDictStore(SortedStore[Item]):
         return len(self._by_key)
 
     def values(self) -> Iterator[Item]:
-        """Give the items in key order."""
+        """Return the items in key order."""
         self._sort()
         return map(self._by_key.__getitem__, self._items)
 
     def after(self, key: Any) -> Item | None:
-        """Give the item with the next greater key, or None."""
+        """Return the item with the next greater key, or None."""
         self._sort()
         place = self._items.bisect_right(key)
         return self._by_key[self._items[place]] if place < len(self._items) else None
@@ -122,9 +122,9 @@ def _first(pair: tuple[Any, Any]) -> Any:
 
 
 class Links(Generic[Item]):
-    """What follows what, for an index that otherwise only knows how to go from the beginning.
+    """The successors of items, for an index that otherwise can only iterate from the beginning.
 
-    Made when someone first asks and kept up from then on: asking is rare, changes are many.
+    Made at the first request and kept up to date from then on: requests are rare, changes are frequent.
     """
 
     __slots__ = ("_after", "_before", "_last", "first")
@@ -144,7 +144,7 @@ class Links(Generic[Item]):
             item = self._after[item]
 
     def append(self, item: Item) -> None:
-        """Put ``item`` at the end."""
+        """Add ``item`` at the end."""
         if self._last is None:
             self.first = item
         else:
@@ -154,7 +154,7 @@ class Links(Generic[Item]):
         self._last = item
 
     def remove(self, item: Item) -> None:
-        """Take ``item`` out."""
+        """Remove ``item``."""
         before, after = self._before.pop(item), self._after.pop(item)
         if before is None:
             self.first = after
@@ -166,23 +166,23 @@ class Links(Generic[Item]):
             self._last = before
 
     def after(self, item: Item) -> Item | None:
-        """Give the item after ``item``, or None."""
+        """Return the item after ``item``, or None."""
         return self._after[item]
 
     def before(self, item: Item) -> Item | None:
-        """Give the item before ``item``, or None."""
+        """Return the item before ``item``, or None."""
         return self._before[item]
 
 
 FRONTS_LOST = 32
-"""How often the first item may have gone before its index is linked: linking costs every later change."""
+"""How often the first item is removed before its index is linked: links slow down every later change."""
 
 
 class FromTheFront(Generic[Item]):
-    """Watches how often the first of some items in a dict goes, and links them when it is often.
+    """Counts how often the first item of a dict is removed, and links the items when this is frequent.
 
-    A dict finds its first item by stepping over all that were removed before it since it last grew, so
-    taking item after item away from its front would take ever longer.
+    A dict finds its first item by skipping all that were removed before it since it last grew, so removing
+    items from its front one after another would become slower and slower.
     """
 
     __slots__ = ("_front", "_lost", "links")
@@ -193,7 +193,7 @@ class FromTheFront(Generic[Item]):
         self._lost = 0
 
     def begin(self, items: Any) -> Iterable[Item]:
-        """Give the items of a hashed or sorted store in their order."""
+        """Return the items of a hashed or sorted store in their order."""
         if self.links is not None:
             return self.links
         if items.__class__ is dict:
@@ -227,7 +227,7 @@ LEAST, GREATEST = End(is_least=True), End(is_least=False)
 
 
 class Reversed:
-    """Turns the order of a value around that cannot be negated."""
+    """Reverses the order of a value that cannot be negated."""
 
     __slots__ = ("value",)
 
@@ -245,7 +245,7 @@ class Reversed:
 
 
 def ascending_key(positions: Sequence[int]) -> Callable[[Any], Any]:
-    """Give the sort key of some fields: NULL first, then the values, NaN after all numbers.
+    """Return the function from a row to the sort key of some fields: NULL first, NaN after all numbers.
 
     Keys are the values themselves, which compare fastest; only NULL and NaN are replaced.
     """
@@ -262,12 +262,12 @@ def ascending_key(positions: Sequence[int]) -> Callable[[Any], Any]:
 
 
 def mixed_key(positions: Sequence[tuple[int, Callable[[Any], Any]]]) -> Callable[[Any], Any]:
-    """Give the sort key of fields, each with its own order; see ``order_of``."""
+    """Return the function from a row to the sort key of fields with their own orders; see ``order_of``."""
     return lambda row: tuple([order(row[position]) for position, order in positions])
 
 
 def order_of(*, is_descending: bool, is_text: bool) -> Callable[[Any], Any]:
-    """Give the function from a value to its sort key; descending, NULL comes last and NaN first."""
+    """Return the function from a value to its sort key; in descending order NULL is last and NaN first."""
     if not is_descending:
         return _ascending
     return _descending_text if is_text else _descending

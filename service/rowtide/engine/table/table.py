@@ -1,16 +1,16 @@
-"""Tables: rows under a tree of indexes, announced change by change.
+"""Tables: rows in a tree of indexes; a table announces every change of a row.
 
-One operation goes through these steps, and nothing of it can be seen earlier:
+One operation has these steps:
 
-1. every index, in the order of the tree, names the rows that the new one displaces;
-2. aggregators of the groups that will change give their old results;
-3. each row, displaced ones oldest first and the new one last: ``pre`` is told, the row
-   goes out or in, ``out`` is told;
+1. every index, in the order of the tree, selects the rows that the new one displaces;
+2. the aggregators of the groups that will change send their old results;
+3. for each displaced row, oldest first, and then for the new row: the table sends the
+   rowop to ``pre``, removes or inserts the row, and sends the rowop to ``out``;
 4. aggregators send their new results; then groups that have become empty collapse.
 
-So at each rowop the table shows exactly the changes announced so far. Nobody
-who is told of a change may change the same table. An error that stops an
-operation after its first change breaks the table: it can still be read.
+So at each rowop the table shows exactly the changes announced so far. Handlers
+of these rowops cannot change the same table. An error that stops an operation
+after its first change breaks the table: it can still be read.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ from rowtide.engine.unit.unit import CountsChanges, Unit
 from rowtide.engine.values import Value
 
 LARGEST_PORTION = 1024
-"""Rows that ``remove_while`` looks ahead at most: enough that finding the beginning again costs little."""
+"""The most rows that ``remove_while`` reads ahead: finding the first row again costs little then."""
 
 
 class Table(CountsChanges):
-    """Rows of one type in one unit.
+    """Rows of one type in one unit, in the indexes of a table type.
 
-    Labels: rowops sent to ``input`` change the table; ``pre`` is told of each change of a row just before
-    it is made and ``out`` just after, always with the full row.
+    Rowops that are sent to the label ``input`` change the table. It announces each change of a row to the
+    label ``pre`` just before the change and to ``out`` just after it, always with the full row. Iterating
+    over a table yields its rows in the order of the first leaf index.
     """
 
     def __init__(self, unit: Unit, name: str, table_type: TableType) -> None:
@@ -68,10 +69,10 @@ class Table(CountsChanges):
     # Reading
 
     def index(self, *path: str) -> TableIndex:
-        """Give the index at a path of names.
+        """Return the index at a path of names.
 
         Raises:
-          ModelError: if there is none.
+          ModelError: if it does not exist.
         """
         try:
             return TableIndex(self, self.type.node(*path))
@@ -79,23 +80,23 @@ class Table(CountsChanges):
             raise ModelError(f'table "{self.name}": {error.message}', hint=error.hint) from error
 
     def find(self, sought: Row | RowHandle) -> RowHandle | None:
-        """Give the row that the first leaf index finds, or None."""
+        """Return the row with the key of ``sought`` in the first leaf index, or None."""
         return self._default.find(sought)
 
     def find_by(self, **fields: Value) -> RowHandle | None:
-        """Give the row with these field values that the first leaf index finds, or None."""
+        """Return the row with these key values in the first leaf index, or None; other fields are NULL."""
         return self._default.find_by(**fields)
 
     def first(self) -> RowHandle | None:
-        """Give the first row in the order of the first leaf index, or None."""
+        """Return the first row in the order of the first leaf index, or None."""
         return self._default.first()
 
     def next(self, handle: RowHandle) -> RowHandle | None:
-        """Give the row after ``handle`` in that order, or None."""
+        """Return the row after ``handle`` in the order of the first leaf index, or None."""
         return self._default.next(handle)
 
     def handles(self) -> Iterator[RowHandle]:
-        """Give all rows in that order, with their handles."""
+        """Return the handles of all rows in the order of the first leaf index."""
         return self._default.handles()
 
     def __iter__(self) -> Iterator[Row]:
@@ -116,10 +117,10 @@ class Table(CountsChanges):
         return tuple(self._aggregation.labels) if self._aggregation else ()
 
     def results(self, aggregator: str) -> Label:
-        """Give the label on which an aggregator sends its results.
+        """Return the label to which an aggregator sends its results.
 
         Raises:
-          ModelError: if the table has no such aggregator.
+          ModelError: if the table has no aggregator of this name.
         """
         label = self._aggregation.labels.get(aggregator) if self._aggregation else None
         if label is None:
@@ -136,10 +137,11 @@ class Table(CountsChanges):
         return self._named(self.row_type.adopt, row)
 
     def sought(self, **fields: Value) -> Row:
-        """Make a row to look for: with these field values, others NULL.
+        """Make a row for a look-up, with these field values; other fields are NULL.
 
         Raises:
-          ModelError, FieldValueError: which name the table.
+          ModelError: if a field does not exist.
+          FieldValueError: if a value does not fit its field.
         """
         return self._named(self.row_type.row, **fields)
 
@@ -152,14 +154,14 @@ class Table(CountsChanges):
             raise error.at(f'table "{self.name}"') from error
 
     def handle(self, row: Row) -> RowHandle:
-        """Make a handle for ``row``, which is not in the table yet."""
+        """Make a handle for ``row`` without inserting it."""
         return RowHandle(self, self._adopt(row))
 
     def check_own(self, handle: RowHandle) -> None:
-        """Check that a handle is of this table.
+        """Check that a handle belongs to this table.
 
         Raises:
-          TableError: if it is of another one, or no row handle at all.
+          TableError: if it belongs to another table, or is not a row handle.
         """
         try:
             owner = handle.table
@@ -169,10 +171,10 @@ class Table(CountsChanges):
             raise TableError(self.name, f'a row handle of table "{owner.name}" is of no use here')
 
     def guarded(self, handles: Iterable[RowHandle]) -> Iterator[RowHandle]:
-        """Pass handles on as long as the table does not change.
+        """Yield ``handles`` as long as the table does not change.
 
         Raises:
-          TableError: if it does, when the next one is asked for.
+          TableError: at the next step after a change.
         """
         changes = self._changes
         for handle in handles:
@@ -183,14 +185,18 @@ class Table(CountsChanges):
     # Changing
 
     def insert(self, row: Row | RowHandle) -> bool:
-        """Insert a row, first deleting what it displaces; a handle that is in already gives False.
+        """Insert a row, after deleting the rows that it displaces; return whether it was inserted.
+
+        A handle that is in the table already is not inserted.
 
         Raises:
-          ModelError, FieldValueError: if the row does not fit; nothing has changed.
-          TableError: if a key function or a comparison raised; nothing has changed.
-          RecursionFault: if the table is in the middle of another change; nothing has changed.
-          BrokenTableError: if an error has broken the table.
-          ExecutionError: if a label or an aggregator raised; see the top of this module.
+          ModelError: if the row is of another type; nothing has changed.
+          FieldValueError: if a value does not fit its field; nothing has changed.
+          TableError: if a key function, a comparison or an aggregator raised.
+          RecursionFault: if the table is being changed already; nothing has changed.
+          BrokenTableError: if an earlier error has broken the table.
+          ExecutionError: if a label raised. Errors after the first change break the table; only one of a
+            label that is chained to ``out``, for the last change of a table without aggregators, does not.
         """
         if row.__class__ is not RowHandle:
             if row.__class__ is not self._row_class:
@@ -228,14 +234,14 @@ class Table(CountsChanges):
             if self._aggregation is not None:
                 self._aggregation.after(doomed, handle)
         except BaseException as error:
-            # With the row in and told to ``out``, only followers have failed: the change is complete.
+            # The row is in and has been sent to ``out``: only followers have failed, the change is complete.
             is_in = self._size == size - len(doomed) + 1
             self._settle(error, changes, is_complete=self._aggregation is None and is_in)
             raise
         self._barred = None
 
     def _replace(self, leaf: KeyedLeaf, handle: RowHandle) -> None:
-        """Insert into a table of one keyed index without aggregators: what ``_insert`` does, in one piece."""
+        """Insert into a table with one keyed index and no aggregators: a faster ``_insert``."""
         if self._barred is not None:
             raise self._barred()
         row = handle.row
@@ -276,9 +282,13 @@ class Table(CountsChanges):
         return TableError(self.name, f"an index has no place for the row {shown}: {error}")
 
     def remove(self, handle: RowHandle) -> None:
-        """Take the row of a handle out; one that is not in the table changes nothing.
+        """Remove the row of a handle; a handle that is not in the table changes nothing.
 
-        Raises: as ``insert``, and TableError for a handle of another table.
+        Raises:
+          TableError: if the handle belongs to another table, or an aggregator raised.
+          RecursionFault: if the table is being changed already; nothing has changed.
+          BrokenTableError: if an earlier error has broken the table.
+          ExecutionError: if a label raised; see ``insert``.
         """
         self.check_own(handle)
         if self._barred is not None:
@@ -299,7 +309,10 @@ class Table(CountsChanges):
         self._barred = None
 
     def delete(self, row: Row) -> bool:
-        """Remove the row that the first leaf index finds for ``row``, at most one; False if there is none."""
+        """Remove the row with the key of ``row`` in the first leaf index; return whether there was one.
+
+        Raises: as ``insert``.
+        """
         found = self._default.find(row)
         if found is None:
             return False
@@ -307,15 +320,18 @@ class Table(CountsChanges):
         return True
 
     def clear(self, limit: int | None = None) -> int:
-        """Remove all rows, or the first ``limit``, in the order of the first leaf; give how many went."""
+        """Remove all rows, or the first ``limit``, in the order of the first leaf index; return how many.
+
+        Raises: as ``insert``, and ModelError for a negative limit.
+        """
         return self.remove_while(_always, limit=limit)
 
     def remove_while(
         self, condition: Callable[[Row], bool], index: TableIndex | None = None, limit: int | None = None
     ) -> int:
-        """Remove rows from the beginning of an index as long as ``condition`` holds; give how many went.
+        """Remove rows from the beginning of an index while ``condition`` holds; return how many.
 
-        Removes at most ``limit`` rows, if it is given.
+        The default index is the first leaf index. With ``limit``, at most so many rows are removed.
 
         Raises: as ``insert``, and ModelError for a negative limit.
         """
@@ -324,8 +340,8 @@ class Table(CountsChanges):
         order = index or self._default
         removed, portion = 0, 1
         while limit is None or removed < limit:
-            # A change ends an iteration, so handles are taken in portions. Mostly nothing or one row goes:
-            # the first portion is one row, and each is twice the one before.
+            # A change ends an iteration, so handles are read in portions. Usually at most one row is removed:
+            # the first portion is one row, and each portion is twice the one before.
             wanted = portion if limit is None else min(portion, limit - removed)
             going = list(islice(order.handles(), wanted))
             for handle in going:
@@ -340,15 +356,23 @@ class Table(CountsChanges):
 
     @property
     def changes(self) -> int:
-        """How many rows have gone in or out since the table was made."""
+        """The number of rows that have been inserted and removed since the table was made."""
         return self._changes
 
     def snapshot(self) -> TableState:
-        """Give everything that the table remembers, as plain values; see ``engine.snapshot``."""
+        """Return the state of the table as plain values.
+
+        Raises:
+          TableError: if the table is broken or being changed.
+        """
         return snapshot_table(self)
 
     def restore(self, state: TableState) -> None:
-        """Take over, while empty, what ``snapshot`` gave for a table of an equal type; nobody is told."""
+        """Restore, in an empty table, the state of a table of an equal type; no rowops are sent.
+
+        Raises:
+          TableError: if the table is not empty, or is broken.
+        """
         restore_table(self, state)
 
     def _take(self, rowop: Rowop) -> None:
@@ -391,14 +415,14 @@ class Table(CountsChanges):
         )
 
     def _settle(self, error: BaseException, changes: int, *, is_complete: bool) -> None:
-        """Free the table after an error, or bar it for good if it stopped half-way."""
+        """Release the table after an error, or mark it as broken if a change was not completed."""
         message = f"broken by an error in the middle of a change: {error}"
         half_way = self._changes != changes and not is_complete
         self._barred = (lambda: BrokenTableError(self.name, message)) if half_way else None
 
     @property
     def is_broken(self) -> bool:
-        """Tell whether an error has broken the table: it can be read, but no longer changed."""
+        """Whether an error has broken the table, so that it can be read but not changed."""
         return self._barred is not None and isinstance(self._barred(), BrokenTableError)
 
     def __repr__(self) -> str:

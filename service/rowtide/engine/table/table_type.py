@@ -10,14 +10,18 @@ from rowtide.engine.table.index_type import IndexType
 from rowtide.engine.table.tree import Node
 
 RESERVED = frozenset({"in", "pre", "out"})
-"""Names of a table's own labels, which its aggregators cannot have."""
+"""Names of labels of every table, which its aggregators cannot have."""
 
 
 class TableType:
-    """What tables are made of; immutable.
+    """A row type and a tree of indexes; immutable.
 
-    The order of the indexes has a meaning: the first leaf is the one by which rows are found and
-    deleted, and the indexes decide one after the other which rows a new one displaces.
+    The order of the indexes matters: the table finds and deletes rows by the first leaf index, and the
+    indexes decide in this order which rows an insert displaces.
+
+    Raises:
+      ModelError: if there is no index, an index does not fit the row type, or the name of an aggregator
+        is used twice or is that of a label of the table.
     """
 
     def __init__(self, row_type: RowType, **indexes: IndexType) -> None:
@@ -39,7 +43,7 @@ class TableType:
 
     @classmethod
     def of(cls, row_type: RowType, indexes: Iterable[tuple[str, IndexType]]) -> TableType:
-        """Make a table type of (name, index type) pairs, for names that cannot be keyword arguments."""
+        """Make a table type of (name, index type) pairs; for names that cannot be keyword arguments."""
         made = cls.__new__(cls)
         made._set(row_type, dict(indexes))
         return made
@@ -53,7 +57,7 @@ class TableType:
                 raise ModelError(f'aggregator "{name}" is there twice')
 
     def walk(self) -> Iterator[Node]:
-        """Give all nodes of the index tree, each before those nested in it."""
+        """Return all nodes of the index tree, each before the nodes nested in it."""
         pending = list(reversed(self.nodes))
         while pending:
             node = pending.pop()
@@ -62,14 +66,14 @@ class TableType:
 
     @property
     def first_leaf(self) -> Node:
-        """The leaf index by which rows are found if nothing else is said."""
+        """The leaf index by which a table finds rows by default."""
         return self.nodes[0].first_leaf
 
     def node(self, *path: str) -> Node:
-        """Give the node at a path of index names.
+        """Return the node at a path of index names.
 
         Raises:
-          ModelError: if there is none, or the path is empty.
+          ModelError: if it does not exist, or the path is empty.
         """
         level, found = self.nodes, None
         for name in path:
@@ -83,10 +87,10 @@ class TableType:
         return found
 
     def key_of_path(self, *path: str) -> tuple[str, ...]:
-        """Give the key fields of all indexes on a path, outermost first.
+        """Return the key fields of all indexes on a path, outermost first.
 
         Raises:
-          ModelError: if an index on the path has no key, or a field comes twice.
+          ModelError: if an index on the path has no key fields, or a field occurs twice.
         """
         fields: list[str] = []
         for length in range(1, len(path) + 1):
@@ -101,7 +105,7 @@ class TableType:
         return tuple(fields)
 
     def unique_key(self) -> tuple[str, ...]:
-        """Give the key fields on the first path of indexes that holds one row for each value; or none."""
+        """Return the key fields of the first leaf that holds one row for each key; empty if there is none."""
         for node in self.walk():
             path = [self.node(*node.path[:length]) for length in range(1, len(node.path) + 1)]
             if not node.children and all(each.index_type.key_fields for each in path):
@@ -109,11 +113,11 @@ class TableType:
         return ()
 
     def first_of_kind(self, kind: type[IndexType]) -> Node | None:
-        """Give the first top-level index of a kind (``Hashed``, ``Fifo``, ...), or None."""
+        """Return the first top-level index of a kind (``Hashed``, ``Fifo``, ...), or None."""
         return next((node for node in self.nodes if isinstance(node.index_type, kind)), None)
 
     def equals(self, other: TableType) -> bool:
-        """Tell whether row types are equal, and indexes with their names."""
+        """Return whether the row types, the indexes and the names of the indexes are equal."""
         return (
             self.row_type == other.row_type
             and list(self.indexes) == list(other.indexes)
@@ -121,7 +125,7 @@ class TableType:
         )
 
     def matches(self, other: TableType) -> bool:
-        """Tell whether row types and indexes match, whatever their names."""
+        """Return whether the row types and the indexes match; names may differ."""
         mine, theirs = list(self.indexes.values()), list(other.indexes.values())
         return (
             self.row_type.matches(other.row_type)
@@ -135,7 +139,7 @@ class TableType:
 
 
 def _errors(row_type: RowType, indexes: dict[str, IndexType], indent: str = "  ") -> list[str]:
-    """Say everything that is wrong in an index tree, each index under its number and name."""
+    """Return everything that is wrong in an index tree, under the number and name of each index."""
     lines = []
     for number, (name, index) in enumerate(indexes.items(), start=1):
         own = [f"{indent}  {error}" for error in index.errors(row_type)]

@@ -1,10 +1,10 @@
 """The index tree of a table: nodes of the table type, and the indexes and groups of one table.
 
 A node is a place in the tree of index types. The top of the tree is one group
-of all rows; a group has one index for each node below it; an index that is no
-leaf has groups again. Groups come with their first row and go with their last
-one, but where aggregators live inside them the table takes them away itself,
-once it knows that an operation leaves them empty.
+of all rows; a group has one index for each node below it; an index that is not
+a leaf has groups in turn. A group is made for its first row and removed with its
+last one. Groups with aggregators in them are removed later, when they collapse:
+until then an operation can leave empty groups behind, which readers skip.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rowtide.engine.table.index_type import Fifo, IndexType, KeyOf, Ordered
 from rowtide.engine.table.order import FromTheFront, Links, SortedDictStore, SortedStore
 
 COMPACT_ABOVE = 32
-"""Removed rows that a FIFO index keeps at least before it cleans up, so that small ones never bother."""
+"""Removed rows that a FIFO index keeps before it cleans up, so that small ones never need to."""
 
 
 class Node:
@@ -55,12 +55,12 @@ class Node:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The names from the top to here."""
+        """The names from the top of the tree to this node."""
         return (self.name,) if self.parent is None else (*self.parent.path, self.name)
 
     @property
     def first_leaf(self) -> Node:
-        """The leaf that is reached by taking the first nested index again and again."""
+        """The leaf that is reached by always taking the first nested index."""
         return self if self.is_leaf else self.children[0].first_leaf
 
     def make(self) -> Index:
@@ -76,13 +76,13 @@ class Node:
         return SortedStore[Any]() if self.index_type.is_sorted else {}
 
     def check_keys(self, row: Row) -> None:
-        """Let key functions below fail now, if they are going to, and not when the row is half-way in."""
+        """Call all key functions below, so that one that fails does so before the row is inserted."""
         for child in self.children:
             child.key_of(row)
             child.check_keys(row)
 
     def locate(self, top: Group, row: Row) -> Index | None:
-        """Give the index of this node that ``row`` belongs to, or None if there is no such group."""
+        """Return the index of this node that ``row`` belongs to, or None if its group does not exist."""
         if self.parent is None:
             return top.indexes[self.position]
         above = self.parent.locate(top, row)
@@ -95,7 +95,7 @@ def _no_key(row: Row) -> Any:
 
 
 class Group:
-    """Rows that agree in the keys of all indexes above: one index a nested node, and aggregator states."""
+    """Rows with the same keys in all indexes above: an index for each nested node, and aggregator states."""
 
     __slots__ = ("indexes", "key", "nodes", "states")
 
@@ -112,7 +112,7 @@ class Group:
         return len(self.indexes[0])
 
     def leaf(self) -> Leaf:
-        """Give the first leaf inside, which has the rows of the group only if no index lies between."""
+        """Return the first index of the group, which must be a leaf."""
         index = self.indexes[0]
         if isinstance(index, Groups):
             raise TypeError("the first index of this group is no leaf")
@@ -120,7 +120,7 @@ class Group:
 
 
 class KeyedLeaf(FromTheFront[RowHandle]):
-    """One row a key, hashed or sorted."""
+    """One row for each key, hashed or sorted."""
 
     __slots__ = ("key_of", "node", "rows")
 
@@ -131,28 +131,28 @@ class KeyedLeaf(FromTheFront[RowHandle]):
         self.rows: Any = node.make_store()
 
     def displace(self, handle: RowHandle, doomed: list[RowHandle]) -> None:
-        """Add the row whose key ``handle`` takes to those that have to go."""
+        """Add the row with the key of ``handle``, if any, to the displaced rows."""
         old = self.rows.get(self.key_of(handle.row))
         if old is not None and old not in doomed:
             doomed.append(old)
 
     def add(self, handle: RowHandle) -> None:
-        """Take a row in; its key is free."""
+        """Insert a row whose key is free."""
         self.rows[self.key_of(handle.row)] = handle
         if self.links is not None:
             self.links.append(handle)
 
     def remove(self, handle: RowHandle) -> None:
-        """Take a row out."""
+        """Remove a row."""
         del self.rows[self.key_of(handle.row)]
         if self.links is not None:
             self.links.remove(handle)
 
     def forget(self, handle: RowHandle) -> None:
-        """Nothing is left of a removed row."""
+        """Do nothing: this index keeps no removed rows."""
 
     def find(self, row: Row) -> RowHandle | None:
-        """Give the row of the same key."""
+        """Return the row with the same key, or None."""
         found: RowHandle | None = self.rows.get(self.key_of(row))
         return found
 
@@ -163,17 +163,17 @@ class KeyedLeaf(FromTheFront[RowHandle]):
         return iter(self.begin(self.rows))
 
     def first(self) -> RowHandle | None:
-        """Give the first row, or None."""
+        """Return the first row, or None."""
         return next(iter(self.begin(self.rows)), None)
 
     def last(self) -> RowHandle | None:
-        """Give the last row, or None."""
+        """Return the last row, or None."""
         if isinstance(self.rows, SortedStore):
             return self.rows.last()
         return next(reversed(self.rows.values()), None)
 
     def next(self, handle: RowHandle) -> RowHandle | None:
-        """Give the row after one that is here, or None."""
+        """Return the row after one in this index, or None."""
         if isinstance(self.rows, SortedStore):
             return self.rows.after(self.key_of(handle.row))
         if self.links is None:
@@ -182,10 +182,10 @@ class KeyedLeaf(FromTheFront[RowHandle]):
 
 
 class FifoLeaf:
-    """Rows in the order in which they came.
+    """Rows in the order of insertion.
 
-    A row that is removed from the middle stays in the queue, to be skipped, until many have been:
-    its handle's number is negative. The rows at both ends are always live.
+    A row that is removed from the middle stays in the queue, where it is skipped, until many have been
+    removed: the number of its handle is negative. The rows at both ends of the queue are in the table.
     """
 
     __slots__ = ("jumping", "limit", "links", "node", "queue", "reverse", "size")
@@ -200,7 +200,7 @@ class FifoLeaf:
         self.links: Links[RowHandle] | None = None
 
     def displace(self, handle: RowHandle, doomed: list[RowHandle]) -> None:
-        """Add the oldest row to those that have to go, unless they make enough room; or all, if jumping."""
+        """Add the oldest row (all rows, if jumping) to the displaced ones, unless they make enough room."""
         if not self.limit or self.size < self.limit:
             return
         if not doomed and not self.jumping:
@@ -218,14 +218,14 @@ class FifoLeaf:
         return self.node.locate(handle.table._top, handle.row) is self
 
     def add(self, handle: RowHandle) -> None:
-        """Take a row in at the end."""
+        """Insert a row at the end."""
         self.queue.append(handle)
         self.size += 1
         if self.links is not None:
             self.links.append(handle)
 
     def remove(self, handle: RowHandle) -> None:
-        """Take a row out, whose number is negative by now."""
+        """Remove a row, whose number is negative already."""
         queue = self.queue
         self.size -= 1
         if queue[0] is handle:
@@ -242,11 +242,11 @@ class FifoLeaf:
             self.links.remove(handle)
 
     def forget(self, handle: RowHandle) -> None:
-        """Drop what is left of a removed row, which is about to come back."""
+        """Drop a removed row that is about to be inserted again."""
         self.queue = deque(held for held in self.queue if held is not handle)
 
     def find(self, row: Row) -> RowHandle | None:
-        """Give the oldest row that is equal to ``row``; goes through all of them."""
+        """Return the oldest row that is equal to ``row``, by reading all rows, or None."""
         return next((handle for handle in self.queue if handle.number > 0 and handle.row == row), None)
 
     def __len__(self) -> int:
@@ -259,19 +259,19 @@ class FifoLeaf:
         return (handle for handle in queue if handle.number > 0)
 
     def first(self) -> RowHandle | None:
-        """Give the first row, or None."""
+        """Return the first row, or None."""
         if not self.queue:
             return None
         return self.queue[-1] if self.reverse else self.queue[0]
 
     def last(self) -> RowHandle | None:
-        """Give the last row, or None."""
+        """Return the last row, or None."""
         if not self.queue:
             return None
         return self.queue[0] if self.reverse else self.queue[-1]
 
     def next(self, handle: RowHandle) -> RowHandle | None:
-        """Give the row after one that is here, or None."""
+        """Return the row after one in this index, or None."""
         if self.links is None:
             self.links = Links(held for held in self.queue if held.number > 0)
         return self.links.before(handle) if self.reverse else self.links.after(handle)
@@ -290,7 +290,7 @@ class Groups(FromTheFront[Group]):
         self.size = 0
 
     def displace(self, handle: RowHandle, doomed: list[RowHandle]) -> None:
-        """Ask the indexes of the row's group, in order, which rows have to go."""
+        """Let the indexes of the row's group, in order, add the rows that it displaces."""
         group = self.groups.get(self.key_of(handle.row))
         if group is not None:
             for index in group.indexes:
@@ -299,7 +299,7 @@ class Groups(FromTheFront[Group]):
             self.node.check_keys(handle.row)
 
     def add(self, handle: RowHandle) -> None:
-        """Take a row into its group."""
+        """Insert a row into its group."""
         key = self.key_of(handle.row)
         group = self.groups.get(key)
         if group is None:
@@ -309,14 +309,14 @@ class Groups(FromTheFront[Group]):
         self.size += 1
 
     def open(self, key: Any) -> Group:
-        """Make the group of a key that has none."""
+        """Make the group of a key."""
         group = self.groups[key] = Group(self.node.children, key)
         if self.links is not None:
             self.links.append(group)
         return group
 
     def remove(self, handle: RowHandle) -> None:
-        """Take a row out of its group."""
+        """Remove a row from its group."""
         key = self.key_of(handle.row)
         group = self.groups.get(key)
         for index in group.indexes:
@@ -326,20 +326,20 @@ class Groups(FromTheFront[Group]):
             self.close(key, group)
 
     def close(self, key: Any, group: Group) -> None:
-        """Take away a group that has become empty."""
+        """Remove an empty group."""
         del self.groups[key]
         if self.links is not None:
             self.links.remove(group)
 
     def forget(self, handle: RowHandle) -> None:
-        """Drop what is left of a removed row in its group."""
+        """Drop a removed row that is about to be inserted again into its group."""
         group = self.groups.get(self.key_of(handle.row))
         if group is not None:
             for index in group.indexes:
                 index.forget(handle)
 
     def find(self, row: Row) -> RowHandle | None:
-        """Give the first row of the group that ``row`` belongs to."""
+        """Return the first row of the group that ``row`` belongs to."""
         group = self.groups.get(self.key_of(row))
         return None if group is None else group.indexes[0].first()
 
@@ -347,7 +347,7 @@ class Groups(FromTheFront[Group]):
         return self.size
 
     def in_order(self) -> Iterable[Group]:
-        """Give all groups from the first on."""
+        """Return all groups in order."""
         return self.begin(self.groups)
 
     def __iter__(self) -> Iterator[RowHandle]:
@@ -355,7 +355,7 @@ class Groups(FromTheFront[Group]):
             yield from group.indexes[0]
 
     def first(self) -> RowHandle | None:
-        """Give the first row of the first group that has any, or None."""
+        """Return the first row of the first group that has any, or None."""
         return next(iter(self), None)
 
     def last(self) -> RowHandle | None:
@@ -366,7 +366,7 @@ class Groups(FromTheFront[Group]):
         return next((handle for handle in lasts if handle is not None), None)
 
     def group_after(self, group: Group) -> Group | None:
-        """Give the group after one that is here, or None."""
+        """Return the group after one in this index, or None."""
         if isinstance(self.groups, SortedStore):
             return self.groups.after(group.key)
         if self.links is None:
@@ -379,7 +379,7 @@ Index = KeyedLeaf | FifoLeaf | Groups
 
 
 def indexes_below(index: Index, node: Node) -> Iterator[Index]:
-    """Give all indexes of ``node`` inside one index that lies above it."""
+    """Return all indexes of ``node`` inside an index above it."""
     if index.node is node:
         yield index
     elif isinstance(index, Groups):

@@ -1,4 +1,4 @@
-"""What one reads of a table: its rows by any index, and its groups."""
+"""Reading tables: rows in the order of any index, and groups of rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class TableIndex:
-    """One index of one table: all its rows in the order of this index, and those it finds.
+    """One index of one table: finds rows and groups, and reads rows in its order.
 
-    Iterating over it gives rows; changing the table meanwhile raises TableError.
+    Iterating over it yields rows; changing the table during an iteration raises TableError.
     """
 
     __slots__ = ("_node", "_table")
@@ -34,13 +34,17 @@ class TableIndex:
 
     @property
     def is_leaf(self) -> bool:
-        """Tell whether no index is nested in this one."""
+        """Whether no indexes are nested in this one."""
         return self._node.is_leaf
 
     def find(self, sought: Row | RowHandle) -> RowHandle | None:
-        """Give the row with the keys of ``sought``: of a group, its first row.
+        """Return the row with the key of ``sought``, or the first row of its group if this is not a leaf.
 
-        A FIFO index looks for a row that is equal throughout, going through the whole group.
+        A FIFO index looks for an equal row, by reading the whole group. None if there is no such row.
+
+        Raises:
+          ModelError: if ``sought`` is of another type.
+          TableError: if a key function or a comparison raised, or the handle is of another table.
         """
         if isinstance(sought, RowHandle):
             self._table.check_own(sought)
@@ -52,20 +56,23 @@ class TableIndex:
             index = self._node.locate(self._table._top, row)
             return None if index is None else index.find(row)
         except Exception as error:
-            # A key function or a comparison of the model's own.
+            # A key function or a comparison of the model raised.
             shown = self._table.row_type.format(row)
             raise TableError(self._table.name, f"an index cannot find the row {shown}: {error}") from error
 
     def find_by(self, **fields: Value) -> RowHandle | None:
-        """Give the row with these field values, as ``find`` would; other fields count as NULL."""
+        """Return what ``find`` finds for a row with these values; other fields are NULL."""
         return self.find(self._table.sought(**fields))
 
     def first(self) -> RowHandle | None:
-        """Give the first row of the table in this order, or None."""
+        """Return the first row of the table in the order of this index, or None."""
         return next(self._all(), None)
 
     def next(self, handle: RowHandle) -> RowHandle | None:
-        """Give the row after ``handle``, going on into the next group; None at the end or if it is out."""
+        """Return the row after ``handle``, in the same or the next group.
+
+        None at the end, or if ``handle`` is not in the table.
+        """
         self._table.check_own(handle)
         if not handle.in_table:
             return None
@@ -88,7 +95,7 @@ class TableIndex:
         return (handle.row for handle in self.handles())
 
     def handles(self) -> Iterator[RowHandle]:
-        """Give the rows of the table in this order, with their handles."""
+        """Return the handles of all rows in the order of this index."""
         return self._table.guarded(self._all())
 
     def _all(self) -> Iterator[RowHandle]:
@@ -96,10 +103,10 @@ class TableIndex:
             yield from index
 
     def group(self, sought: Row | RowHandle) -> RowGroup:
-        """Give the group that ``sought`` belongs to, which may be empty.
+        """Return the group that ``sought`` belongs to, which may be empty.
 
         Raises:
-          ModelError: if this index is a leaf.
+          ModelError: if this index is a leaf, or ``sought`` is of another type.
         """
         if self._node.is_leaf:
             path = ".".join(self.path)
@@ -110,11 +117,11 @@ class TableIndex:
         return RowGroup(self._table, self._node, self._table._adopt(sought))
 
     def group_by(self, **fields: Value) -> RowGroup:
-        """Give the group of these key values, which may be empty."""
+        """Return the group with these key values, which may be empty; other fields are NULL."""
         return self.group(self._table.sought(**fields))
 
     def groups(self) -> Iterator[RowGroup]:
-        """Give all groups of this index in its order; changing the table meanwhile raises TableError."""
+        """Return all groups of this index in its order; changing the table meanwhile raises TableError."""
         firsts = (
             first
             for index in _instances(self._node, self._table._top)
@@ -126,7 +133,10 @@ class TableIndex:
 
 
 class RowGroup:
-    """The rows that share the keys of an index and of those above it. Shows them as they are now."""
+    """The rows with the same keys in an index and in those above it.
+
+    It reads the table at each call, so it always shows the current rows.
+    """
 
     __slots__ = ("_node", "_row", "_table")
 
@@ -164,11 +174,11 @@ class RowGroup:
         return (handle for found in indexes_below(inner, wanted) for handle in found)
 
     def handles(self, *path: str) -> Iterator[RowHandle]:
-        """Give the rows with their handles in the order of the nested index at ``path``."""
+        """Return the handles of the rows in the order of the nested index at ``path`` (default: first)."""
         return self._table.guarded(self._index(path))
 
     def rows(self, *path: str) -> Iterator[Row]:
-        """Give the rows in the order of the nested index at ``path``; without one, of the first."""
+        """Return the rows in the order of the nested index at ``path`` (default: first)."""
         return (handle.row for handle in self.handles(*path))
 
     def __iter__(self) -> Iterator[Row]:
@@ -179,17 +189,17 @@ class RowGroup:
         return 0 if group is None else len(group)
 
     def first(self) -> RowHandle | None:
-        """Give the first row of the group, or None."""
+        """Return the first row of the group, or None."""
         group = self._find()
         return None if group is None else group.indexes[0].first()
 
     def last(self) -> RowHandle | None:
-        """Give the last row of the group, or None."""
+        """Return the last row of the group, or None."""
         group = self._find()
         return None if group is None else group.indexes[0].last()
 
     def next(self, handle: RowHandle) -> RowHandle | None:
-        """Give the row after ``handle`` within the group, or None."""
+        """Return the row after ``handle`` within the group, or None."""
         if not handle.in_table or not self._has(handle):
             return None
         following = TableIndex(self._table, self._node).next(handle)
@@ -200,14 +210,14 @@ class RowGroup:
         return RowGroup(self._table, self._node, handle.row)._find() is self._find()
 
     def following(self) -> RowGroup | None:
-        """Give the group after this one in the order of the index, going on into the next outer group."""
+        """Return the next group in the order of the index, in the same or the next outer group, or None."""
         last = self.last()
         after = None if last is None else TableIndex(self._table, self._node).next(last)
         return None if after is None else RowGroup(self._table, self._node, after.row)
 
 
 def _instances(node: Node, top: Group) -> Iterator[Index]:
-    """Give all indexes of a node: one, or one a group of the index above."""
+    """Return all indexes of a node: one, or one for each group of the index above."""
     if node.parent is None:
         yield top.indexes[node.position]
         return
@@ -218,7 +228,7 @@ def _instances(node: Node, top: Group) -> Iterator[Index]:
 
 
 def _first_in(group: Group, below: list[Node]) -> RowHandle | None:
-    """Give the first row of a group in the order of the leaf at the end of ``below``."""
+    """Return the first row of a group in the order of the leaf at the end of ``below``."""
     index = group.indexes[below[0].position]
     if not isinstance(index, Groups):
         return index.first()
@@ -227,7 +237,7 @@ def _first_in(group: Group, below: list[Node]) -> RowHandle | None:
 
 
 def stale_iteration(table: str) -> TableError:
-    """Give the error of a table that was changed while someone iterated over it."""
+    """Return the error for a table that was changed during an iteration."""
     return TableError(
         table, "changed while it was being iterated over; iterate over a list of the rows instead"
     )

@@ -1,4 +1,4 @@
-"""Frames: the queues of rowops that a unit has still to run, one for each nested call."""
+"""Frames: the queues of rowops that a unit has yet to run, one for each nested call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Frame:
-    """The rowops queued at one level of nesting. A closed frame takes no more of them."""
+    """The rowops queued at one level of nesting. A closed frame takes no more rowops."""
 
     __slots__ = ("is_open", "queue")
 
@@ -22,9 +22,9 @@ class Frame:
 
 
 class FrameMark:
-    """Remembers a frame, so that a loop can queue its next turn there.
+    """Remembers a frame, so that a loop can queue its next turn there; see ``Unit.set_mark``.
 
-    Unset at first, and again as soon as the marked frame is closed.
+    A mark is unset at first, and again when the marked frame is closed.
     """
 
     __slots__ = ("_frame", "_unit", "name")
@@ -36,5 +36,5 @@ class FrameMark:
 
     @property
     def is_set(self) -> bool:
-        """Tell whether the marked frame is still there."""
+        """Whether the marked frame is still open."""
         return self._frame is not None and self._frame.is_open

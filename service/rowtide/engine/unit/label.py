@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from rowtide.engine.unit.unit import Unit
 
 Handler = Callable[[Rowop], None]
-"""Works off one rowop; what it sends on is worked off before the sending call returns."""
+"""A function that handles one rowop. A rowop that it sends is handled before the sending call returns."""
 
 
 class Label:
-    """A typed place in one unit that rowops are sent to.
+    """A typed destination for rowops in one unit.
 
-    A label without a handler only passes rowops on to the labels chained to it. Labels are made by
-    ``Unit.label``, ``Unit.handler`` and ``Label.then``. Setting ``reentrant`` to False forbids recursion
-    on this label where its unit allows it.
+    A label without a handler only passes rowops on to the labels chained to it. ``Unit.label``,
+    ``Unit.handler`` and ``Label.then`` make labels. Set ``reentrant`` to False to forbid recursion on this
+    label even if its unit allows it.
     """
 
     __slots__ = (
@@ -69,12 +69,12 @@ class Label:
 
     @property
     def is_cleared(self) -> bool:
-        """Tell whether the label has been cleared: it can never be used again."""
+        """Whether the label has been cleared and can no longer be used."""
         return self._unit is None
 
     @property
     def handler(self) -> Handler | None:
-        """The function that works off rowops, if any."""
+        """The function that handles rowops, if any."""
         return self._handler
 
     @property
@@ -87,7 +87,12 @@ class Label:
         return self.row_type.row(*values, **named)
 
     def rowop(self, opcode: Opcode, row: Row) -> Rowop:
-        """Make a rowop for this label without sending it; ``row`` may be of any matching type."""
+        """Make a rowop for this label without sending it; ``row`` may be of any matching type.
+
+        Raises:
+          ModelError: if the row is of another type, or the opcode is not valid.
+          FieldValueError: if ``row`` is a plain tuple and a value does not fit its field.
+        """
         if row.__class__ is not self._row_class:
             row = self._adopt(row)
         if opcode.__class__ is not Opcode:
@@ -103,19 +108,26 @@ class Label:
             raise error.at(f'label "{self.name}"') from error
 
     def adopt(self, rowop: Rowop) -> Rowop:
-        """Make a rowop for this label with the opcode and row of another."""
+        """Make a rowop for this label with the opcode and row of another rowop."""
         return self.rowop(rowop.opcode, rowop.row)
 
     def insert(self, row: Row) -> None:
-        """Send an INSERT of ``row`` here and return when everything that follows from it is done."""
+        """Send an INSERT of ``row`` to this label; returns when everything that follows from it is done."""
         self.send(INSERT, row)
 
     def delete(self, row: Row) -> None:
-        """Send a DELETE of ``row`` here and return when everything that follows from it is done."""
+        """Send a DELETE of ``row`` to this label; returns when everything that follows from it is done."""
         self.send(DELETE, row)
 
     def send(self, opcode: Opcode, row: Row) -> None:
-        """Send ``row`` here under any opcode and return when everything that follows from it is done."""
+        """Send ``row`` with any opcode to this label; returns when everything that follows from it is done.
+
+        Raises:
+          ModelError: if the row is of another type, the opcode is not valid or the label has been cleared.
+          FieldValueError: if ``row`` is a plain tuple and a value does not fit its field.
+          RecursionFault: if the label is executing and may not be called again.
+          ExecutionError: if a label raised.
+        """
         if row.__class__ is not self._row_class:
             row = self._adopt(row)
         if opcode.__class__ is not Opcode:
@@ -123,15 +135,17 @@ class Label:
         (self._unit or self.unit)._run(Rowop(self, opcode, row), self, None)
 
     def forward(self, rowop: Rowop) -> None:
-        """Send the opcode and row of a rowop that was made for another label here."""
+        """Send the opcode and row of a rowop of another label to this label."""
         self.send(rowop.opcode, rowop.row)
 
     def chain(self, follower: Label) -> Label:
-        """Send every rowop on to ``follower`` after the followers that are here already; give it back.
+        """Chain ``follower`` to this label, after the labels that are chained to it already, and return it.
+
+        Every rowop that this label handles is then passed on to ``follower``.
 
         Raises:
-          ModelError: if the row types differ, the labels are of two units, it follows already,
-            or this label would follow itself; nothing has changed.
+          ModelError: if the row types differ, the labels belong to two units, the label is chained
+            already, or the chain would be a circle; nothing has changed.
         """
         here = f'label "{follower.name}" cannot be chained to label "{self.name}"'
         if follower.unit is not self.unit:
@@ -147,9 +161,12 @@ class Label:
         return follower
 
     def then(self, handler: Handler, name: str | None = None) -> Label:
-        """Make a label of the same row type and chain it here; may be used as a decorator.
+        """Make a label that runs ``handler``, chain it to this one and return it; can be used as a decorator.
 
-        Its name is that of the function unless ``name`` says otherwise.
+        Its name is ``name`` or else that of the function.
+
+        Raises:
+          ModelError: if there is neither.
         """
         named = name or getattr(handler, "__name__", None)
         if named is None:
@@ -157,11 +174,11 @@ class Label:
         return self.chain(self.unit.label(named, self.row_type, handler))
 
     def unchain_all(self) -> None:
-        """Take away all labels that are chained to this one."""
+        """Unchain all labels that are chained to this one."""
         self._followers.clear()
 
     def leads_to(self, other: Label) -> bool:
-        """Tell whether ``other`` is this label or follows it through any chain."""
+        """Return whether ``other`` is this label or is reached from it through chains."""
         seen, ahead = {self}, [self]
         while ahead and other not in seen:
             following = [label for label in ahead.pop()._followers if label not in seen]
@@ -170,9 +187,9 @@ class Label:
         return other in seen
 
     def clear(self) -> None:
-        """Run the label's ``on_clear``, then drop everything it refers to; it can never be used again.
+        """Run ``on_clear``, then drop all references of the label; it can no longer be used.
 
-        The labels chained to it are only unchained. Clearing twice changes nothing.
+        The labels chained to it are unchained, not cleared. Clearing a label twice changes nothing.
         """
         if self._unit is None:
             return

@@ -1,4 +1,4 @@
-"""Rowops and trays: what is sent to labels."""
+"""Rowops and trays, which are sent to labels."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DELETE, NOP, INSERT = Opcode.DELETE, Opcode.NOP, Opcode.INSERT
 
 
 class Rowop(Struct, eq=False):
-    """One change on its way: ``opcode`` applied to ``row``, made for ``label``. Never changed.
+    """One change: ``opcode`` applied to ``row``, made for ``label``; immutable.
 
-    When labels are chained, all of them see this very rowop: ``label`` stays the one it was made for.
+    Chained labels all receive the same rowop: ``label`` is the one that it was made for.
     """
 
     label: Label
@@ -38,7 +38,7 @@ class Rowop(Struct, eq=False):
 class Tray:
     """An ordered sequence of rowops for labels of one unit, of any row types.
 
-    Sending a tray is sending its rowops one after the other, each worked off before the next.
+    A unit that runs a tray runs its rowops one after another.
     """
 
     __slots__ = ("_rowops",)
@@ -51,7 +51,7 @@ class Tray:
         """Add a rowop at the end.
 
         Raises:
-          ModelError: if it is for a label of another unit than those before it, or no rowop at all.
+          ModelError: if it is not a rowop, or its label belongs to another unit than the rest of the tray.
         """
         if not isinstance(rowop, Rowop):
             raise ModelError(
@@ -69,11 +69,11 @@ class Tray:
             self.append(rowop)
 
     def clear(self) -> None:
-        """Take all rowops out."""
+        """Remove all rowops."""
         self._rowops.clear()
 
     def copy(self) -> Tray:
-        """Make another tray of the same rowops."""
+        """Return another tray with the same rowops."""
         return Tray(self._rowops)
 
     def __len__(self) -> int:

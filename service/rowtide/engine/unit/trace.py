@@ -1,4 +1,4 @@
-"""Traces: what a unit does, label by label."""
+"""Traces: the steps of a unit, label by label."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 class Moment(Enum):
-    """When, in the execution of one label, a trace event is given."""
+    """The point in the execution of a label at which a trace event is reported."""
 
     BEFORE = "before"
     """Before the label's own handler."""
     DRAIN = "drain"
-    """After its handler, before what the handler forked; always given, but not with shared frames."""
+    """After its handler, before the rowops that it forked; always reported, except with shared frames."""
     BEFORE_CHAINED = "before-chained"
-    """After that, before the labels chained to it; given only if there are any."""
+    """After that, before the labels chained to it; reported only if there are any."""
     AFTER_CHAINED = "after-chained"
-    """After the labels chained to it; given after every BEFORE_CHAINED, but only with shared frames."""
+    """After the labels chained to it; reported after every BEFORE_CHAINED, but only with shared frames."""
     AFTER = "after"
-    """After everything, or with shared frames before what was forked."""
+    """After everything; with shared frames before the forked rowops."""
     BEFORE_DRAIN = "before-drain"
-    """With shared frames: after a called label and its chain, if anything has been forked meanwhile."""
+    """With shared frames: after a called label and its chain, if rowops have been forked."""
     AFTER_DRAIN = "after-drain"
-    """After all of what was forked."""
+    """With shared frames: after all forked rowops."""
 
 
 _BRACES = {
@@ -39,7 +39,7 @@ _BRACES = {
         moment: " {" if moment.name.startswith("BEFORE") else " }" for moment in Moment
     },
 }
-"""What a verbose line ends with; release 1.1 pairs all its moments, release 1.0 only two of them."""
+"""The end of a verbose line; release 1.1 pairs all its moments, release 1.0 only two of them."""
 
 
 class TraceEvent(NamedTuple):
@@ -53,23 +53,23 @@ class TraceEvent(NamedTuple):
 
 
 Tracer = Callable[[TraceEvent], None]
-"""May do anything with an event; what it raises goes up like an error of the label."""
+"""A function that receives trace events; an error that it raises is handled like one of the label."""
 
 
 class TextTracer:
-    """Collects one line for each event, or, unless ``verbose``, for each label reached."""
+    """Collects in ``lines`` one line for each label that is reached or, if ``verbose``, for each event."""
 
     def __init__(self, *, verbose: bool = False) -> None:
         self.verbose = verbose
         self.lines: list[str] = []
 
     def __call__(self, event: TraceEvent) -> None:
-        """Note one event."""
+        """Record one event."""
         if event.moment is Moment.BEFORE or self.verbose:
             self.lines.append(self.describe(event))
 
     def describe(self, event: TraceEvent) -> str:
-        """Give the line of one event; a verbose one has braces around what a label does."""
+        """Return the line for one event; verbose lines have braces around the steps of a label."""
         chained = f" (chain '{event.source.name}')" if event.source is not None else ""
         brace = _BRACES[event.unit.scheduling].get(event.moment, "") if self.verbose else ""
         return (

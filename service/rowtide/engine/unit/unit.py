@@ -1,15 +1,15 @@
-"""The unit: runs labels, one rowop at a time, each worked off before the next.
+"""The unit: runs labels, one rowop at a time, each to its end before the next.
 
-Pending rowops stand in a stack of frames, each a first-in-first-out queue. The
-outermost frame is always there. A call pushes a frame, runs the label's
-handler, runs what the handler forked into that frame, then the chained labels
-in the same frame, depth first, and pops the frame.
+Pending rowops wait in a stack of frames, each a first-in-first-out queue. The
+outermost frame always exists. A call pushes a frame, runs the handler of the
+label, runs the rowops that the handler forked into that frame, then the chained
+labels in the same frame, depth first, and pops the frame.
 
-All scheduling rules stand here and nowhere else. They are those of release 1.0
-of the original (engine decision 1): a forked rowop runs in a frame of its own
-on top of the one it waited in, and a mark remembers the frame outside that of
-the label which sets it. A unit may choose those of release 1.1 instead
-(decision 6): see ``Scheduling``.
+All scheduling rules are in this module. They are those of release 1.0 of the
+original: a forked rowop runs in a frame of its own on top of the one it waited
+in, and a mark remembers the frame outside that of the label that sets it. A unit
+can use those of release 1.1 instead: see ``Scheduling`` and
+docs/decisions/0006-rules-of-release-1-1-are-an-option-of-a-unit.md.
 """
 
 from __future__ import annotations
@@ -29,41 +29,43 @@ from rowtide.engine.unit.trace import Moment, TraceEvent, Tracer
 
 
 class Stateful(Protocol):
-    """A part of a model that remembers something: a table, a collapse, or one of the model's own."""
+    """A part of a model that has state: a table, a collapse, or a class of the model."""
 
     def snapshot(self) -> Any:
-        """Give everything it remembers, as plain values."""
+        """Return the state as plain values."""
 
     def restore(self, state: Any) -> None:
-        """Take over, while new, what ``snapshot`` gave."""
+        """Restore the state that ``snapshot`` returned; called on a new part."""
 
 
 class CountsChanges:
-    """A stateful part that can tell cheaply whether it is as it was: tables, collapses and the clock are.
+    """A stateful part that counts its changes: a table, a collapse, the clock, or a class of the model.
 
-    A part of a model's own may be one too. A model fails cheaply while all its parts are, and none has
-    changed yet.
+    If all parts of a model count their changes and none has changed, an error costs little: the model
+    continues without being restored.
     """
 
     __slots__ = ()
 
     @property
     def changes(self) -> int:
-        """A number that is another one after every change of what the part remembers."""
+        """A number that is different after every change of the state."""
         raise NotImplementedError
 
 
 STACK_LIMIT = 100
-"""Frames a unit may nest: one takes up to eight Python frames, of which Python allows a thousand."""
+"""The most frames that a unit nests: one takes up to eight Python frames, and Python allows a thousand."""
 
 NO_FIELDS = RowType()
 
 
 class Unit:
-    """Labels that work together in one thread.
+    """The labels of one model, and the order in which they run; a unit is used by one thread.
 
     ``recursion_limit`` is how often one label may be executing at the same time: 1 forbids recursion.
-    ``stack_limit`` is how deep calls may nest. ``scheduling`` says by which rules forked rowops run.
+    ``stack_limit`` is the greatest depth of nested calls. ``scheduling`` selects the rules for forked
+    rowops. Set ``tracer`` to a function to observe every step. A unit is a context manager that clears
+    itself at the end of the block.
     """
 
     def __init__(
@@ -88,12 +90,10 @@ class Unit:
 
     @property
     def scheduling(self) -> Scheduling:
-        """By which rules forked rowops run.
-
-        May be set while the unit has nothing to run.
+        """The rules for forked rowops; can be set while no rowops are queued or running.
 
         Raises:
-          ModelError: when set while rowops are queued or running; nothing has changed.
+          ModelError: if it is set at another time; nothing has changed.
         """
         return self._scheduling
 
@@ -113,9 +113,10 @@ class Unit:
         *,
         reentrant: bool = True,
     ) -> Label:
-        """Make a label; without a handler it only passes rowops on to those chained to it.
+        """Make a label; without a handler it only passes rowops on to the labels chained to it.
 
-        One that is not ``reentrant`` may not be reached while it is executing, whatever the unit allows.
+        ``on_clear`` runs when the label is cleared. A label that is not ``reentrant`` cannot be called
+        while it is executing, even if the unit allows recursion.
         """
         made = Label(self, name, row_type, handler, on_clear)
         made.reentrant = reentrant
@@ -123,11 +124,11 @@ class Unit:
         return made
 
     def handler(self, row_type: RowType, *, reentrant: bool = True) -> Callable[[Handler], Label]:
-        """Decorate a function to make it a label of its own name."""
+        """Return a decorator that makes a label of a function, with the name of the function."""
         return lambda handler: self.label(handler.__name__, row_type, handler, reentrant=reentrant)
 
     def clearing_label(self, name: str, on_clear: Callable[[], None]) -> Label:
-        """Make a label that takes no data and only exists to run ``on_clear`` when the unit is cleared."""
+        """Make a label that takes no rowops and runs ``on_clear`` when the unit is cleared."""
         made = self.label(name, NO_FIELDS, None, on_clear)
         made._handler = made._refuse
         return made
@@ -136,7 +137,9 @@ class Unit:
         """Run rowops now, each with everything that follows from it; a tray runs in a frame of its own.
 
         Raises:
-          ExecutionError: if a label raised; what had already been done stays done.
+          ModelError: if a rowop belongs to another unit.
+          RecursionFault: if a label is executing and may not be called again, or calls nest too deeply.
+          ExecutionError: if a label raised; changes that were made before it remain.
         """
         for item in items:
             if isinstance(item, Rowop):
@@ -145,20 +148,28 @@ class Unit:
                 self._call_tray(item)
 
     def fork(self, *items: Rowop | Tray) -> None:
-        """Queue rowops to run after the handler that is running now, before its caller goes on."""
+        """Queue rowops to run after the current handler, before its caller continues.
+
+        Raises:
+          ModelError: if a rowop belongs to another unit.
+        """
         frame = self._frames[-1]
         if frame is None:
             frame = self._frames[-1] = Frame()
         self._enqueue(frame, items)
 
     def schedule(self, *items: Rowop | Tray) -> None:
-        """Queue rowops at the end of the outermost frame, to run when it is drained."""
+        """Queue rowops at the end of the outermost frame, to run when it is drained.
+
+        Raises:
+          ModelError: if a rowop belongs to another unit.
+        """
         self._enqueue(self._outermost, items)
 
     def set_mark(self, mark: FrameMark) -> None:
-        """Let ``mark`` remember the frame outside that of the label that is running now.
+        """Set ``mark`` on the frame outside that of the current label.
 
-        With shared frames: the frame of that label itself. Outside of any call the mark is unset.
+        With shared frames, set it on the frame of that label itself. Outside of a call, unset the mark.
         """
         frames = self._frames
         if len(frames) < 2:
@@ -171,10 +182,10 @@ class Unit:
         mark._frame, mark._unit = frame, self
 
     def loop_at(self, mark: FrameMark, *items: Rowop | Tray) -> None:
-        """Queue rowops in the marked frame, or like ``schedule`` if the mark is no longer set.
+        """Queue rowops in the marked frame, or as ``schedule`` does if the mark is not set.
 
         Raises:
-          ModelError: if the mark stands on a frame of another unit, or a rowop is of one.
+          ModelError: if the mark or a rowop belongs to another unit.
         """
         frame = mark._frame
         if frame is None or not frame.is_open:
@@ -186,17 +197,17 @@ class Unit:
         self._enqueue(frame, items)
 
     def drain(self) -> None:
-        """Run all rowops of the innermost frame (outside of any call: the outermost one).
+        """Run all rowops of the innermost frame; outside of a call, of the outermost frame.
 
         Raises:
-          ExecutionError: if a label raised; what was still queued in the frame is dropped.
+          ExecutionError: if a label raised; the other rowops in the frame are dropped.
         """
         frame = self._frames[-1]
         if frame is not None:
             self._drain(frame)
 
     def run_next(self) -> bool:
-        """Run one rowop of the innermost frame; give False if there is none."""
+        """Run one rowop of the innermost frame; return whether there was one."""
         frame = self._frames[-1]
         if frame is None or not frame.queue:
             return False
@@ -206,38 +217,39 @@ class Unit:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether no rowop is queued anywhere."""
+        """Whether no rowops are queued in any frame."""
         return all(frame is None or not frame.queue for frame in self._frames)
 
     @property
     def stack_depth(self) -> int:
-        """How many frames there are: 1 when nothing runs, at least 2 inside a handler."""
+        """The number of frames: 1 when nothing runs, at least 2 inside a handler."""
         return len(self._frames)
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """All labels of this unit in the order in which they were made."""
+        """All labels of this unit, in the order in which they were made."""
         return tuple(self._labels)
 
     def keep(self, name: str, part: Stateful) -> None:
-        """Include a part of the model in the unit's snapshots; tables and collapses do it by themselves."""
+        """Include a part of the model in the snapshots of the unit; tables and collapses add themselves."""
         self._parts.append((name, part))
 
     def changes(self) -> tuple[int, ...] | None:
-        """Give what stays the same while no part changes; None if one does not count or a rowop is queued."""
+        """Return the change counts of all parts; None if a part does not count, or rowops are queued."""
         counted = [part.changes for _, part in self._parts if isinstance(part, CountsChanges)]
         is_known = len(counted) == len(self._parts) and len(self._frames) == 1 and not self._outermost.queue
         return tuple(counted) if is_known else None
 
     def held(self) -> int:
-        """Count what the parts of the model that have a length hold: rows, for a table."""
+        """Return the total length of the parts that have one: for a table, its number of rows."""
         return sum(len(part) for _, part in self._parts if isinstance(part, Sized))
 
     def snapshot(self) -> dict[str, Any]:
-        """Give everything that the parts of the model remember, by name, as plain values.
+        """Return the state of all parts of the model by name, as plain values.
 
         Raises:
           ModelError: if rowops are queued or running, or two parts have the same name.
+          TableError: if a table is broken or being changed.
         """
         if len(self._frames) > 1 or not self.is_empty:
             raise ModelError(f'unit "{self.name}" cannot be saved while it has rowops to run')
@@ -248,10 +260,11 @@ class Unit:
         return {name: part.snapshot() for name, part in self._parts}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Let the parts of a new model take over what ``snapshot`` of an equal model gave.
+        """Restore, in a new model, the state that ``snapshot`` of an equal model returned.
 
         Raises:
-          ModelError: if the parts are not the same.
+          ModelError: if the names of the parts differ.
+          TableError: if a table is not empty.
         """
         if sorted(state) != sorted(name for name, _ in self._parts):
             raise ModelError(f'unit "{self.name}" has not the parts of the snapshot: {", ".join(state)}')
@@ -259,7 +272,7 @@ class Unit:
             part.restore(state[name])
 
     def clear(self) -> None:
-        """Clear every label, so that nothing refers to anything any more; the unit is done with."""
+        """Clear all labels, which drops the references between them; the unit can no longer be used."""
         for label in self._labels:
             label.clear()
         self._labels.clear()
@@ -309,7 +322,7 @@ class Unit:
             frame.is_open = False
 
     def _run(self, rowop: Rowop, label: Label, source: Label | Entry | None) -> None:
-        """Run one label: in a frame of its own or, chained from ``source``, in the one that is there."""
+        """Run one label: in a frame of its own or, chained from ``source``, in the current one."""
         frames = self._frames
         if label._running and (label._running >= self.recursion_limit or not label.reentrant):
             times = f" {label._running} times" if label._running > 1 else ""
@@ -346,7 +359,7 @@ class Unit:
                 if handler is None or follower._followers or follower._running:
                     self._run(rowop, follower, label)
                     continue
-                # The end of a chain, where most labels are, runs here: a call less for each rowop.
+                # Most labels are the end of a chain: running them here saves a call for each rowop.
                 follower._running = 1
                 last = follower
                 handler(rowop)
@@ -375,7 +388,7 @@ class Unit:
                     frame.is_open = False
 
     def _run_sharing(self, rowop: Rowop, label: Label) -> None:
-        """Run a label in a new frame, then in that same frame all that is forked, first come first served."""
+        """Run a label in a new frame, then in the same frame all forked rowops, first in, first out."""
         frames = self._frames
         frames.append(None)
         try:
@@ -412,7 +425,7 @@ class Unit:
         tracer(TraceEvent(self, label, source, rowop, Moment.AFTER))
 
     def _too_deep(self, label: Label) -> RecursionFault:
-        """Say that Python's own limit came first: long chains, or deep functions, between nested calls."""
+        """Return the error for reaching Python's own limit, by long chains or by deep calls in handlers."""
         executing = sum(one._running for one in self._labels)
         return RecursionFault(
             f'label "{label.name}" is nested too deep for Python, '
