@@ -1,4 +1,4 @@
-"""Fetch, while the spark image is built, the jars that Spark needs for Kafka and Avro.
+"""Fetch, while the spark image is built, the jars with which Spark reads Kafka.
 
 They go where the Spark runner looks for them first (ROWTIDE_CACHE), and must equal the PySpark version.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from rowtide.cli.doctor import SPARK_JARS
 from rowtide.runners.spark.ivy import fetch
+from rowtide.runners.spark.session import KAFKA_CONNECTOR
 
-for name in SPARK_JARS:
-    fetch("org.apache.spark", name, version("pyspark"))
+fetch(*KAFKA_CONNECTOR, version("pyspark"))

@@ -164,6 +164,19 @@ class LogSettings:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """What a backfill on Spark needs of the machine."""
+
+    jars: str | None = field(
+        default=None,
+        metadata=_means(
+            "folder with the jars of Spark's Kafka connector, of PySpark's version, and of what it depends "
+            "on; by default they are fetched once from Maven Central"
+        ),
+    )
+
+
 Options = Mapping[str, str | Secret]
 """Options of one server, stream or table, by name."""
 
@@ -178,6 +191,7 @@ class Settings:
     checkpoint: CheckpointSettings = CheckpointSettings()
     limits: LimitsSettings = LimitsSettings()
     log: LogSettings = LogSettings()
+    spark: SparkSettings = SparkSettings()
     servers: Mapping[str, Options] = field(default_factory=dict)
     streams: Mapping[str, Options] = field(default_factory=dict)
     tables: Mapping[str, Options] = field(default_factory=dict)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def spark() -> Iterator[SparkSession]:
     """Give the session; three partitions a shuffle, so that keys do lie apart."""
     try:
-        session = open_session("local[2]", shuffles=3, is_brief=True)
+        session = open_session("local[2]", parts=3, kafka=True, is_brief=True)
     except RowtideError as error:
         missing("Spark", error)
     session.sparkContext.setLogLevel("ERROR")

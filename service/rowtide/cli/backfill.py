@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,11 +32,38 @@ def backfill(
     staging: Annotated[
         Path | None,
         typer.Option(
-            help="A folder that driver and workers share; emptied before and after. By default a temporary "
-            "one, which does for a local master.",
+            help="A folder that driver and workers share; a temporary folder in it is removed at the end. "
+            "Needed unless the master is local.",
             metavar="DIR",
         ),
     ] = None,
+    parts: Annotated[
+        int | None,
+        typer.Option(
+            help="Into how many parts rows are split by key, each worked off by a task; by default as many "
+            "as Spark has cores when the backfill begins.",
+            metavar="N",
+            min=1,
+        ),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--conf", help="A setting of Spark, such as spark.executor.memory=4g. Repeatable.", metavar="K=V"
+        ),
+    ] = None,
+    py_files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--py-files",
+            help="A .py, .zip or .egg file that every worker gets on its path, for models of the pipeline. "
+            "Repeatable.",
+            metavar="FILE",
+        ),
+    ] = None,
+    ui: Annotated[
+        bool, typer.Option("--ui/--no-ui", help="Serve Spark's web UI while the backfill runs.")
+    ] = False,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Stop with exit code 3 when the database is down.")
     ] = False,
@@ -70,9 +98,20 @@ def backfill(
     with shown_to_user(), opened(pipeline, config) as (found, settings):
         set_up_logs(settings.log)
         until_ms = parse_time(until)
+        _refuse_without_staging(master, staging)
+        spark_conf = _conf(conf or ())
+        files = _existing(py_files or ())
         refuse_if_begun(found, take_over=take_over)
-        session = open_session(master)
         frames = kafka_frames(found.plan, lambda *args: read_range(session, *args))
+        session = open_session(
+            master,
+            parts=parts,
+            conf=spark_conf,
+            py_files=files,
+            ui=ui,
+            kafka=bool(found.plan.foreign_streams),
+            jars=settings.spark.jars,
+        )
         with tempfile.TemporaryDirectory(prefix="rowtide-backfill-", dir=staging) as folder:
             report = fill(
                 found,
@@ -87,6 +126,51 @@ def backfill(
             )
         session.stop()
     typer.echo(json.dumps(_as_json(report)) if as_json else _shown(report))
+
+
+def _refuse_without_staging(master: str, staging: Path | None) -> None:
+    from rowtide.errors import StatementError
+    from rowtide.runners.spark.session import is_local
+
+    if staging is None and not is_local(master):
+        raise StatementError(
+            f'master "{master}" needs --staging',
+            hint="Tasks keep their rows in files that later tasks and this process read: name a folder of a "
+            "file system that is mounted at the same path here and on every worker, such as NFS.",
+        )
+    if staging is not None and not staging.is_dir():
+        raise StatementError(f'staging folder "{staging}" does not exist', hint=f"Type: mkdir -p {staging}")
+
+
+def _conf(given: Sequence[str]) -> dict[str, str]:
+    from rowtide.errors import StatementError
+    from rowtide.runners.spark.session import check_conf
+
+    found: dict[str, str] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not (equals and name.startswith("spark.")):
+            raise StatementError(
+                f'invalid --conf: "{each}"', hint="It is NAME=VALUE, such as spark.executor.memory=4g."
+            )
+        found[name] = value
+    check_conf(found)
+    return found
+
+
+def _existing(files: Sequence[str]) -> list[str]:
+    from rowtide.errors import StatementError
+
+    for file in files:
+        # What has a scheme is read by Spark itself.
+        if "://" not in file and not Path(file).is_file():
+            raise StatementError(f'file "{file}" of --py-files does not exist')
+        if not file.endswith((".py", ".zip", ".egg")):
+            raise StatementError(
+                f'file "{file}" of --py-files is not a .py, .zip or .egg file',
+                hint="Pack packages as a .zip.",
+            )
+    return list(files)
 
 
 def _as_json(report: BackfillReport) -> dict[str, object]:

@@ -19,9 +19,6 @@ EXAMPLE = "Example: rowtide doctor pipeline.sql --config config.toml"
 DOCKER_TIMEOUT_S = 5
 """A Docker engine answers at once; a client without one may try for long."""
 
-SPARK_JARS = ("spark-sql-kafka-0-10_2.13", "spark-avro_2.13")
-"""Spark's connectors for Kafka and Avro; their version is PySpark's own."""
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -139,10 +136,11 @@ def _java() -> Finding:
 
 
 def _spark() -> Iterator[Finding]:
-    """Look for PySpark and, where it is, for its connectors' jars."""
+    """Look for PySpark and, where it is, for the jars of its Kafka connector."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from rowtide.runners.spark.ivy import cache_directory
+    from rowtide.runners.spark.ivy import directory_of
+    from rowtide.runners.spark.session import KAFKA_CONNECTOR
 
     try:
         spark = version("pyspark")
@@ -157,15 +155,16 @@ def _spark() -> Iterator[Finding]:
         )
         return
     yield Finding("pyspark", needed=False, ok=True, found=spark, purpose="rowtide backfill")
-    jars = cache_directory() / "jars"
-    absent = [name for name in SPARK_JARS if not (jars / f"{name}-{spark}").is_dir()]
+    _, connector = KAFKA_CONNECTOR
+    jars = directory_of(connector, spark)
     yield Finding(
         "spark jars",
         needed=False,
-        ok=not absent,
-        found=f"{', '.join(absent)} not fetched yet" if absent else f"fetched into {jars}",
+        ok=jars.is_dir(),
+        found=f"fetched into {jars}" if jars.is_dir() else f"{connector}-{spark} not fetched yet",
         purpose="rowtide backfill",
-        advice="The first backfill fetches them from Maven Central, or from ROWTIDE_MAVEN_MIRROR.",
+        advice="The first backfill fetches them from Maven Central, or from ROWTIDE_MAVEN_MIRROR; "
+        "the setting spark.jars names a folder that has them.",
     )
 
 

@@ -147,6 +147,8 @@ def backfill(
     holder = f"{_process(os.getpid())}, a backfill"
     record = database.call(lambda: pipeline.ledger.claim(dumped(plan_digests(pipeline.plan)), holder))
     _log.info("backfill", pipeline=pipeline.name, epoch=record.epoch, cut=end)
+    if session.sparkContext.uiWebUrl is not None:
+        _log.info("web UI of Spark", url=session.sparkContext.uiWebUrl)
     streams = {stream.name: stream for stream in pipeline.plan.foreign_streams}
     outputs = table_nodes(pipeline.plan)
     partitions = {name: sorted(held) for name, held in begin.items()}

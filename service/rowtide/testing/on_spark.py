@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MASTER = "local[2]"
-SHUFFLES = 2
+PARTS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,7 @@ class SparkRunners:
 
     def __init__(self, session: SparkSession | None = None) -> None:
         self._owns = session is None
-        self._session = session or open_session(MASTER, shuffles=SHUFFLES, is_brief=True)
+        self._session = session or open_session(MASTER, parts=PARTS, is_brief=True)
         if self._owns:
             self._session.sparkContext.setLogLevel("ERROR")
         self._staging = tempfile.TemporaryDirectory(prefix="rowtide-test-")

@@ -65,3 +65,40 @@ def test_a_backfill_that_had_the_same_process_number_before_is_none(
     files = PipelineFiles(tmp_path, SQL, "")
     held_by(files, os.getpid())
     assert "PySpark is not installed" in files.call("backfill", "--until", "2026-01-01 00:00:00", code=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--master", "spark://host:7077"], 'master "spark://host:7077" needs --staging'),
+        (["--master", "yarn"], "mounted at the same path"),
+        (["--staging", "/no/such/folder"], "mkdir -p /no/such/folder"),
+        (["--conf", "spark.executor.memory"], 'invalid --conf: "spark.executor.memory"'),
+        (["--conf", "executor.memory=4g"], "spark.executor.memory=4g"),
+        (["--conf", "spark.sql.session.timeZone=CET"], "cannot be changed"),
+        (["--conf", "spark.master=yarn"], "Use --master."),
+        (["--conf", "spark.ui.enabled=true"], "Use --ui."),
+        (["--py-files", "none.zip"], 'file "none.zip" of --py-files does not exist'),
+        (["--py-files", "/etc/passwd"], "Pack packages as a .zip."),
+        (["--parts", "0"], "--parts"),
+    ],
+)
+def test_what_spark_could_not_work_with_is_refused_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], told: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setenv("COLUMNS", "200")
+    files = PipelineFiles(tmp_path, SQL, "")
+    said = files.call("backfill", "--until", "2026-01-01 00:00:00", *options, code=2)
+    assert told in said
+    assert "PySpark is not installed" not in said
+
+
+def test_a_remote_master_with_a_shared_folder_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    files = PipelineFiles(tmp_path, SQL, "")
+    options = ("--master", "spark://host:7077", "--staging", str(tmp_path), "--py-files", __file__)
+    said = files.call("backfill", "--until", "2026-01-01 00:00:00", *options, code=2)
+    assert "PySpark is not installed" in said

@@ -79,6 +79,11 @@ def write_settings(directory: Path) -> Path:
     return draft.replace(path)
 
 
+def directory_of(name: str, version: str) -> Path:
+    """Return where the jars of an artifact lie once they are fetched."""
+    return cache_directory() / "jars" / f"{name}-{version}"
+
+
 def fetch(organisation: str, name: str, version: str) -> Path:
     """Give a directory with the jar of these coordinates and all that it needs; fetched once.
 
@@ -86,7 +91,7 @@ def fetch(organisation: str, name: str, version: str) -> Path:
       StatementError: Java or PySpark is missing.
       TransientError: the repository could not be reached, or lacks something.
     """
-    target = cache_directory() / "jars" / f"{name}-{version}"
+    target = directory_of(name, version)
     if target.is_dir():
         return target
     ivy = cache_directory() / "ivy"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowtide.errors import StatementError, TransientError
@@ -15,22 +17,54 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KAFKA_CONNECTOR = ("org.apache.spark", "spark-sql-kafka-0-10_2.13")
+CONNECTOR_JARS = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13")
+"""The jars of that connector whose version is PySpark's own."""
+CLIENT_JARS = ("kafka-clients", "commons-pool2")
+"""What it depends on that PySpark does not ship; the versions follow from the connector's."""
 ARROW_ROWS = 16_384
 """Rows of one Arrow batch in a task: trays of about this size are best."""
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM that ends before its second compiler would pay: a third less CPU until the first result."""
 
+OWN_CONF = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+}
+"""Spark settings on which rows, or the size of their trays, depend."""
+CONF_OPTIONS = {
+    "spark.master": "Use --master.",
+    "spark.sql.shuffle.partitions": "Use --parts.",
+    "spark.submit.pyFiles": "Use --py-files.",
+    "spark.ui.enabled": "Use --ui.",
+}
+"""Spark settings that are options of ours."""
 
-def open_session(master: str, *, shuffles: int | None = None, is_brief: bool = False) -> SparkSession:
-    """Open the session of a backfill, or give the one that is open.
+
+def open_session(
+    master: str,
+    *,
+    parts: int | None = None,
+    conf: Mapping[str, str] | None = None,
+    py_files: Sequence[str] = (),
+    ui: bool = False,
+    kafka: bool = False,
+    jars: str | None = None,
+    is_brief: bool = False,
+) -> SparkSession:
+    """Open the session of a backfill, or return the one that is open.
 
     Args:
       master: Spark's master URL, such as ``local[2]``.
-      shuffles: into how many parts rows are split by key; as many as there are cores if not given.
-      is_brief: it works off small inputs only, such as those of tests.
+      parts: into how many parts rows are split by key; as many as there are cores if not given.
+      conf: Spark settings of the user, above ours.
+      py_files: Python files and archives that every worker gets.
+      ui: serve Spark's web UI while the session is open.
+      kafka: messages will be read from Kafka, which takes jars that PySpark does not ship.
+      jars: the folder of those jars; by default they are fetched once.
+      is_brief: it processes small inputs only, such as those of tests.
 
     Raises:
-      StatementError: PySpark or Java is not installed; says how to install it.
+      StatementError: PySpark or Java is not installed, or a setting is refused; says what to do.
       TransientError: the connector's jars cannot be fetched, or Spark does not start.
     """
     try:
@@ -41,13 +75,10 @@ def open_session(master: str, *, shuffles: int | None = None, is_brief: bool = F
             "PySpark is not installed", hint="Install it with: pip install 'rowtide[spark]'"
         ) from error
     ivy.java()
-    # The connector must equal PySpark, and be there before the JVM: a running one takes no more jars.
-    jars = ivy.fetch(*KAFKA_CONNECTOR, pyspark.__version__)
-    settings = {
-        "spark.jars": ",".join(str(jar) for jar in sorted(jars.glob("*.jar"))),
-        "spark.ui.enabled": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+    given = dict(conf or {})
+    check_conf(given)
+    settings = OWN_CONF | {
+        "spark.ui.enabled": "true" if ui else "false",
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
         # Workers find this very package, installed or not.
@@ -56,11 +87,18 @@ def open_session(master: str, *, shuffles: int | None = None, is_brief: bool = F
     if is_brief:
         settings["spark.driver.extraJavaOptions"] = BRIEF_JVM
         settings["spark.ui.showConsoleProgress"] = "false"
+    settings |= given
+    if kafka:
+        # They must be there before the JVM: a running one takes no more jars.
+        connector = ",".join(str(jar) for jar in kafka_jars(pyspark.__version__, jars))
+        settings["spark.jars"] = ",".join(filter(None, [connector, given.get("spark.jars", "")]))
     builder = SparkSession.builder.master(master).appName("rowtide backfill")
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
         session = builder.getOrCreate()
+        for file in py_files:
+            session.sparkContext.addPyFile(file)
     except Exception as error:
         raise TransientError(
             f'Spark does not start with master "{master}": {error}',
@@ -68,8 +106,62 @@ def open_session(master: str, *, shuffles: int | None = None, is_brief: bool = F
         ) from error
 
     # A part more is a task more of each stage: Spark's own default, 200, is for clusters.
-    session.conf.set("spark.sql.shuffle.partitions", str(shuffles or session.sparkContext.defaultParallelism))
+    session.conf.set("spark.sql.shuffle.partitions", str(parts or session.sparkContext.defaultParallelism))
     return session
+
+
+def is_local(master: str) -> bool:
+    """Return whether all workers of a master run on this machine and see its folders."""
+    return re.fullmatch(r"local(-cluster)?(\[.*\])?", master) is not None
+
+
+def check_conf(conf: Mapping[str, str]) -> None:
+    """Refuse Spark settings on which rows depend, or that have an option of their own.
+
+    Raises:
+      StatementError: names the first one.
+    """
+    for name in conf:
+        if name in CONF_OPTIONS:
+            raise StatementError(f'Spark setting "{name}" has its own option', hint=CONF_OPTIONS[name])
+        if name in OWN_CONF:
+            raise StatementError(
+                f'Spark setting "{name}" cannot be changed', hint=f"It is {OWN_CONF[name]}: remove it."
+            )
+
+
+def kafka_jars(version: str, folder: str | None = None) -> list[Path]:
+    """Return the jars of Spark's Kafka connector for this version of PySpark.
+
+    Args:
+      version: that of PySpark; the connector's must be the same.
+      folder: where they lie; None: in the cache, fetched into it if they are not there.
+
+    Raises:
+      StatementError: the folder lacks one of them.
+      TransientError: they cannot be fetched.
+    """
+    if folder is not None:
+        found = sorted(Path(folder).glob("*.jar"))
+        needed = [f"{name}-{version}.jar" for name in CONNECTOR_JARS]
+        needed += [f"{name}-*.jar" for name in CLIENT_JARS]
+        absent = [name for name in needed if not any(jar.match(name) for jar in found)]
+        if absent:
+            raise StatementError(
+                f'folder "{folder}" (spark.jars) lacks {", ".join(absent)}',
+                hint=f"PySpark {version} reads Kafka with {':'.join(KAFKA_CONNECTOR)}:{version} and the jars "
+                "that it depends on; put all of them there, or remove the setting to have them fetched.",
+            )
+        return found
+    try:
+        return sorted(ivy.fetch(*KAFKA_CONNECTOR, version).glob("*.jar"))
+    except TransientError as error:
+        raise TransientError(
+            f"the Kafka connector of PySpark {version} cannot be fetched: {error.message}",
+            hint="If Maven Central cannot be reached, name a mirror in ROWTIDE_MAVEN_MIRROR, or a folder "
+            "with the jars in the setting spark.jars. If it has no connector of this version, install a "
+            "PySpark that has one: pip install 'rowtide[spark]'.",
+        ) from error
 
 
 @contextmanager

@@ -1,0 +1,174 @@
+"""A Spark session takes the settings that it is opened with, and jars only if Kafka is read."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rowtide.errors import StatementError, TransientError
+from rowtide.runners.spark import ivy
+from rowtide.runners.spark.session import (
+    CLIENT_JARS,
+    CONF_OPTIONS,
+    CONNECTOR_JARS,
+    OWN_CONF,
+    check_conf,
+    is_local,
+    kafka_jars,
+    open_session,
+)
+
+pyspark = pytest.importorskip("pyspark")
+
+
+class Opened:
+    """Stands in for ``SparkSession``: records what a session would be opened with; no JVM."""
+
+    def __init__(self) -> None:
+        self.master_url = ""
+        self.settings: dict[str, str] = {}
+        self.later: dict[str, str] = {}
+        self.files: list[str] = []
+        self.builder = self
+        self.conf = SimpleNamespace(set=self.later.__setitem__)
+        self.sparkContext = SimpleNamespace(defaultParallelism=5, addPyFile=self.files.append)
+
+    def master(self, url: str) -> Opened:
+        self.master_url = url
+        return self
+
+    def appName(self, _: str) -> Opened:
+        return self
+
+    def config(self, name: str, value: str) -> Opened:
+        self.settings[name] = value
+        return self
+
+    def getOrCreate(self) -> Opened:
+        return self
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
+    found = Opened()
+    monkeypatch.setattr("pyspark.sql.SparkSession", found)
+    monkeypatch.setattr(ivy, "java", lambda: "java")
+    return found
+
+
+def no_fetch(*_: str) -> Path:
+    raise TransientError("nothing is to be had")
+
+
+def folder_of(path: Path, *names: str) -> str:
+    path.mkdir()
+    for name in names:
+        (path / name).touch()
+    return str(path)
+
+
+def all_jars(of: str) -> list[str]:
+    return [*(f"{name}-{of}.jar" for name in CONNECTOR_JARS), *(f"{name}-9.9.jar" for name in CLIENT_JARS)]
+
+
+def test_a_session_that_reads_no_kafka_needs_no_jars(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ivy, "fetch", no_fetch)
+    open_session("local[2]")
+    assert "spark.jars" not in opened.settings
+    with pytest.raises(TransientError, match=f"Kafka connector of PySpark {version('pyspark')} cannot"):
+        open_session("local[2]", kafka=True)
+
+
+def test_a_session_has_what_it_is_opened_with(opened: Opened, tmp_path: Path) -> None:
+    of = version("pyspark")
+    folder = folder_of(tmp_path / "jars", *all_jars(of))
+    conf = {"spark.executor.memory": "4g", "spark.jars": "/opt/own.jar"}
+    open_session(
+        "spark://m:7077", parts=7, conf=conf, py_files=["models.zip"], ui=True, kafka=True, jars=folder
+    )
+    assert opened.master_url == "spark://m:7077"
+    assert opened.settings.items() >= OWN_CONF.items()
+    assert opened.settings["spark.executor.memory"] == "4g"
+    assert opened.settings["spark.ui.enabled"] == "true"
+    jars = opened.settings["spark.jars"].split(",")
+    assert sorted(Path(jar).name for jar in jars) == sorted([*all_jars(of), "own.jar"])
+    assert opened.files == ["models.zip"]
+    assert opened.later == {"spark.sql.shuffle.partitions": "7"}
+
+
+def test_a_session_has_no_ui_and_as_many_parts_as_cores_by_default(opened: Opened) -> None:
+    open_session("local[5]")
+    assert opened.settings["spark.ui.enabled"] == "false"
+    assert opened.later == {"spark.sql.shuffle.partitions": "5"}
+
+
+@pytest.mark.parametrize("absent", all_jars("4.1.1"))
+def test_a_folder_that_lacks_a_jar_is_refused_by_the_name_of_the_jar(tmp_path: Path, absent: str) -> None:
+    folder = folder_of(tmp_path / "jars", *(name for name in all_jars("4.1.1") if name != absent))
+    with pytest.raises(StatementError, match="lacks") as caught:
+        kafka_jars("4.1.1", folder)
+    assert absent.replace("9.9", "*") in caught.value.message
+    assert "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1" in str(caught.value.hint)
+
+
+def test_the_connector_of_another_pyspark_is_not_taken(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "jars", *all_jars("4.0.0"))
+    with pytest.raises(StatementError, match=r"lacks spark-sql-kafka-0-10_2\.13-4\.2\.0\.jar"):
+        kafka_jars("4.2.0", folder)
+
+
+def test_a_folder_that_does_not_exist_lacks_every_jar(tmp_path: Path) -> None:
+    with pytest.raises(StatementError, match="kafka-clients"):
+        kafka_jars("4.2.0", str(tmp_path / "none"))
+
+
+def test_jars_that_cannot_be_fetched_say_which_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ivy, "fetch", no_fetch)
+    with pytest.raises(
+        TransientError, match=r"PySpark 4\.9\.0 cannot be fetched: nothing is to be had"
+    ) as caught:
+        kafka_jars("4.9.0")
+    for way in ("ROWTIDE_MAVEN_MIRROR", "spark.jars", "pip install 'rowtide[spark]'"):
+        assert way in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("name", [*OWN_CONF, *CONF_OPTIONS])
+def test_a_setting_of_our_own_is_refused_with_what_to_type(name: str) -> None:
+    with pytest.raises(StatementError, match=name) as caught:
+        check_conf({"spark.executor.memory": "1g", name: "x"})
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("master", "here"),
+    [
+        *(("local", True), ("local[*]", True), ("local[2]", True), ("local[4,3]", True)),
+        *(("local-cluster[2,1,1024]", True), ("spark://local:7077", False), ("yarn", False)),
+        *(("k8s://https://local", False), ("localhost", False)),
+    ],
+)
+def test_only_a_local_master_has_all_workers_here(master: str, here: bool) -> None:
+    assert is_local(master) is here
+
+
+def test_pyproject_allows_no_pyspark_without_a_kafka_connector() -> None:
+    """Looked up on Maven Central: 4.0.0, 4.1.1 and 4.2.0 have one, 4.3.0 has none."""
+    import tomllib
+
+    from packaging.requirements import Requirement
+
+    project: dict[str, Any] = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+    (wanted,) = (
+        Requirement(each)
+        for each in project["project"]["optional-dependencies"]["spark"]
+        if each.startswith("pyspark")
+    )
+    assert [each for each in ("4.0.0", "4.1.1", "4.2.0", "4.3.0") if each in wanted.specifier] == [
+        "4.0.0",
+        "4.1.1",
+        "4.2.0",
+    ]
