@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowtide.errors import StatementError
@@ -20,10 +22,19 @@ MESSAGE_COLUMNS = (
 _RENAMED = {
     "bootstrap_servers": "bootstrap.servers",
     "sasl.mechanisms": "sasl.mechanism",
-    "ssl.ca.location": "ssl.truststore.location",
 }
 _CLIENT_ONLY = ("statistics.interval.ms", "debug", "queued.", "fetch.", "socket.", "log_level", "broker.")
 """Settings of librdkafka that mean nothing to the Java client and decide no row."""
+
+_PEM = {
+    "ssl.key": "ssl.keystore.key",
+    "ssl.certificate": "ssl.keystore.certificate.chain",
+    "ssl.ca": "ssl.truststore.certificates",
+}
+"""What librdkafka reads from PEM files (``.location``) or takes as PEM text (``.pem``), and the setting of
+the Java client that takes the text. Text, so that no worker needs the files."""
+_KEY_LABELS = ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
+"""PKCS#8: the Java client reads no other private keys."""
 
 
 def read_range(
@@ -70,22 +81,81 @@ def client_settings(server: Mapping[str, str]) -> dict[str, str]:
     """
     given = {name: value for name, value in server.items() if not name.startswith(_CLIENT_ONLY)}
     username, password = given.pop("sasl.username", None), given.pop("sasl.password", None)
-    settings: dict[str, str] = {}
+    settings = _pem_settings(given)
     for name, value in given.items():
         if "." not in name and name != "bootstrap_servers":
             continue
-        if name in ("ssl.key.location", "ssl.certificate.location"):
-            raise StatementError(
-                f'setting "{name}" has no counterpart in Spark\'s Kafka client',
-                hint="Give Spark a keystore: ssl.keystore.location and ssl.keystore.type.",
-            )
         settings[_RENAMED.get(name, name)] = value
-    if "ssl.ca.location" in given:
-        settings["ssl.truststore.type"] = "PEM"
+    if "ssl.keystore.location" in settings:
+        # librdkafka reads PKCS#12 only; Java's default is JKS.
+        settings.setdefault("ssl.keystore.type", "PKCS12")
+    if settings.get("ssl.endpoint.identification.algorithm") == "none":
+        settings["ssl.endpoint.identification.algorithm"] = ""
     if username is not None:
         mechanism = settings.get("sasl.mechanism", "PLAIN")
         settings["sasl.jaas.config"] = _login(mechanism, username, password or "")
     return settings
+
+
+def _pem_settings(given: dict[str, str]) -> dict[str, str]:
+    """Take the settings of keys and certificates out of ``given``, and return those of the Java client.
+
+    Raises:
+      StatementError: a file cannot be read, or is not in a form that the Java client reads.
+    """
+    found: dict[str, str] = {}
+    for name, wanted in _PEM.items():
+        file, text = given.pop(f"{name}.location", None), given.pop(f"{name}.pem", None)
+        if file == "probe":
+            # The system's certificates, as the Java client takes them if it is told nothing.
+            continue
+        where = f"{name}.pem" if file is None else f"{name}.location"
+        if file is not None:
+            text = _pem_text(where, file)
+        if text is not None:
+            _check_pem(where, text)
+            found[wanted] = text
+    keystore, truststore = (
+        ("ssl.keystore.key", "ssl.keystore.certificate.chain"),
+        "ssl.truststore.certificates",
+    )
+    if any(each in found for each in keystore):
+        for setting, name in zip(keystore, _PEM, strict=False):
+            if setting not in found:
+                raise StatementError(
+                    f'setting "{name}.location" is missing',
+                    hint="A client certificate needs ssl.key.location and ssl.certificate.location.",
+                )
+        found["ssl.keystore.type"] = "PEM"
+    if truststore in found:
+        found["ssl.truststore.type"] = "PEM"
+    return found
+
+
+def _pem_text(name: str, file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise StatementError(
+            f'file "{file}" of setting "{name}" cannot be read: {reason}',
+            hint="Spark's Kafka client needs one PEM file, which this process reads.",
+        ) from error
+
+
+def _check_pem(name: str, text: str) -> None:
+    labels = re.findall(r"^-----BEGIN ([A-Z0-9 ]+)-----\s*$", text, flags=re.MULTILINE)
+    if name.startswith("ssl.key."):
+        keys = [label for label in labels if label.endswith("PRIVATE KEY")]
+        if keys and keys[0] not in _KEY_LABELS:
+            raise StatementError(
+                f'setting "{name}" has a "{keys[0]}", and Spark\'s Kafka client reads PKCS#8 only',
+                hint="Convert it: openssl pkcs8 -topk8 -nocrypt -in KEY.pem -out NEW.pem",
+            )
+        if not keys:
+            raise StatementError(f'setting "{name}" has no private key in PEM form')
+    elif "CERTIFICATE" not in labels:
+        raise StatementError(f'setting "{name}" has no certificate in PEM form')
 
 
 def _login(mechanism: str, username: str, password: str) -> str:
