@@ -1,4 +1,4 @@
-"""A real Apache Kafka broker: one node in KRaft mode, from its own jars; in a container where Docker is."""
+"""A real Apache Kafka broker: one node in KRaft mode, from its own jars; or a container."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from real.parts import has_docker, missing
+from real.parts import missing, uses_containers
 from rowtide.errors import RowtideError
 from rowtide.testing.kafka_server import EVENT_TIME_CONFIG, KAFKA_VERSION, KafkaServer
 from rowtide.testing.processes import LOCAL, free_port
@@ -137,20 +137,21 @@ class JavaBroker(Broker):
         self._server.stop(kill=kill)
 
 
-@contextlib.contextmanager
-def docker_broker() -> Iterator[Broker]:
-    """Run the project's own image of Kafka."""
-    from testcontainers.core.container import DockerContainer
+def container_settings(port: int) -> dict[str, str]:
+    """Return the settings of a broker in a container whose port 9092 is published at ``port``.
 
-    port = free_port()
-    listeners = {
+    The broker talks to itself, as its transactions do, at an address that it reaches from within; the one
+    that it names to clients leads to the host.
+    """
+    return {
         "KAFKA_NODE_ID": "1",
         "KAFKA_PROCESS_ROLES": "broker,controller",
         "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
         "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
-        "KAFKA_LISTENERS": "PLAINTEXT://:9092,CONTROLLER://:9093",
-        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://{LOCAL}:{port}",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
+        "KAFKA_LISTENERS": "PLAINTEXT://:9092,BROKER://localhost:9094,CONTROLLER://:9093",
+        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://{LOCAL}:{port},BROKER://localhost:9094",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
         "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
         "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
@@ -159,8 +160,16 @@ def docker_broker() -> Iterator[Broker]:
         "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
         "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
     }
+
+
+@contextlib.contextmanager
+def docker_broker() -> Iterator[Broker]:
+    """Run the project's own image of Kafka."""
+    from testcontainers.core.container import DockerContainer
+
+    port = free_port()
     container = DockerContainer(f"apache/kafka:{KAFKA_VERSION}").with_bind_ports(9092, port)
-    for name, value in listeners.items():
+    for name, value in container_settings(port).items():
         container = container.with_env(name, value)
     with container:
         broker = Broker(f"{LOCAL}:{port}")
@@ -171,7 +180,7 @@ def docker_broker() -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running broker, one for the whole test run."""
-    if has_docker():
+    if uses_containers():
         with docker_broker() as broker:
             yield broker
         return

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
-from pathlib import Path
 from typing import NoReturn
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -21,19 +18,13 @@ def missing(part: str, why: object) -> NoReturn:
     pytest.skip(message)
 
 
-def has_docker() -> bool:
-    """Tell whether a Docker engine answers."""
-    host = os.environ.get("DOCKER_HOST")
-    address = urlsplit(host) if host else urlsplit("unix:///var/run/docker.sock")
-    try:
-        if address.scheme == "unix":
-            if not Path(address.path).exists():
-                return False
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.settimeout(2)
-                probe.connect(address.path)
-        else:
-            socket.create_connection((address.hostname or "", address.port or 2375), timeout=2).close()
-    except OSError:
-        return False
-    return True
+CONTAINERS = "ROWTIDE_TEST_CONTAINERS"
+"""Set to 1, Kafka and PostgreSQL run in containers of their own projects' images; else in processes."""
+
+
+def uses_containers() -> bool:
+    """Return whether containers are asked for; that an engine happens to run says nothing of its images."""
+    asked = os.environ.get(CONTAINERS, "").lower()
+    if asked not in ("", "0", "1", "false", "true"):
+        pytest.fail(f'{CONTAINERS} is "{asked}": it is 1 or 0', pytrace=False)
+    return asked in ("1", "true")

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server: the one inside a wheel, which also runs as root; a container where Docker is."""
+"""A real PostgreSQL server: the one inside a wheel, which also runs as root; or a container."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from real.parts import has_docker, missing
+from real.parts import missing, uses_containers
 
 
 class PostgresServer:
@@ -68,7 +68,7 @@ def _wheel_server() -> Iterator[PostgresServer]:
 
 @contextlib.contextmanager
 def _docker_server() -> Iterator[PostgresServer]:
-    from testcontainers.postgres import PostgresContainer
+    from testcontainers.community.postgres import PostgresContainer
 
     with PostgresContainer("postgres:18", driver="psycopg") as container:
         yield PostgresServer(sa.make_url(container.get_connection_url()))
@@ -76,7 +76,7 @@ def _docker_server() -> Iterator[PostgresServer]:
 
 def running_server() -> contextlib.AbstractContextManager[PostgresServer]:
     """Start a server for the length of a block."""
-    return _docker_server() if has_docker() else _wheel_server()
+    return _docker_server() if uses_containers() else _wheel_server()
 
 
 @pytest.fixture(scope="session")
