@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,9 @@ def helm() -> str:
     return program("helm", "bash .ci/tools builds it where Go is installed")
 
 
-def rendered(helm: str, values: Path, *arguments: str) -> list[Manifest]:
+def rendered(helm: str, values: Path, *arguments: str, release: str = "orders") -> list[Manifest]:
     """Give the objects that the chart makes of ``values``."""
-    command = (helm, "template", "orders", str(CHART), "--kube-version", "1.30.0", "-f", str(values))
+    command = (helm, "template", release, str(CHART), "--kube-version", "1.30.0", "-f", str(values))
     done = run(*command, *arguments)
     assert done.returncode == 0, done.stderr
     return [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
@@ -60,6 +62,63 @@ def test_good_values_become_objects_that_kubernetes_accepts(helm: str, values: P
         # Not Kubernetes' own: its schema comes with the Prometheus operator.
         if manifest["kind"] != "ServiceMonitor":
             kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def texts(value: object) -> Iterator[object]:
+    """Give everything that is neither a mapping nor a list, keys included."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+    else:
+        yield value
+
+
+def test_names_that_yaml_reads_otherwise_stay_names(helm: str) -> None:
+    """Of all values only numbers and switches of Kubernetes' own are no text."""
+    manifests = rendered(helm, VALUES / "good/names-that-yaml-reads-otherwise.yaml", release="123")
+    found = {str(each) for each in texts(manifests)}
+    assert {"on", "123", "1e5", "0x10", "true", "y", "N", "off", "secret-0", "1.5", "yes", "null"} <= found
+    for manifest in manifests:
+        assert isinstance(manifest["metadata"]["name"], str)
+        for each in texts([manifest["metadata"], *pod_specs_of(manifest, "metadata")]):
+            assert isinstance(each, str)
+
+
+def pod_specs_of(manifest: Manifest, part: str) -> list[Manifest]:
+    return [manifest["spec"]["template"][part]] if "template" in manifest.get("spec", {}) else []
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        *("a", "0", "1e5", "123", "true", "on", "1.5", "orders.v2", "rowtide"),
+        # As long as Helm allows, and around the lengths where a suffix would pass a limit.
+        *("b" * length for length in (44, 45, 46, 50, 51, 53)),
+        *("c" * length + "-" + "d" * (52 - length) for length in (44, 45, 49, 50)),
+    ],
+)
+def test_a_release_of_any_name_has_objects_that_kubernetes_accepts(helm: str, release: str) -> None:
+    manifests = rendered(helm, VALUES / "good/backfill.yaml", release=release)
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, KUBERNETES[-1], strict=True)
+        name = manifest["metadata"]["name"]
+        # The name of a Service, the strictest of all: and that of a Job is a label of its pods.
+        assert re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", name), name
+        for label in manifest["metadata"]["labels"].values():
+            assert isinstance(label, str)
+            assert re.fullmatch(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", label), label
+
+
+def test_jobs_of_releases_whose_names_are_cut_are_not_the_same(helm: str) -> None:
+    values = VALUES / "good/backfill.yaml"
+    names = [
+        of_kind(rendered(helm, values, release="a" * 47 + end), "Job")[0]["metadata"]["name"] for end in "bc"
+    ]
+    assert names[0] != names[1]
 
 
 @pytest.mark.parametrize("values", BAD, ids=lambda path: path.stem)
@@ -134,7 +193,7 @@ def test_secrets_are_taken_by_reference(helm: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [path for path in GOOD if "existing" not in path.stem], ids=lambda p: p.stem
+    "values", [path for path in GOOD if "existingConfigMap" not in path.read_text()], ids=lambda p: p.stem
 )
 def test_rowtide_understands_the_settings_that_a_pod_gets(helm: str, values: Path, tmp_path: Path) -> None:
     manifests = rendered(helm, values)
@@ -164,7 +223,7 @@ def test_a_backfill_reads_the_same_pipeline_with_the_same_secrets_while_the_serv
     assert backfill["image"] == "rowtide-spark:0.1.0-java17"
     assert backfill["args"] == [
         *("backfill", "/etc/rowtide/pipeline.sql", "--config", "/etc/rowtide/config.toml"),
-        *("--until", "2024-01-02 00:00:00.500", "--master", "k8s://https://kubernetes.default.svc"),
+        *("--until", "2024-01-02 00:00:00.500", "--master", "local[4]"),
     ]
 
 

@@ -1,28 +1,97 @@
+{{- /* Names are quoted wherever they stand: 123, 1e5, true, on and y are names, and YAML reads them otherwise. */ -}}
 {{- define "rowtide.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{- /* 50 characters leave room for the suffixes of the objects' names. */ -}}
+{{- /* The name of the release's objects: a DNS label that begins with a letter, as a Service's must. 50 characters
+leave room for what Kubernetes puts behind it. */ -}}
 {{- define "rowtide.fullname" -}}
+{{- $full := "" -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- $full = .Values.fullnameOverride -}}
 {{- else if contains (include "rowtide.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- $full = .Release.Name -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name (include "rowtide.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- $full = printf "%s-%s" .Release.Name (include "rowtide.name" .) -}}
 {{- end -}}
+{{- $full = replace "." "-" $full -}}
+{{- if regexMatch "^[0-9]" $full -}}
+{{- $full = printf "r%s" $full -}}
+{{- end -}}
+{{- $full | trunc 50 | regexFind ".*[a-z0-9]" -}}
+{{- end -}}
+
+{{- /* A job cannot be changed, so other values are another job. With its suffix it has 63 characters at most, the
+length of a label; what is cut off is in the hash. */ -}}
+{{- define "rowtide.backfillName" -}}
+{{- $full := include "rowtide.fullname" . -}}
+{{- $hash := printf "%s %s %s" .Chart.AppVersion $full (toJson .Values) | sha256sum | trunc 8 -}}
+{{- printf "%s-backfill-%s" ($full | trunc 45 | regexFind ".*[a-z0-9]") $hash -}}
 {{- end -}}
 
 {{- define "rowtide.selector" -}}
-app.kubernetes.io/name: {{ include "rowtide.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "rowtide.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "rowtide.labels" -}}
 {{ include "rowtide.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | quote }}
+{{- end -}}
+
+{{- /* Refuse what the schema cannot: a name given twice, a label of the chart's own, more asked for than allowed. Called by the Deployment,
+which every release has. */ -}}
+{{- define "rowtide.check" -}}
+{{- $seen := dict "ROWTIDE_PIPELINE__NAME" "the chart (set pipeline.name)" "ROWTIDE_SERVICE__LISTEN" "the chart" -}}
+{{- range $list := list "env" "secretEnv" -}}
+{{- range $each := index $.Values $list -}}
+{{- if hasKey $seen $each.name -}}
+{{- fail (printf "%s: %q is given already, by %s" $list $each.name (get $seen $each.name)) -}}
+{{- end -}}
+{{- $_ := set $seen $each.name $list -}}
+{{- end -}}
+{{- end -}}
+{{- $mounts := dict -}}
+{{- range .Values.secretFiles -}}
+{{- if hasKey $mounts .mount -}}
+{{- fail (printf "secretFiles: mount %q is given twice" .mount) -}}
+{{- end -}}
+{{- $_ := set $mounts .mount true -}}
+{{- end -}}
+{{- $own := dict "app.kubernetes.io/component" "" "checksum/config" "" | merge (include "rowtide.labels" . | fromYaml) -}}
+{{- range $where, $given := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "serviceMonitor.labels" .Values.serviceMonitor.labels -}}
+{{- range $name, $_ := default dict $given -}}
+{{- if hasKey $own $name -}}
+{{- fail (printf "%s: %q is the chart's own: its objects find each other by it" $where $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- include "rowtide.checkResources" (dict "where" "resources" "resources" .Values.resources) -}}
+{{- include "rowtide.checkResources" (dict "where" "backfill.resources" "resources" .Values.backfill.resources) -}}
+{{- end -}}
+
+{{- define "rowtide.checkResources" -}}
+{{- $limits := default dict .resources.limits -}}
+{{- range $name, $asked := default dict .resources.requests -}}
+{{- if hasKey $limits $name -}}
+{{- $limit := get $limits $name -}}
+{{- if gt (float64 (include "rowtide.amount" $asked)) (float64 (include "rowtide.amount" $limit)) -}}
+{{- fail (printf "%s: requests.%s (%v) is above limits.%s (%v)" $.where $name $asked $name $limit) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* A quantity as a plain number. */ -}}
+{{- define "rowtide.amount" -}}
+{{- $text := toString . -}}
+{{- $number := regexFind "^[0-9.]+(e[+]?[0-9]+)?" $text -}}
+{{- $units := dict "" 1 "m" 0.001 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 -}}
+{{- $binary := dict "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 -}}
+{{- $units = merge $units $binary (dict "Ei" 1152921504606846976) -}}
+{{- mulf (float64 $number) (float64 (get $units (trimPrefix $number $text))) -}}
 {{- end -}}
 
 {{- define "rowtide.serviceAccountName" -}}
@@ -70,15 +139,15 @@ capabilities:
 - name: ROWTIDE_SERVICE__LISTEN
   value: 0.0.0.0:8080
 {{- range .Values.env }}
-- name: {{ .name }}
+- name: {{ .name | quote }}
   value: {{ .value | quote }}
 {{- end }}
 {{- range .Values.secretEnv }}
-- name: {{ .name }}
+- name: {{ .name | quote }}
   valueFrom:
     secretKeyRef:
-      name: {{ .existingSecret }}
-      key: {{ .key }}
+      name: {{ .existingSecret | quote }}
+      key: {{ .key | quote }}
 {{- end }}
 {{- end -}}
 
@@ -91,8 +160,8 @@ capabilities:
 - name: tmp
   mountPath: /tmp
 {{- range .Values.secretFiles }}
-- name: secret-{{ .mount }}
-  mountPath: /etc/rowtide-secrets/{{ .mount }}
+- name: {{ printf "secret-%s" .mount | quote }}
+  mountPath: {{ printf "/etc/rowtide-secrets/%s" .mount | quote }}
   readOnly: true
 {{- end }}
 {{- end -}}
@@ -101,24 +170,24 @@ capabilities:
 {{- define "rowtide.volumes" -}}
 - name: pipeline
   configMap:
-    name: {{ include "rowtide.configMapName" .root }}
+    name: {{ include "rowtide.configMapName" .root | quote }}
 - name: cache
   emptyDir:
-    sizeLimit: {{ .scratch.sizeLimit }}
+    sizeLimit: {{ .scratch.sizeLimit | quote }}
 - name: tmp
   emptyDir:
-    sizeLimit: {{ .scratch.sizeLimit }}
+    sizeLimit: {{ .scratch.sizeLimit | quote }}
 {{- range .root.Values.secretFiles }}
-- name: secret-{{ .mount }}
+- name: {{ printf "secret-%s" .mount | quote }}
   secret:
-    secretName: {{ .existingSecret }}
+    secretName: {{ .existingSecret | quote }}
     defaultMode: 0440
 {{- end }}
 {{- end -}}
 
 {{- /* Where the pod runs and under whose name. */ -}}
 {{- define "rowtide.podPlacement" -}}
-serviceAccountName: {{ include "rowtide.serviceAccountName" . }}
+serviceAccountName: {{ include "rowtide.serviceAccountName" . | quote }}
 automountServiceAccountToken: false
 {{- /* Kubernetes would add variables such as ROWTIDE_PORT for every Service, which read like settings of ours. */}}
 enableServiceLinks: false
@@ -127,7 +196,7 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .Values.nodeSelector }}
 nodeSelector:
