@@ -134,6 +134,14 @@ class Comparison:
         differing = [index for index, (want, got) in enumerate(pairs) if want is None or got is None]
         return Matched(tuple(pairs), tuple(differing))
 
+    def in_time(self, wanted: Sequence[Wanted], given: Sequence[Given]) -> Matched:
+        """Match rows one to one in the order of their ROWTIMEs: rows of one ROWTIME in any order."""
+        matched = self.as_multiset(wanted, given)
+        if not matched.is_equal:
+            return self.in_order(wanted, given)
+        times = [got.rowtime for _, got in matched.pairs if got is not None]
+        return matched if times == [got.rowtime for got in given] else self.in_order(wanted, given)
+
     def _is_countable(self, wanted: Sequence[Wanted]) -> bool:
         if self._tolerance is not None and any(kind.is_float for kind in self._types):
             return False

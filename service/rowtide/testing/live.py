@@ -64,6 +64,8 @@ class LiveRunner:
       StatementError: if the pipeline is refused.
     """
 
+    orders_ties = True
+
     def __init__(
         self, scenario: Scenario, batching: Batching, recovery: Recovery = Recovery.SNAPSHOT
     ) -> None:

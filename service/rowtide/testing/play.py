@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rowtide.errors import RowtideError, StatementError
-from rowtide.testing.compare import Comparison, Given, Wanted
+from rowtide.testing.compare import Comparison, Given, Matched, Wanted
 from rowtide.testing.difference import render_difference
 from rowtide.testing.error_rows import ERRORS
 from rowtide.testing.rows import RowReader, Shape
@@ -171,7 +171,10 @@ class _Play:
         shape = self._runner.shape(step.relation)
         wanted = None if step.rows is None else self._reader(shape).wanted(step.rows)
         given = self._runner.output(step.relation)
-        difference = self._compared(step, shape, wanted, given, step.ordered)
+        match = Comparison.as_multiset
+        if step.ordered:
+            match = Comparison.in_order if self._runner.orders_ties else Comparison.in_time
+        difference = self._compared(step, shape, wanted, given, match)
         if difference is None or wanted is None or len(given) >= len(wanted):
             return difference
         return replace(difference, detail="\n".join([difference.detail, *self._why_not(step.relation)]))
@@ -186,7 +189,7 @@ class _Play:
         shape = self._runner.shape(step.relation)
         wanted = None if step.rows is None else self._reader(shape).wanted_contents(step.rows)
         given = [Given(None, row) for row in self._runner.contents(step.relation)]
-        return self._compared(step, shape, wanted, given, ordered=False)
+        return self._compared(step, shape, wanted, given, Comparison.as_multiset)
 
     def _compared(
         self,
@@ -194,7 +197,7 @@ class _Play:
         shape: Shape,
         wanted: Sequence[Wanted] | None,
         given: Sequence[Given],
-        ordered: bool,
+        match: Callable[[Comparison, Sequence[Wanted], Sequence[Given]], Matched],
     ) -> Difference | None:
         if wanted is None:
             if self._record is None:
@@ -203,7 +206,7 @@ class _Play:
             return None
         prefixes = WORD_COLUMNS if shape.name == ERRORS else frozenset[str]()
         comparison = Comparison(shape.row_type, step.tolerance, prefixes)
-        matched = (comparison.in_order if ordered else comparison.as_multiset)(wanted, given)
+        matched = match(comparison, wanted, given)
         if matched.is_equal:
             return None
         if self._record is not None:

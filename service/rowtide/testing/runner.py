@@ -28,6 +28,9 @@ class NotPlayedError(Exception):
 class ScenarioRunner(Protocol):
     """One running pipeline with virtual time, for one scenario."""
 
+    orders_ties: bool
+    """Whether rows of one ROWTIME come in the order of the live engine; else in any order."""
+
     def fold(self, name: str) -> str:
         """Give the catalog name of one part of a name (a column)."""
 

@@ -25,6 +25,7 @@ from real.postgres import PostgresServer
 from rowtide.clock import SystemClock
 from rowtide.config import load_settings
 from rowtide.errors import StatementError
+from rowtide.runners.spark import frames
 from rowtide.runners.spark.kafka import read_range
 from rowtide.runners.spark.session import BRIEF_JVM
 from rowtide.runtime.backfill import backfill, kafka_frames
@@ -142,8 +143,8 @@ def run_spark(spark: SparkSession, sql: Path, config: Path, until_ms: int, stagi
     plan = configured(plan_pipeline(sql.read_text(), file=str(sql)), settings)
     staging.mkdir()
     with open_pipeline(plan, sql.stem) as pipeline:
-        frames = kafka_frames(plan, lambda *args: read_range(spark, *args))
-        backfill(pipeline, spark, frames, str(staging), until_ms, clock=SystemClock(), in_order=True)
+        messages = kafka_frames(plan, lambda *args: read_range(spark, *args))
+        backfill(pipeline, spark, messages, str(staging), until_ms, clock=SystemClock(), in_order=True)
 
 
 def contents(database: str) -> dict[str, list[str]]:
@@ -219,9 +220,16 @@ def kill_a_backfill_at_its_commit(
 
 
 def test_backfill_plus_live_is_all_live_is_all_spark(
-    kafka: Broker, postgres_server: PostgresServer, spark: SparkSession, tmp_path: Path
+    kafka: Broker,
+    postgres_server: PostgresServer,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Even if the backfill was killed before, and another one was tried meanwhile."""
+    # In three parts: so few rows would go to one task.
+    monkeypatch.setattr(frames, "FEW_ROWS", 0)
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
     world = World(kafka, postgres_server, tmp_path)
     live_sql, live_config, live = world.pipeline()
     run_live(live_sql, live_config)

@@ -1,4 +1,7 @@
-"""Scenarios come to the same on Spark as on the live engine."""
+"""Scenarios come to the same on Spark, their rows in three parts, as on the live engine.
+
+``tests/unit/runners/test_scenarios_in_parts.py`` plays all of them in other parts on a stand-in for Spark.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from rowtide.clock import SystemClock
 from rowtide.testing.on_spark import SparkRunners
 from rowtide.testing.reading import find_scenarios
 from rowtide.testing.session import Outcome, Session, Verdict
+from spark_stand_in import IN_ORDER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +32,8 @@ def cases() -> list[object]:
     for path in find_scenarios([SCENARIOS]):
         name = path.relative_to(SCENARIOS).as_posix()
         marks = [] if crc32(name.encode()) % 3 == 0 else [pytest.mark.long]
+        if name in IN_ORDER:
+            marks.append(pytest.mark.xfail(strict=True, reason="parts do not keep the order of a state"))
         found.append(pytest.param(path, id=name, marks=marks))
     return found
 
@@ -36,6 +42,10 @@ def cases() -> list[object]:
 def runners(spark: SparkSession) -> Iterator[SparkRunners]:
     with SparkRunners(spark) as found:
         yield found
+
+
+def test_rows_are_in_three_parts(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
 
 
 def played(runners: SparkRunners, path: Path) -> Outcome:

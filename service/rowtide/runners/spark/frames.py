@@ -82,7 +82,7 @@ class SparkRun:
       staging: a folder for what the stages give; the workers and this process must both reach it.
       intake: makes rows of messages; pickled to the workers.
       folded: outputs that ``fold`` will be asked for, and by which fields; the others are kept as Parquet.
-      few: up to so many rows of an operator go to one task, whatever their keys.
+      few: up to so many rows of an operator go to one task, whatever their keys; by default ``FEW_ROWS``.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class SparkRun:
         staging: str,
         intake: Intake,
         folded: Mapping[str, Sequence[int]] | None = None,
-        few: int = FEW_ROWS,
+        few: int | None = None,
     ) -> None:
         self._session = session
         self._definition = definition
@@ -104,7 +104,7 @@ class SparkRun:
         self._home = {at: number for number, each in enumerate(self._segments) for at in each.steps}
         self._kept = frozenset(at for name, at in self._program.outputs.items() if name not in self._folded)
         self._splits = self._wanted_splits()
-        self._few = few
+        self._few = FEW_ROWS if few is None else few
         self._parts = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
         self._pieces: dict[tuple[int, Split], list[Piece]] = {}
         self._bits: dict[int, int] = {}

@@ -1,0 +1,86 @@
+"""Scenarios come to the same if their rows are split into parts, as on Spark: here on a stand-in for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from rowtide.clock import SystemClock
+from rowtide.testing.on_spark import SparkRunners
+from rowtide.testing.reading import find_scenarios
+from rowtide.testing.session import Outcome, Session, Verdict
+from spark_stand_in import IN_ORDER, StandIn
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+
+
+PARTS = (3, 7, 1)
+"""Three and seven parts, which divide little; one part, where also the order within a ROWTIME is the same."""
+
+
+def cases() -> list[object]:
+    """Return all scenarios in all parts; one of the three, by a hash of its name, is run every time."""
+    found: list[object] = []
+    for path in find_scenarios([SCENARIOS]):
+        name = path.relative_to(SCENARIOS).as_posix()
+        mine = 1 if name in IN_ORDER else PARTS[crc32(name.encode()) // 3 % len(PARTS)]
+        for parts in (1,) if name in IN_ORDER else PARTS:
+            marks = [] if parts == mine else [pytest.mark.long]
+            found.append(pytest.param(path, parts, id=f"{name}-{parts}", marks=marks))
+    return found
+
+
+def played(path: Path, parts: int) -> tuple[Outcome, list[int]]:
+    """Play a scenario; also returns the number of tasks of each job."""
+    session = StandIn(parts)
+    with SparkRunners(session.as_session()) as runners:
+        (outcome,) = Session(runners, SystemClock()).run([path])
+    return outcome, session.jobs
+
+
+@pytest.mark.parametrize(("path", "parts"), cases())
+def test_a_scenario_comes_to_the_same_in_parts(path: Path, parts: int) -> None:
+    outcome, _ = played(path, parts)
+    assert outcome.verdict is Verdict.PASSED, outcome.report()
+
+
+def test_a_row_too_few_is_a_difference_and_rows_are_in_several_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(
+        "sql: |\n"
+        "  CREATE STREAM s (a INTEGER);\n"
+        "  CREATE VIEW v AS SELECT STREAM a, COUNT(*) AS n FROM s GROUP BY a, FLOOR(s.ROWTIME TO MINUTE);\n"
+        "steps:\n"
+        "  - {insert: s, rows: [[1, 1], [2, 2], [3, 1], [100000, 1]]}\n"
+        "  - {expect: v, rows: [[60000, 1, 2]]}\n"
+    )
+    outcome, jobs = played(path, 3)
+    assert outcome.verdict is Verdict.FAILED
+    assert "output of v differs: 1 row expected, 2 rows came out" in outcome.report()
+    assert 3 in jobs
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts", "verdict"),
+    [
+        ("[[60000, 2, 1], [60000, 1, 2]]", 3, Verdict.PASSED),
+        ("[[60000, 1, 2], [60000, 2, 1]]", 3, Verdict.PASSED),
+        ("[[60000, 1, 2], [60000, 2, 1]]", 1, Verdict.PASSED),
+        ("[[60000, 2, 1], [60000, 1, 2]]", 1, Verdict.FAILED),
+    ],
+)
+def test_only_in_parts_rows_of_one_rowtime_come_in_any_order(
+    tmp_path: Path, rows: str, parts: int, verdict: Verdict
+) -> None:
+    path = tmp_path / "ties.yaml"
+    path.write_text(
+        "sql: |\n"
+        "  CREATE STREAM s (a INTEGER);\n"
+        "  CREATE VIEW v AS SELECT STREAM a, COUNT(*) AS n FROM s GROUP BY a, FLOOR(s.ROWTIME TO MINUTE);\n"
+        "steps:\n"
+        "  - {insert: s, rows: [[1, 1], [2, 2], [3, 1], [100000, 1]]}\n"
+        f"  - {{expect: v, rows: {rows}}}\n"
+    )
+    assert played(path, parts)[0].verdict is verdict
