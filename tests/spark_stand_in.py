@@ -70,13 +70,13 @@ class StandIn:
     def __init__(self, parts: int) -> None:
         self.parts = parts
         self.jobs: list[int] = []
+        self.sparkContext = SimpleNamespace(defaultParallelism=parts)
         self.conf = SimpleNamespace(get={"spark.sql.shuffle.partitions": str(parts)}.get)
 
     def range(self, start: int, end: int, step: int, tasks: int) -> _Frame:
-        """Return numbers, each in a task of its own."""
-        numbers = range(start, end, step)
-        assert len(numbers) <= tasks
-        return _Frame(self, [pa.table({"id": pa.array([each], pa.int64())}) for each in numbers])
+        """Return numbers, in tasks of equal size."""
+        shares = np.array_split(np.arange(start, end, step), tasks)
+        return _Frame(self, [pa.table({"id": pa.array(each, pa.int64())}) for each in shares])
 
     def createDataFrame(self, rows: pa.Table) -> _Frame:
         """Return rows, in one task."""

@@ -91,14 +91,12 @@ class FaultFiles:
 
     def _told(self, places: Mapping[int, Place]) -> DataFrame:
         """Give the faults as rows: where each stands, what makes it the same as another, itself pickled."""
-        frame: DataFrame | None = None
-        for turn, path in enumerate(self._paths):
-            chunks = self._session.read.schema(f"`{REPORT}` binary").parquet(path)
-            part = chunks.mapInArrow(_apart(turn, dict(places)), _TOLD)
-            frame = part if frame is None else frame.unionAll(part)
-        if frame is None:
+        if not self._paths:
             raise ValueError("there are no faults to read")
-        return frame
+        # A plan of one step, however many files there are.
+        count, tasks = len(self._paths), self._session.sparkContext.defaultParallelism
+        numbers = self._session.range(0, count, 1, min(count, tasks))
+        return numbers.mapInArrow(_apart(list(self._paths), dict(places)), _TOLD)
 
     def _chunks(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         for path in self._paths:
@@ -106,29 +104,33 @@ class FaultFiles:
 
 
 def _apart(
-    turn: int, places: Mapping[int, Place]
+    paths: Sequence[str], places: Mapping[int, Place]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the work of a task that reads the fault files whose numbers it gets."""
+
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for content in batch.column(0).to_pylist():
-                faults: list[Fault] = pickle.loads(content)
-                found = [places.get(fault.origin) for fault in faults]
-                identities = [
-                    repr((each.relation, each.reason, each.message, each.row)).encode() for each in faults
-                ]
-                yield pa.RecordBatch.from_pydict(
-                    {
-                        "origin": pa.array([fault.origin for fault in faults], pa.int32()),
-                        "counter": pa.array([fault.counter for fault in faults], pa.int64()),
-                        "turn": pa.array([turn] * len(faults), pa.int64()),
-                        "identity": pa.array(identities, pa.binary()),
-                        "source": pa.array([each and each[0] for each in found], pa.string()),
-                        "partition": pa.array([each and each[1] for each in found], pa.int32()),
-                        "content": pa.array([pickle.dumps(fault) for fault in faults], pa.binary()),
-                    }
-                )
+            for turn in batch.column(0).to_pylist():
+                for chunk in pq.ParquetFile(paths[turn]).iter_batches(batch_size=1, columns=[REPORT]):
+                    yield _rows_of(turn, pickle.loads(chunk.column(0)[0].as_py()), places)
 
     return work
+
+
+def _rows_of(turn: int, faults: Sequence[Fault], places: Mapping[int, Place]) -> pa.RecordBatch:
+    found = [places.get(fault.origin) for fault in faults]
+    identities = [repr((each.relation, each.reason, each.message, each.row)).encode() for each in faults]
+    return pa.RecordBatch.from_pydict(
+        {
+            "origin": pa.array([fault.origin for fault in faults], pa.int32()),
+            "counter": pa.array([fault.counter for fault in faults], pa.int64()),
+            "turn": pa.array([turn] * len(faults), pa.int64()),
+            "identity": pa.array(identities, pa.binary()),
+            "source": pa.array([each and each[0] for each in found], pa.string()),
+            "partition": pa.array([each and each[1] for each in found], pa.int32()),
+            "content": pa.array([pickle.dumps(fault) for fault in faults], pa.binary()),
+        }
+    )
 
 
 def _made(make: FaultRows) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
