@@ -118,6 +118,28 @@ class RejectedRowError(RowtideError):
         self.reason = reason
 
 
+_SHOWN_CHARACTERS = 200
+"""Longer texts of unexpected errors are cut: an error row is not a second copy of the row."""
+
+
+def rejection_of(error: Exception, reason: Reason) -> RejectedRowError:
+    """Return the rejection of the one row whose evaluation raised ``error``, whatever it raised.
+
+    So that no row can stop a pipeline: what nobody foresaw becomes ``reason`` with the error's text.
+
+    Raises:
+      RowtideError: ``error`` itself, if it is about the pipeline or a dependency and not about the row.
+      MemoryError: ``error`` itself.
+    """
+    if isinstance(error, RejectedRowError):
+        return error
+    if isinstance(error, RowtideError | MemoryError):
+        raise error
+    name, text = type(error).__name__, " ".join(str(error).split())
+    cut = "..." if len(text) > _SHOWN_CHARACTERS else ""
+    return RejectedRowError(reason, f"{name}: {text[:_SHOWN_CHARACTERS]}{cut}" if text else name)
+
+
 class TransientError(RowtideError):
     """A dependency (broker, database) is down or slow: back off and repeat the step."""
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from rowtide.codec.contract import Decoded
-from rowtide.codec.rowwise import check_length, decode_each, text_of
+from rowtide.codec.rowwise import check_fits, decode_each, text_of
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, FieldRef
@@ -70,7 +70,7 @@ def _converter(name: str, of: Type) -> Callable[[str], object]:
     if of.is_text:
 
         def same(text: str) -> object:
-            check_length(name, text, of.precision)
+            check_fits(name, text, of.precision)
             return text
 
         return same

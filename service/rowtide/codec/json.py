@@ -27,13 +27,11 @@ from msgspec import UNSET, UnsetType
 from rowtide.codec.contract import Decoded, DecodeFault
 from rowtide.codec.json_columns import Builder, builder, wire_type
 from rowtide.codec.json_values import FromJson, converter
-from rowtide.errors import Reason, RejectedRowError, StatementError
+from rowtide.errors import Reason, RejectedRowError, StatementError, rejection_of
 from rowtide.rows.column import Column, Indices, Mask
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
 
-_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are no JSON, no UTF-8, or nested beyond measure."""
 _ESCAPE = rb"\u"
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 """Names that JSON can write in capitals, in small letters and with \\u escapes, and in no other way."""
@@ -84,7 +82,13 @@ class JsonDecoder:
         messages, failed = self._structs(values)
         alone = np.zeros(len(messages), dtype=np.bool_)
         alone[failed] = True
-        columns = self._columns(values, messages, alone)
+        try:
+            # Numbers beyond all range are doubtful ones, and nothing to warn of.
+            with np.errstate(all="ignore"):
+                columns = self._columns(values, messages, alone)
+        except Exception:  # noqa: BLE001 - whatever a value does to a column, it does to one message only
+            alone[:] = True
+            columns = tuple(Column.nulls(field.type, 0) for field in self._row_type)
         if not alone.any():
             return Decoded(columns, np.arange(len(values), dtype=np.int64), ())
         rows, found, faults = self._one_by_one(values, np.flatnonzero(alone))
@@ -109,7 +113,7 @@ class JsonDecoder:
             try:
                 messages.extend(decoded)
                 return messages, failed
-            except (*_NOT_JSON, TypeError):
+            except Exception:  # noqa: BLE001 - worked off alone, which says why
                 failed.append(len(messages))
                 messages.append(None)
 
@@ -163,8 +167,9 @@ class JsonDecoder:
             try:
                 rows.append(self._row(values[index]))
                 found.append(index)
-            except RejectedRowError as error:
-                faults.append(DecodeFault(index, error.reason, error.message))
+            except Exception as error:  # noqa: BLE001 - no message may stop a pipeline
+                rejection = rejection_of(error, Reason.DECODE)
+                faults.append(DecodeFault(index, rejection.reason, rejection.message))
         return rows, found, tuple(faults)
 
     def _row(self, value: bytes | None) -> Row:

@@ -165,10 +165,11 @@ def _decimal(precision: int, scale: int) -> FromJson:
             raise _NotOfTypeError
         else:
             number = Decimal(value)
-        if abs(number) >= limit:
+        # copy_abs() and not abs(): arithmetic overflows where the exponent is beyond the context's.
+        if number.copy_abs() >= limit:
             raise _NotOfTypeError("it has too many digits before the point")
         rounded = number.quantize(unit, context=_ROUNDING)
-        if abs(rounded) >= limit:
+        if rounded.copy_abs() >= limit:
             raise _NotOfTypeError("it has too many digits before the point")
         return rounded if rounded else unit * 0
 

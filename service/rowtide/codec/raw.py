@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rowtide.codec.contract import Decoded
-from rowtide.codec.rowwise import check_length, decode_each, text_of
+from rowtide.codec.rowwise import check_fits, decode_each, text_of
 from rowtide.errors import StatementError
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
@@ -34,5 +34,5 @@ class RawDecoder:
 
     def _row(self, value: bytes) -> Row:
         given = text_of(value) if self._field.type.is_text else value
-        check_length(self._field.name, given, self._field.type.precision)
+        check_fits(self._field.name, given, self._field.type.precision)
         return (given,)

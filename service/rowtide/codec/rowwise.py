@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rowtide.codec.contract import Decoded, DecodeFault
-from rowtide.errors import Reason, RejectedRowError
+from rowtide.errors import Reason, RejectedRowError, rejection_of
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
 
 
 def decode_each(values: Sequence[bytes | None], row_type: RowType, decode: Callable[[bytes], Row]) -> Decoded:
-    """Decode messages with ``decode``, which raises RejectedRowError for one that does not fit."""
+    """Decode messages with ``decode``, which raises RejectedRowError for one that does not fit.
+
+    A message for which it raises anything else is rejected too (DECODE).
+    """
     rows: list[Row] = []
     accepted: list[int] = []
     faults: list[DecodeFault] = []
@@ -24,8 +27,9 @@ def decode_each(values: Sequence[bytes | None], row_type: RowType, decode: Calla
                 raise RejectedRowError(Reason.TOMBSTONE, "the message has no value")
             rows.append(decode(value))
             accepted.append(index)
-        except RejectedRowError as error:
-            faults.append(DecodeFault(index, error.reason, error.message))
+        except Exception as error:  # noqa: BLE001 - no message may stop a pipeline
+            rejection = rejection_of(error, Reason.DECODE)
+            faults.append(DecodeFault(index, rejection.reason, rejection.message))
     columns = tuple(
         Column.from_values(field.type, (row[index] for row in rows)) for index, field in enumerate(row_type)
     )
@@ -44,12 +48,14 @@ def text_of(value: bytes) -> str:
         raise RejectedRowError(Reason.DECODE, f"text is not UTF-8: {error.reason}") from error
 
 
-def check_length(name: str, given: str | bytes, most: int | None) -> None:
-    """Refuse what is longer than its column.
+def check_fits(name: str, given: str | bytes, most: int | None) -> None:
+    """Refuse what is longer than its column, and text with a NUL character: no database keeps it.
 
     Raises:
       RejectedRowError: TYPE.
     """
+    if isinstance(given, str) and "\0" in given:
+        raise RejectedRowError(Reason.TYPE, f'field "{name}" has a NUL character')
     if most is not None and len(given) > most:
         message = f'field "{name}" has length {len(given)}, at most {most} fit'
         raise RejectedRowError(Reason.TYPE, message)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from rowtide.errors import RejectedRowError, RowtideError
 from rowtide.expr.coercion import coerced
 from rowtide.expr.constant import fold
 from rowtide.expr.evaluation import (
@@ -21,7 +22,7 @@ from rowtide.expr.evaluation import (
 )
 from rowtide.expr.functions import Function, find
 from rowtide.expr.functions.function import Signature
-from rowtide.expr.rowwise import literal_value
+from rowtide.expr.rowwise import compile_row, literal_value
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.column import Column, Indices, Mask, arrow_type
 from rowtide.rows.tray import Tray
@@ -87,12 +88,18 @@ def compile_columns(expr: Expr) -> ColumnFunction:
             return Evaluated(Column(kind, column.values, column.valid))
 
         return given
-    evaluate = _compile(fold(expr))
+    folded = fold(expr)
+    evaluate = _compile(folded)
 
     def evaluated(tray: Tray) -> Evaluated:
-        # What kernels meet in rows that are NULL or not asked for is theirs to survive.
-        with np.errstate(all="ignore"):
-            values, valid, errors = evaluate(tray, None)
+        try:
+            # What kernels meet in rows that are NULL or not asked for is theirs to survive.
+            with np.errstate(all="ignore"):
+                values, valid, errors = evaluate(tray, None)
+        except (RowtideError, MemoryError):
+            raise
+        except Exception:  # noqa: BLE001 - some row makes a function fail: only it is rejected
+            values, valid, errors = _row_by_row(folded, tray)
         if len(values) != len(tray):
             values = expanded(values, len(tray))
         if not errors:
@@ -105,6 +112,21 @@ def compile_columns(expr: Expr) -> ColumnFunction:
         return Evaluated(Column(kind, values, valid), rejected)
 
     return evaluated
+
+
+def _row_by_row(expr: Expr, tray: Tray) -> Part:
+    """Evaluate an expression for each row alone."""
+    evaluate = compile_row(expr)
+    answers: list[object] = []
+    errors: Errors = {}
+    for index, timed in enumerate(tray.rows()):
+        try:
+            answers.append(evaluate(timed.row, timed.rowtime))
+        except RejectedRowError as error:
+            answers.append(None)
+            errors[index] = RowError(error.reason, error.message)
+    column = Column.from_values(expr.type, answers)
+    return Part(column.values, column.valid, errors)
 
 
 def without_kernel(expr: Expr) -> tuple[str, ...]:

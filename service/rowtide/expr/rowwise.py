@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowtide.errors import RejectedRowError
+from rowtide.errors import Reason, RejectedRowError, rejection_of
 from rowtide.expr.coercion import coerced
 from rowtide.expr.evaluation import RowEvaluator
 from rowtide.expr.functions import find
@@ -17,11 +17,28 @@ def compile_row(expr: Expr) -> RowEvaluator:
     """Give the function that evaluates ``expr`` for a row and its rowtime (ms).
 
     The function gives the value in row form, None for NULL, and raises
-    RejectedRowError where the expression has no value.
+    RejectedRowError where the expression has no value. Whatever else a function
+    raises is a rejection too (FUNCTION): no row may stop a pipeline.
 
     Raises:
       UnknownFunction: a call names no function; whoever builds trees asks ``functions.resolve`` first.
     """
+    evaluate = _compile(expr)
+    if not isinstance(expr, Call):
+        return evaluate
+
+    def evaluated(row: Row, rowtime: int) -> object:
+        try:
+            return evaluate(row, rowtime)
+        except RejectedRowError:
+            raise
+        except Exception as error:
+            raise rejection_of(error, Reason.FUNCTION) from error
+
+    return evaluated
+
+
+def _compile(expr: Expr) -> RowEvaluator:
     match expr:
         case Literal():
             value = literal_value(expr)
@@ -45,7 +62,7 @@ def literal_value(literal: Literal) -> object:
 def _call(call: Call) -> RowEvaluator:
     function = find(call.function)
     args = coerced(function, call)
-    evaluators = [compile_row(arg) for arg in args]
+    evaluators = [_compile(arg) for arg in args]
     signature = Signature(
         function.name,
         tuple(arg.type for arg in args),
@@ -63,6 +80,6 @@ def _once(evaluate: RowEvaluator) -> RowEvaluator:
     nothing: Row = ()
     try:
         value = evaluate(nothing, 0)
-    except RejectedRowError:
+    except Exception:  # noqa: BLE001 - ``compile_row`` makes a rejection of it
         return evaluate
     return lambda row, rowtime: value

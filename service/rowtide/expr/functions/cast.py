@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rowtide.errors import RejectedRowError
+from rowtide.errors import Reason, rejection_of
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import cast_numbers, cast_text, cast_times
 from rowtide.expr.functions.function import Function, Signature, TypeMismatch, mismatch, strict
@@ -89,7 +89,8 @@ def _try_row(signature: Signature) -> RowKernel:
     def cast_or_null(value: Any) -> object:
         try:
             return kernel(value)
-        except RejectedRowError:
+        except Exception as error:  # noqa: BLE001 - as ``compile_row``: it is a rejection, whatever it is
+            rejection_of(error, Reason.CAST)
             return None
 
     return cast_or_null
