@@ -94,6 +94,7 @@ class Topic:
         }
 
     def identity(self) -> str | None:
+        self.before("identity")
         return self.made
 
     def is_compacted(self) -> bool:

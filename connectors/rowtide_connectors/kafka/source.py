@@ -37,7 +37,11 @@ FETCH_AHEAD = 1000
 
 
 class KafkaSource:
-    """One topic. ``config`` is librdkafka's. Not for use by several threads at once."""
+    """One topic. ``config`` is librdkafka's.
+
+    One thread uses it; another one may call ``fetch`` and ``identity`` meanwhile, after this one has asked
+    for the identity once.
+    """
 
     def __init__(self, topic: str, config: Mapping[str, object], *, timeout_s: float) -> None:
         self.topic = topic

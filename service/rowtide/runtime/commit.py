@@ -3,19 +3,34 @@
 A connection that breaks within the commit leaves open whether it happened: the
 committer then reads the number of commits from the ledger, and repeats the same
 writes only if theirs is not among them.
+
+Each commit first asks for the ids of the topics that its rows are from. An id
+never comes back, so rows that were read before the answer are rows of the topic
+that the pipeline began with, and none of a topic that was created again under
+its name is ever committed, however far that one's log reaches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from rowtide.checkpoint.ledger import ErrorRow, Ledger, Place, Record, Standing, StoredError
+from rowtide.checkpoint.ledger import (
+    ErrorRow,
+    Ledger,
+    Place,
+    Record,
+    Standing,
+    StoredError,
+    is_resubmission,
+)
 from rowtide.clock import Clock
 from rowtide.errors import FaultError, SupersededError
 from rowtide.operators.contract import RESUBMITTED, Fault
 from rowtide.runtime.crashpoints import CrashPoints
 from rowtide.runtime.deadletters import RecentMessages, error_rows
+from rowtide.runtime.intake import check_identity
 from rowtide.runtime.output import RefusedWriteError
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.work import Cut
@@ -95,7 +110,8 @@ class Committer:
         Raises:
           SupersededError: another process took the pipeline; nothing of the cut was committed.
           TransientError: the database is down and waiting is not wanted.
-          StoppedError: the service was told to stop while the database was down.
+          StoppedError: the service was told to stop while the database or a broker was down.
+          StatementError: a topic is another one than it was; nothing of the cut was committed.
         """
         faults = list(cut.faults)
         refusals: dict[int, list[int]] = {}
@@ -113,6 +129,7 @@ class Committer:
                 raise
 
         while True:
+            self._check_topics(cut)
             try:
                 self._retry.call(attempt)
                 break
@@ -127,6 +144,16 @@ class Committer:
         self._commits += 1
         self._crash_points.reach("commit.after_settled")
         return errors
+
+    def _check_topics(self, cut: Cut) -> None:
+        """Check, after everything in the cut was read, that its topics are those that were known.
+
+        Raises:
+          StatementError: one was deleted and created again.
+        """
+        moved = [each for each in cut.standings if not is_resubmission(each.place)]
+        for relation, known in sorted({(each.relation, each.topic_id or "") for each in moved}):
+            self._fetching.call(partial(check_identity, self._sources[relation], known or None))
 
     def _error_rows(self, faults: Sequence[Fault], recent: RecentMessages) -> Sequence[ErrorRow]:
         self._crash_points.reach("commit.before_fetch")

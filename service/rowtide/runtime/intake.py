@@ -235,6 +235,7 @@ class Intake:
         if self.clock.monotonic() < self._look_again:
             return
         self._look_again = self.clock.monotonic() + self.look_up_s
+        check_identity(self.channel.source, self.identity)
         ranges = self.channel.source.ranges()
         wrong = another_topic(self.channel.source.topic, self.positions, ranges)
         # Twice in a row: a broker that has just taken partitions over may not know all of it yet.

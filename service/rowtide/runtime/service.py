@@ -304,9 +304,9 @@ class Service:
             ]
         )
         if record is not None and record.standings:
-            self._identities = identities_of(record)
+            known = identities_of(record)
             for relation, source in sorted(equipment.sources.items()):
-                self._broker_retry.call(partial(check_identity, source, self._identities.get(relation)))
+                self._broker_retry.call(partial(check_identity, source, known.get(relation)))
             self._check_log(record, ranges)
         tables = [target_table(table) for table in equipment.plan.foreign_tables]
         self._database_retry.call(lambda: equipment.database.prepare(tables))
@@ -318,6 +318,7 @@ class Service:
         equipment.observer.claimed(equipment.name, record)
         if not record.standings:
             record = self._record_start(record, begin)
+        self._identities = identities_of(record)
         self.board.committed(record.standings, by_us=False)
         return record, ranges
 

@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions
 
 from real.kafka import Broker
 from rowtide_connectors.kafka import CONNECTOR
-from service_kit import config_for, positions_in, service
+from service_kit import config_for, positions_in, sample, service
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
@@ -95,3 +96,45 @@ def test_partitions_join_behind_the_streams_bound_and_a_topic_made_anew_is_refus
         refused = made.run("run")
         assert refused.returncode == 2
         assert "was deleted and created again" in refused.stderr
+
+
+def make_anew(kafka: Broker, topic: str, partitions: int) -> None:
+    """Delete a topic and create it again as soon as the broker lets us."""
+    kafka.delete_topic(topic)
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            kafka.create_topic(partitions, name=topic)
+            return
+        except KafkaException:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+@pytest.mark.postgres
+def test_no_row_of_a_topic_made_anew_while_the_service_runs_is_committed(
+    kafka: Broker, postgres_url: str, tmp_path: Path
+) -> None:
+    topic = kafka.create_topic(2)
+    config = config_for(kafka.bootstrap_servers, topic, postgres_url, commit={"interval_ms": 20})
+    with service(tmp_path, config) as made:
+        for partition in range(2):
+            produce(kafka, topic, partition, range(START, START + 100_000, 1_000))
+        process = made.start()
+        deadline = time.monotonic() + 60
+        while positions_in(postgres_url) != {0: 100, 1: 100}:
+            assert time.monotonic() < deadline, made.log.read_text()[-3_000:]
+            time.sleep(0.1)
+        seen = sample(postgres_url)
+        make_anew(kafka, topic, 2)
+        # Far more than was read: by offsets alone it could be the same topic.
+        for partition in range(2):
+            produce(kafka, topic, partition, range(START + 200_000, START + 1_200_000, 1_000))
+        assert process.wait(60) == 2, made.log.read_text()[-3_000:]
+        log = made.log.read_text()
+        assert "was deleted and created again" in log or "is not the topic that the pipeline has read" in log
+        assert sample(postgres_url) == seen
+        refused = made.run("run")
+        assert refused.returncode == 2
+        assert "was deleted and created again" in refused.stderr
+        assert sample(postgres_url) == seen

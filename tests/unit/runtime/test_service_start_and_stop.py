@@ -162,6 +162,58 @@ def test_a_topic_that_is_made_anew_while_the_service_runs_is_refused() -> None:
     assert world.clock.seconds < 60
 
 
+def test_no_row_of_a_topic_made_anew_is_committed_whenever_that_happens() -> None:
+    pace = Pace(100, 20, None, None)
+    plain = world_with(120, in_small_polls=True)
+    steps = 0
+
+    def count(_step: str) -> None:
+        nonlocal steps
+        steps += 1
+
+    plain.topic.before = plain.database.before = count
+    run(plain, pace=pace)
+    assert steps > 30
+    wanted = set(plain.database.contents.appended["LOG"])
+    refused = 0
+    for last in range(1, steps + 1):
+        world = world_with(120, in_small_polls=True)
+        left = last
+
+        def made_anew_behind_the_position(_step: str, world: World = world) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                world.topic.made = "second"
+                for partition in range(2):
+                    world.topic.logs[partition] = []
+                    for number in range(300):
+                        value = b'{"sensor":"foreign","amount":1}'
+                        world.topic.add(partition, 60_000 + 1_000 * number, value)
+
+        world.topic.before = world.database.before = made_anew_behind_the_position
+        try:
+            run(world, pace=pace)
+        except StatementError as error:
+            refused += 1
+            assert error.message.startswith('topic "readings" was deleted and created again')
+        record = world.database.contents.record
+        if record is None or not record.standings or record.standings[0].topic_id == "second":
+            continue
+        assert set(world.database.contents.appended.get("LOG", ())) <= wanted
+        assert all(b"foreign" not in (row.raw or b"") for row in world.database.contents.errors)
+    assert refused > steps / 2
+
+
+def test_a_commit_waits_for_a_broker_that_cannot_tell_the_topics_id() -> None:
+    world = world_with()
+    world.topic.before = down(3, "identity")
+    run(world)
+    straight = world_with()
+    run(straight)
+    assert world.state() == straight.state()
+
+
 def test_a_zombie_commits_nothing_and_says_who_took_over() -> None:
     world = world_with(200, in_small_polls=True)
     taken = False
