@@ -263,6 +263,14 @@ class MemoryLedger:
             contents.record = replace(record, epoch=record.epoch + 1, holder=holder)
         return contents.record
 
+    def decide(self, holder: str, decide: Callable[[Record], Sequence[Decision]]) -> Record:
+        with self._database.begin() as transaction:
+            contents: Contents = transaction.connection
+            assert contents.record is not None
+            contents.record = replace(contents.record, epoch=contents.record.epoch + 1, holder=holder)
+            contents.decisions.extend(decide(contents.record))
+        return contents.record
+
     def fence(self, transaction: Any, *, epoch: int, commits: int) -> None:
         record = transaction.connection.record
         if record.epoch != epoch:

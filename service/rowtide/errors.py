@@ -105,6 +105,7 @@ class Reason(StrEnum):
     CONSTRAINT = "CONSTRAINT"
     FUNCTION = "FUNCTION"
     TOMBSTONE = "TOMBSTONE"
+    SKIPPED = "SKIPPED"
     BOUND = "BOUND"
     LATE = "LATE"
     """Not in the list of the decision: what a LATE row says, so that REASON is never empty."""

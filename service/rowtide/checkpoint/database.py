@@ -8,7 +8,7 @@ written anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -73,29 +73,39 @@ class DatabaseLedger:
         """Take the next epoch; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
             connection: sa.Connection = transaction.connection
-            migrate(connection)
-            pipelines, insert = self._of(connection).pipelines, _insert(connection)
-            at = now(connection.dialect.name)
-            statement = insert(pipelines).values(
-                pipeline=self._pipeline, epoch=1, holder=holder, claimed_at=at, commits=0, digest=digest
-            )
-            connection.execute(
-                statement.on_conflict_do_update(
-                    index_elements=[pipelines.c.pipeline],
-                    set_={"epoch": pipelines.c.epoch + 1, "holder": holder, "claimed_at": at},
-                )
-            )
-            record = self._record(connection)
-            if record is None:
-                raise FaultError(
-                    f'pipeline "{self._pipeline}" is not in the checkpoint that has just taken it'
-                )
+            record = self._claimed(connection, digest, holder)
             if not record.standings and record.digest != digest:
+                pipelines = self._of(connection).pipelines
                 connection.execute(
                     sa.update(pipelines).where(pipelines.c.pipeline == self._pipeline).values(digest=digest)
                 )
                 return self._record(connection) or record
             return record
+
+    def decide(self, holder: str, decide: Callable[[Record], Sequence[Decision]]) -> Record:
+        """Take the next epoch and append decisions, or do neither; see ``ledger.Ledger``."""
+        with self._database.begin() as transaction:
+            record = self._claimed(transaction.connection, "", holder)
+            self.write_decisions(transaction, record.epoch, decide(record))
+            return record
+
+    def _claimed(self, connection: sa.Connection, digest: str, holder: str) -> Record:
+        migrate(connection)
+        pipelines, insert = self._of(connection).pipelines, _insert(connection)
+        at = now(connection.dialect.name)
+        statement = insert(pipelines).values(
+            pipeline=self._pipeline, epoch=1, holder=holder, claimed_at=at, commits=0, digest=digest
+        )
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=[pipelines.c.pipeline],
+                set_={"epoch": pipelines.c.epoch + 1, "holder": holder, "claimed_at": at},
+            )
+        )
+        record = self._record(connection)
+        if record is None:
+            raise FaultError(f'pipeline "{self._pipeline}" is not in the checkpoint that has just taken it')
+        return record
 
     def fence(self, transaction: Transaction, *, epoch: int, commits: int) -> None:
         """Count one more commit under ``epoch``; see ``ledger.Ledger``."""

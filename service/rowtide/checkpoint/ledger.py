@@ -7,7 +7,7 @@ after a connection broke within a commit: then it reads the ledger again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -156,6 +156,8 @@ def is_resubmission(place: Place) -> bool:
 
 RESET = "RESET"
 """The kind of the decision that the time of a model jumps, since history is over."""
+SKIP = "SKIP"
+"""The kind of the decision that the message at ``next_offset`` is not decoded but an error row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +229,15 @@ class Ledger(Protocol):
 
         Raises:
           StatementError: the tables were written by a newer program.
+        """
+
+    def decide(self, holder: str, decide: Callable[[Record], Sequence[Decision]]) -> Record:
+        """Take the next epoch and append the decisions that ``decide`` makes of the record, or do neither.
+
+        It is no commit: their number stays. A process that runs the pipeline fails at its next commit.
+
+        Raises:
+          What ``decide`` raises; nothing has changed.
         """
 
     def fence(self, transaction: Transaction, *, epoch: int, commits: int) -> None:

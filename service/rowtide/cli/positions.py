@@ -1,22 +1,39 @@
-"""``rowtide positions``: where each partition of a pipeline stands."""
+"""``rowtide positions``: where each partition of a pipeline stands, and skipping a message."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
 
 if TYPE_CHECKING:
     from rowtide.runtime.positions import PartitionPosition
 
-EXAMPLE = "Example: rowtide positions pipeline.sql --config config.toml"
+
+class _ShowsByDefault(PipelineFirst):
+    """Where no command is named, ``show`` is meant."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Name the command."""
+        if args and "--help" not in args and not any(each in self.commands for each in args):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
 
 
-def positions(
+app = typer.Typer(
+    name="positions",
+    cls=_ShowsByDefault,
+    no_args_is_help=True,
+    help="Show where each partition of a pipeline stands (also without the word show), or skip a message.",
+)
+
+
+@app.command(epilog="Example: rowtide positions pipeline.sql --config config.toml")
+def show(
     pipeline: PipelineFile,
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the positions as JSON.")] = False,
@@ -44,6 +61,49 @@ def positions(
             _show(told)
     if not told:
         raise typer.Exit(FAILED)
+
+
+@app.command(epilog="Example: rowtide positions skip pipeline.sql orders 0 4711")
+def skip(
+    pipeline: PipelineFile,
+    relation: Annotated[str, typer.Argument(help="The foreign stream, named as in SQL.", metavar="STREAM")],
+    partition: Annotated[int, typer.Argument(help="The partition.", metavar="PARTITION", min=0)],
+    offset: Annotated[
+        int, typer.Argument(help="The offset of the message.", metavar="OFFSET", min=0, max=2**63 - 1)
+    ],
+    config: ConfigFile = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Skip one message that stops the pipeline at every start: the last resort.
+
+    Stop the service first: this takes the pipeline's epoch, so that a process that still runs fails at its
+    next commit. The message is not decoded; it becomes an error row with reason SKIPPED and its bytes. The
+    decision is committed, and every start, recovery and replay obeys it. It cannot be taken back.
+
+    Exit code 0: done. 1: you said no. 2: there is no such message, it is committed already, or nobody can
+    be asked; nothing has changed. 3: the database or the broker is down.
+    """
+    import os
+    import socket
+    import sys
+
+    from rowtide.cli.errors import FAILED, shown_to_user
+    from rowtide.cli.pipeline_file import opened
+    from rowtide.errors import StatementError
+    from rowtide.runtime import skipping
+    from rowtide.testing.naming import relation_name
+
+    with shown_to_user(), opened(pipeline, config) as (found, _):
+        name = relation_name(relation)
+        where = f'offset {offset} of "{name}" partition {partition}'
+        if not yes:
+            if not sys.stdin.isatty():
+                raise StatementError("nobody can be asked whether to skip the message", hint="Say --yes.")
+            if not typer.confirm(f'Skip {where} of pipeline "{found.name}" for good?'):
+                raise typer.Exit(FAILED)
+        holder = f"{socket.gethostname()} process {os.getpid()}, to skip a message"
+        epoch = skipping.skip(found.name, found.ledger, found.sources, name, partition, offset, holder)
+        typer.echo(f"The next start skips {where}. The pipeline is at epoch {epoch}.")
 
 
 def _as_json(name: str, record: object, told: list[PartitionPosition]) -> dict[str, object]:

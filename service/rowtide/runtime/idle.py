@@ -15,7 +15,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable, Mapping, Sequence
 
-from rowtide.checkpoint.ledger import RESET, Decision, Place, is_resubmission, jump_of
+from rowtide.checkpoint.ledger import RESET, SKIP, Decision, Place, is_resubmission, jump_of
 from rowtide.clock import Clock
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
@@ -128,7 +128,8 @@ class DecisionLog:
         for decision in decisions:
             if decision.kind == RESET:
                 self.jumps.append(jump_of(decision))
-            else:
+            elif decision.kind != SKIP:
+                # What is skipped is so from the start: whoever reads the messages knows it (``Channel``).
                 self._held.setdefault((decision.relation, decision.partition), []).append(decision)
 
     def at(self, place: Place, offset: int) -> list[Decision]:

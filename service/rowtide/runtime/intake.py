@@ -42,6 +42,8 @@ LOOK_UP_S = 5.0
 """How often the ends of partitions are looked up: a new partition's rows are late where the others have
 gone meanwhile, and lag that is older is no lag to act on."""
 
+_NOTHING: frozenset[int] = frozenset()
+
 LookedUp = Callable[[str, Mapping[int, OffsetRange]], None]
 """Is told what the partitions of a relation hold; called by reading threads."""
 
@@ -88,6 +90,8 @@ class Channel:
     decoder: Decoder
     origins: Mapping[int, int]
     """What rows of each partition carry as origin."""
+    skipped: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """The offsets of each partition that a committed decision skips."""
 
     @property
     def relation(self) -> str:
@@ -96,14 +100,35 @@ class Channel:
 
     def deliver(self, messages: Messages) -> Delivery:
         """Decode messages of one partition."""
-        return deliver(self.stream, self.decoder, self.origins[messages.partition], messages)
+        skipped = self.skipped.get(messages.partition, _NOTHING)
+        return deliver(self.stream, self.decoder, self.origins[messages.partition], messages, skipped)
 
 
-def deliver(stream: ForeignStream, decoder: Decoder, origin: int, messages: Messages) -> Delivery:
-    """Make rows, bounds and faults of messages of one partition, whose rows carry ``origin``."""
+def deliver(
+    stream: ForeignStream,
+    decoder: Decoder,
+    origin: int,
+    messages: Messages,
+    skipped: frozenset[int] = _NOTHING,
+) -> Delivery:
+    """Make rows, bounds and faults of messages of one partition, whose rows carry ``origin``.
+
+    Those at the offsets ``skipped`` are not decoded: they are faults.
+    """
     relation = stream.name
     marks = _bound_records(relation, origin, messages)
-    decoded = decoder.decode(messages.values)
+    values = messages.values
+    for index in _places_of(skipped, messages):
+        values = [*values[:index], None, *values[index + 1 :]]
+        marks[index] = Fault(
+            relation,
+            Reason.SKIPPED,
+            "by `rowtide positions skip`",
+            int(messages.timestamps[index]),
+            origin,
+            int(messages.offsets[index]),
+        )
+    decoded = decoder.decode(values)
     faults = [mark for mark in marks.values() if isinstance(mark, Fault)]
     faults += [
         Fault(
@@ -315,6 +340,13 @@ def _slice(messages: Messages, start: int, stop: int, next_offset: int) -> Messa
         headers=None if messages.headers is None else messages.headers[start:stop],
         came_from=None if messages.came_from is None else messages.came_from[start:stop],
     )
+
+
+def _places_of(offsets: frozenset[int], messages: Messages) -> list[int]:
+    """Return where among messages those at ``offsets`` are."""
+    if not offsets or not len(messages.offsets):
+        return []
+    return np.flatnonzero(np.isin(messages.offsets, list(offsets))).tolist()
 
 
 def _bound_records(relation: str, origin: int, messages: Messages) -> dict[int, ExplicitBound | Fault]:

@@ -20,6 +20,7 @@ from rowtide.checkpoint.ledger import (
     StoredError,
     is_resubmission,
 )
+from rowtide.clock import Clock
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Gates, Target
@@ -34,6 +35,8 @@ from rowtide.runtime.resubmission import let_in, targets_of
 from rowtide.runtime.work import Work
 from rowtide_connectors.api import OffsetRange
 
+SAY_PROGRESS_S = 10.0
+"""How often a recovery says how far it is."""
 _TAKE_S = 0.5
 _log = structlog.get_logger("rowtide")
 
@@ -239,6 +242,28 @@ def replay(
         inbox.close()
     work.place_at(targets)
     return messages
+
+
+def telling_progress(
+    pipeline: str, clock: Clock, work: Work, targets: Mapping[Place, int]
+) -> Callable[[int], None]:
+    """Return what logs now and then how far a recovery is: a long one must not look like one that hangs."""
+    said = clock.monotonic()
+
+    def tell(messages: int) -> None:
+        nonlocal said
+        if clock.monotonic() - said >= SAY_PROGRESS_S:
+            said = clock.monotonic()
+            left = sum(targets[place] - offset for place, offset in work.positions.items())
+            _log.info(
+                "recovering",
+                pipeline=pipeline,
+                replayed_messages=messages,
+                offsets_left=left,
+                held_rows=work.held(),
+            )
+
+    return tell
 
 
 def _pieces(

@@ -53,11 +53,13 @@ from rowtide.runtime.recovery import (
     flow_at,
     identities_of,
     replay,
+    telling_progress,
     usable,
 )
 from rowtide.runtime.resubmission import let_in, topic_places
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.seam import Seam
+from rowtide.runtime.skipping import Skipped, skipped_of
 from rowtide.runtime.state import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.status import DATABASE, StatusBoard, broker_of
 from rowtide.runtime.why_not import Answer, answer, not_running
@@ -68,9 +70,6 @@ Result = TypeVar("Result")
 
 START_COMMITS = 1
 """The commit that records where a pipeline begins; all after it are of rows."""
-
-SAY_PROGRESS_S = 10.0
-"""How often a recovery says how far it is."""
 
 _log = structlog.get_logger("rowtide")
 
@@ -120,6 +119,7 @@ class Service:
         self._newcomers = Newcomers()
         self._compacted: Mapping[str, str] = {}
         self._identities: Mapping[str, str] = {}
+        self._skipped: Skipped = {}
         self._newest = NewestSnapshot(equipment.ledger)
         self._questions = Questions()
         self._work: Work | None = None
@@ -388,7 +388,7 @@ class Service:
             stopping=self._is_stopping,
             resubmitted=self.resubmitted,
             backpressure=self.new_backpressure(),
-            progress=self._tell_progress(work, record.positions()),
+            progress=telling_progress(equipment.name, equipment.clock, work, record.positions()),
         )
         work.go_on_from(self._database_retry.call(equipment.ledger.accounts))
         equipment.crash_points.reach("recovery.after_replay")
@@ -408,7 +408,8 @@ class Service:
         """Let in the partitions that have appeared, and read them too."""
         for place in self._let_in(work):
             relation, partition = place
-            into = channel(self._streams[relation], self._equipment.sources[relation], work.flow)
+            source = self._equipment.sources[relation]
+            into = channel(self._streams[relation], source, work.flow, self._skipped)
             inbox.join(into, {partition: work.positions[place]})
         if self._equipment.clock.monotonic() >= self._ask_again:
             self._resubmit(work)
@@ -455,26 +456,6 @@ class Service:
             )
         return list(newcomers)
 
-    def _tell_progress(self, work: Work, targets: Mapping[Place, int]) -> Callable[[int], None]:
-        """Give what says now and then how far a recovery is: a long one must not look like one that hangs."""
-        clock = self._equipment.clock
-        said = clock.monotonic()
-
-        def tell(messages: int) -> None:
-            nonlocal said
-            if clock.monotonic() - said >= SAY_PROGRESS_S:
-                said = clock.monotonic()
-                left = sum(targets[place] - offset for place, offset in work.positions.items())
-                _log.info(
-                    "recovering",
-                    pipeline=self._equipment.name,
-                    replayed_messages=messages,
-                    offsets_left=left,
-                    held_rows=work.held(),
-                )
-
-        return tell
-
     def _committer(self, record: Record, source_of: Callable[[int], Place | None]) -> Committer:
         return Committer(
             database=self._equipment.database,
@@ -490,8 +471,9 @@ class Service:
 
     def channels(self, flow: Flow) -> dict[str, Channel]:
         """Give, by foreign stream, how messages become rows of ``flow``."""
+        self._skipped = skipped_of(self._database_retry.call(self._equipment.ledger.decisions))
         return {
-            name: channel(stream, self._equipment.sources[name], flow)
+            name: channel(stream, self._equipment.sources[name], flow, self._skipped)
             for name, stream in self._streams.items()
         }
 
@@ -581,7 +563,7 @@ def _ends(ranges: Mapping[str, Mapping[int, OffsetRange]]) -> dict[Place, int]:
     }
 
 
-def channel(stream: ForeignStream, source: Source, flow: Flow) -> Channel:
+def channel(stream: ForeignStream, source: Source, flow: Flow, skipped: Skipped | None = None) -> Channel:
     """Give how messages of a foreign stream become rows of a flow.
 
     Raises:
@@ -593,7 +575,7 @@ def channel(stream: ForeignStream, source: Source, flow: Flow) -> Channel:
         for relation, partition in flow.bounds()
         if relation == stream.name
     }
-    return Channel(stream, source, decoder, origins)
+    return Channel(stream, source, decoder, origins, (skipped or {}).get(stream.name, {}))
 
 
 def _first_offsets_of(source: Source, begin: Begin) -> Callable[[], Mapping[int, int]]:

@@ -13,7 +13,15 @@ import sqlalchemy as sa
 
 from rowtide.checkpoint.database import KEPT_SNAPSHOTS, DatabaseLedger
 from rowtide.checkpoint.error_stream import ErrorFilter
-from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptSnapshot, Record, Resubmission, Standing
+from rowtide.checkpoint.ledger import (
+    SKIP,
+    Decision,
+    ErrorRow,
+    KeptSnapshot,
+    Record,
+    Resubmission,
+    Standing,
+)
 from rowtide.checkpoint.tables import SCHEMA, named, schema_of
 from rowtide.errors import FaultError, StatementError, SupersededError
 from rowtide_connectors.api import Database, TableColumn, TargetTable
@@ -345,3 +353,26 @@ def test_a_claim_waits_for_the_commit_that_is_under_way_and_sees_it(postgres_url
     (record,) = claimed
     assert (record.epoch, record.commits, record.standings) == (2, 1, STANDINGS)
     database.close()
+
+
+def test_a_decision_beside_the_commits_takes_the_epoch_and_counts_as_no_commit(
+    database: Database, ledger: DatabaseLedger
+) -> None:
+    epoch = ledger.claim("plan", "service").epoch
+    commit(database, ledger, epoch, 0, *STANDINGS)
+    skipped = Decision(SKIP, "ORDERS", 0, 120, None)
+    record = ledger.decide("a person", lambda seen: [skipped] if seen.positions()["ORDERS", 0] == 120 else [])
+    assert (record.epoch, record.holder, record.commits, record.digest) == (epoch + 1, "a person", 1, "plan")
+    assert ledger.decisions() == [skipped]
+    with pytest.raises(SupersededError, match="taken by a person"):
+        commit(database, ledger, epoch, 1)
+    commit(database, ledger, epoch + 1, 1)
+
+    def refuse(_record: Record) -> list[Decision]:
+        raise StatementError("no")
+
+    with pytest.raises(StatementError):
+        ledger.decide("another person", refuse)
+    assert ledger.read() is not None
+    commit(database, ledger, epoch + 1, 2)
+    assert ledger.decisions() == [skipped]
