@@ -32,7 +32,7 @@ app = typer.Typer(
 )
 
 
-@app.command(epilog="Example: rowtide positions pipeline.sql --config config.toml")
+@app.command(epilog="Example: rowtide positions show pipeline.sql --config config.toml")
 def show(
     pipeline: PipelineFile,
     config: ConfigFile = None,
