@@ -3,9 +3,10 @@
 ``POST /snapshot`` commits with a snapshot; ``/table?relation=NAME&limit=N`` gives rows of an engine table;
 ``/query?sql=..`` gives rows of a query as they come (``web.query``).
 
-``/why-not?relation=NAME`` (a catalog name) says as JSON why a relation is silent; 404 where there is no
-such relation, 503 while the main loop has no time to answer. ``/why?relation=NAME&row=ROW`` says what led to
-a row that came out; it reads the log again.
+``/why-not?relation=NAME`` (a catalog name) says as JSON why a relation is silent.
+``/why?relation=NAME&row=ROW`` says what led to a row that came out; it reads the log again. Answers are 400
+where a parameter is missing or invalid, 404 where there is no such relation, 503 while the main loop has no
+time to answer.
 
 Alive and ready are two questions. A process whose database is down is alive (a
 restart would not help) and not ready; one whose loop hangs is not alive.
@@ -29,6 +30,8 @@ from rowtide.web.status import Answer, PipelineStatus, Status, WhyNot
 
 TABLE_ROWS = 100
 """Rows of a table that are given unless more are asked for."""
+MOST_TABLE_ROWS = 1_000_000
+"""Rows that may be asked for: the answer is one text in memory."""
 
 BEAT_LIMIT_S = 60.0
 """Longer than any single step of the loop that is still well: the longest is a commit that waits for
@@ -62,7 +65,7 @@ def build_app(
         routes.append(
             Route(
                 "/why",
-                _answering(lambda request: why(_relation(request), request.query_params.get("row", ""))),
+                _answering(lambda request: why(_relation(request), _given(request, "row"))),
             )
         )
     if snapshot is not None:
@@ -129,14 +132,33 @@ class _Answers:
         return Response(encode(self._metrics.registry), headers={"content-type": content_type})
 
 
+class ParameterError(StatementError):
+    """A parameter of a request is missing or invalid."""
+
+
+def _given(request: Request, name: str) -> str:
+    text = request.query_params.get(name, "")
+    if not text:
+        raise ParameterError(f'parameter "{name}" is missing', hint=f"Add {name}=.. to the address.")
+    return text
+
+
 def _relation(request: Request) -> str:
-    return request.query_params.get("relation", "")
+    return _given(request, "relation")
 
 
 def _limit(request: Request) -> int:
     text = request.query_params.get("limit", str(TABLE_ROWS))
-    if not text.isascii() or not text.isdigit():
-        raise StatementError(f'"{text}" is no number of rows')
+    # The length first: Python refuses to read thousands of digits.
+    if (
+        not (text.isascii() and text.isdigit())
+        or len(text) > len(str(MOST_TABLE_ROWS))
+        or int(text) > MOST_TABLE_ROWS
+    ):
+        raise ParameterError(
+            f'invalid number of rows in parameter "limit": "{text[:40]}"',
+            hint=f"It is a whole number of 0 to {MOST_TABLE_ROWS}.",
+        )
     return int(text)
 
 
@@ -146,6 +168,8 @@ def _answering(question: Callable[[Request], Answer]) -> Callable[[Request], Res
     def handler(request: Request) -> Response:
         try:
             return JSONResponse(question(request).to_json())
+        except ParameterError as error:
+            return _refused(error, 400)
         except StatementError as error:
             return _refused(error, 404)
         except TransientError as error:

@@ -35,7 +35,7 @@ def query_handler(query: Query) -> Callable[[Request], Response]:
 
     def handler(request: Request) -> Response:
         try:
-            once = request.query_params.get("once") == "true"
+            once = _flag(request.query_params.get("once", "false"))
             follower, changes, order = query(request.query_params.get("sql", ""), once)
         except StatementError as error:
             return JSONResponse({"error": error.render(), "hint": None}, status_code=400)
@@ -44,6 +44,12 @@ def query_handler(query: Query) -> Callable[[Request], Response]:
         return StreamingResponse(_lines(follower, changes, order), media_type="application/x-ndjson")
 
     return handler
+
+
+def _flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise StatementError(f'invalid value of parameter "once": "{text[:40]}"', hint="Say true or false.")
+    return text == "true"
 
 
 def _lines(follower: Follower, changes: bool, order: tuple[bool, ...]) -> Iterator[str]:

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 
 def test_garbage_is_looked_for_once_after_a_start_and_then_as_usual() -> None:
     program = (
@@ -24,3 +26,21 @@ def test_garbage_is_looked_for_once_after_a_start_and_then_as_usual() -> None:
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     assert run.stderr.splitlines() == ["[] True", "True True", "['start', 'stop', 'start', 'stop']"]
+
+
+@pytest.mark.parametrize(("command", "code"), [("run", 0), ("check", 143)])
+def test_a_sigterm_while_the_command_is_imported_ends_it_in_order(command: str, code: int) -> None:
+    program = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "rowtide.cli.main":
+            os.kill(os.getpid(), signal.SIGTERM)
+sys.meta_path.insert(0, Finder())
+from rowtide.app import main
+main()
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program, command, "no.sql"], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (code, "")

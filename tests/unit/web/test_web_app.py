@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import httpx
 import pytest
@@ -140,3 +141,51 @@ def test_metrics_are_served_in_the_format_that_is_asked_for(served: Served) -> N
 def test_nothing_can_be_written(served: Served) -> None:
     for path in ("/", "/healthz", "/readyz", "/metrics"):
         assert asyncio.run(served.ask("POST", path, {})).status_code == 405
+
+
+class Told:
+    def to_json(self) -> Mapping[str, object]:
+        return {"rows": []}
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/table?relation=T&limit=99999999999999999999", 'parameter "limit"'),
+        ("/table?relation=T&limit=1000001", 'parameter "limit"'),
+        ("/table?relation=T&limit=" + "9" * 5000, 'parameter "limit"'),
+        ("/table?relation=T&limit=-1", 'parameter "limit"'),
+        ("/table?relation=T&limit=", 'parameter "limit"'),
+        ("/table?relation=T&limit=%D9%A3", 'parameter "limit"'),
+        ("/table", 'parameter "relation" is missing'),
+        ("/why-not", 'parameter "relation" is missing'),
+        ("/why?relation=T", 'parameter "row" is missing'),
+        ("/query?sql=SELECT&once=maybe", 'parameter "once"'),
+    ],
+)
+def test_a_parameter_that_is_missing_or_invalid_is_a_bad_request_that_says_so(path: str, why: str) -> None:
+    asked: list[int] = []
+
+    def contents(_relation: str, limit: int) -> Told:
+        asked.append(limit)
+        return Told()
+
+    def query(_sql: str, _once: bool) -> Any:
+        raise AssertionError("it was planned")
+
+    served = Served()
+    served.app = build_app(
+        served.pipeline,
+        served.metrics,
+        served.clock,
+        version="1.2.3",
+        why_not=lambda _: Told(),
+        why=lambda _relation, _row: Told(),
+        contents=contents,
+        query=query,
+    )
+    answer = served.get(path)
+    assert answer.status_code == 400
+    assert why in answer.json()["error"]
+    assert served.get("/table?relation=T&limit=1000000").json() == {"rows": []}
+    assert asked == [1_000_000]
