@@ -35,9 +35,13 @@ class AccountCounts:
         )
         self._totals: dict[str, dict[str, int]] = {}
 
-    def start_at(self, relation: str, totals: Mapping[str, int]) -> None:
-        """Take ``totals`` (by the names in ``FATES``) as what was counted before this process."""
+    def start_at(self, relation: str, totals: Mapping[str, int], held: int) -> None:
+        """Take ``totals`` (by the names in ``FATES``) as what was counted before this process.
+
+        The relation has all its samples from then on.
+        """
         self._totals[relation] = {fate: totals[fate] for fate in FATES}
+        self.follow(relation, totals, held)
 
     def follow(self, relation: str, totals: Mapping[str, int], held: int) -> None:
         """Move the counters of ``relation`` to ``totals``; a relation never seen starts at zero.

@@ -124,7 +124,7 @@ class Watching:
 
     def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
         """See ``Observer``."""
-        self._board.committed(cut.standings, by_us=True)
+        self._board.committed(cut.standings)
         self._next.committed(work, cut, errors, seconds)
 
 

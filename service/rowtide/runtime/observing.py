@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import get_args
 
-from rowtide.checkpoint.ledger import ErrorRow, Place, Record, is_resubmission
+from rowtide.checkpoint.ledger import ErrorRow, Place, Record, Standing, is_resubmission
 from rowtide.clock import Clock
 from rowtide.metrics import AccountCounts, Metrics
 from rowtide.operators.contract import Account
@@ -28,6 +28,7 @@ class MetricsObserver:
         self._version = version
         self._accounts = AccountCounts(metrics)
         self._ends: Mapping[Place, int] = {}
+        self._positions: Mapping[Place, int] = {}
 
     def entered_phase(self, phase: Phase) -> None:
         """Show the phase; called by any thread."""
@@ -40,6 +41,9 @@ class MetricsObserver:
         digest = hashlib.sha256(record.digest.encode()).hexdigest()[:16]
         self._metrics.pipeline.labels(pipeline, digest, self._version).set(1)
         self._metrics.epoch.set(record.epoch)
+        if record.committed_at_ms is not None:
+            self._metrics.last_commit.set(record.committed_at_ms / 1000)
+        self._stand(record.standings)
 
     def retried(self, dependency: str) -> None:
         """Count a failure; called by any thread."""
@@ -52,10 +56,14 @@ class MetricsObserver:
         self._metrics.snapshot_seconds.observe(seconds)
 
     def recovered(self, work: Work, seconds: float) -> None:
-        """Take what the flow has counted so far as the base line."""
+        """Take what has been counted so far as the base line, and show where everything is."""
         self._metrics.recovery_seconds.set(seconds)
         for relation, view in work.flow.accounts().items():
-            self._accounts.start_at(relation, asdict(view.account))
+            self._accounts.start_at(relation, asdict(view.account), view.held)
+        for table, output in work.outputs.items():
+            self._accounts.start_at(table, _totals(output.account), 0)
+        self._stand(work.standings())
+        self._show_bounds(work)
 
     def entered(self, delivery: Delivery) -> None:
         """Count what was read."""
@@ -81,17 +89,31 @@ class MetricsObserver:
             self._accounts.follow(relation, asdict(view.account), view.held)
         for table, output in work.outputs.items():
             self._accounts.follow(table, _totals(output.account), 0)
-        for standing in cut.standings:
-            if is_resubmission(standing.place):
-                continue
+        self._stand(cut.standings)
+        self._show_bounds(work)
+
+    def _stand(self, standings: Iterable[Standing]) -> None:
+        """Show where partitions are; each has all its samples from then on."""
+        metrics = self._metrics
+        shown = [each for each in standings if not is_resubmission(each.place)]
+        self._positions = {**self._positions, **{each.place: each.next_offset for each in shown}}
+        for standing in shown:
             labels = (standing.topic, str(standing.partition))
             metrics.position.labels(*labels).set(standing.next_offset)
-            end = self._ends.get(standing.place)
-            if end is not None:
-                metrics.lag.labels(*labels).set(max(0, end - standing.next_offset))
+            metrics.messages_read.labels(*labels)
+            metrics.message_bytes_read.labels(*labels)
+            self._show_lag(standing.place, standing.topic)
             if standing.bound is not None:
                 bound = metrics.partition_bound.labels(standing.relation, *labels)
                 bound.set(standing.bound / 1000)
+
+    def _show_lag(self, place: Place, topic: str) -> None:
+        position, end = self._positions.get(place), self._ends.get(place)
+        if position is not None and end is not None:
+            self._metrics.lag.labels(topic, str(place[1])).set(max(0, end - position))
+
+    def _show_bounds(self, work: Work) -> None:
+        metrics = self._metrics
         least: dict[str, int] = {}
         for (relation, _), bound_ms in work.flow.bounds().items():
             least[relation] = min(least.get(relation, LATEST), bound_ms)
@@ -104,6 +126,7 @@ class MetricsObserver:
         self._ends = {**self._ends, **ends}
         for (relation, partition), end in ends.items():
             self._metrics.end_offset.labels(topics[relation], str(partition)).set(end)
+            self._show_lag((relation, partition), topics[relation])
 
 
 def _totals(account: Account) -> dict[str, int]:

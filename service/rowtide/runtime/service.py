@@ -319,7 +319,7 @@ class Service:
         if not record.standings:
             record = self._record_start(record, begin)
         self._identities = identities_of(record)
-        self.board.committed(record.standings, by_us=False)
+        self.board.stands(record)
         return record, ranges
 
     def _record_start(self, record: Record, begin: Begin) -> Record:

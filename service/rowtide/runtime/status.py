@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rowtide.checkpoint.ledger import Place, Standing, is_resubmission
+from rowtide.checkpoint.ledger import Place, Record, Standing, is_resubmission
 from rowtide.clock import Clock
 
 Phase = Literal["starting", "recovering", "running", "waiting", "stopping"]
@@ -94,8 +94,19 @@ class StatusBoard:
         with self._lock:
             self._shown = replace(self._shown, epoch=epoch)
 
-    def committed(self, standings: Iterable[Standing], *, by_us: bool) -> None:
-        """Note where partitions stand now; ``by_us``: this process has committed it."""
+    def stands(self, record: Record) -> None:
+        """Note where partitions stand and when that was committed, by whichever process."""
+        with self._lock:
+            self._shown = replace(self._shown, last_commit_ms=record.committed_at_ms)
+        self._place(record.standings)
+
+    def committed(self, standings: Iterable[Standing]) -> None:
+        """Note where partitions stand now that this process has committed it."""
+        with self._lock:
+            self._shown = replace(self._shown, last_commit_ms=self._clock.now_ms())
+        self._place(standings)
+
+    def _place(self, standings: Iterable[Standing]) -> None:
         with self._lock:
             held = {(each.relation, each.partition): each for each in self._shown.positions}
             for each in standings:
@@ -105,9 +116,7 @@ class StatusBoard:
                 held[each.place] = PartitionStatus(
                     each.relation, each.topic, each.partition, each.next_offset, end, each.bound
                 )
-            commit_ms = self._clock.now_ms() if by_us else self._shown.last_commit_ms
-            ordered = tuple(held[place] for place in sorted(held))
-            self._shown = replace(self._shown, positions=ordered, last_commit_ms=commit_ms)
+            self._shown = replace(self._shown, positions=tuple(held[place] for place in sorted(held)))
 
     def ends(self) -> dict[Place, int]:
         """Give the ends of partitions as last looked up."""

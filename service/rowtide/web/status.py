@@ -67,7 +67,7 @@ class PipelineStatus(Protocol):
 
     @property
     def last_commit_ms(self) -> int | None:
-        """Give when this process last committed, ms since the Unix epoch; None before."""
+        """Give when the pipeline was last committed, ms since the Unix epoch; None before the first."""
 
     @property
     def positions(self) -> Sequence[PositionStatus]:

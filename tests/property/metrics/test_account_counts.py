@@ -30,7 +30,7 @@ def test_counters_hold_what_the_account_grew_by_since_the_start(
 ) -> None:
     metrics = Metrics()
     counts = AccountCounts(metrics)
-    counts.start_at("ORDERS", base)
+    counts.start_at("ORDERS", base, 0)
     totals = dict(base)
     for step in grown:
         totals = {fate: totals[fate] + step[fate] for fate in FATES}

@@ -1,0 +1,57 @@
+"""A restart without new rows shows every metric of a position, as the database has it."""
+
+import random
+
+from rowtide.metrics import Metrics
+from rowtide.runtime.observing import MetricsObserver
+from rowtide.runtime.service import Service
+from runtime_kit import Topic, World, fill
+
+
+def test_a_restart_without_new_rows_shows_positions_lag_bounds_and_the_last_commit() -> None:
+    world = World(Topic("readings", 2))
+    fill(world.topic, random.Random(1), 60)
+
+    def run() -> tuple[Metrics, Service]:
+        metrics = Metrics()
+        service = Service(world.equipment(observer=MetricsObserver(metrics, world.clock, "1")))
+        service.run(until_end=True)
+        return metrics, service
+
+    first, _ = run()
+    record = world.database.contents.record
+    assert record is not None
+    committed_ms = 1_700_000_000_000
+    world.database.contents.record = type(record)(
+        record.epoch, record.holder, record.commits, record.digest, record.standings, committed_ms
+    )
+    second, service = run()
+    assert service.board.status().last_commit_ms == committed_ms
+    assert second.registry.get_sample_value("rowtide_last_commit_timestamp_seconds") == committed_ms / 1000
+    per_partition = ("rowtide_position", "rowtide_lag_offsets", "rowtide_end_offset")
+    for standing in record.standings:
+        labels = {"topic": "readings", "partition": str(standing.partition)}
+        for name in per_partition:
+            expected = first.registry.get_sample_value(name, labels)
+            assert expected is not None
+            assert second.registry.get_sample_value(name, labels) == expected
+        assert second.registry.get_sample_value("rowtide_messages_read_total", labels) == 0
+        bound = {"relation": "READINGS", **labels}
+        assert standing.bound is not None
+        shown = second.registry.get_sample_value("rowtide_partition_bound_timestamp_seconds", bound)
+        assert shown == standing.bound / 1000
+    for relation in ("MINUTES", "LATEST", "LOG"):
+        assert first.registry.get_sample_value("rowtide_rows_done_total", {"relation": relation}) != 0
+        assert second.registry.get_sample_value("rowtide_rows_done_total", {"relation": relation}) == 0
+
+
+def test_lag_grows_with_the_log_without_a_commit() -> None:
+    world = World(Topic("readings", 2))
+    fill(world.topic, random.Random(1), 60)
+    metrics = Metrics()
+    observer = MetricsObserver(metrics, world.clock, "1")
+    Service(world.equipment(observer=observer)).run(until_end=True)
+    end = len(world.topic.logs[0])
+    observer.looked_up({"READINGS": "readings"}, {("READINGS", 0): end + 5})
+    labels = {"topic": "readings", "partition": "0"}
+    assert metrics.registry.get_sample_value("rowtide_lag_offsets", labels) == 5
