@@ -7,7 +7,7 @@ not on how it was cut into trays, nor on how partitions were interleaved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from rowtide.errors import BoundRegressionError
 from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.gates import Gates, Target
+from rowtide.flow.meetings import bounds_met
 from rowtide.flow.program import Program, Step
 from rowtide.flow.succession import (
     Released,
@@ -36,6 +37,7 @@ from rowtide.operators.contract import (
     State,
 )
 from rowtide.operators.merge import MergeOperator
+from rowtide.operators.sort import TAKEN, SortOperator
 from rowtide.plan.nodes import Node, Sort, TableSource
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
@@ -173,6 +175,31 @@ class Flow:
             if step.key == judge:
                 self._prime(at, (0, None, bound))
 
+    def follow(self, relation: str, partition: int, bound: Bound) -> None:
+        """Let a partition that is idle take a bound, in the clock of those that judge its rows first.
+
+        Unlike ``bound`` it is no promise of the partition's: a bound record of its own may say less, and
+        rows behind it that go to keyed tables only are not late but take effect at the bound.
+        """
+        # It judges rows that come later, not those that are already on their way to the judge.
+        self._close_turn()
+        for at in self._first_judges(self._program.entrances[relation, partition]):
+            self._prime(at, (TAKEN, None, bound))
+
+    def met(self, idle: Collection[str]) -> dict[tuple[str, int], int]:
+        """Return the bounds that partitions of ``idle`` streams take from the streams that meet them (ms)."""
+        return bounds_met(self._program, self._circuit.bounds, self.enquiry(), idle)
+
+    def revived(self) -> dict[str, int]:
+        """Return, by source relation, the rows that took effect at the bound of an idle partition."""
+        found: dict[str, int] = {}
+        for (relation, _), at in self._program.entrances.items():
+            for judge in self._first_judges(at):
+                operator = self._circuit.operators[judge]
+                if isinstance(operator, SortOperator) and operator.revived:
+                    found[relation] = found.get(relation, 0) + operator.revived
+        return found
+
     def judges(self, relation: str, partition: int) -> dict[str, int]:
         """Give the judges of a source partition's lateness, with the bound of the other partitions there.
 
@@ -256,8 +283,9 @@ class Flow:
 
     def bounds(self) -> dict[tuple[str, int], int]:
         """Give the rowtime bound of each source partition as its first readers know it (ms)."""
+        given = self._circuit.bounds
         return {
-            place: min(self._judged(at), default=self._circuit.bounds[at].rowtime)
+            place: min((given[judge].rowtime for judge in self._first_judges(at)), default=given[at].rowtime)
             for place, at in self._program.entrances.items()
         }
 
@@ -455,14 +483,14 @@ class Flow:
                 yield target
                 yield from self._behind(target)
 
-    def _judged(self, at: int) -> list[int]:
-        """Give the bounds that the first sorts behind step ``at`` have given."""
+    def _first_judges(self, at: int) -> list[int]:
+        """Return the first sorts behind step ``at``."""
         found = []
         for target, _ in self._program.steps[at].targets:
             if isinstance(self._program.steps[target].node, Sort):
-                found.append(self._circuit.bounds[target].rowtime)
+                found.append(target)
             elif self._program.steps[target].partition is not None:
-                found += self._judged(target)
+                found += self._first_judges(target)
         return found
 
 

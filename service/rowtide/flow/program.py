@@ -8,7 +8,7 @@ alone, so that origins and snapshot keys mean the same after a restart.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rowtide.errors import FaultError
 from rowtide.operators.contract import PARTITION_BITS, Place
@@ -76,6 +76,9 @@ class Program:
         self._sources: list[frozenset[str]] = []
         self._positions: dict[Node, list[int]] = {}
         self.outputs = {name: self._add(node)[0] for name, node in outputs.items()}
+        for at, step in self.sorts():
+            if step.partition is not None and self._feeds_tables(at):
+                step.place = replace(step.place, feeds_tables=True)
 
     def sorts(self) -> Iterator[tuple[int, Step]]:
         """Give the steps that judge lateness: explicit bounds are put there."""
@@ -164,6 +167,17 @@ class Program:
         """Tell whether inputs of a merge of changes have the same origins in orders that cannot be one."""
         port_origins = [self.steps[at].origins for each in inputs for at in each]
         return self._as_entered and self._order_of_all(port_origins) is None
+
+    def _feeds_tables(self, at: int) -> bool:
+        """Tell whether rows of a step go to keyed tables and nowhere else."""
+        targets = [position for position, _ in self.steps[at].targets]
+        return bool(targets) and at not in self.outputs.values() and all(map(self._is_for_tables, targets))
+
+    def _is_for_tables(self, at: int) -> bool:
+        node = self.steps[at].node
+        if isinstance(node, KeyedTable):
+            return bool(node.key)
+        return isinstance(node, Merge | Filter | Project) and self._feeds_tables(at)
 
     def _repeated(self) -> frozenset[int]:
         seen: dict[object, set[int]] = {}

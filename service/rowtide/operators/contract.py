@@ -125,7 +125,8 @@ class Place:
     one partition. ``port_origins`` (for a merge): the origins whose rows can reach each port, in
     the order in which rows of one rowtime come there. ``order`` (for a merge): in which they leave, if not
     in the order in which the origins first come. ``is_part``: it sees the rows of some keys, and others,
-    which it does not know, may hold back what it could let go.
+    which it does not know, may hold back what it could let go. ``feeds_tables`` (for a sort of a partition):
+    its rows go to keyed tables and nowhere else.
     """
 
     origin: int
@@ -133,6 +134,7 @@ class Place:
     port_origins: tuple[tuple[int, ...], ...] = ()
     order: tuple[int, ...] = ()
     is_part: bool = False
+    feeds_tables: bool = False
 
 
 def joined_states(states: Sequence[State]) -> dict[str, pa.Table]:

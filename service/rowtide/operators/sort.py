@@ -26,6 +26,9 @@ from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, UNMARKED, Bound
 
+TAKEN = 1
+"""The port of bounds that a partition takes while it is idle; rows and all other bounds come at port 0."""
+
 
 class SortOperator:
     """The t-sort of one partition, or of a merged stream.
@@ -35,7 +38,9 @@ class SortOperator:
     the rows anew.
 
     Rows that were resubmitted are never late: what is behind the bound takes the
-    least rowtime that is accepted.
+    least rowtime that is accepted. So do rows that are behind nothing but the bound
+    that their partition has taken while it was idle, if they go to keyed tables only:
+    they are revived (docs/sql/streams.md).
     """
 
     def __init__(self, node: Sort, place: Place) -> None:
@@ -45,15 +50,22 @@ class SortOperator:
         self._signs = place.origin if place.merged else UNMARKED
         self._highest = EARLIEST
         self._explicit = EARLIEST
+        self._taken = EARLIEST
+        self._revives = place.feeds_tables
+        self.revived = 0
+        """Rows that have taken effect at the bound of a partition that was idle."""
         self._last = (UNMARKED, UNMARKED)
         self._rows = HeldRows(node.row_type)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
-        """See the contract; port 0. ``bound`` is an explicit one."""
+        """See the contract. ``bound`` is an explicit one; at port TAKEN one that an idle partition takes."""
         faults: list[Fault] = []
         kept = self._judge(tray, faults) if tray is not None and len(tray) else None
-        self._explicit = max(self._explicit, bound.rowtime)
-        limit = max(self._floor(), self._explicit)
+        if port == TAKEN:
+            self._taken = max(self._taken, bound.rowtime)
+        else:
+            self._explicit = max(self._explicit, bound.rowtime)
+        limit = max(self._floor(), self._explicit, self._taken)
         if self._within:
             if kept is not None:
                 self._rows.add(kept)
@@ -81,6 +93,8 @@ class SortOperator:
         clock = {
             "highest": self._highest,
             "explicit": self._explicit,
+            "taken": self._taken,
+            "revived": self.revived,
             "origin": self._last[0],
             "counter": self._last[1],
         }
@@ -95,6 +109,8 @@ class SortOperator:
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._highest, self._explicit = clock["highest"], clock["explicit"]
+        # Snapshots of older versions know no bounds that were taken.
+        self._taken, self.revived = clock.get("taken", EARLIEST), clock.get("revived", 0)
         self._last = (clock["origin"], clock["counter"])
         self._rows = HeldRows(self._node.row_type)
         self._rows.add(Tray.from_arrow(self._node.row_type, state["rows"]))
@@ -115,7 +131,8 @@ class SortOperator:
 
         self.account.rows_in += len(tray)
         rowtime = compact(tray.rowtime)
-        highest = judge(rowtime, self._highest, EARLIEST, self._within, self._explicit)
+        promised = max(self._explicit, self._taken)
+        highest = judge(rowtime, self._highest, EARLIEST, self._within, promised)
         kept = tray if highest > EARLIEST else self._without_late(tray, faults)
         # A late row lies below the highest time, so it never is the maximum.
         self._highest = max(self._highest, highest)
@@ -127,10 +144,11 @@ class SortOperator:
         before = np.empty_like(seen)
         before[0] = self._highest
         np.maximum(seen[:-1], self._highest, out=before[1:])
-        accepted = np.maximum(np.maximum(before, EARLIEST + self._within) - self._within, self._explicit)
+        own = np.maximum(np.maximum(before, EARLIEST + self._within) - self._within, self._explicit)
+        accepted = np.maximum(own, self._taken)
         late = rowtime < accepted
         kept = tray
-        if late.any() and (again := late & _resubmitted(tray)).any():
+        if late.any() and (again := late & self._enters_late(tray, own)).any():
             rowtime = np.where(again, accepted, rowtime)
             kept = tray = tray.with_rowtime(rowtime)
             late &= ~again
@@ -139,6 +157,15 @@ class SortOperator:
             kept = tray.where(~late)
         self._highest = max(self._highest, int(seen[-1]) if len(kept) else EARLIEST)
         return kept
+
+    def _enters_late(self, tray: Tray, own: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which late rows are let in all the same; ``own`` is what the partition itself accepts."""
+        resubmitted = (tray.origin & ((1 << PARTITION_BITS) - 1)) >= RESUBMITTED
+        if not self._revives:
+            return resubmitted
+        revived = (tray.rowtime >= own) & (tray.rowtime < self._taken) & ~resubmitted
+        self.revived += int(np.count_nonzero(revived))
+        return resubmitted | revived
 
     def _signed(self, kept: Tray) -> Tray:
         """Give accepted rows with the tie-break that they have from here on."""
@@ -168,7 +195,3 @@ class SortOperator:
         rows: list[TimedRow] = list(tray.take(where).rows())
         for row, least in zip(rows, accepted[where].tolist(), strict=True):
             faults.append(late_row(self._node.relation, row, least, tray.row_type.names))
-
-
-def _resubmitted(tray: Tray) -> NDArray[np.bool_]:
-    return (tray.origin & ((1 << PARTITION_BITS) - 1)) >= RESUBMITTED

@@ -3,7 +3,8 @@
 A partition that has brought nothing for the time-out is idle. It holds the
 stream back no longer: it takes the least bound of the partitions that are not
 idle as an explicit bound of its own, and follows them until it wakes. Where
-all are idle none holds any other back, and they take the greatest bound.
+all are idle none holds any other back, and they take the greatest bound: the
+stream is idle, and follows those that it meets in the plan (``flow.meetings``).
 
 What is decided here depends on the wall clock, so whoever asks writes it to
 the log with the commit; a replay obeys the log and does not ask. Nothing here
@@ -39,6 +40,10 @@ class IdlePartitions:
         return frozenset(
             partition for partition, heard in self._heard.items() if now - heard >= self._timeout_ms
         )
+
+    def are_all_idle(self, now: int) -> bool:
+        """Tell whether the stream is idle: all its partitions are."""
+        return len(self.idle(now)) == len(self._heard)
 
     @property
     def timeout_ms(self) -> int:

@@ -69,6 +69,11 @@ class Follower:
         except BoundRegressionError as error:
             self.end(error.message)
 
+    def follow(self, place: Place, bound: Bound) -> None:
+        """Let an idle partition take a bound."""
+        if self._flow.reads(place[0]):
+            self._flow.follow(*place, bound)
+
     def drain(self) -> None:
         """Work off what has been taken in; what comes out waits for the reader."""
         emitted = self._flow.drain()
@@ -163,6 +168,11 @@ class Followers:
         """Let all queries take in a promise."""
         for each in self._open():
             each.bound(place, bound, reader)
+
+    def follow(self, place: Place, bound: Bound) -> None:
+        """Let an idle partition take a bound in all queries."""
+        for each in self._open():
+            each.follow(place, bound)
 
     def drain(self) -> None:
         """Let all queries work off what they have taken in."""

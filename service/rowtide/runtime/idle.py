@@ -5,20 +5,24 @@ ago, is where it stands. One that is paused, lags, or whose broker is down says
 nothing and is waited for, whatever the clock shows; otherwise an outage would
 make good rows late.
 
-What is decided is an explicit bound. It goes into the log of decisions with the
-commit, with the offset before which it took effect; recovery and replay obey
-the log and do not ask.
+A stream all of whose partitions are silent follows the streams that it meets in
+the plan (``flow.meetings``; docs/sql/streams.md).
+
+What is decided is a bound. It goes into the log of decisions with the commit,
+with the offset before which it took effect; recovery and replay obey the log
+and do not ask.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from rowtide.checkpoint.ledger import RESET, SKIP, Decision, Place, is_resubmission, jump_of
 from rowtide.clock import Clock
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
+from rowtide.rowtime.bound import EARLIEST
 from rowtide.rowtime.idle import IdlePartitions
 from rowtide.sql.literals import interval_text_ms
 from rowtide.sql.notices import IDLE_TIMEOUT
@@ -77,12 +81,19 @@ class IdleWatch:
         now = self._now()
         self._looked_up.update({place: (end, now) for place, end in ends.items()})
 
-    def decide(self, positions: Mapping[Place, int], bounds: Mapping[Place, int]) -> list[Decision]:
+    def decide(
+        self,
+        positions: Mapping[Place, int],
+        bounds: Mapping[Place, int],
+        met: Callable[[Collection[str]], Mapping[Place, int]] = lambda _idle: {},
+    ) -> list[Decision]:
         """Give the bounds that silent partitions take now, by relation and partition.
 
-        ``positions`` and ``bounds`` are those of all partitions, as far as they are read.
+        ``positions`` and ``bounds`` are those of all partitions, as far as they are read. ``met`` returns
+        the bounds that partitions of idle streams take from the streams that they meet.
         """
-        decided = []
+        taken: dict[Place, int] = {}
+        idle = []
         now = self._now()
         for relation, partitions in self._streams.items():
             for partition in partitions.idle(now):
@@ -93,9 +104,15 @@ class IdleWatch:
                 for (name, partition), bound in bounds.items()
                 if name == relation and not is_resubmission((name, partition))
             }
-            for partition, bound in partitions.decide(own, now).items():
-                decided.append(Decision(IDLE, relation, partition, positions[relation, partition], bound))
-        return decided
+            taken.update(
+                ((relation, partition), bound) for partition, bound in partitions.decide(own, now).items()
+            )
+            if partitions.are_all_idle(now):
+                idle.append(relation)
+        for place, bound in (met(idle) if idle else {}).items():
+            if not is_resubmission(place) and bound > max(bounds[place], taken.get(place, EARLIEST)):
+                taken[place] = bound
+        return [Decision(IDLE, *place, positions[place], bound) for place, bound in sorted(taken.items())]
 
     def timeout_ms(self, relation: str) -> int | None:
         """Give the time-out of a stream; None where none is declared."""

@@ -210,9 +210,11 @@ class Live:
             if len(delivery):
                 self._idle.hear((delivery.relation, delivery.partition))
                 self._append_times.hear(delivery.relation, delivery.messages.timestamps)
-        for watch in (self._append_times, self._idle):
-            for decision in watch.decide(self._work.positions, self._work.flow.bounds()):
-                self._work.obey(decision)
+        positions, flow = self._work.positions, self._work.flow
+        for decision in self._append_times.decide(positions, flow.bounds()):
+            self._work.obey(decision)
+        for decision in self._idle.decide(positions, flow.bounds(), flow.met):
+            self._work.obey(decision)
         if self._work.has_moved:
             self._crash_points.reach("flow.before_drain")
             self._work.drain()

@@ -117,9 +117,10 @@ def _read_until(both: _Both, older: Equipment, first: int) -> None:
                 if len(delivery):
                     idle.hear((delivery.relation, delivery.partition))
                     append_times.hear(delivery.relation, delivery.messages.timestamps)
-            for watch in (append_times, idle):
-                for decision in watch.decide(both.positions, both.flow.bounds()):
-                    both.obey(decision)
+            for decision in append_times.decide(both.positions, both.flow.bounds()):
+                both.obey(decision)
+            for decision in idle.decide(both.positions, both.flow.bounds(), both.flow.met):
+                both.obey(decision)
             both.drain()
             pressure.balance(both, inbox)
             if both.gathered + both.after.gathered > MAX_GATHERED:

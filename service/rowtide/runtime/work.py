@@ -30,6 +30,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.runtime.deadletters import RecentMessages
 from rowtide.runtime.following import Followers
+from rowtide.runtime.idle import IDLE
 from rowtide.runtime.intake import Delivery, ExplicitBound
 from rowtide.runtime.output import TableOutput, Writes
 from rowtide_connectors.api import Transaction
@@ -188,6 +189,9 @@ class Work:
         place = (decision.relation, decision.partition)
         if decision.kind == RESET:
             self.flow.jump(*jump_of(decision))
+        elif decision.kind == IDLE and decision.bound is not None:
+            self.flow.follow(*place, Bound(decision.bound))
+            self.followers.follow(place, Bound(decision.bound))
         elif decision.bound is not None:
             self.followers.bound(place, Bound(decision.bound), decision.reader)
             # Of a decision that the state knows already, nothing is left to do.

@@ -236,16 +236,28 @@ class LiveRunner:
 
     def _follow(self) -> None:
         """Let idle partitions take the bounds that they take now: decisions of the log from here on."""
+        while taken := self._bounds_taken():
+            for (relation, partition), bound in sorted(taken.items()):
+                entry = Bounds(relation, (partition,), Bound(bound), taken=True)
+                self._log.entries.append(entry)
+                self._record(*self._fed(entry))
+
+    def _bounds_taken(self) -> dict[tuple[str, int], int]:
+        bounds = self._flow.bounds()
+        taken: dict[tuple[str, int], int] = {}
+        idle = []
         for relation, partitions in self._idle.items():
             if not self._flow.reads(relation):
                 continue
-            bounds = {
-                number: bound for (name, number), bound in self._flow.bounds().items() if name == relation
-            }
-            for partition, bound in partitions.decide(bounds, self._wall).items():
-                entry = Bounds(relation, (partition,), Bound(bound))
-                self._log.entries.append(entry)
-                self._record(*self._fed(entry))
+            own = {number: bound for (name, number), bound in bounds.items() if name == relation}
+            for partition, bound in partitions.decide(own, self._wall).items():
+                taken[relation, partition] = bound
+            if partitions.are_all_idle(self._wall):
+                idle.append(relation)
+        for place, bound in (self._flow.met(idle) if idle else {}).items():
+            if bound > max(bounds[place], taken.get(place, bounds[place])):
+                taken[place] = bound
+        return taken
 
     def _entrance(self) -> Entrance:
         return Entrance(self._relations, self._log)
@@ -273,7 +285,10 @@ class LiveRunner:
             return [self._flow.drain()]
         if isinstance(entry, Bounds):
             for partition in entry.partitions:
-                self._flow.bound(entry.relation, partition, entry.bound)
+                if entry.taken:
+                    self._flow.follow(entry.relation, partition, entry.bound)
+                else:
+                    self._flow.bound(entry.relation, partition, entry.bound)
             return [self._flow.drain()]
         if not self._flow.reads(entry.relation):
             return [Emitted({}, list(entry.faults))]

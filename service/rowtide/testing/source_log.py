@@ -31,11 +31,12 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """An explicit bound of one or more partitions, given at once."""
+    """An explicit bound of one or more partitions, given at once; ``taken``: while they were idle."""
 
     relation: str
     partitions: tuple[int, ...]
     bound: Bound
+    taken: bool = False
 
 
 @dataclass(frozen=True, slots=True)

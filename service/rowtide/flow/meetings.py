@@ -1,0 +1,73 @@
+"""Which bounds idle streams take from the streams that they meet (docs/sql/streams.md).
+
+Two streams meet at an operator that reads both: a join, a UNION, a model. Where
+one of them is idle, the operator waits for it in vain. So the idle stream takes
+the bound that the other side has there, read back into the clock in which its
+own rows are judged. With several meetings it takes the least; a stream that is
+idle too is not followed.
+
+Nothing here changes the flow or reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from rowtide.flow.program import Program
+from rowtide.flow.why_not import Enquiry
+from rowtide.plan.nodes import Source
+from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
+
+
+def bounds_met(
+    program: Program, bounds: Mapping[int, Bound], enquiry: Enquiry, idle: Collection[str]
+) -> dict[tuple[str, int], int]:
+    """Return the bounds (ms) that partitions of ``idle`` relations take now.
+
+    ``bounds`` is what each step has promised last.
+    """
+    feeders: dict[int, list[int]] = {}
+    streams: list[frozenset[str]] = []
+    for at, step in enumerate(program.steps):
+        own = {step.node.relation} if isinstance(step.node, Source) and bounds[at].rowtime != LATEST else ()
+        streams.append(frozenset(own).union(*(streams[feeder] for feeder in feeders.get(at, ()))))
+        for target, _ in step.targets:
+            feeders.setdefault(target, []).append(at)
+    taken: dict[tuple[str, int], int] = {}
+    for meeting in program.meetings:
+        for relation in sorted(streams[meeting].intersection(idle)):
+            others = [
+                bounds[feeder].rowtime
+                for feeder in feeders[meeting]
+                if relation not in streams[feeder] and not streams[feeder].issubset(idle)
+            ]
+            reached = min(others, default=LATEST)
+            if reached == LATEST:
+                continue
+            needs = _needs(
+                enquiry,
+                [feeder for feeder in feeders[meeting] if relation in streams[feeder]],
+                relation,
+                reached,
+            )
+            for place in program.entrances:
+                if place[0] == relation:
+                    taken[place] = min(taken.get(place, LATEST), needs.get(place[1], EARLIEST))
+    return {place: bound for place, bound in taken.items() if bound != EARLIEST}
+
+
+def _needs(enquiry: Enquiry, feeders: list[int], relation: str, reached: int) -> dict[int, int]:
+    """Return what partitions must promise for ``feeders`` to promise ``reached`` (ms).
+
+    A partition that has promised it already is left out; where no bound on the partition does it, as
+    behind a promotion of merged rows, EARLIEST stands.
+    """
+    found: dict[int, int] = {}
+    if reached == EARLIEST:
+        return found
+    for feeder in feeders:
+        for keeper in enquiry.keepers(feeder, reached):
+            if keeper.relation == relation:
+                needs = keeper.needs if keeper.needs is not None and keeper.takes_bounds else EARLIEST
+                found[keeper.partition] = min(found.get(keeper.partition, LATEST), needs)
+    return found
