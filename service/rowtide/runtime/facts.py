@@ -9,7 +9,7 @@ from rowtide.plan.plan import Plan
 from rowtide.runtime.idle import IdleWatch
 from rowtide.runtime.inbox import Paused
 from rowtide.runtime.status import DATABASE, StatusBoard, broker_of
-from rowtide.runtime.why_not import Facts, PartitionFacts
+from rowtide.runtime.why_not import Facts, PartitionFacts, bounds_of_idle
 from rowtide.runtime.work import IntakeAccount, Work
 
 
@@ -35,10 +35,13 @@ def gathered(
             messages=account.messages,
             rejected=account.rejected,
         )
+    met, alone = bounds_of_idle(work.flow, partitions)
     return Facts(
         partitions,
         streams=frozenset(name for name, _ in plan.relations),
         uncommitted={name: len(output) for name, output in work.outputs.items()},
         tables={name: output.account for name, output in work.outputs.items()},
         database_down=DATABASE in down,
+        met=met,
+        alone=alone,
     )

@@ -8,10 +8,11 @@ are UTC.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 
 from rowtide.checkpoint.ledger import Place
+from rowtide.flow.flow import Flow
 from rowtide.flow.why_not import Fate, Holder, Keeper, Silence
 from rowtide.operators.contract import Account
 from rowtide.rowtime.text import time_text
@@ -75,7 +76,9 @@ class Facts:
 
     ``streams`` are the relations that pumps or INSERT statements fill; a source that is neither there nor
     among the partitions stands for a pump that is stopped. ``uncommitted`` counts rows of foreign tables
-    that wait for the commit, ``refused`` those that the tables did not take.
+    that wait for the commit, ``refused`` those that the tables did not take. ``met`` has the bounds that
+    partitions take if their stream is idle, from the streams that it meets and that are not; ``alone`` if no
+    other stream were idle.
     """
 
     partitions: Mapping[Place, PartitionFacts]
@@ -83,6 +86,8 @@ class Facts:
     uncommitted: Mapping[str, int] | None = None
     tables: Mapping[str, Account] | None = None
     database_down: bool = False
+    met: Mapping[Place, int] = field(default_factory=dict)
+    alone: Mapping[Place, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +141,20 @@ class Answer:
         }
 
 
+def bounds_of_idle(
+    flow: Flow, partitions: Mapping[Place, PartitionFacts]
+) -> tuple[dict[Place, int], dict[Place, int]]:
+    """Return what ``Facts.met`` and ``Facts.alone`` are; everything must have been drained."""
+    idle = idle_streams(partitions)
+    met: dict[Place, int] = {}
+    alone: dict[Place, int] = {}
+    for relation in sorted({name for name, _ in partitions if flow.reads(name)}):
+        for found, others in ((met, idle), (alone, set[str]())):
+            taken = flow.met(others | {relation})
+            found.update((place, bound) for place, bound in taken.items() if place[0] == relation)
+    return met, alone
+
+
 def answer(pipeline: str, relation: str, silence: Silence | None, facts: Facts) -> Answer:
     """Put together why ``relation`` of a running pipeline is silent."""
     if silence is None:
@@ -178,7 +197,7 @@ def _causes(silence: Silence, facts: Facts) -> Iterator[Cause]:
             "With the next commit.",
             "commit.interval_ms sets how often there is one.",
         )
-    others = _Others(silence)
+    others = _Others(silence, facts)
     for keeper in silence.keepers:
         yield _kept_back(keeper, facts, others)
     if silence.keepers:
@@ -196,19 +215,36 @@ def _causes(silence: Silence, facts: Facts) -> Iterator[Cause]:
 
 
 class _Others:
-    """How far the other partitions of a partition's stream have got."""
+    """How far the other partitions of a partition's stream have got, and the streams that it meets."""
 
-    def __init__(self, silence: Silence) -> None:
+    def __init__(self, silence: Silence, facts: Facts) -> None:
         self._bounds = {(each.relation, each.partition): each.has for each in silence.sources}
+        self._partitions = facts.partitions
+        self.met, self.alone = facts.met, facts.alone
 
     def furthest(self, keeper: Keeper) -> int | None:
-        """Give the greatest bound of the stream's other partitions; None where there is none."""
+        """Return the greatest bound of the stream's other partitions; None where there is none."""
         others = [
             bound
             for (relation, partition), bound in self._bounds.items()
             if relation == keeper.relation and partition != keeper.partition and bound is not None
         ]
         return max(others, default=None)
+
+    def idle(self, keeper: Keeper) -> list[str]:
+        """Return the other streams that are idle."""
+        relations = {relation for relation, _ in self._bounds if relation != keeper.relation}
+        return sorted(relations & idle_streams(self._partitions))
+
+
+def idle_streams(partitions: Mapping[Place, PartitionFacts]) -> set[str]:
+    """Return the streams all of whose partitions have been silent for their idle_timeout."""
+    awake = {
+        relation
+        for (relation, _), each in partitions.items()
+        if each.idle_timeout_ms is None or each.silent_ms is None or each.silent_ms < each.idle_timeout_ms
+    }
+    return {relation for relation, _ in partitions} - awake
 
 
 def _is_unread(known: PartitionFacts | None) -> bool:
@@ -267,7 +303,7 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
         )
     return cause(
         *_silent(keeper, known),
-        *_policy(keeper, known, others.furthest(keeper), wanted),
+        *_policy(keeper, known, others, wanted),
     )
 
 
@@ -286,39 +322,65 @@ def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[Why, str]:
     return Why.NO_BOUND, f"is read to its end, and neither a row nor a bound has come from it.{rejected}"
 
 
-def _policy(keeper: Keeper, known: PartitionFacts, furthest: int | None, wanted: str) -> tuple[str, str]:
+def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str) -> tuple[str, str]:
     """Say when a silent partition lets rows go under the policy, and what to change."""
+    furthest, place = others.furthest(keeper), (keeper.relation, keeper.partition)
+    met, alone = others.met.get(place), others.alone.get(place)
     record = (
         'let the producer send a bound record (header "rowtide.bound") to the partition when it is quiet'
         if keeper.takes_bounds
         else f'set a bound on "{keeper.clock}" itself: its clock is a promoted one, which bounds on '
         f'"{keeper.relation}" do not reach'
     )
+    said = f"{record[0].upper()}{record[1:]}"
     if known.idle_timeout_ms is None:
-        timeout = f"; or declare idle_timeout on {keeper.relation}: an idle partition then follows the others"
-        helps = furthest is not None and (keeper.has is None or furthest > keeper.has)
+        timeout = ""
+        if furthest is not None and (keeper.has is None or furthest > keeper.has):
+            timeout = (
+                f"; or declare idle_timeout on {keeper.relation}: an idle partition then follows the others"
+            )
+        elif _does(met, keeper):
+            timeout = (
+                f"; or declare idle_timeout on {keeper.relation}: while it is idle it then follows the "
+                "streams that it meets"
+            )
         return (
             f"When {wanted} comes, and not before: without idle_timeout the policy is to wait.",
-            f"{record[0].upper()}{record[1:]}{timeout if helps else ''}.",
+            f"{said}{timeout}.",
         )
     length = _length(known.idle_timeout_ms)
-    if furthest is None or (keeper.needs is not None and furthest < keeper.needs):
+    reached = max((each for each in (furthest, met) if each is not None), default=None)
+    if reached is None or (keeper.needs is not None and reached < keeper.needs):
+        if _does(alone, keeper):
+            idle = others.idle(keeper)
+            names = " and ".join(idle)
+            return (
+                f"When {wanted} comes, or a row of {names}: idle_timeout ({length}) lets it follow the "
+                f"streams that it meets, but {names} {'is' if len(idle) == 1 else 'are'} idle too, and idle "
+                "streams do not advance each other.",
+                f"{said}; or declare idle_timeout on {keeper.relation} alone.",
+            )
         stands = (
             "no other partition has gone further"
-            if furthest is None
-            else f"they stand at {time_text(furthest)}"
+            if reached is None
+            else f"they stand at {time_text(reached)}"
         )
         return (
             f"When {wanted} comes: idle_timeout ({length}) only lets it follow the others, and {stands}.",
-            f"{record[0].upper()}{record[1:]}.",
+            f"{said}.",
         )
     left = None if known.silent_ms is None else max(0, known.idle_timeout_ms - known.silent_ms)
     soon = f" in {_length(left)}" if left else ""
     return (
         f"When it has been silent for idle_timeout ({length}){soon}: it then follows the others, "
-        f"which stand at {time_text(furthest)}; or when {wanted} comes.",
+        f"which stand at {time_text(reached)}; or when {wanted} comes.",
         f"A shorter idle_timeout; or {record}.",
     )
+
+
+def _does(bound: int | None, keeper: Keeper) -> bool:
+    """Tell whether a bound is enough for what waits first."""
+    return bound is not None and (keeper.needs is None or bound >= keeper.needs)
 
 
 def _unfed(keeper: Keeper, facts: Facts) -> Cause:
@@ -388,7 +450,7 @@ def _lost(silence: Silence, facts: Facts) -> Iterator[Cause]:
         if fate.joins and account.done:
             yield _gone(Why.UNMATCHED, fate.relation, account.done, account.rows_in)
     if not found:
-        others = _Others(silence)
+        others = _Others(silence, facts)
         for source in silence.sources:
             yield _kept_back(source, facts, others)
 

@@ -57,5 +57,6 @@ def _silent(name: str, table: KeyedTable, streams: Mapping[str, ForeignStream]) 
                 yield Notice(
                     name,
                     f'rows wait for table "{table.relation}", and so for "{source.relation}": while it is '
-                    f"silent, nothing comes out. Its option {IDLE_TIMEOUT} '30 SECOND' limits that",
+                    f"silent, nothing comes out. With {IDLE_TIMEOUT} '30 SECOND' in its OPTIONS it follows "
+                    "the rows that wait once it has been silent for so long",
                 )

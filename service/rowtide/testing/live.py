@@ -22,7 +22,7 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 from rowtide.runtime.output import TableOutput
-from rowtide.runtime.why_not import Facts, PartitionFacts, answer
+from rowtide.runtime.why_not import Facts, PartitionFacts, answer, bounds_of_idle
 from rowtide.testing.batching import Batching
 from rowtide.testing.compare import Given
 from rowtide.testing.entrance import Entrance
@@ -195,9 +195,9 @@ class LiveRunner:
                     silent_ms=None if idle is None else idle.silent_ms(number, self._wall),
                 )
         silence = self._flow.why_not(name, self._relations.node(name))
-        found = answer(
-            str(self._scenario.path), name, silence, Facts(partitions, frozenset(self._relations.names()))
-        )
+        met, alone = bounds_of_idle(self._flow, partitions)
+        facts = Facts(partitions, frozenset(self._relations.names()), met=met, alone=alone)
+        found = answer(str(self._scenario.path), name, silence, facts)
         return [f"{cause.cause}: {cause.why} {cause.released}" for cause in found.causes]
 
     def close(self) -> None:

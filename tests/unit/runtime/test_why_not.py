@@ -214,6 +214,36 @@ def test_a12_a_declared_time_out_says_when_it_lets_go() -> None:
     )
 
 
+MEETING = (
+    "CREATE FOREIGN STREAM clicks (k VARCHAR(8), n INTEGER) SERVER k OPTIONS (topic 'clicks'{});"
+    "CREATE FOREIGN STREAM views (k VARCHAR(8), n INTEGER) SERVER k OPTIONS (topic 'views'{});"
+)
+"""Their rows meet in a union, whose last ones wait for the quiet stream."""
+UNION = "SELECT STREAM k, n FROM clicks UNION ALL SELECT STREAM k, n FROM views"
+
+
+def test_a_stream_that_meets_a_quiet_one_is_told_a_cure_that_works() -> None:
+    def asked(of_clicks: str, of_views: str) -> tuple[Answer, Cause]:
+        sql = per_row(UNION, MEETING.format(of_clicks, of_views))
+        answer = enquiry(sql, [(0, 10)], views=[(0, 10), (0, 60)]).ask("OUT", after_s=20)
+        return answer, next(each for each in answer.causes if each.relation == "CLICKS")
+
+    timeout = ", idle_timeout '5 SECOND'"
+    answer, cause = asked("", "")
+    assert answer.rows_out == 1
+    assert "declare idle_timeout on CLICKS: while it is idle" in cause.change
+    answer, cause = asked(timeout, "")
+    # It has done so: what is left is the last row, for which a row or a bound must come.
+    assert answer.rows_out == 2
+    assert cause.has == 60_000
+    assert "no other partition has gone further" in cause.released
+    assert "idle_timeout" not in cause.change
+    answer, cause = asked(timeout, timeout)
+    assert answer.rows_out == 1
+    assert "VIEWS is idle too, and idle streams do not advance each other" in cause.released
+    assert "declare idle_timeout on CLICKS alone" in cause.change
+
+
 def test_a13_a_partition_that_cannot_be_read_is_not_idle() -> None:
     asked = enquiry(PER_MINUTE.format(", idle_timeout '30 SECOND'"), [(0, 10), (0, 100)], partitions=2)
     topic = asked.topics["CLICKS"]
