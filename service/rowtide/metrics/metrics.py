@@ -131,6 +131,13 @@ class Metrics:
             "Rows in that came behind the bound; each is an error row.",
             "relation",
         )
+        self.rows_revived = self._counter(
+            "rowtide_rows_revived_total",
+            "rows",
+            "Rows that came behind the bound that their partition took while it was idle, and took effect in "
+            "tables at that bound.",
+            "relation",
+        )
         self.rows_rejected = self._counter(
             "rowtide_rows_rejected_total",
             "rows",

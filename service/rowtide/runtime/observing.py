@@ -29,6 +29,7 @@ class MetricsObserver:
         self._accounts = AccountCounts(metrics)
         self._ends: Mapping[Place, int] = {}
         self._positions: Mapping[Place, int] = {}
+        self._revived: Mapping[str, int] = {}
 
     def entered_phase(self, phase: Phase) -> None:
         """Show the phase; called by any thread."""
@@ -64,6 +65,7 @@ class MetricsObserver:
             self._accounts.start_at(table, _totals(output.account), 0)
         self._stand(work.standings())
         self._show_bounds(work)
+        self._revived = work.flow.revived()
 
     def entered(self, delivery: Delivery) -> None:
         """Count what was read."""
@@ -87,6 +89,10 @@ class MetricsObserver:
             metrics.error_rows.labels(kind, reason).inc(rows)
         for relation, view in work.flow.accounts().items():
             self._accounts.follow(relation, asdict(view.account), view.held)
+        revived = work.flow.revived()
+        for relation, rows in revived.items():
+            metrics.rows_revived.labels(relation).inc(rows - self._revived.get(relation, 0))
+        self._revived = revived
         for table, output in work.outputs.items():
             self._accounts.follow(table, _totals(output.account), 0)
         self._stand(cut.standings)

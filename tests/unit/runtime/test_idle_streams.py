@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
 from pipeline_kit import PipelineFiles
+from rowtide.metrics import Metrics
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
 from rowtide.runtime.live import Pace
+from rowtide.runtime.observing import MetricsObserver
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline
@@ -50,6 +53,7 @@ class Files(PipelineFiles):
         self.clock = VirtualClock()
         self.at = START_MS
         self.clicks = 0
+        self.metrics = Metrics()
         for topic, partitions in (("users", 2), ("clicks", 2), ("alarms", 1)):
             self.broker.ensure_topic(topic, partitions)
 
@@ -89,6 +93,7 @@ class Files(PipelineFiles):
                 rng=random.Random(1),
                 threads=False,
                 crash_points=crash,
+                observer=MetricsObserver(self.metrics, self.clock, "test"),
             )
             try:
                 Service(equipment).run()
@@ -117,6 +122,23 @@ def test_a_quiet_dimension_lets_its_join_go_on(tmp_path: Path) -> None:
     assert {name for _, _, name in files.rows("named")} == {None, "ann"}
     decided = files.rows("rowtide_decisions where kind = 'IDLE'")
     assert {row[3:5] for row in decided} == {("CHANGES", 0), ("CHANGES", 1), ("ALARMS", 0)}
+
+
+def test_a_change_behind_the_bound_that_was_taken_takes_effect_and_is_counted(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    rng = random.Random(3)
+    pace = Pace(100, 1000, None, None)
+    files.produce("users", 60_000, '"id":1,"name":"ann"')
+    files.live(12, lambda: files.click(rng), pace, NoCrash())
+    for user in range(4):
+        files.produce("users", 10_000, f'"id":{user},"name":"late"')
+    files.live(12, lambda: files.click(rng), pace, NoCrash())
+    assert files.rows("rowtide_errors") == []
+    named = sorted(files.rows("named"))
+    assert named[-1][2] == "late"
+    # What came out before stays as it was.
+    assert {name for _, _, name in named[:10]} == {None, "ann"}
+    assert b'rowtide_rows_revived_total{relation="CHANGES"} 4.0' in generate_latest(files.metrics.registry)
 
 
 @pytest.mark.parametrize("seed", range(3))
