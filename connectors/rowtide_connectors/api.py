@@ -140,6 +140,19 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class WritableSource(Protocol):
+    """A source whose topic takes messages that say something about it, without a value."""
+
+    def append(self, partition: int, headers: Sequence[tuple[str, bytes]], timestamp_ms: int) -> int:
+        """Append a message without key and value to a partition; return its offset.
+
+        Raises:
+          UnavailableError: the broker did not take it in time.
+          GoneError: the topic or the partition does not exist.
+        """
+
+
+@runtime_checkable
 class LoadingSource(Protocol):
     """A source whose first reader takes long to load what it reads with."""
 

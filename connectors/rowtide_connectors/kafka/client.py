@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,20 @@ from rowtide_connectors.errors import ConnectorError, GoneError, OptionError, Un
 _LOG = logging.getLogger("rowtide_connectors.kafka")
 # Without a handler of its own or of the program, Python would write warnings to standard error after all.
 _LOG.addHandler(logging.NullHandler())
+
+_OF_READING = frozenset(
+    {
+        "auto.offset.reset",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.partition.eof",
+        "group.id",
+        "isolation.level",
+        "queued.max.messages.kbytes",
+        "queued.min.messages",
+    }
+)
+"""Settings of a consumer, which a producer does not know."""
 
 _GONE = frozenset({ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_TOPIC})
 _OUT_OF_RANGE = frozenset({ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE})
@@ -47,6 +61,51 @@ def open_admin(config: Mapping[str, object]) -> AdminClient:
     """Open a client that asks about topics; no connection is made yet."""
     settings: dict[str, Any] = dict(config) | {"error_cb": _ignore}
     return AdminClient(settings, logger=_LOG)
+
+
+def append_message(
+    config: Mapping[str, object],
+    topic: str,
+    partition: int,
+    headers: Sequence[tuple[str, bytes]],
+    timestamp_ms: int,
+    timeout_s: float,
+) -> int:
+    """Append one message without key and value; return its offset.
+
+    Raises:
+      UnavailableError: the broker did not take it.
+    """
+    settings: dict[str, Any] = {
+        name: value for name, value in config.items() if name not in _OF_READING and "fetch" not in name
+    }
+    settings |= {
+        "error_cb": _ignore,
+        "acks": "all",
+        "linger.ms": 0,
+        "delivery.timeout.ms": int(timeout_s * 1000),
+    }
+    told: list[tuple[ck.KafkaError | None, ck.Message]] = []
+    try:
+        producer = ck.Producer(settings, logger=_LOG)
+    except ck.KafkaException as error:
+        raise refused_config(error.args[0].str()) from error
+    named: list[tuple[str, str | bytes | None]] = list(headers)
+    with kafka_errors(f'topic "{topic}"'):
+        producer.produce(
+            topic,
+            partition=partition,
+            headers=named,
+            timestamp=timestamp_ms,
+            on_delivery=lambda error, message: told.append((error, message)),
+        )
+        producer.flush(timeout_s + 1)
+    if not told:
+        raise UnavailableError(f'topic "{topic}" did not take a message within {timeout_s:g} s')
+    refused, message = told[0]
+    if refused is not None:
+        raise UnavailableError(f'topic "{topic}" did not take a message: {refused.str()}')
+    return place(message)[1]
 
 
 def refused_config(text: str) -> OptionError:

@@ -15,7 +15,14 @@ from confluent_kafka.admin._config import ConfigResource
 
 from rowtide_connectors.api import Fetched, OffsetRange, Reader
 from rowtide_connectors.errors import GoneError, UnavailableError
-from rowtide_connectors.kafka.client import kafka_errors, open_admin, open_consumer, place, translated
+from rowtide_connectors.kafka.client import (
+    append_message,
+    kafka_errors,
+    open_admin,
+    open_consumer,
+    place,
+    translated,
+)
 from rowtide_connectors.kafka.native import library
 from rowtide_connectors.kafka.reader import KafkaReader
 
@@ -127,6 +134,16 @@ class KafkaSource:
                 position = None
             else:
                 raise ck.KafkaException(error)
+
+    def append(self, partition: int, headers: Sequence[tuple[str, bytes]], timestamp_ms: int) -> int:
+        """Append a message without key and value, acknowledged by all replicas; return its offset.
+
+        Raises:
+          UnavailableError: the broker did not take it within the time-out, or may not for this user.
+        """
+        if partition not in self._partitions():
+            raise GoneError(f'topic "{self.topic}" has no partition {partition}')
+        return append_message(self._config, self.topic, partition, headers, timestamp_ms, self._timeout_s)
 
     def has_append_times(self) -> bool:
         """Ask for the topic's message.timestamp.type; where that cannot be asked, producers stamp."""

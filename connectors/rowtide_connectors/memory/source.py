@@ -58,6 +58,15 @@ class MemorySource:
                     )
         return found
 
+    def append(self, partition: int, headers: Sequence[tuple[str, bytes]], timestamp_ms: int) -> int:
+        """Append a message without key and value; return its offset."""
+        with self._broker.changed:
+            self._broker.serve(self.topic)
+            self._broker.produce(
+                self.topic, [None], timestamps=[timestamp_ms], partition=partition, headers=[headers]
+            )
+            return self._broker.topic(self.topic)[partition].end - 1
+
     def has_append_times(self) -> bool:
         """Tell that producers stamp."""
         return False

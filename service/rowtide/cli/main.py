@@ -10,6 +10,7 @@ from rowtide.cli import (
     apply,
     backfill,
     bench,
+    bound,
     check,
     connectors,
     demo,
@@ -42,6 +43,7 @@ def root(
 app.command("apply", epilog=apply.EXAMPLE)(apply.apply)
 app.command("backfill", epilog=backfill.EXAMPLE)(backfill.backfill)
 app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
+app.command("bound", epilog=bound.EXAMPLE)(bound.bound)
 app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("explain", epilog=explain.EXAMPLE)(explain.explain)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)

@@ -327,7 +327,9 @@ def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str)
     furthest, place = others.furthest(keeper), (keeper.relation, keeper.partition)
     met, alone = others.met.get(place), others.alone.get(place)
     record = (
-        'let the producer send a bound record (header "rowtide.bound") to the partition when it is quiet'
+        'let the producer send a bound record (header "rowtide.bound") to the partition when it is quiet, or '
+        f"write one: rowtide bound PIPELINE.sql {known.topic or keeper.relation} TIME --partition "
+        f"{keeper.partition}"
         if keeper.takes_bounds
         else f'set a bound on "{keeper.clock}" itself: its clock is a promoted one, which bounds on '
         f'"{keeper.relation}" do not reach'

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from real.kafka import Broker
-from rowtide_connectors.api import Messages, OffsetRange, Reader, Source
+from rowtide_connectors.api import Messages, OffsetRange, Reader, Source, WritableSource
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.kafka import CONNECTOR as KAFKA
 from rowtide_connectors.memory import CONNECTOR as MEMORY
@@ -294,6 +294,22 @@ def test_raw_values_are_fetched_by_offset(log: Log) -> None:
     assert found[10] == (7_000, b"10", b"k", [("h", b"\x00")])
     assert found[end - 1] == (8_000, None, None, None)
     assert log.source().fetch(0, []) == {}
+
+
+def test_a_message_without_value_is_appended_and_read_back(log: Log, readers: list[Reader]) -> None:
+    log.write([b"a"])
+    source = log.source()
+    assert isinstance(source, WritableSource)
+    headers = [("rowtide.bound", b"1700000000000"), ("rowtide.strict", b"1")]
+    assert source.append(0, headers, 1_700_000_000_000) == 1
+    assert source.append(1, headers[:1], 1_700_000_000_000) == 0
+    given = poll_until(read(log, readers, {0: 0, 1: 0}), {0: 2, 1: 1})
+    assert values_of(given[0]) == [b"a", None]
+    assert headers_of(given[0]) == [None, headers]
+    assert headers_of(given[1]) == [headers[:1]]
+    with pytest.raises(GoneError, match="has no partition 2"):
+        source.append(2, headers, 1_700_000_000_000)
+    source.close()
 
 
 def test_a_topic_is_not_compacted_unless_it_was_made_so(log: Log) -> None:

@@ -1,0 +1,75 @@
+"""``rowtide bound``: promise for a topic that nothing earlier follows."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+
+EXAMPLE = "Example: rowtide bound pipeline.sql users '2026-05-05 10:00:00' --partition 0"
+
+
+def bound(
+    pipeline: PipelineFile,
+    topic: Annotated[
+        str, typer.Argument(help="A topic that the pipeline reads, or its foreign stream.", metavar="TOPIC")
+    ],
+    time: Annotated[
+        str,
+        typer.Argument(
+            help="The least ROWTIME that may still come: ISO 8601, UTC unless it names a zone, or ms.",
+            metavar="TIME",
+        ),
+    ],
+    partition: Annotated[
+        list[int] | None,
+        typer.Option("--partition", help="The partition to write to; several times for more. Default: all."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Only rows after TIME may follow, none at TIME itself.")
+    ] = False,
+    config: ConfigFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the offsets as JSON.")] = False,
+) -> None:
+    """Write a bound record to a topic: rows that wait for it come out, and earlier rows of it are late.
+
+    TIME is in the ROWTIME that the pipeline gives the rows, so in promoted time where a column is promoted.
+    A record that says less than the partition has promised before becomes an error row (BOUND).
+
+    Exit code 0: written. 2: the pipeline does not read the topic, or TIME is wrong. 3: the broker is down.
+    """
+    from rowtide.cli.errors import read_text, shown_to_user
+    from rowtide.clock import SystemClock
+    from rowtide.config import load_settings
+    from rowtide.runtime.begin import parse_time
+    from rowtide.runtime.bound_records import stream_of, write_bounds
+    from rowtide.runtime.configured import configured
+    from rowtide.runtime.pipeline import open_source
+    from rowtide.sql.pipeline import plan_pipeline
+
+    with shown_to_user():
+        bound_ms = parse_time(time)
+        plan = configured(plan_pipeline(read_text(pipeline), file=str(pipeline)), load_settings(config))
+        source = open_source(plan, stream_of(plan, topic))
+        try:
+            now_ms = SystemClock().now_ms()
+            written = write_bounds(source, bound_ms, partition, strict=strict, now_ms=now_ms)
+        finally:
+            source.close()
+    if as_json:
+        told = [{"partition": number, "offset": offset} for number, offset in written.items()]
+        typer.echo(
+            json.dumps({"topic": source.topic, "bound_ms": bound_ms + strict, "written": told}, indent=2)
+        )
+        return
+    for number, offset in written.items():
+        typer.echo(f'bound {_shown(bound_ms + strict)} written to topic "{source.topic}" {number}/{offset}')
+
+
+def _shown(bound_ms: int) -> str:
+    from rowtide.rowtime.text import time_text
+
+    return time_text(bound_ms)
