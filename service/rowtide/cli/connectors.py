@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowtide.cli.errors import FAILED
+
 if TYPE_CHECKING:
-    from rowtide.plan.plan import Plan
-    from rowtide_connectors.api import Connector, Option
+    from rowtide.plan.plan import ForeignStream, Plan
+    from rowtide_connectors.api import Connector, Option, Source
     from rowtide_connectors.errors import ConnectorError
 
 app = typer.Typer(name="connectors", no_args_is_help=True, help="What is installed; try a connection.")
@@ -73,12 +75,18 @@ class Tried:
 def check(
     pipeline: Annotated[Path, typer.Argument(help="The pipeline's statements.", metavar="PIPELINE.sql")],
     config: Annotated[Path | None, typer.Option("--config", help="The configuration, a TOML file.")] = None,
+    sample: Annotated[
+        int, typer.Option("--sample", help="Decode about so many messages of each topic.", min=0, metavar="N")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Try every server, stream and table of a pipeline; creates nothing.
 
-    Exit code 0: all answer and fit. 2: an option is wrong, a topic is missing or a table does not fit.
-    3: something is down.
+    With --sample the last messages of each topic are decoded as declared: which do not fit, which columns
+    are in no message, which fields are not declared, and which times look like seconds.
+
+    Exit code 0: all answer and fit. 1: messages do not fit what is declared. 2: an option is wrong, a topic
+    is missing or a table does not fit. 3: something is down.
     """
     from rowtide.cli.errors import read_text, shown_to_user
     from rowtide.config import load_settings
@@ -88,7 +96,7 @@ def check(
     with shown_to_user():
         plan = plan_pipeline(read_text(pipeline), file=str(pipeline))
         plan = configured(plan, load_settings(config))
-    tried = list(try_everything(plan))
+    tried = list(try_everything(plan, sample))
     if as_json:
         typer.echo(
             json.dumps({"ok": all(each.ok for each in tried), "tried": list(map(asdict, tried))}, indent=2)
@@ -99,11 +107,15 @@ def check(
             if each.hint is not None:
                 typer.echo(f"{'':<7} hint: {each.hint}")
     codes = {each.code for each in tried} - {0}
-    raise typer.Exit(min(codes, default=0))
+    # That messages do not fit is said only where all else is in order.
+    raise typer.Exit(min(codes - {FAILED}, default=min(codes, default=0)))
 
 
-def try_everything(plan: Plan) -> Iterator[Tried]:
-    """Try servers, then what they hold; what is of a server that failed is left out."""
+def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
+    """Try servers, then what they hold; what is of a server that failed is left out.
+
+    ``sample`` messages of each topic are decoded, if it is not 0.
+    """
     from rowtide.runtime.configured import connector_options
     from rowtide.runtime.output import target_table
     from rowtide_connectors.errors import ConnectorError
@@ -126,9 +138,11 @@ def try_everything(plan: Plan) -> Iterator[Tried]:
             source = find_connector(server.wrapper).source(dict(server.options), connector_options(stream))
             try:
                 partitions = len(source.ranges())
+                looked_at = list(_looked_at(stream, source, sample)) if sample else []
             finally:
                 source.close()
             yield Tried("stream", stream.name, True, f'topic "{source.topic}", {partitions} partition(s)')
+            yield from looked_at
         except ConnectorError as error:
             yield _failed("stream", stream.name, error)
     for table in plan.foreign_tables:
@@ -144,6 +158,14 @@ def try_everything(plan: Plan) -> Iterator[Tried]:
             yield Tried("table", table.name, True, "will be created" if missing else "is there and fits")
         except ConnectorError as error:
             yield _failed("table", table.name, error)
+
+
+def _looked_at(stream: ForeignStream, source: Source, count: int) -> Iterator[Tried]:
+    from rowtide.clock import SystemClock
+    from rowtide.runtime.sampling import findings, take_sample
+
+    for each in findings(stream, take_sample(source, count, SystemClock())):
+        yield Tried("sample", stream.name, each.fits, each.text, 0 if each.fits else FAILED, each.hint)
 
 
 def _failed(kind: str, name: str, error: ConnectorError) -> Tried:

@@ -17,6 +17,7 @@ from rowtide.cli import (
     doctor,
     errors_cmd,
     explain,
+    infer,
     plan,
     positions,
     replay,
@@ -55,6 +56,7 @@ app.command("serve-model", epilog=serve_model.EXAMPLE)(serve_model.serve_model)
 app.command("snapshot", epilog=snapshot.EXAMPLE)(snapshot.snapshot)
 app.command("sql", epilog=sql.EXAMPLE)(sql.sql)
 app.command("test", epilog=test.EXAMPLE)(test.test)
+connectors.app.command("infer", epilog=infer.EXAMPLE)(infer.infer)
 app.add_typer(connectors.app)
 app.add_typer(errors_cmd.app)
 app.add_typer(positions.app)

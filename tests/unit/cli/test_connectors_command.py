@@ -109,3 +109,60 @@ def test_a_name_in_the_configuration_that_the_pipeline_lacks_is_refused(
     told = run("check", pipeline, "--config", config)
     assert told.exit_code == 2
     assert 'server "DDB" of the configuration is not in the pipeline' in told.stderr
+
+
+def test_check_decodes_a_sample_and_names_what_is_lost(pipeline: Path) -> None:
+    broker = memory_broker("connectors check sample")
+    pipeline.write_text(pipeline.read_text().replace("'connectors check'", "'connectors check sample'"))
+    broker.ensure_topic("orders", 3)
+    broker.produce("orders", [b'{"prise": 3}', b'{"prise": 4, "note": "x"}'], timestamps=[1, 2])
+    told = run("check", pipeline, "--sample", 100)
+    assert told.exit_code == 1
+    lines = told.output.splitlines()
+    assert (
+        "ok      sample ORDERS: 2 of 2 messages decode; fields that are not declared: prise (2), note (1)"
+        in lines
+    )
+    assert 'FAILED  sample ORDERS: column "PRICE" is in none of 2 messages: it is always NULL' in lines
+    assert '        hint: Did you mean "prise"?' in lines
+    assert run("check", pipeline).exit_code == 0
+    broker.truncate("orders", 2)
+    broker.produce("orders", [b'{"price": 3}'], timestamps=[3])
+    assert run("check", pipeline, "--sample", 100).exit_code == 0
+
+
+def test_infer_proposes_what_check_then_accepts(pipeline: Path, tmp_path: Path) -> None:
+    broker = memory_broker("connectors infer")
+    broker.ensure_topic("shop.sales", 1)
+    broker.produce("shop.sales", [b'{"ts": 1767225600000, "amount": 3}'], timestamps=[1])
+    option = "broker=connectors infer"
+    told = run("infer", "shop.sales", "--wrapper", "memory", "--option", option)
+    assert told.exit_code == 0
+    text = told.output
+    assert text.startswith(
+        "CREATE SERVER broker FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'connectors infer');\n"
+    )
+    file = tmp_path / "inferred.sql"
+    file.write_text(text)
+    assert run("check", file, "--sample", 10).exit_code == 0
+    pipeline.write_text(pipeline.read_text().replace("'connectors check'", "'connectors infer'"))
+    of_pipeline = run("infer", "shop.sales", "--pipeline", pipeline).output
+    assert ") SERVER here OPTIONS (topic 'shop.sales', format 'JSON');" in of_pipeline
+    assert "CREATE SERVER" not in of_pipeline
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--option", "localhost:9092"), ('"localhost:9092" does not name an option', "bootstrap_servers=")),
+        (("--pipeline", "{file}", "--server", "db"), ('no server "db" that has topics', "HERE")),
+        (("--pipeline", "{file}", "--option", "a=b"), ("--option goes without --pipeline", "")),
+        (("--wrapper", "memory"), ('topic "nothing" has no JSON objects', "producer")),
+    ],
+)
+def test_infer_says_what_is_missing(
+    pipeline: Path, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    told = run("infer", "nothing", *(each.format(file=pipeline) for each in arguments))
+    assert told.exit_code == 2
+    assert all(word in told.stderr for word in words), told.stderr

@@ -1,0 +1,128 @@
+"""``rowtide connectors infer``: propose the statements that declare a topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowtide.cli.pipeline_file import ConfigFile
+
+if TYPE_CHECKING:
+    from rowtide.plan.plan import Server
+    from rowtide_connectors.api import Connector
+
+EXAMPLE = "Example: rowtide connectors infer orders --option bootstrap_servers=localhost:9092"
+SERVER = "broker"
+"""What a server is called that no pipeline has declared."""
+
+
+def infer(
+    topic: Annotated[str, typer.Argument(help="The topic to look at.", metavar="TOPIC")],
+    pipeline: Annotated[
+        Path | None,
+        typer.Option(
+            "--pipeline", help="Take the server that this pipeline declares.", metavar="PIPELINE.sql"
+        ),
+    ] = None,
+    server: Annotated[
+        str | None, typer.Option("--server", help="Which of its servers; needed where it has several.")
+    ] = None,
+    wrapper: Annotated[str, typer.Option("--wrapper", help="The connector, without --pipeline.")] = "kafka",
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", help="An option of the server, without --pipeline.", metavar="NAME=VALUE"),
+    ] = None,
+    sample: Annotated[
+        int,
+        typer.Option("--sample", help="Look at about so many messages, the last ones.", min=1, metavar="N"),
+    ] = 100,
+    config: ConfigFile = None,
+) -> None:
+    """Propose CREATE FOREIGN STREAM for a topic of JSON messages, from messages that are in it.
+
+    Types hold every value seen. A field that is in all messages is NOT NULL, numbers and text that are times
+    are TIMESTAMP, and the likeliest time is promoted by a view. Check them: a sample proves nothing.
+
+    Exit code 0: written. 2: an option is wrong, or the topic has no JSON objects. 3: the broker is down.
+    """
+    from rowtide.cli.errors import shown_to_user
+    from rowtide.clock import SystemClock
+    from rowtide.errors import StatementError
+    from rowtide.runtime.inferring import proposal, quoted
+    from rowtide.runtime.sampling import take_sample
+    from rowtide_connectors.registry import find_connector
+
+    with shown_to_user():
+        if pipeline is None:
+            given = dict(_named(each) for each in option or ())
+            connector, name = find_connector(wrapper), SERVER
+        elif option:
+            raise StatementError("--option goes without --pipeline, whose server has options of its own")
+        else:
+            found = _server_of(pipeline, server, config)
+            connector, given = find_connector(found.wrapper), dict(found.options)
+            name = quoted(found.name) if found.name != found.name.upper() else found.name.lower()
+        source = connector.source(given, {"topic": topic})
+        try:
+            told = proposal(take_sample(source, sample, SystemClock()), name, {"topic": topic})
+        finally:
+            source.close()
+    if pipeline is None:
+        typer.echo(_create_server(connector, given))
+    typer.echo(told, nl=False)
+
+
+def _named(text: str) -> tuple[str, str]:
+    from rowtide.errors import StatementError
+
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise StatementError(
+            f'"{text}" does not name an option and its value',
+            hint="Write --option bootstrap_servers=host:9092.",
+        )
+    return name, value
+
+
+def _server_of(pipeline: Path, wanted: str | None, config: Path | None) -> Server:
+    """Return the server of a pipeline that has topics.
+
+    Raises:
+      StatementError: there is none, or several and none of them is named.
+    """
+    from rowtide.cli.errors import read_text
+    from rowtide.config import load_settings
+    from rowtide.errors import StatementError
+    from rowtide.runtime.configured import configured
+    from rowtide.sql.pipeline import plan_pipeline
+    from rowtide_connectors.registry import find_connector
+
+    plan = configured(plan_pipeline(read_text(pipeline), file=str(pipeline)), load_settings(config))
+    having_topics = [
+        each
+        for each in plan.servers
+        if any(option.applies_to == "stream" for option in find_connector(each.wrapper).options)
+    ]
+    found = [each for each in having_topics if wanted is None or each.name.upper() == wanted.upper()]
+    names = ", ".join(each.name for each in having_topics)
+    if not found:
+        said = "no server that has topics" if wanted is None else f'no server "{wanted}" that has topics'
+        raise StatementError(f"the pipeline has {said}", hint=f"There are: {names}." if names else None)
+    if len(found) > 1:
+        raise StatementError("the pipeline has several servers", hint=f"--server names one of {names}.")
+    return found[0]
+
+
+def _create_server(connector: Connector, given: dict[str, str]) -> str:
+    """Return CREATE SERVER with the options given, but for secrets: those belong in the configuration."""
+    secret = {option.name for option in connector.options if option.secret}
+    shown = {name: value for name, value in given.items() if name not in secret and "." not in name}
+    texts = ", ".join(f"{name} '" + value.replace("'", "''") + "'" for name, value in shown.items())
+    options = f" OPTIONS ({texts})" if texts else ""
+    lines = [f"CREATE SERVER {SERVER} FOREIGN DATA WRAPPER {connector.name.upper()}{options};"]
+    if len(shown) < len(given):
+        hidden = ", ".join(name for name in given if name not in shown)
+        lines.append(f"-- options of the client belong in the configuration: {hidden}")
+    return "\n".join(lines)
