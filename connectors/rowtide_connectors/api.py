@@ -14,6 +14,22 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+CHECKPOINT_SCHEMA = "rowtide"
+"""The schema of the checkpoint; where a database has no schemas, its tables begin with it and ``_``."""
+CHECKPOINT_TABLES = frozenset(
+    {
+        "version",
+        "pipelines",
+        "positions",
+        "errors",
+        "decisions",
+        "accounts",
+        "snapshots",
+        "snapshot_chunks",
+    }
+)
+"""The checkpoint's tables: no foreign table is one of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -227,17 +243,20 @@ class Database(Protocol):
         """
 
     def missing(self, tables: Sequence[TargetTable]) -> Sequence[str]:
-        """Give the names of those that ``prepare`` would create; changes nothing.
+        """Return the names of those that ``prepare`` would create; changes nothing.
 
         Raises:
-          MismatchError: as ``prepare``.
+          MismatchError, GoneError: as ``prepare``.
         """
 
     def prepare(self, tables: Sequence[TargetTable]) -> None:
         """Create the tables that are missing.
 
         Raises:
-          MismatchError: a table is there with other columns or another key; names the difference.
+          MismatchError: a table is there with other columns or another key, or its name is ambiguous;
+            names the difference.
+          GoneError: a schema does not exist.
+          DeniedError: the user lacks a right; names it.
         """
 
     def close(self) -> None:

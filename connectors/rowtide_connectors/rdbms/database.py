@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from rowtide_connectors.api import TargetTable
-from rowtide_connectors.errors import GoneError, OptionError, RefusedRowError, UnavailableError
+from rowtide_connectors.errors import GoneError, MismatchError, OptionError, RefusedRowError, UnavailableError
 from rowtide_connectors.rdbms.dialect import CHUNK_ROWS, Columns, Dialect, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError, database_errors, label_of
 from rowtide_connectors.rdbms.fit import fitted
@@ -87,7 +87,7 @@ class SqlDatabase:
         names = []
         with self.begin() as transaction:
             for table in tables:
-                wanted = physical(table)
+                wanted = self._own(transaction.connection, table)
                 existing = self.dialect.existing(transaction.connection, wanted)
                 if existing is None:
                     names.append(table.name)
@@ -98,11 +98,14 @@ class SqlDatabase:
     def prepare(self, tables: Sequence[TargetTable]) -> None:
         """Create the tables that are missing, all or none; see ``api.Database``."""
         with self.begin() as transaction:
+            connection = transaction.connection
+            if any(self._is_missing(connection, table) for table in tables):
+                # Of two processes that start at once one creates the tables and the other one finds them.
+                self.dialect.lock_creation(connection)
             for table in tables:
-                self._create(transaction.connection, physical(table))
-            self._tables.update(
-                {table.name: self._fitted(transaction.connection, physical(table)) for table in tables}
-            )
+                if self._is_missing(connection, table):
+                    self._create(connection, self._own(connection, table))
+            self._tables.update({table.name: self._fitted(connection, table) for table in tables})
 
     def stage(self, table: TargetTable, name: str) -> SqlStage | None:
         """Give a staging table; see ``api.StagingDatabase``."""
@@ -135,7 +138,7 @@ class SqlDatabase:
           MismatchError: it does not fit, or is not there.
         """
         if table.name not in self._tables:
-            self._tables[table.name] = self._fitted(connection, physical(table))
+            self._tables[table.name] = self._fitted(connection, table)
         return self._tables[table.name]
 
     def write(
@@ -212,15 +215,31 @@ class SqlDatabase:
         if table.key:
             key = quoted(connection, [table.column(name) for name in table.key])
             columns.append(f"primary key ({', '.join(key)})")
-        connection.exec_driver_sql(
-            f"create table if not exists {table_sql(connection, table)} ({', '.join(columns)})"
-        )
+        connection.exec_driver_sql(f"create table {table_sql(connection, table)} ({', '.join(columns)})")
 
-    def _fitted(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
-        existing = self.dialect.existing(connection, table)
+    def _own(self, connection: sa.Connection, table: TargetTable) -> PhysicalTable:
+        """Return where a foreign table is or is to be created.
+
+        Raises:
+          MismatchError: it is one of the checkpoint's tables; and as ``Dialect.located``.
+        """
+        located = self.dialect.located(connection, physical(table))
+        if self.dialect.is_checkpoint(located):
+            raise MismatchError(
+                f'table "{located.label}" is one of the checkpoint\'s own tables',
+                hint="Name another table with table_name.",
+            )
+        return located
+
+    def _is_missing(self, connection: sa.Connection, table: TargetTable) -> bool:
+        return self.dialect.existing(connection, self._own(connection, table)) is None
+
+    def _fitted(self, connection: sa.Connection, table: TargetTable) -> PhysicalTable:
+        located = self.dialect.located(connection, physical(table))
+        existing = self.dialect.existing(connection, located)
         if existing is None:
-            raise GoneError(f'table "{table.label}" does not exist')
-        return fitted(self.dialect, table, existing)
+            raise GoneError(f'table "{located.label}" does not exist')
+        return fitted(self.dialect, located, existing)
 
 
 class SqlTransaction:

@@ -33,8 +33,24 @@ class Dialect(Protocol):
     def type_ddl(self, sql_type: SqlType) -> str:
         """Give the type of a new column."""
 
+    def located(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
+        """Resolve a name without a schema: to the one table of that name, else to where it is to be created.
+
+        The checkpoint's schema is never the default place of a new table.
+
+        Raises:
+          MismatchError: tables of that name are in several schemas, or the name cannot be one.
+          GoneError: the schema does not exist, or there is none to create the table in.
+        """
+
+    def is_checkpoint(self, table: PhysicalTable) -> bool:
+        """Return whether a located table is one of the checkpoint's own."""
+
     def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
-        """Look a table up."""
+        """Look a located table up."""
+
+    def lock_creation(self, connection: sa.Connection) -> None:
+        """Wait until no other process creates tables; holds to the end of the transaction."""
 
     def holds(self, existing: str, sql_type: SqlType) -> bool:
         """Tell whether a column of type ``existing`` takes every value of ``sql_type`` unchanged."""
@@ -55,15 +71,14 @@ class Dialect(Protocol):
 
 
 def table_sql(connection: sa.Connection, table: PhysicalTable) -> str:
-    """Give the table's name, quoted where needed."""
-    preparer = connection.dialect.identifier_preparer
-    name = preparer.quote(table.name)
-    return name if table.schema is None else f"{preparer.quote_schema(table.schema)}.{name}"
+    """Return the table's name in quotes, with its schema."""
+    quote = connection.dialect.identifier_preparer.quote_identifier
+    return ".".join(quote(part) for part in (table.place, table.name) if part is not None)
 
 
 def quoted(connection: sa.Connection, columns: Sequence[PhysicalColumn]) -> list[str]:
-    """Give the columns' names, quoted where needed."""
-    return [connection.dialect.identifier_preparer.quote(column.name) for column in columns]
+    """Return the columns' names in quotes."""
+    return [connection.dialect.identifier_preparer.quote_identifier(column.name) for column in columns]
 
 
 def on_conflict(names: Sequence[str], key: Sequence[str]) -> str:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
+from rowtide_connectors.api import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
+from rowtide_connectors.errors import GoneError, MismatchError
 from rowtide_connectors.rdbms.arrays import array_parameter, register
 from rowtide_connectors.rdbms.dialect import Columns, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError
@@ -32,6 +35,14 @@ TRY_PLAIN_ROWS = 500
 
 UNIQUE_VIOLATION = "23505"
 """SQLSTATE."""
+
+LONGEST_NAME = 63
+"""Bytes of an identifier that PostgreSQL keeps; it cuts off the rest without an error."""
+
+SCHEMA_HINT = "Create it, or name another one before the dot in table_name."
+
+_CREATION_LOCK = 7_305_811_207
+"""Number of the advisory lock under which tables are created; means nothing else."""
 
 _DDL = {
     "TINYINT": "smallint",
@@ -79,6 +90,16 @@ _READ = {
     "INTERVAL DAY TO SECOND": "(extract(epoch from {0}) * 1000)::int8",
     "INTERVAL YEAR TO MONTH": "(extract(year from {0}) * 12 + extract(month from {0}))::int8",
 }
+_PATH = "select nspname from unnest(current_schemas(false)) with ordinality as s(nspname, n) order by n"
+_SCHEMA = "select exists (select from pg_namespace where nspname = %s::text)"
+_SCHEMAS_WITH = """
+select nspname from pg_class join pg_namespace n on n.oid = relnamespace
+where relname = %s::text and nspname = any (current_schemas(false)) order by nspname
+"""
+_OID = """
+select c.oid from pg_class c join pg_namespace n on n.oid = relnamespace
+where relname = %s::text and nspname = %s::text
+"""
 _COLUMNS_OF = """
 select attname, format_type(atttypid, atttypmod), not attnotnull, atthasdef or attidentity <> ''
 from pg_attribute where attrelid = %s and attnum > 0 and not attisdropped order by attnum
@@ -153,11 +174,49 @@ class Postgres:
         arguments = "" if sql_type.name in ("BINARY", "VARBINARY") else sql_type.arguments
         return _DDL.get(sql_type.name, sql_type.name.lower()) + arguments
 
+    def located(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
+        """Look for the table in every schema of the search path; see ``dialect.Dialect``.
+
+        By itself PostgreSQL takes the first one: with a role that is called like the checkpoint's schema,
+        or like any schema that somebody creates later, that is another one from one start to the next.
+        """
+        if len(table.name.encode()) > LONGEST_NAME:
+            raise MismatchError(
+                f'table name "{table.name}" is longer than {LONGEST_NAME} bytes',
+                hint="PostgreSQL would cut it. Name the table with table_name.",
+            )
+        if table.schema is not None:
+            if not connection.exec_driver_sql(_SCHEMA, (table.schema,)).scalar_one():
+                raise GoneError(f'schema "{table.schema}" does not exist', hint=SCHEMA_HINT)
+            return table
+        found: list[str] = list(connection.exec_driver_sql(_SCHEMAS_WITH, (table.name,)).scalars())
+        if table.name in CHECKPOINT_TABLES:
+            found = [schema for schema in found if schema != CHECKPOINT_SCHEMA]
+        if len(found) > 1:
+            places = " and ".join(f'"{schema}.{table.name}"' for schema in found)
+            raise MismatchError(
+                f'table name "{table.name}" is ambiguous: there are {places}',
+                hint=f"Name one of them with table_name, such as '{found[0]}.{table.name}'; if rows of the "
+                "pipeline are in both, move them into it first.",
+            )
+        if not found:
+            path = connection.exec_driver_sql(_PATH).scalars()
+            found = [schema for schema in path if schema != CHECKPOINT_SCHEMA][:1]
+        if not found:
+            raise GoneError(f'there is no schema to create table "{table.name}" in', hint=SCHEMA_HINT)
+        return replace(table, home=found[0])
+
+    def is_checkpoint(self, table: PhysicalTable) -> bool:
+        """Return whether the table is in the checkpoint's schema under one of its names."""
+        return table.place == CHECKPOINT_SCHEMA and table.name in CHECKPOINT_TABLES
+
+    def lock_creation(self, connection: sa.Connection) -> None:
+        """Take the advisory lock under which tables are created."""
+        connection.exec_driver_sql("select pg_advisory_xact_lock(%s)", (_CREATION_LOCK,))
+
     def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
         """Look a table up in the system catalog."""
-        oid = connection.exec_driver_sql(
-            "select to_regclass(%s)::oid", (table_sql(connection, table),)
-        ).scalar_one()
+        oid = connection.exec_driver_sql(_OID, (table.name, table.place)).scalar_one_or_none()
         if oid is None:
             return None
         columns = connection.exec_driver_sql(_COLUMNS_OF, (oid,)).all()

@@ -17,6 +17,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
+from rowtide_connectors.api import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
+from rowtide_connectors.errors import GoneError
 from rowtide_connectors.rdbms.dialect import Columns, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError
 from rowtide_connectors.rdbms.sql_type import SqlType
@@ -79,6 +81,24 @@ class Sqlite:
             return f"decimal_text{sql_type.arguments}"
         arguments = "" if sql_type.name in ("BINARY", "VARBINARY") else sql_type.arguments
         return _DDL.get(sql_type.name, sql_type.name.lower()) + arguments
+
+    def located(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
+        """Check that the schema, which is the name of an attached database, is there."""
+        if table.schema is not None:
+            attached = connection.exec_driver_sql("select name from pragma_database_list").scalars()
+            if table.schema.lower() not in {name.lower() for name in attached}:
+                raise GoneError(
+                    f'schema "{table.schema}" does not exist',
+                    hint="SQLite has no schemas: leave it out of table_name.",
+                )
+        return table
+
+    def is_checkpoint(self, table: PhysicalTable) -> bool:
+        """Return whether the table has one of the checkpoint's names, in any case of letters."""
+        return table.name.lower() in {f"{CHECKPOINT_SCHEMA}_{name}" for name in CHECKPOINT_TABLES}
+
+    def lock_creation(self, connection: sa.Connection) -> None:
+        """Do nothing: every transaction is the only one that writes."""
 
     def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
         """Look a table up."""

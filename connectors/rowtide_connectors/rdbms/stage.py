@@ -117,9 +117,8 @@ class SqlStage:
         return replace(target, schema=self._schema, name=self._name, key=())
 
     def _drop(self, connection: sa.Connection) -> None:
-        preparer = connection.dialect.identifier_preparer
-        name = f"{preparer.quote_schema(self._schema)}.{preparer.quote(self._name)}"
-        connection.exec_driver_sql(f"drop table if exists {name}")
+        quote = connection.dialect.identifier_preparer.quote_identifier
+        connection.exec_driver_sql(f"drop table if exists {quote(self._schema)}.{quote(self._name)}")
 
 
 def drop_stages(connection: sa.Connection, prefix: str) -> None:
@@ -129,8 +128,6 @@ def drop_stages(connection: sa.Connection, prefix: str) -> None:
         "select tablename from pg_tables where schemaname = %s and starts_with(tablename, %s)",
         (schema, begins),
     ).scalars()
-    preparer = connection.dialect.identifier_preparer
+    quote = connection.dialect.identifier_preparer.quote_identifier
     for name in found.all():
-        connection.exec_driver_sql(
-            f"drop table if exists {preparer.quote_schema(schema)}.{preparer.quote(name)}"
-        )
+        connection.exec_driver_sql(f"drop table if exists {quote(schema)}.{quote(name)}")

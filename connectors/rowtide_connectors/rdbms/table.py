@@ -15,6 +15,8 @@ from rowtide_connectors.api import TableColumn, TargetTable
 from rowtide_connectors.rdbms.sql_type import SqlType, parse_type
 
 _FOLDED = re.compile(r"[A-Z_][A-Z0-9_$]*")
+_PART = re.compile(r'"(?:[^"]|"")*"|[^."]+')
+"""A part of a SQL name: in quotes if it has a dot or a quote in it."""
 
 
 def unfolded(name: str) -> str:
@@ -34,7 +36,10 @@ class PhysicalColumn:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalTable:
-    """One table; ``schema`` None is the connection's default one. ``key`` are SQL names."""
+    """One table. ``key`` are SQL names.
+
+    ``schema`` is the declared one, if any; ``home`` the schema that a name without one was resolved to.
+    """
 
     schema: str | None
     name: str
@@ -42,6 +47,12 @@ class PhysicalTable:
     key: tuple[str, ...]
     judges: bool = False
     """See ``ExistingTable``."""
+    home: str | None = None
+
+    @property
+    def place(self) -> str | None:
+        """The schema that statements name; None: the database has no schemas."""
+        return self.home if self.schema is None else self.schema
 
     def column(self, sql_name: str) -> PhysicalColumn:
         """Give a column by its SQL name.
@@ -89,7 +100,7 @@ class ExistingTable:
 
 
 def physical(table: TargetTable) -> PhysicalTable:
-    """Say what ``table`` is called in the database.
+    """Return what ``table`` is called in the database.
 
     Raises:
       OptionError: a column's type does not exist.
@@ -97,9 +108,14 @@ def physical(table: TargetTable) -> PhysicalTable:
     if "table_name" in table.options:
         schema, _, name = table.options["table_name"].rpartition(".")
     else:
-        schema, _, name = table.name.rpartition(".")
-        schema, name = unfolded(schema), unfolded(name)
+        *before, name = map(_part, _PART.findall(table.name))
+        schema = before[0] if before else ""
     return PhysicalTable(schema or None, name, tuple(_column(column) for column in table.columns), table.key)
+
+
+def _part(text: str) -> str:
+    """Return the database's spelling of one part of a SQL name, which is in quotes if it has a dot or quote."""
+    return text[1:-1].replace('""', '"') if text.startswith('"') else unfolded(text)
 
 
 def _column(column: TableColumn) -> PhysicalColumn:

@@ -11,7 +11,9 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-SCHEMA = "rowtide"
+from rowtide_connectors.api import CHECKPOINT_SCHEMA
+
+SCHEMA = CHECKPOINT_SCHEMA
 VERSION_TABLE = "version"
 
 _EPOCH = datetime(1970, 1, 1)
