@@ -114,7 +114,7 @@ def physical(table: TargetTable) -> PhysicalTable:
 
 
 def _part(text: str) -> str:
-    """Return the database's spelling of one part of a SQL name, which is in quotes if it has a dot or quote."""
+    """Return the database's spelling of one part of a SQL name; one with a dot or quote is in quotes."""
     return text[1:-1].replace('""', '"') if text.startswith('"') else unfolded(text)
 
 

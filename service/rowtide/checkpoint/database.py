@@ -8,10 +8,12 @@ written anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import sqlalchemy as sa
+import structlog
 from sqlalchemy.dialects import postgresql, sqlite
 
 from rowtide.checkpoint.error_stream import (
@@ -36,8 +38,16 @@ from rowtide.checkpoint.ledger import (
     StoredError,
 )
 from rowtide.checkpoint.migrate import check_version, migrate
-from rowtide.checkpoint.snapshot import Chunk, chunks_of, is_readable, manifest_of, snapshot_from
-from rowtide.checkpoint.tables import Tables, named, now, schema_of, tables_of, to_ms
+from rowtide.checkpoint.snapshot import (
+    Checksum,
+    Chunk,
+    DamagedSnapshotError,
+    chunks_of,
+    is_readable,
+    manifest_of,
+    snapshot_from,
+)
+from rowtide.checkpoint.tables import Tables, columns_at, named, now, schema_of, tables_of, to_ms
 from rowtide.errors import FaultError, SupersededError
 from rowtide_connectors.api import Database, TableColumn, TargetTable, Transaction
 
@@ -46,6 +56,8 @@ KEPT_SNAPSHOTS = 2
 
 CHUNKS_AT_ONCE = 8
 """Chunks in one round trip: 32 MiB of memory on either side."""
+
+_log = structlog.get_logger("rowtide")
 
 
 class DatabaseLedger:
@@ -307,13 +319,15 @@ class DatabaseLedger:
         tables = self._of(connection)
         snapshots, chunks = tables.snapshots, tables.snapshot_chunks
         commits = sa.select(tables.pipelines.c.commits).where(tables.pipelines.c.pipeline == self._pipeline)
+        manifest = manifest_of(snapshot)
+        checksum = Checksum(manifest)
         snapshot_id = connection.execute(
             sa.insert(snapshots)
             .values(
                 pipeline=self._pipeline,
                 epoch=epoch,
                 commits=commits.scalar_subquery(),
-                manifest=manifest_of(snapshot),
+                manifest=manifest,
                 bytes=0,
                 stored_at=now(connection.dialect.name),
             )
@@ -333,9 +347,13 @@ class DatabaseLedger:
                     for each in some
                 ],
             )
-            size += sum(len(each.content) for each in some)
+            for each in some:
+                checksum.add(each)
+                size += len(each.content)
         connection.execute(
-            sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(bytes=size)
+            sa.update(snapshots)
+            .where(snapshots.c.snapshot_id == snapshot_id)
+            .values(bytes=size, checksum=checksum.text())
         )
         self._drop_old_snapshots(connection)
         return size
@@ -355,20 +373,40 @@ class DatabaseLedger:
     # ----------------------------------------------------------------- readers
 
     def newest_snapshot(self) -> KeptSnapshot | None:
-        """Give the newest snapshot that this version can read."""
+        """Return the newest snapshot that this version can read and that is whole; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
             connection: sa.Connection = transaction.connection
-            if not check_version(connection):
+            version = check_version(connection)
+            if version is None:
                 return None
             snapshots = self._of(connection).snapshots
+            damaged: list[tuple[int, int, str]] = []
+            found = None
             for row in connection.execute(
-                sa.select(snapshots)
+                sa.select(*columns_at(snapshots, version))
                 .where(snapshots.c.pipeline == self._pipeline)
                 .order_by(snapshots.c.snapshot_id.desc())
             ).all():
-                if is_readable(row.manifest):
-                    return snapshot_from(row.manifest, self._chunks(connection, row.snapshot_id))
-            return None
+                try:
+                    if not is_readable(row.manifest):
+                        continue
+                    with closing(self._chunks(connection, row.snapshot_id)) as chunks:
+                        found = snapshot_from(row.manifest, chunks, row.checksum)
+                except DamagedSnapshotError as error:
+                    damaged.append((row.snapshot_id, row.commits, str(error)))
+                    continue
+                break
+            instead = "the log is replayed" if found is None else f"snapshot {row.snapshot_id} is used"
+            for snapshot_id, commit, reason in damaged:
+                _log.warning(
+                    "snapshot_damaged",
+                    pipeline=self._pipeline,
+                    snapshot=snapshot_id,
+                    commit=commit,
+                    reason=reason,
+                    instead=instead,
+                )
+            return found
 
     def snapshots(self) -> Sequence[SnapshotEntry]:
         """Give what snapshots are stored, the newest first."""
@@ -377,8 +415,9 @@ class DatabaseLedger:
             if not check_version(connection):
                 return ()
             table = self._of(connection).snapshots
+            listed = [table.c[name] for name in ("snapshot_id", "epoch", "commits", "bytes", "stored_at")]
             rows = connection.execute(
-                sa.select(table)
+                sa.select(*listed)
                 .where(table.c.pipeline == self._pipeline)
                 .order_by(table.c.snapshot_id.desc())
             )
@@ -477,7 +516,7 @@ class DatabaseLedger:
                 connection.execute(sa.delete(table).where(table.c.pipeline == self._pipeline))
             return bool(known)
 
-    def _chunks(self, connection: sa.Connection, snapshot_id: int) -> Iterator[Chunk]:
+    def _chunks(self, connection: sa.Connection, snapshot_id: int) -> Generator[Chunk]:
         chunks = self._of(connection).snapshot_chunks
         query = (
             sa.select(chunks.c.part, chunks.c.chunk, chunks.c.content)

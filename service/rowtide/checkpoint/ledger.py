@@ -299,4 +299,7 @@ class Ledger(Protocol):
         """Give what snapshots are stored, the newest first; what an entry stands for never changes."""
 
     def newest_snapshot(self) -> KeptSnapshot | None:
-        """Give the newest snapshot that this version can read; None where there is none."""
+        """Return the newest snapshot that this version can read and that is whole; None: there is none.
+
+        Logs each damaged one, with what is read instead.
+        """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
-HEAD = "0006"
+HEAD = "0007"
 """The newest version. Tables of it need no migration, and starts after the first one no alembic: importing
 it takes most of a second, in which a restarted service could have read on."""
 
@@ -41,17 +41,15 @@ def stored_version(connection: sa.Connection) -> str | None:
     return found
 
 
-def check_version(connection: sa.Connection) -> bool:
-    """Tell whether there are tables; refuse those of a newer program.
+def check_version(connection: sa.Connection) -> str | None:
+    """Return the version of the tables that are there, or None; refuse those of a newer program.
 
     Raises:
       StatementError: this program does not know their version.
     """
     version = stored_version(connection)
-    if version is None:
-        return False
-    if version == HEAD:
-        return True
+    if version is None or version == HEAD:
+        return version
     from alembic.util import CommandError
 
     try:
@@ -61,7 +59,7 @@ def check_version(connection: sa.Connection) -> bool:
             f'checkpoint tables are of version "{version}", which is newer than this program',
             hint="Run the newer program, or another database.",
         ) from error
-    return True
+    return version
 
 
 def migrate(connection: sa.Connection) -> None:

@@ -2,6 +2,9 @@
 
 The manifest is JSON: the format's version, the positions, and which step and
 table each part is. A part is cut into chunks that fit a row of any database.
+
+A checksum over manifest and chunks is stored beside them, since Arrow reads most
+damaged bytes as other values. Version 1 of the format had none.
 """
 
 from __future__ import annotations
@@ -9,16 +12,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from hmac import compare_digest
+from typing import Any
 
 import pyarrow as pa
 
 from rowtide.checkpoint.ledger import KeptSnapshot
 
-VERSION = 1
-"""Of this format; a snapshot of another one is left alone, and recovery replays instead."""
+VERSION = 2
+"""Of this format; a snapshot of a later one is left alone, and recovery replays instead."""
+_WITHOUT_CHECKSUM = 1
 
 CHUNK_BYTES = 4 << 20
 """Of a row of snapshot_chunks: PostgreSQL and its driver hold some of these at a time in memory."""
+
+
+class DamagedSnapshotError(Exception):
+    """The stored bytes are not those that were written; says what is wrong with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,28 @@ class Chunk:
     part: int
     chunk: int
     content: bytes
+
+
+class Checksum:
+    """The checksum of a snapshot, counted on with each chunk in order: BLAKE2b with 32 bytes."""
+
+    def __init__(self, manifest: str) -> None:
+        self._hash = blake2b(digest_size=32)
+        self._add(manifest.encode())
+
+    def add(self, chunk: Chunk) -> None:
+        """Count a chunk in, with its place."""
+        self._add(b"%d %d" % (chunk.part, chunk.chunk))
+        self._add(chunk.content)
+
+    def text(self) -> str:
+        """Return it as it is stored: the algorithm, and the digest in hexadecimal digits."""
+        return f"blake2b:{self._hash.hexdigest()}"
+
+    def _add(self, content: bytes) -> None:
+        # With its length first: no other split of the same bytes gives the same checksum.
+        self._hash.update(b"%d:" % len(content))
+        self._hash.update(content)
 
 
 def manifest_of(snapshot: KeptSnapshot) -> str:
@@ -55,26 +88,47 @@ def chunks_of(snapshot: KeptSnapshot) -> Iterator[Chunk]:
 
 
 def is_readable(manifest: str) -> bool:
-    """Tell whether this program reads snapshots of this manifest's version."""
-    return bool(json.loads(manifest)["version"] == VERSION)
+    """Return whether this program reads snapshots of this manifest's version.
+
+    Raises:
+      DamagedSnapshotError: it is no manifest.
+    """
+    try:
+        return bool(_WITHOUT_CHECKSUM <= json.loads(manifest)["version"] <= VERSION)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedSnapshotError(f"its manifest cannot be read: {error}") from error
 
 
-def snapshot_from(manifest: str, chunks: Iterable[Chunk]) -> KeptSnapshot:
+def snapshot_from(manifest: str, chunks: Iterable[Chunk], checksum: str | None) -> KeptSnapshot:
     """Put a snapshot together; ``chunks`` come by part and chunk.
 
     Raises:
-      ValueError: chunks are missing.
+      DamagedSnapshotError: chunks are missing, or are not what was written.
     """
-    told = json.loads(manifest)
-    parts: Sequence[tuple[str, str]] = told["parts"]
+    counted = Checksum(manifest)
     contents: dict[int, list[bytes]] = {}
     for chunk in chunks:
         held = contents.setdefault(chunk.part, [])
         if chunk.chunk != len(held):
-            raise ValueError(f"chunk {len(held)} of part {chunk.part} is missing")
+            raise DamagedSnapshotError(f"chunk {len(held)} of part {chunk.part} is missing")
         held.append(chunk.content)
+        counted.add(chunk)
+    try:
+        told = json.loads(manifest)
+        if checksum is None and told["version"] != _WITHOUT_CHECKSUM:
+            raise DamagedSnapshotError("its checksum is missing")
+        if checksum is not None and not compare_digest(checksum.encode(), counted.text().encode()):
+            raise DamagedSnapshotError("its checksum differs")
+        return _read(told, contents)
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        # Only of a snapshot without a checksum.
+        raise DamagedSnapshotError(f"it cannot be read: {error}") from error
+
+
+def _read(told: Any, contents: dict[int, list[bytes]]) -> KeptSnapshot:
+    parts: Sequence[tuple[str, str]] = told["parts"]
     if len(contents) != len(parts):
-        raise ValueError(f"{len(contents)} parts of {len(parts)} are there")
+        raise DamagedSnapshotError(f"{len(contents)} parts of {len(parts)} are there")
     state: dict[str, dict[str, pa.Table]] = {step: {} for step in told["steps"]}
     for part, (step, name) in enumerate(parts):
         whole = contents.pop(part)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -15,6 +16,8 @@ from rowtide_connectors.api import CHECKPOINT_SCHEMA
 
 SCHEMA = CHECKPOINT_SCHEMA
 VERSION_TABLE = "version"
+SINCE = "since"
+"""Names the migration that adds a column to a table which can be read before it is upgraded."""
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -134,6 +137,7 @@ def tables_of(dialect: str) -> Tables:
             sa.Column("manifest", sa.Text),
             sa.Column("bytes", sa.BigInteger),
             sa.Column("stored_at", sa.DateTime),
+            sa.Column("checksum", sa.Text, info={SINCE: "0007"}),
         ),
         snapshot_chunks=table(
             "snapshot_chunks",
@@ -143,6 +147,14 @@ def tables_of(dialect: str) -> Tables:
             sa.Column("content", sa.LargeBinary),
         ),
     )
+
+
+def columns_at(table: sa.Table, version: str) -> list[sa.ColumnElement[Any]]:
+    """Return the columns of a table of this version; those that it does not have yet are NULL."""
+    return [
+        column if column.info.get(SINCE, "") <= version else sa.null().label(column.name)
+        for column in table.columns
+    ]
 
 
 def now(dialect: str) -> sa.ColumnElement[datetime]:

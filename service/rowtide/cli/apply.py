@@ -71,7 +71,6 @@ def apply(
     from rowtide.runtime import applying
     from rowtide.runtime.begin import parse_time
     from rowtide.runtime.configured import configured
-    from rowtide.runtime.logs import set_up_logs
     from rowtide.runtime.pipeline import open_pipeline
     from rowtide.runtime.planned_change import change_from
     from rowtide.runtime.replay import compare
@@ -88,7 +87,6 @@ def apply(
         if not as_json:
             show_change(found.name, change)
         if shadow:
-            set_up_logs(settings.log)
             result = compare(equipment_of(found, settings), range_of(begin, end), older=older)
             tables = {table.name: table for table in found.plan.foreign_tables}
             if as_json:
@@ -111,7 +109,6 @@ def apply(
                 raise StatementError("nobody can be asked whether to apply it", hint="Say --yes.")
             if not typer.confirm("Apply it?"):
                 raise typer.Exit(FAILED)
-        set_up_logs(settings.log)
         url = settings.checkpoint.url
         with open_pipeline(older, found.name, None if url is None else url.reveal()) as before:
             equipped = (equipment_of(before, settings), equipment_of(found, settings))

@@ -93,10 +93,8 @@ def backfill(
     from rowtide.runtime.backfill import backfill as fill
     from rowtide.runtime.backfill import kafka_frames, refuse_if_begun
     from rowtide.runtime.begin import parse_time
-    from rowtide.runtime.logs import set_up_logs
 
     with shown_to_user(), opened(pipeline, config) as (found, settings):
-        set_up_logs(settings.log)
         until_ms = parse_time(until)
         _refuse_without_staging(master, staging)
         spark_conf = _conf(conf or ())

@@ -32,10 +32,12 @@ def opened(file: Path, config: Path | None) -> Iterator[tuple[Pipeline, Settings
     from rowtide.cli.errors import read_text
     from rowtide.config import load_settings
     from rowtide.runtime.configured import configured
+    from rowtide.runtime.logs import set_up_logs
     from rowtide.runtime.pipeline import open_pipeline
     from rowtide.sql.pipeline import plan_pipeline
 
     settings = load_settings(config)
+    set_up_logs(settings.log)
     plan = configured(plan_pipeline(read_text(file), file=str(file)), settings)
     name = settings.pipeline.name or file.stem
     url = settings.checkpoint.url

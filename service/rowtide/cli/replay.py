@@ -39,13 +39,11 @@ def replay(
     """
     from rowtide.cli.errors import FAILED, shown_to_user
     from rowtide.cli.pipeline_file import equipment_of, opened
-    from rowtide.runtime.logs import set_up_logs
     from rowtide.runtime.replay import compare as compared
 
     with shown_to_user():
         wanted = range_of(begin, end)
         with opened(pipeline, config) as (found, settings):
-            set_up_logs(settings.log)
             tables = {table.name: table for table in found.plan.foreign_tables}
 
             def told(table: str, row: Row) -> None:

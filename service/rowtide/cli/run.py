@@ -57,7 +57,6 @@ def run(
     from rowtide.runtime.arrow_alone import leave_pandas_out
     from rowtide.runtime.begin import parse_begin
     from rowtide.runtime.intake import POLL_MESSAGES
-    from rowtide.runtime.logs import set_up_logs
     from rowtide.runtime.observing import MetricsObserver
     from rowtide.runtime.retry import StoppedError
     from rowtide.runtime.service import Service
@@ -65,7 +64,6 @@ def run(
     from rowtide.web import WebServer, build_app
 
     with shown_to_user(), opened(pipeline, config) as (found, settings):
-        set_up_logs(settings.log)
         where = parse_begin(begin)
         if not _has_models(found.plan):
             leave_pandas_out()

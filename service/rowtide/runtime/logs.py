@@ -19,7 +19,7 @@ _LEVELS = {
 
 
 def set_up_logs(settings: LogSettings) -> None:
-    """Write log lines as ``settings`` says; called once, by the command that runs a service."""
+    """Write log lines as ``settings`` says; called by every command that opens a pipeline."""
     as_text = settings.format == "text" or (settings.format == "auto" and sys.stderr.isatty())
     renderer: Any = structlog.dev.ConsoleRenderer() if as_text else structlog.processors.JSONRenderer()
     structlog.configure(
