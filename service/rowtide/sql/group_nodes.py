@@ -10,6 +10,7 @@ from rowtide.plan.nodes import Group, GroupByHop, GroupByPeriod, GroupBySession,
 from rowtide.rows.types import TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Hop, Period, Session
 from rowtide.sql.group_windows import Window
+from rowtide.sql.guards import filtered_first
 from rowtide.sql.relations import aggregate_label, can_be_null, project, unique_names
 
 PERIOD = "$PERIOD"
@@ -45,6 +46,7 @@ def _computed(
 ) -> tuple[Node, _Parts]:
     """Give what is grouped, with the Project that computes something for it, and the parts over that."""
     names = node.row_type.names
+    calls = [filtered_first(call) for call in calls]
     wanted: list[Expr] = list(keys)
     for call in calls:
         wanted += [each for each in (call.argument, call.condition) if each is not None]

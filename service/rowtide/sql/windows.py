@@ -32,6 +32,7 @@ from rowtide.sql.conversions import UNTYPED_NULL, assign
 from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.group_windows import period_of
 from rowtide.sql.grouped_expressions import fraction_of
+from rowtide.sql.guards import filtered_first
 from rowtide.sql.qualify import RANK, over_changes
 from rowtide.sql.ranking import SHARES, Rank, Ranked, Ranking, ranked
 from rowtide.sql.relations import can_be_null, project, unique_names
@@ -428,7 +429,7 @@ class Windows:
         condition = None if syntax.condition is None else self._planner.condition(syntax.condition)
         of = result_type(name, None if argument is None else argument.type, place)
         distinct = syntax.distinct and name not in NEVER_DISTINCT
-        return WindowCall(name, argument, of, distinct, condition, fraction=fraction)
+        return filtered_first(WindowCall(name, argument, of, distinct, condition, fraction=fraction))
 
     def _shift(self, syntax: FunctionCall, call: WindowCall) -> tuple[WindowCall, Frame]:
         """Give LAG or LEAD: over the one row that it looks at, or over all rows before it."""
