@@ -12,7 +12,7 @@ from rowtide.expr.evaluation import RowError
 from rowtide.operators.contract import Output, Place
 from rowtide.operators.faults import rejected_rows
 from rowtide.operators.rowwise import RowWise
-from rowtide.plan.nodes import Project
+from rowtide.plan.nodes import Project, ProjectKeys
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
@@ -22,12 +22,13 @@ class ProjectOperator(RowWise):
     """Passes rows and bounds on; a row for which an expression fails is rejected, by the first that does.
 
     So is a row with NULL in a field that is declared NOT NULL; a DELETE needs its key only and is not
-    looked at.
+    looked at. A row for which a key of ProjectKeys fails has its fault, and goes on with NULL there.
     """
 
     def __init__(self, node: Project, _place: Place) -> None:
         super().__init__(node.relation)
         self._row_type = node.row_type
+        self._keys = node.keys if isinstance(node, ProjectKeys) else ()
         self._expressions = [compile_columns(expression) for expression in node.expressions]
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
@@ -35,12 +36,14 @@ class ProjectOperator(RowWise):
         if tray is None:
             return Output(None, bound)
         found = [expression(tray) for expression in self._expressions]
-        errors = RowErrors.first([*(each.errors for each in found), self._missing(tray, found)])
+        failed = [each.errors for at, each in enumerate(found) if at not in self._keys]
+        errors = RowErrors.first([*failed, self._missing(tray, found)])
         out = tray.with_columns(self._row_type, [each.column for each in found])
-        faults = rejected_rows(self._relation, tray, errors)
         if errors is not None:
             out = out.where(~errors.mask(len(tray)))
-        self._count(len(tray), len(out), len(faults))
+        self._count(len(tray), len(out), len(tray) - len(out))
+        told = RowErrors.first([errors, *(found[at].errors for at in self._keys)])
+        faults = rejected_rows(self._relation, tray, told)
         return Output(out if len(out) else None, bound, faults)
 
     def _missing(self, tray: Tray, found: Sequence[Evaluated]) -> RowErrors | None:

@@ -31,6 +31,7 @@ class OperatorType(Protocol):
 OPERATORS: dict[type, str] = {
     nodes.Filter: "filter:FilterOperator",
     nodes.Project: "project:ProjectOperator",
+    nodes.ProjectKeys: "project:ProjectOperator",
     nodes.Promote: "promote:PromoteOperator",
     nodes.Sort: "sort:SortOperator",
     nodes.Merge: "merge:MergeOperator",

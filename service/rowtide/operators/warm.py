@@ -24,7 +24,23 @@ from rowtide.operators.over_sorted import Percentile
 from rowtide.operators.registry import make
 from rowtide.operators.window_join_chains import FIRST_LINKS, Chains
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
-from rowtide.plan.nodes import AsOfJoin, GroupByHop, GroupByPeriod, GroupBySession, GroupChanges, JoinKind, JoinTime, KeyedTable, Merge, Sort, Source, TableJoin, TopChanges, WindowAggregate, WindowJoin
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    GroupByHop,
+    GroupByPeriod,
+    GroupBySession,
+    GroupChanges,
+    JoinKind,
+    JoinTime,
+    KeyedTable,
+    Merge,
+    Sort,
+    Source,
+    TableJoin,
+    TopChanges,
+    WindowAggregate,
+    WindowJoin,
+)
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray

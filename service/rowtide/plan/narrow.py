@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef, fields_used, renumbered
-from rowtide.plan.nodes import Filter, Node, Project, WindowJoin
+from rowtide.plan.nodes import Filter, Node, Project, ProjectKeys, WindowJoin
 from rowtide.rows.types import RowType
 
 OWN_ROWTIME = "$ROWTIME"
@@ -82,6 +82,8 @@ def _only(relation: str, side: Node, kept: Sequence[int]) -> Node:
     row_type = RowType(tuple(side.row_type[index] for index in kept))
     if isinstance(side, Project):
         expressions = tuple(side.expressions[index] for index in kept)
+        if isinstance(side, ProjectKeys):
+            side = replace(side, keys=tuple(map(kept.index, side.keys)))
         return narrowed(replace(side, expressions=expressions, row_type=row_type))
     own = tuple(FieldRef(index, side.row_type[index].type) for index in kept)
     return narrowed(Project(relation, side, own, row_type))

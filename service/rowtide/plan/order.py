@@ -33,7 +33,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rowtide.expr.tree import Call, Expr, Literal, RowtimeRef
-from rowtide.plan.nodes import BoundPolicy, Filter, Merge, Node, Project, Promote, Sort, Source, TableSource, with_inputs
+from rowtide.plan.nodes import (
+    BoundPolicy,
+    Filter,
+    Merge,
+    Node,
+    Project,
+    Promote,
+    Sort,
+    Source,
+    TableSource,
+    with_inputs,
+)
 from rowtide.rows.types import Kind
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.errors import StatementError
-from rowtide.plan.nodes import Node, Source as SourceNode
+from rowtide.plan.nodes import Node
+from rowtide.plan.nodes import Source as SourceNode
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan, Server
 from rowtide.runtime.configured import connector_options

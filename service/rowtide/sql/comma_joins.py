@@ -1,17 +1,20 @@
 """FROM a, b WHERE a.x = b.x: what WHERE says of both sides of a join without ON is its ON.
 
 That changes no row, only how it is found. Conditions are not moved where a missing row of an outer join would
-pass by them, nor if they name ROWTIME, which means that of the joined row.
+pass by them, nor if they name ROWTIME, which means that of the joined row. A condition that may fail takes
+the conditions before it along, which guard it; these stay in WHERE, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from rowtide.errors import StatementError
+from rowtide.expr.failing import can_fail
+from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.scope import ROWTIME, Binding, Scope
 from rowtide.sql.syntax import (
-    Binary,
     BooleanLiteral,
     DerivedTable,
     Expression,
@@ -46,12 +49,12 @@ def with_joined_where(select: Select, scope_of: Callable[[Leaf], Scope]) -> Sele
         right, rights = visit(item.right, inner=inner and on_right)
         item = replace(item, left=left, right=right)
         if inner and _is_cross(item):
-            for each in [each for each in pending if _joins(each, Scope(lefts), Scope(rights))]:
+            joining = [each for each in pending if _joins(each, Scope(lefts), Scope(rights))]
+            condition = connected(_guarded(joining, pending, Scope((*lefts, *rights))))
+            for each in joining:
                 pending.remove(each)
                 moved.append(each)
-                before = item.condition
-                plain = isinstance(before, BooleanLiteral)
-                item = replace(item, condition=each if plain else Binary("AND", before, each, each.place))
+            item = item if condition is None else replace(item, condition=condition)
         return item, (*lefts, *rights)
 
     source, bindings = visit(select.source, inner=True)
@@ -61,10 +64,33 @@ def with_joined_where(select: Select, scope_of: Callable[[Leaf], Scope]) -> Sele
     return replace(select, source=source, where=connected(pending))
 
 
+def _guarded(joining: list[Expression], pending: list[Expression], scope: Scope) -> Iterator[Expression]:
+    """Give conditions of a join, and before them those of WHERE that guard one that may fail."""
+    failing = [at for at, each in enumerate(pending) if each in joining and _can_fail(each, scope)]
+    last = max(failing, default=-1)
+    for at, each in enumerate(pending):
+        if each in joining or (at < last and _can_move(each) and all(map(scope.resolves, columns_in(each)))):
+            yield each
+
+
+def _can_fail(condition: Expression, scope: Scope) -> bool:
+    """Tell whether a condition may reject a row; what is wrong with it is said where it is planned."""
+    try:
+        return can_fail(ExpressionPlanner(scope, "WHERE").condition(condition))
+    except StatementError:
+        return False
+
+
+def _can_move(condition: Expression) -> bool:
+    """Tell whether a condition means the same in ON as in WHERE."""
+    named = {column.parts[-1].text for column in columns_in(condition)}
+    return not holds_query(condition) and ROWTIME not in named
+
+
 def _joins(condition: Expression, left: Scope, right: Scope) -> bool:
     """Tell whether a condition names both sides and nothing else."""
     columns = list(columns_in(condition))
-    if holds_query(condition) or any(column.parts[-1].text == ROWTIME for column in columns):
+    if not _can_move(condition):
         return False
     of_left = [left.resolves(column) for column in columns]
     of_right = [right.resolves(column) for column in columns]

@@ -6,14 +6,15 @@ What a plan computes in a step of its own, before the condition that it stands i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from rowtide.expr.failing import can_fail
-from rowtide.expr.tree import AggregateCall, Call, Expr, Literal
+from rowtide.expr.tree import AggregateCall, Call, Expr, Literal, fields_used, uses_rowtime
 from rowtide.plan.frames import WindowCall
-from rowtide.sql.relations import conjunction
+from rowtide.rows.types import BOOLEAN
+from rowtide.sql.relations import conjunction, shifted
 
 Aggregate = TypeVar("Aggregate", AggregateCall, WindowCall)
 
@@ -34,3 +35,36 @@ def only_where(guards: Sequence[Expr], expr: Expr) -> Expr:
     if guard is None or not can_fail(expr):
         return expr
     return Call("CASE", (guard, expr, Literal(None, expr.type)), expr.type)
+
+
+KeyPair = Callable[[Expr, int], "tuple[Expr, Expr] | None"]
+"""Gives left and right side of an equality between columns of both, else None."""
+
+
+def keys_and_others(
+    conditions: Iterable[Expr], width: int, key_pair: KeyPair, guarded: tuple[bool, bool]
+) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
+    """Give the keys of ON, over the fields of the left side and of the right one, and what else it says.
+
+    The left side has ``width`` fields. Where a side is ``guarded``, its keys are computed only for the rows
+    for which the conditions on that side before them hold; elsewhere these filter the rows first.
+    """
+    pairs: list[tuple[Expr, Expr]] = []
+    others: list[Expr] = []
+    on_left: list[Expr] = []
+    on_right: list[Expr] = []
+    for each in conditions:
+        if each == Literal(True, BOOLEAN):
+            continue
+        pair = key_pair(each, width)
+        if pair is not None:
+            left, right = pair[0], shifted(pair[1], width, -width)
+            pairs.append((only_where(on_left, left), only_where(on_right, right)))
+            continue
+        others.append(each)
+        used = fields_used(each)
+        if guarded[0] and max(used, default=-1) < width:
+            on_left.append(each)
+        if guarded[1] and min(used, default=width) >= width and not uses_rowtime(each):
+            on_right.append(shifted(each, width, -width))
+    return pairs, others

@@ -8,13 +8,16 @@ from functools import partial
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.constant import fold
+from rowtide.expr.failing import can_fail
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef, fields_used, uses_rowtime
-from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, Filter, JoinKind, Node
+from rowtide.plan.narrow import narrowed
+from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, Filter, JoinKind, Node, ProjectKeys
 from rowtide.rows.types import BOOLEAN, INTEGER, Field, RowType
 from rowtide.sql.conversions import cast
 from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.group_windows import period_of
+from rowtide.sql.guards import keys_and_others
 from rowtide.sql.objects import Retention
 from rowtide.sql.on_subqueries import parted, refused_pairs
 from rowtide.sql.relations import Planned, distinct_names, project, shifted, unique_names
@@ -145,8 +148,8 @@ class FromPlanner:
         nothing = DerivedTable(Select((), _NO_RELATION, False, None, (), None, ()), None)
         join = Join(nothing, nothing, kind.value, condition, place)
         if read.changelog:
-            return self._table_join(join, read, table)
-        return self._as_of_join(join, read, table, kind, table_on_left=False)
+            return self._table_join(join, read, table, keeps=False)
+        return self._as_of_join(join, read, table, kind, table_on_left=False, keeps=False)
 
     def windowed(
         self, read: Read, source: RelationRef | DerivedTable, where: Expression | None, place: Place
@@ -163,12 +166,12 @@ class FromPlanner:
         condition = BooleanLiteral(True, place) if where is None else where
         join = Join(source, source, JoinKind.LEFT.value, condition, place)
         left = Side(read.node, read.scope.bindings, None)
-        node, scope = self._window_join(join, left, self._stream_side(other, source))
+        node, scope = self._window_join(join, left, self._stream_side(other, source), keeps=False)
         return Read(node, scope, changelog=False)
 
     # ----------------------------------------------------------------- joins
 
-    def _window_join(self, join: Join, left: Side, right: Side) -> tuple[Node, Scope]:
+    def _window_join(self, join: Join, left: Side, right: Side, *, keeps: bool) -> tuple[Node, Scope]:
         return window_join(
             self._relation,
             join,
@@ -176,7 +179,7 @@ class FromPlanner:
             lambda scope: ExpressionPlanner(scope, "ON").condition(join.condition),
             _conjuncts,
             lambda conjunct, width: _key_pair(conjunct, width, join.condition.place),
-            self._with_keys,
+            self._with_keys if keeps else self._with_rejected_keys,
             self._retention,
         )
 
@@ -233,10 +236,10 @@ class FromPlanner:
     def _joined(self, join: Join, left: Read, right: Read) -> Read:
         """Join two sides on a condition without sub-queries."""
         if left.changelog and right.changelog:
-            return self._table_join(join, left, right)
+            return self._table_join(join, left, right, keeps=True)
         if not left.changelog and not right.changelog:
             node, scope = self._window_join(
-                join, self._stream_side(left, join.left), self._stream_side(right, join.right)
+                join, self._stream_side(left, join.left), self._stream_side(right, join.right), keeps=True
             )
             return Read(node, scope, changelog=False)
         for item in (join.left, join.right):
@@ -257,9 +260,9 @@ class FromPlanner:
         kind = JoinKind.INNER if join.kind == "INNER" else JoinKind.LEFT
         stream, table = (right, left) if table_on_left else (left, right)
         self._check_as_of(join, stream.scope)
-        return self._as_of_join(join, stream, table, kind, table_on_left)
+        return self._as_of_join(join, stream, table, kind, table_on_left, keeps=True)
 
-    def _table_join(self, join: Join, left: Read, right: Read) -> Read:
+    def _table_join(self, join: Join, left: Read, right: Read, *, keeps: bool) -> Read:
         for item in (join.left, join.right):
             window, as_of = _window(item), item.as_of if isinstance(item, RelationRef) else None
             if window is not None or as_of is not None:
@@ -274,16 +277,15 @@ class FromPlanner:
         on_right = tuple(moved(right.scope.bindings, width, outer=kind.keeps_left))
         both = Scope((*on_left, *on_right), left.scope.merged)
         condition = ExpressionPlanner(both, "ON").condition(join.condition)
-        pairs: list[tuple[Expr, Expr]] = []
-        others: list[Expr] = []
-        for conjunct in _conjuncts(condition):
-            pair = _key_pair(conjunct, width, join.condition.place)
-            if pair is None:
-                others.append(conjunct)
-            else:
-                pairs.append((pair[0], shifted(pair[1], width, -width)))
+        pairs, others = keys_and_others(
+            _conjuncts(condition),
+            width,
+            lambda conjunct, width: _key_pair(conjunct, width, join.condition.place),
+            guarded=(kind.keeps_left, kind.keeps_right),
+        )
         sides = (left.node, right.node)
-        node, added = table_join(self._relation, kind, sides, pairs, others, self._with_keys)
+        with_keys = self._with_keys if keeps else self._with_rejected_keys
+        node, added = table_join(self._relation, kind, sides, pairs, others, with_keys)
         check_limit(node, self._retention, join.place)
         rest = tuple(replace(binding, start=binding.start + added) for binding in on_right)
         return Read(node, Scope((*on_left, *rest), left.scope.merged), changelog=True)
@@ -301,8 +303,13 @@ class FromPlanner:
                     hint=f"Write FOR SYSTEM_TIME AS OF {scope.bindings[0].alias}.ROWTIME.",
                 )
 
-    def _as_of_join(self, join: Join, stream: Read, table: Read, kind: JoinKind, table_on_left: bool) -> Read:
-        """Split ON into equal keys and what is left, and put the join together."""
+    def _as_of_join(
+        self, join: Join, stream: Read, table: Read, kind: JoinKind, table_on_left: bool, *, keeps: bool
+    ) -> Read:
+        """Split ON into equal keys and what is left, and put the join together.
+
+        ``keeps``: a LEFT join keeps a row whose key fails, too.
+        """
         width = len(stream.node.row_type)
         table_bindings = tuple(
             replace(
@@ -319,16 +326,16 @@ class FromPlanner:
         )
         scope = Scope(bindings, (*stream.scope.merged, *table.scope.merged))
         condition = ExpressionPlanner(scope, "ON").condition(join.condition)
-        keys: list[tuple[Expr, Expr]] = []
+        keys, further = keys_and_others(
+            _conjuncts(condition),
+            width,
+            lambda conjunct, width: _key_pair(conjunct, width, join.condition.place),
+            guarded=(True, False),
+        )
         on_table: list[Expr] = []
         others: list[Expr] = []
-        for conjunct in _conjuncts(condition):
-            pair = _key_pair(conjunct, width, join.condition.place)
-            if pair is not None:
-                keys.append((pair[0], shifted(pair[1], width, -width)))
-            elif conjunct == Literal(True, BOOLEAN):
-                continue
-            elif not uses_rowtime(conjunct) and min(fields_used(conjunct), default=-1) >= width:
+        for conjunct in further:
+            if not uses_rowtime(conjunct) and min(fields_used(conjunct), default=-1) >= width:
                 on_table.append(shifted(conjunct, width, -width))
             else:
                 others.append(conjunct)
@@ -337,8 +344,10 @@ class FromPlanner:
         table_node = table.node
         for each in on_table:
             table_node = Filter(self._relation, table_node, each)
-        stream_node, stream_key = self._with_keys(stream.node, [key for key, _ in keys])
-        table_node, table_key = self._with_keys(table_node, [key for _, key in keys])
+        stream_keys, table_keys = [key for key, _ in keys], [key for _, key in keys]
+        with_keys = self._with_keys if keeps else self._with_rejected_keys
+        stream_node, stream_key = with_keys(stream.node, stream_keys, kept=kind is JoinKind.LEFT)
+        table_node, table_key = with_keys(table_node, table_keys, kept=False)
         added = len(stream_node.row_type) - width
         given = _joined_type(stream_node.row_type, table_node.row_type, kind)
         parts = (self._relation, table_node, stream_node, table_key, stream_key, kind, given)
@@ -356,8 +365,11 @@ class FromPlanner:
         )
         return Read(node, Scope(moved, scope.merged), changelog=False)
 
-    def _with_keys(self, node: Node, keys: list[Expr]) -> tuple[Node, tuple[int, ...]]:
-        """Give ``node`` with a field for each key that is computed, and where the keys are."""
+    def _with_keys(self, node: Node, keys: list[Expr], *, kept: bool) -> tuple[Node, tuple[int, ...]]:
+        """Give ``node`` with a field for each key that is computed, and where the keys are.
+
+        Rows for which one fails are rejected; ``kept``: they stay, too, and match nothing.
+        """
         row_type = node.row_type
         expressions: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(row_type)]
         fields = list(row_type)
@@ -367,8 +379,18 @@ class FromPlanner:
                 expressions.append(key)
                 fields.append(Field(f"$KEY{len(expressions)}", key.type))
             positions.append(expressions.index(key))
-        computed = project(self._relation, node, tuple(expressions), RowType(tuple(fields)))
-        return computed, tuple(positions)
+        given = tuple(expressions), RowType(tuple(fields))
+        failing = tuple(at for at, each in enumerate(expressions) if can_fail(each))
+        if kept and failing:
+            return narrowed(ProjectKeys(self._relation, node, *given, failing)), tuple(positions)
+        return project(self._relation, node, *given), tuple(positions)
+
+    def _with_rejected_keys(
+        self, node: Node, keys: list[Expr], *, kept: bool
+    ) -> tuple[Node, tuple[int, ...]]:
+        """Give ``node`` with the keys of a join with a sub-query: a row for which one fails is rejected."""
+        del kept
+        return self._with_keys(node, keys, kept=False)
 
 
 def _called(row_type: RowType, names: Sequence[Name], hidden: int) -> RowType:

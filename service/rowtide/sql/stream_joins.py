@@ -12,14 +12,14 @@ from rowtide.plan.nodes import JoinKind, JoinTime, Node, WindowJoin
 from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge, longest_ms
 from rowtide.sql.group_windows import period_call
+from rowtide.sql.guards import KeyPair, keys_and_others
 from rowtide.sql.objects import Retention
 from rowtide.sql.relations import conjunction, project, shifted, unique_names
 from rowtide.sql.scope import ROWTIME, Binding, Scope
 from rowtide.sql.syntax import Join, RangeWindow
+from rowtide.sql.table_joins import WithKeys
 
 EXACT = Period(PeriodEdge.EXACT)
-KeyPair = Callable[[Expr, int], "tuple[Expr, Expr] | None"]
-"""Gives left and right side of an equality between columns of both, else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def window_join(
     condition_of: Callable[[Scope], Expr],
     conjuncts_of: Callable[[Expr], Iterator[Expr]],
     key_pair: KeyPair,
-    with_keys: Callable[[Node, list[Expr]], tuple[Node, tuple[int, ...]]],
+    with_keys: WithKeys,
     retention: Retention | None = None,
 ) -> tuple[Node, Scope]:
     """Plan a join of two streams; gives its node and its scope.
@@ -117,16 +117,10 @@ def window_join(
         *moved(left.bindings, 0, outer=kind.keeps_right),
         *moved(right.bindings, width, outer=kind.keeps_left),
     )
-    keys: list[tuple[Expr, Expr]] = []
-    others: list[Expr] = []
-    for conjunct in conjuncts_of(condition_of(Scope(bindings))):
-        pair = key_pair(conjunct, width)
-        if pair is not None:
-            keys.append((pair[0], shifted(pair[1], width, -width)))
-        elif conjunct != Literal(True, BOOLEAN):
-            others.append(conjunct)
-    left_node, left_key = with_keys(left.node, [key for key, _ in keys])
-    right_node, right_key = with_keys(right.node, [key for _, key in keys])
+    conditions = conjuncts_of(condition_of(Scope(bindings)))
+    keys, others = keys_and_others(conditions, width, key_pair, guarded=(True, True))
+    left_node, left_key = with_keys(left.node, [key for key, _ in keys], kept=kind.keeps_left)
+    right_node, right_key = with_keys(right.node, [key for _, key in keys], kept=kind.keeps_right)
     added = len(left_node.row_type) - width
     others += _either_window(left, right, width)
     if (left.order, right.order) != (EXACT, EXACT):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import common_type
@@ -14,8 +15,12 @@ from rowtide.rows.types import BOOLEAN, RowType
 from rowtide.sql.objects import Retention
 from rowtide.sql.relations import conjunction, project, shifted, unique_names
 
-WithKeys = Callable[[Node, list[Expr]], tuple[Node, tuple[int, ...]]]
-"""Gives a node with a field for each key that is computed, and where the keys are."""
+
+class WithKeys(Protocol):
+    """Gives a node with a field for each key that is computed, and where the keys are."""
+
+    def __call__(self, node: Node, keys: list[Expr], *, kept: bool) -> tuple[Node, tuple[int, ...]]:
+        """Compute ``keys`` for the rows of ``node``; ``kept``: those for which one fails stay."""
 
 
 def table_join(
@@ -45,8 +50,8 @@ def table_join(
             right = Filter(relation, right, shifted(each, width, -width))
         else:
             inside.append(each)
-    left, left_key = with_keys(left, [key for key, _ in pairs])
-    right, right_key = with_keys(right, [key for _, key in pairs])
+    left, left_key = with_keys(left, [key for key, _ in pairs], kept=kind.keeps_left)
+    right, right_key = with_keys(right, [key for _, key in pairs], kept=kind.keeps_right)
     added = len(left.row_type) - width
     keys = [
         replace(left.row_type[one], type=common_type([left.row_type[one].type, right.row_type[other].type]))

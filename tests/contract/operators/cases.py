@@ -36,7 +36,30 @@ from contract.operators.top_changes_model import top_changes
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.operators.contract import Place
 from rowtide.plan import nodes
-from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, BoundPolicy, Filter, GroupByHop, GroupByPeriod, GroupBySession, GroupChanges, JoinKind, JoinTime, KeyedTable, Merge, Model, NumberedChanges, Project, Promote, Sort, SortInPeriod, Source, UniqueTable, WindowJoin
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    AsOfJoinOn,
+    BoundPolicy,
+    Filter,
+    GroupByHop,
+    GroupByPeriod,
+    GroupBySession,
+    GroupChanges,
+    JoinKind,
+    JoinTime,
+    KeyedTable,
+    Merge,
+    Model,
+    NumberedChanges,
+    Project,
+    ProjectKeys,
+    Promote,
+    Sort,
+    SortInPeriod,
+    Source,
+    UniqueTable,
+    WindowJoin,
+)
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import INTERVAL_DAY, Field, RowType, Type, decimal
 from rowtide.rowtime.bound import Bound
@@ -123,6 +146,17 @@ def projects(draw: st.DrawFn) -> Case:
     expressions = draw(st.lists(st.sampled_from(SCALAR_EXPRESSIONS), min_size=1, max_size=3))
     fields = [Field(f"R{at}", each.type, draw(st.booleans())) for at, each in enumerate(expressions)]
     node = Project("P", Source("S", SCALARS), tuple(expressions), RowType(tuple(fields)))
+    items = draw(ordered_items(SCALARS, TWO_ORIGINS, NEAR, opcodes=MOSTLY_INSERTS, copies=True))
+    return Case(node, Place(OWN, True, (TWO_ORIGINS,)), (items,))
+
+
+@st.composite
+def projected_keys(draw: st.DrawFn) -> Case:
+    """Fields, and expressions that may have no value: keys of a join that keeps its rows, or not."""
+    expressions = draw(st.lists(st.sampled_from(SCALAR_EXPRESSIONS), min_size=1, max_size=4))
+    keys = tuple(at for at in range(len(expressions)) if draw(st.booleans()))
+    row_type = RowType(tuple(Field(f"R{at}", each.type) for at, each in enumerate(expressions)))
+    node = ProjectKeys("P", Source("S", SCALARS), tuple(expressions), row_type, keys)
     items = draw(ordered_items(SCALARS, TWO_ORIGINS, NEAR, opcodes=MOSTLY_INSERTS, copies=True))
     return Case(node, Place(OWN, True, (TWO_ORIGINS,)), (items,))
 
@@ -463,6 +497,7 @@ def window_joins(draw: st.DrawFn) -> Case:
 CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.Filter: filters(),
     nodes.Project: projects(),
+    nodes.ProjectKeys: projected_keys(),
     nodes.Promote: promotes(),
     nodes.Sort: sorts(),
     nodes.Merge: merges(),

@@ -16,6 +16,7 @@ from contract.operators.over_model import AbreastModel, OverModel
 from contract.operators.stream_models import (
     FilterModel,
     MergeModel,
+    ProjectKeysModel,
     ProjectModel,
     PromoteModel,
     SortModel,
@@ -25,11 +26,36 @@ from contract.operators.stream_models import (
 from contract.operators.table_join_model import TableJoinModel
 from contract.operators.top_changes_model import TopChangesModel
 from rowtide.operators.contract import Place
-from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, Filter, GroupByHop, GroupByPeriod, GroupBySession, GroupChanges, KeyedTable, Merge, Model as EngineNode, Node, NumberedChanges, Project, Promote, Sort, SortInPeriod, TableJoin, TopChanges, UniqueTable, WindowAggregate, WindowJoin, WindowsAbreast
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    AsOfJoinOn,
+    Filter,
+    GroupByHop,
+    GroupByPeriod,
+    GroupBySession,
+    GroupChanges,
+    KeyedTable,
+    Merge,
+    Node,
+    NumberedChanges,
+    Project,
+    ProjectKeys,
+    Promote,
+    Sort,
+    SortInPeriod,
+    TableJoin,
+    TopChanges,
+    UniqueTable,
+    WindowAggregate,
+    WindowJoin,
+    WindowsAbreast,
+)
+from rowtide.plan.nodes import Model as EngineNode
 
 MODELS: dict[type, Callable[[Any, Place], Model]] = {
     Filter: FilterModel,
     Project: ProjectModel,
+    ProjectKeys: ProjectKeysModel,
     Promote: PromoteModel,
     Sort: SortModel,
     Merge: MergeModel,

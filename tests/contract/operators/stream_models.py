@@ -68,6 +68,26 @@ class ProjectModel(RowWiseModel):
         return timed._replace(row=row)
 
 
+class ProjectKeysModel(ProjectModel):
+    """Projects a row with NULL in the keys that fail; it has one fault then, and is not the less done."""
+
+    def of(self, timed: TimedRow) -> TimedRow | None:
+        row: list[Any] = []
+        failed: Reason | None = None
+        for at, each in enumerate(self.node.expressions):
+            try:
+                row.append(evaluate(each, timed.row, timed.rowtime))
+            except Rejected as error:
+                if at not in self.node.keys:
+                    raise
+                row.append(None)
+                failed = failed or error.reason
+        if failed is not None:
+            self.tell(self.node.relation, failed, timed)
+            self.account.rejected -= 1
+        return timed._replace(row=tuple(row))
+
+
 class PromoteModel(RowWiseModel):
     """Gives a new rowtime; bounds are passed, dropped, or mapped by the same expression."""
 

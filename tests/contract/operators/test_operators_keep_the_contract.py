@@ -15,7 +15,26 @@ from contract.operators.meanings import as_key, bits
 from contract.operators.models import MODELS, model_of
 from rowtide.operators.contract import Gathering, wants_of
 from rowtide.operators.registry import OPERATORS, make, operator_type
-from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, Filter, GroupByHop, GroupByPeriod, GroupBySession, GroupChanges, KeyedTable, Merge, Model, NumberedChanges, Project, Promote, Sort, TableJoin, TopChanges, WindowAggregate, WindowJoin
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    AsOfJoinOn,
+    Filter,
+    GroupByHop,
+    GroupByPeriod,
+    GroupBySession,
+    GroupChanges,
+    KeyedTable,
+    Merge,
+    Model,
+    NumberedChanges,
+    Project,
+    Promote,
+    Sort,
+    TableJoin,
+    TopChanges,
+    WindowAggregate,
+    WindowJoin,
+)
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound

@@ -13,7 +13,21 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
-from rowtide.plan.nodes import AsOfJoin, BoundPolicy, Filter, GroupByPeriod, JoinKind, KeyedTable, Merge, Node, Project, Promote, Sort, Source, TableSource
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    BoundPolicy,
+    Filter,
+    GroupByPeriod,
+    JoinKind,
+    KeyedTable,
+    Merge,
+    Node,
+    Project,
+    Promote,
+    Sort,
+    Source,
+    TableSource,
+)
 from rowtide.rows.types import BIGINT, BOOLEAN, INTERVAL_DAY, TIMESTAMP, VARCHAR, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
 

@@ -6,7 +6,22 @@ import pytest
 
 from rowtide.errors import StatementError
 from rowtide.expr.tree import Call, FieldRef, RowtimeRef
-from rowtide.plan.nodes import AsOfJoin, BoundPolicy, Filter, GroupByPeriod, JoinKind, KeyedTable, Merge, Node, Project, Promote, Sort, Source, TableSource, nodes_below
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    BoundPolicy,
+    Filter,
+    GroupByPeriod,
+    JoinKind,
+    KeyedTable,
+    Merge,
+    Node,
+    Project,
+    Promote,
+    Sort,
+    Source,
+    TableSource,
+    nodes_below,
+)
 from rowtide.rows.types import BIGINT, INTEGER, TIMESTAMP, VARCHAR, Type
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
 from rowtide.sql.pipeline import Session, plan_pipeline

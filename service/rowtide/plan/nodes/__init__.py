@@ -7,7 +7,7 @@ from rowtide.plan.nodes.join_kind import JoinKind
 from rowtide.plan.nodes.merge import Merge, merged
 from rowtide.plan.nodes.model import Model, ModelPort
 from rowtide.plan.nodes.node import Form, Node, PartitionKey
-from rowtide.plan.nodes.row_wise import BoundPolicy, Filter, Project, Promote
+from rowtide.plan.nodes.row_wise import BoundPolicy, Filter, Project, ProjectKeys, Promote
 from rowtide.plan.nodes.sort import Sort
 from rowtide.plan.nodes.sort_in_period import SortInPeriod
 from rowtide.plan.nodes.sources import Source, TableSource
@@ -39,6 +39,7 @@ __all__ = [
     "PartitionKey",
     "Form",
     "Project",
+    "ProjectKeys",
     "Promote",
     "Sort",
     "SortInPeriod",

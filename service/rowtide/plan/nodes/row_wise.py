@@ -156,6 +156,17 @@ class Project(_RowWise):
         return frozenset(where[index] for index in agreed) if agreed <= where.keys() else None
 
 
+@dataclass(frozen=True, slots=True)
+class ProjectKeys(Project):
+    """A Project below a join that keeps its rows: the expressions in ``keys`` are NULL where they fail.
+
+    The row is rejected, and goes on to come out of the join without a match. (A node of its own, so that the
+    digests of other projections stay what they are.)
+    """
+
+    keys: tuple[int, ...]
+
+
 class BoundPolicy(Enum):
     """What a promotion does with the bounds of its input (docs/sql/rowtime.md)."""
 
