@@ -57,6 +57,12 @@ class Read:
     changelog: bool
 
 
+Resolved = Callable[
+    ["FromPlanner", Expression, Read, bool, Sequence[Expression]], tuple[Expression | None, Read]
+]
+"""Takes the sub-queries out of a condition of ON: see ``on_subqueries``."""
+
+
 class FromPlanner:
     """Plans FROM for the relation named ``relation``, in whose text it stands."""
 
@@ -66,8 +72,7 @@ class FromPlanner:
         read_relation: ReadRelation,
         read_query: ReadQuery,
         retention: Retention | None = None,
-        resolved: Callable[[FromPlanner, Expression, Read, bool], tuple[Expression | None, Read]]
-        | None = None,
+        resolved: Resolved | None = None,
     ) -> None:
         """Plan FROM; ``resolved`` takes the sub-queries out of a condition of ON: see ``on_subqueries``."""
         self._relation = relation
@@ -225,7 +230,7 @@ class FromPlanner:
         on = parted(join, (left, right), lambda read: read.scope, resolved)
         read = self._joined(on.join, on.left, on.right)
         for each in on.of_pairs:
-            condition, read = resolved(each, read, join.kind == "INNER")
+            condition, read = resolved(each, read, join.kind == "INNER", ())
             if join.kind != "INNER":
                 raise refused_pairs(join, each)
             if condition is not None:

@@ -7,7 +7,7 @@ sub-query gives. What names both sides is a condition on the pairs, so only an i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -34,12 +34,13 @@ def parted(
     join: Join,
     sides: tuple[Read, Read],
     scope_of: Callable[[Read], Scope],
-    resolved: Callable[[Expression, Read, bool], tuple[Expression | None, Read]],
+    resolved: Callable[[Expression, Read, bool, Sequence[Expression]], tuple[Expression | None, Read]],
 ) -> Parted[Read]:
     """Take the conditions with sub-queries out of ON, and join the side that each names with what it gives.
 
-    ``resolved`` gives a condition without sub-queries and the rows that it is over then; where its last
-    argument is True, rows for which it is not TRUE may be gone.
+    ``resolved`` gives a condition without sub-queries and the rows that it is over then; where its third
+    argument is True, rows for which it is not TRUE may be gone. Its last one are the conditions on the same
+    side that stand before it.
 
     Raises:
       StatementError: a column of one of them is ambiguous.
@@ -63,7 +64,8 @@ def parted(
             if not all(scope_of(side).resolves(column) for column in columns_in(each)):
                 continue
             try:
-                condition, side = resolved(each, side, filters)
+                behind = [one for one in rest if all(map(scope_of(side).resolves, columns_in(one)))]
+                condition, side = resolved(each, side, filters, behind)
             except StatementError:
                 # It names the other side; whatever else is wrong is said of the joined rows.
                 continue

@@ -304,8 +304,8 @@ class Planner:
             lambda ref: self._read(ref, at),
             lambda inner: self._derived(inner, at),
             self._retention(at.reader),
-            lambda planner, condition, read, filters: self._subqueries(at, planner, read).condition(
-                condition, filters=filters
+            lambda planner, condition, read, filters, behind: self._subqueries(at, planner, read).condition(
+                condition, filters=filters, behind=behind
             ),
         )
 

@@ -20,9 +20,20 @@ from rowtide.sql.aggregates import AggregateList
 from rowtide.sql.group_nodes import group_rows
 from rowtide.sql.grouped_expressions import GroupedPlanner
 from rowtide.sql.joins import FromPlanner, Read
+from rowtide.sql.lazy_parts import may_fail
 from rowtide.sql.relations import conjunction, project, unique_names
 from rowtide.sql.scope import Binding, Scope
-from rowtide.sql.syntax import DerivedTable, FunctionCall, Query, RelationRef, Select
+from rowtide.sql.syntax import (
+    ColumnRef,
+    DerivedTable,
+    Expression,
+    FunctionCall,
+    Name,
+    Query,
+    RelationRef,
+    Select,
+)
+from rowtide.sql.syntax_walk import conjuncts, connected, parts_of, replaced
 
 EXACT = Period(PeriodEdge.EXACT)
 
@@ -43,6 +54,28 @@ def windowed(query: Query) -> Windowed | None:
     if isinstance(source, RelationRef | DerivedTable) and source.window is not None:
         return Windowed(query, source)
     return None
+
+
+def looked_at_where(
+    window: Windowed, calls: Sequence[FunctionCall], guards: Sequence[Expression], outer: Scope
+) -> Windowed:
+    """Give a window that has no rows where not all ``guards`` on the rows of ``outer`` hold.
+
+    It stays as it is where neither its WHERE nor the argument of an aggregate may fail.
+    """
+    where = list(conjuncts(window.select.where))
+    if not guards or not any(map(may_fail, [*where, *(part for call in calls for part in parts_of(call))])):
+        return window
+
+    def qualified(syntax: object) -> ColumnRef | None:
+        # The window may have a column of that name, too.
+        if not isinstance(syntax, ColumnRef) or len(syntax.parts) > 1:
+            return None
+        owner = next((each for each in outer.bindings if Scope((each,)).resolves(syntax)), None)
+        return None if owner is None else replace(syntax, parts=(Name(owner.alias), *syntax.parts))
+
+    whole = connected([*(replaced(each, qualified) for each in guards), *where])
+    return replace(window, select=replace(window.select, where=whole))
 
 
 def with_aggregates(

@@ -13,27 +13,32 @@ them: these equalities become the keys of the join. What is added to the row can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 
 from rowtide.errors import Place, StatementError
+from rowtide.expr.failing import can_fail
 from rowtide.plan.nodes import JoinKind
+from rowtide.rows.types import BOOLEAN
 from rowtide.sql.expressions import ExpressionPlanner
 from rowtide.sql.joins import FromPlanner, Read
+from rowtide.sql.lazy_parts import after, is_of_row, visited
 from rowtide.sql.relations import Planned, Shape, can_be_null, projected
-from rowtide.sql.scope import Binding, Scope
+from rowtide.sql.scope import Binding
 from rowtide.sql.select_terms import meant_by_group_term
-from rowtide.sql.stream_subqueries import Windowed, windowed, with_aggregates
+from rowtide.sql.stream_subqueries import Windowed, looked_at_where, windowed, with_aggregates
 from rowtide.sql.subquery_syntax import (
     COUNT,
     KNOWN,
     VALUE,
+    Inner,
     Pair,
     asked_for,
     column_in,
     count_of_rows,
+    decisive,
     each_once,
     grouped_by,
     is_aggregate,
@@ -43,6 +48,7 @@ from rowtide.sql.subquery_syntax import (
     only_column,
     over_aggregates,
     own_column,
+    pair_of,
     plain_select,
     several_columns,
     unlimited,
@@ -77,26 +83,6 @@ SINGLE = "$SINGLE"
 
 
 @dataclass(frozen=True, slots=True)
-class _Inner:
-    """A sub-query without the equalities that name the query around it; ``pairs`` are those."""
-
-    query: Query
-    pairs: tuple[Pair, ...]
-
-    @property
-    def select(self) -> Select | None:
-        """The query, if it is one SELECT that can be asked for other columns."""
-        if isinstance(self.query, Select) and self.query.limit is None and not self.query.distinct:
-            return self.query
-        return None
-
-    @property
-    def aggregated(self) -> Select | None:
-        """The query, if it is a SELECT of aggregates of all its rows: it always gives one row."""
-        return self.select if self.select is not None and is_global(self.select) else None
-
-
-@dataclass(frozen=True, slots=True)
 class Filtered:
     """A WHERE without sub-queries, and what takes them out of the rest of such a SELECT."""
 
@@ -123,7 +109,9 @@ class SubqueryPlanner:
         self._read = read
         self._plan = plan
         self._read_from = read_from
-        self._known: dict[Expression, Expression] = {}
+        self._known: dict[tuple[Expression, tuple[Expression, ...]], Expression] = {}
+        self._guards: tuple[Expression, ...] = ()
+        self._guarded = False
 
     def filtered(self, where: Expression | None, place: Place) -> Filtered:
         """Take the sub-queries out of the WHERE of a SELECT that stands at ``place``.
@@ -133,8 +121,11 @@ class SubqueryPlanner:
         """
         if holds_query(where):
             with _not_too_deep(place):
-                rest = [each for each in conjuncts(where) if not self._kept(each)]
-                where = connected(replaced(each, self._replacement) for each in rest)
+                rest: list[Expression] = []
+                for each in conjuncts(where):
+                    if not self._kept(each, rest):
+                        rest.append(each)
+                where = None if not rest else replaced(connected(rest), self._replacement)
         return Filtered(where, self)
 
     def listed(self, select: Select) -> tuple[Select, Read]:
@@ -145,7 +136,8 @@ class SubqueryPlanner:
         """
         if not holds_query((select.items, select.group_by, select.order_by)):
             return select, self._read
-        with _not_too_deep(select.place):
+        # The join with what a sub-query gives comes before WHERE is looked at.
+        with _not_too_deep(select.place), self._where(conjuncts(select.where)):
             terms = (self._meant(select, term) for term in select.group_by)
             group_by = replaced(tuple(terms), self._replacement)
             grouped = bool(group_by) or any(map(is_aggregated, select.items))
@@ -153,17 +145,21 @@ class SubqueryPlanner:
             items, order_by = replaced(select.items, rule), replaced(select.order_by, rule)
         return replace(select, items=items, group_by=group_by, order_by=order_by), self._read
 
-    def condition(self, syntax: Expression, *, filters: bool) -> tuple[Expression | None, Read]:
+    def condition(
+        self, syntax: Expression, *, filters: bool, behind: Sequence[Expression]
+    ) -> tuple[Expression | None, Read]:
         """Give one condition without sub-queries, and the rows that it is over then.
 
-        With ``filters`` only rows for which it is TRUE have to be there; None: no others are.
+        With ``filters`` only rows for which it is TRUE have to be there; None: no others are. It is looked at
+        ``behind`` other conditions on the same rows.
 
         Raises:
           StatementError: as ``filtered``.
         """
-        if filters and self._kept(syntax):
+        if filters and self._kept(syntax, behind):
             return None, self._read
-        return replaced(syntax, self._replacement), self._read
+        with self._where(after(behind)):
+            return replaced(syntax, self._replacement), self._read
 
     def __copy__(self) -> SubqueryPlanner:
         """Give one that goes on from here by itself."""
@@ -179,49 +175,107 @@ class SubqueryPlanner:
     def _in_aggregate(self, syntax: object) -> object | None:
         """Give what stands for a part of a grouped query's list: sub-queries are inside of aggregates."""
         if isinstance(syntax, SubQuery):
-            return self._known.get(syntax)
+            return self._known.get((syntax, ())) or self._known.get((syntax, self._guards))
         if is_aggregate(syntax):
-            args = replaced(syntax.args, self._replacement)
-            return replace(syntax, args=args, condition=replaced(syntax.condition, self._replacement))
-        return None
+            condition = syntax.condition
+            if condition is not None and holds_query(syntax.args):
+                condition = replaced(condition, self._replacement)
+            with self._where(() if condition is None else [condition]):
+                args = replaced(syntax.args, self._replacement)
+            return replace(syntax, args=args, condition=replaced(condition, self._replacement))
+        return self._visited(syntax, self._in_aggregate)
 
     def _replacement(self, syntax: object) -> Expression | None:
         """Give what stands for a sub-query, over a row that is joined with what it gives."""
         if not isinstance(syntax, SubQuery):
+            return self._visited(syntax, self._replacement)
+        known = next((at for at in ((syntax, ()), (syntax, self._guards)) if at in self._known), None)
+        if known is not None:
+            self._guarded |= bool(known[1])
+            return self._known[known]
+        around, self._guarded = self._guarded, False
+        match syntax:
+            case Exists():
+                found = self._exists(syntax)
+            case InQuery():
+                found = self._in(syntax)
+            case Quantified():
+                found = self._quantified(syntax)
+            case ScalarQuery():
+                found = self._value(syntax)
+        self._known[syntax, self._guards if self._guarded else ()] = found
+        self._guarded |= around
+        return found
+
+    # ---------------------------------------------------------------- guards
+
+    @contextmanager
+    def _where(self, conditions: Iterable[Expression]) -> Iterator[None]:
+        """Know that rows are looked at only where, besides what is known already, ``conditions`` are TRUE."""
+        before = self._guards
+        self._guards = (*before, *filter(is_of_row, conditions))
+        try:
+            yield
+        finally:
+            self._guards = before
+
+    def _visited(self, syntax: object, rule: Callable[[object], object | None]) -> Expression | None:
+        """Put what ``rule`` gives into an expression that does not look at all of its parts."""
+        if not holds_query(syntax):
             return None
-        if syntax not in self._known:
-            match syntax:
-                case Exists():
-                    found = self._exists(syntax)
-                case InQuery():
-                    found = self._in(syntax)
-                case Quantified():
-                    found = self._quantified(syntax)
-                case ScalarQuery():
-                    found = self._value(syntax)
-            self._known[syntax] = found
-        return self._known[syntax]
+
+        def visit(part: Expression, guards: Iterable[Expression]) -> Expression:
+            if not holds_query(part):
+                return part
+            with self._where(guards):
+                return replaced(part, rule)
+
+        return visited(syntax, visit)
+
+    def _looked_at(self, outer: Expression) -> Expression:
+        """Give what rows are joined by: NULL, which meets nothing, where nobody looks at it."""
+        guard = connected(self._guards)
+        if guard is None or not self._can_fail(outer):
+            return outer
+        self._guarded = True
+        return Case(None, ((guard, outer),), None, outer.place)
+
+    def _can_fail(self, outer: Expression) -> bool:
+        return can_fail(ExpressionPlanner(self._read.scope, "ON").plan_as(outer, BOOLEAN))
 
     # ---------------------------------------------------------------- EXISTS
 
-    def _kept(self, condition: Expression) -> bool:
-        """Keep only the rows with a match, where a condition says that and nothing else."""
-        if isinstance(condition, Exists | InQuery) and windowed(condition.query) is not None:
+    def _kept(self, condition: Expression, behind: Sequence[Expression]) -> bool:
+        """Keep only the rows with a match, where a condition says that and nothing else.
+
+        It stands ``behind`` others, which guard it.
+        """
+        if not isinstance(condition, Exists | InQuery) or windowed(condition.query) is not None:
             return False
-        if isinstance(condition, Exists):
-            inner = self._inner(unlimited(condition.query))
-            self._attach(self._matches(inner, condition.place), inner.pairs, condition.place, JoinKind.INNER)
-            return True
-        if isinstance(condition, InQuery) and not condition.negated:
-            inner = self._inner(unordered(condition.query))
-            if inner.aggregated is not None:
+        place = condition.place
+        with self._where(after([each for each in behind if not holds_query(each)])):
+            pairs: tuple[Pair, ...] = ()
+            if isinstance(condition, Exists):
+                inner = self._inner(unlimited(condition.query))
+            elif condition.negated:
                 return False
-            operand = replaced(condition.operand, self._replacement)
-            pairs = (*inner.pairs, (own_column(VALUE, condition.place), operand))
-            values = each_once(self._values(inner, condition.place), condition.place)
-            self._attach(values, pairs, condition.place, JoinKind.INNER)
+            else:
+                inner = self._inner(unordered(condition.query))
+                if inner.aggregated is not None:
+                    return False
+                operand = replaced(condition.operand, self._replacement)
+                pairs = ((own_column(VALUE, place), operand),)
+            pairs = (*inner.pairs, *pairs)
+            of_row = isinstance(condition, Exists) and condition.of_row
+            if not of_row and holds_query(tuple(behind)) and any(self._can_fail(outer) for _, outer in pairs):
+                # What guards it is known only where its own sub-queries are joined with.
+                return False
+            if isinstance(condition, Exists):
+                values = self._matches(inner, place)
+            else:
+                values = each_once(self._values(inner, place), place)
+            self._attach(values, pairs, place, JoinKind.INNER)
             return True
-        return False
 
     def _exists(self, syntax: Exists) -> Expression:
         place = syntax.place
@@ -241,7 +295,7 @@ class SubqueryPlanner:
         found = column_in(name, key_name(0) if inner.pairs else COUNT, place)
         return IsTest(found, "NULL", True, place)
 
-    def _matches(self, inner: _Inner, place: Place) -> Query:
+    def _matches(self, inner: Inner, place: Place) -> Query:
         """Give the keys for which a sub-query gives rows, each once; without keys its number of rows."""
         select = inner.select
         if inner.aggregated is not None:
@@ -291,7 +345,7 @@ class SubqueryPlanner:
             found = Case(None, branches, BooleanLiteral(False, place), place)
         return Unary("NOT", found, place) if syntax.negated else found
 
-    def _values(self, inner: _Inner, place: Place) -> Select:
+    def _values(self, inner: Inner, place: Place) -> Select:
         """Give the keys and values of a sub-query of one column.
 
         Raises:
@@ -335,7 +389,7 @@ class SubqueryPlanner:
             return Binary(operator, operand, self._aggregate(inner.aggregated, inner.pairs, place), place)
         values = self._values(inner, place)
         value = (own_column(VALUE, place),)
-        edges = ("MIN", "MAX") if operator in ("=", "<>") else (_decisive(operator, every=every),)
+        edges = ("MIN", "MAX") if operator in ("=", "<>") else (decisive(operator, every=every),)
         calls = [(edge, FunctionCall(edge, value, place)) for edge in edges]
         calls += [(COUNT, count_of_rows(place)), (KNOWN, FunctionCall("COUNT", value, place))]
         keys = [key_name(at) for at in range(len(inner.pairs))]
@@ -435,6 +489,9 @@ class SubqueryPlanner:
 
     def _of_window(self, window: Windowed, calls: Sequence[FunctionCall], place: Place) -> list[ColumnRef]:
         """Join the rows with aggregates of their windows; give their columns."""
+        looked_at = looked_at_where(window, calls, self._guards, self._read.scope)
+        self._guarded |= looked_at is not window
+        window = looked_at
         name = self._from.next_name
         self._read = with_aggregates(self._relation, self._from, self._read, window, calls, name, place)
         return [column_in(name, f"$A{at}", place) for at in range(len(calls))]
@@ -477,13 +534,13 @@ class SubqueryPlanner:
                 column_in(name, VALUE if own == own_column(VALUE, place) else key_name(at), place),
                 place,
             )
-            for at, (own, outer) in enumerate(pairs)
+            for at, (own, outer) in enumerate((own, self._looked_at(outer)) for own, outer in pairs)
         )
         condition = BooleanLiteral(True, place) if condition is None else condition
         self._read = self._from.attached(self._read, condition, binding, values, kind, place)
         return name
 
-    def _inner(self, query: Query) -> _Inner:
+    def _inner(self, query: Query) -> Inner:
         """Take the equalities out of a sub-query's WHERE that name the query around it.
 
         Raises:
@@ -493,7 +550,7 @@ class SubqueryPlanner:
         if read is not None and not read.changelog:
             raise _of_a_stream(query.place)
         if read is None or not isinstance(query, Select) or query.where is None:
-            return _Inner(query, ())
+            return Inner(query, ())
         own, outer = read.scope, self._read.scope
         pairs: list[Pair] = []
         rest: list[Expression] = []
@@ -505,7 +562,7 @@ class SubqueryPlanner:
             if not outside:
                 rest.append(each)
                 continue
-            pair = _pair(each, own)
+            pair = pair_of(each, own)
             if pair is None:
                 raise StatementError(
                     "a sub-query names the query around it only as what something of its own equals",
@@ -513,7 +570,7 @@ class SubqueryPlanner:
                     hint="Write WHERE own_column = outer.column, alone or with AND; or JOIN the table.",
                 )
             pairs.append(pair)
-        inner = _Inner(replace(query, where=connected(rest)), tuple(pairs))
+        inner = Inner(replace(query, where=connected(rest)), tuple(pairs))
         if pairs and inner.select is None:
             raise StatementError(
                 "a sub-query with DISTINCT or LIMIT cannot name the query around it", place=query.place
@@ -527,22 +584,6 @@ def _not_too_deep(place: Place) -> Iterator[None]:
         yield
     except RecursionError as error:
         raise StatementError("the query is nested too deeply", place=place) from error
-
-
-def _pair(condition: Expression, own: Scope) -> Pair | None:
-    """Give both sides of an equality between columns of the scope and others alone."""
-    if not isinstance(condition, Binary) or condition.operator != "=":
-        return None
-    for inside, outside in ((condition.left, condition.right), (condition.right, condition.left)):
-        of_inside = [own.resolves(ref) for ref in columns_in(inside)]
-        if of_inside and all(of_inside) and not any(own.resolves(ref) for ref in columns_in(outside)):
-            return inside, outside
-    return None
-
-
-def _decisive(operator: str, *, every: bool) -> str:
-    """Give the aggregate that decides an inequality with some, or with ``every``, value."""
-    return "MIN" if (operator in ("<", "<=")) is every else "MAX"
 
 
 def _of_a_stream(place: Place) -> StatementError:

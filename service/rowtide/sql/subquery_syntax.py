@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from rowtide.errors import Place, StatementError
 from rowtide.sql.aggregates import OF_GROUPS
 from rowtide.sql.grouped_expressions import has_aggregate
+from rowtide.sql.scope import Scope
 from rowtide.sql.syntax import (
+    Binary,
     ColumnRef,
     DerivedTable,
     Expression,
@@ -21,13 +23,33 @@ from rowtide.sql.syntax import (
     Select,
     SelectItem,
 )
-from rowtide.sql.syntax_walk import replaced
+from rowtide.sql.syntax_walk import columns_in, replaced
 
 VALUE, COUNT, KNOWN = "$V", "$N", "$C"
 """What columns of a sub-query are called that the text gives no name."""
 
 Pair = tuple[Expression, Expression]
 """What a sub-query says is equal: something of its own, and something of the query around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A sub-query without the equalities that name the query around it; ``pairs`` are those."""
+
+    query: Query
+    pairs: tuple[Pair, ...]
+
+    @property
+    def select(self) -> Select | None:
+        """The query, if it is one SELECT that can be asked for other columns."""
+        if isinstance(self.query, Select) and self.query.limit is None and not self.query.distinct:
+            return self.query
+        return None
+
+    @property
+    def aggregated(self) -> Select | None:
+        """The query, if it is a SELECT of aggregates of all its rows: it always gives one row."""
+        return self.select if self.select is not None and is_global(self.select) else None
 
 
 def is_aggregate(syntax: object) -> TypeGuard[FunctionCall]:
@@ -152,3 +174,19 @@ def only_column(select: Select, place: Place) -> Expression:
 def several_columns(count: int, place: Place) -> StatementError:
     """Give the error that a sub-query has more than one column."""
     return StatementError(f"a sub-query here gives one column, this one gives {count}", place=place)
+
+
+def pair_of(condition: Expression, own: Scope) -> Pair | None:
+    """Give both sides of an equality between columns of the scope and others alone."""
+    if not isinstance(condition, Binary) or condition.operator != "=":
+        return None
+    for inside, outside in ((condition.left, condition.right), (condition.right, condition.left)):
+        of_inside = [own.resolves(ref) for ref in columns_in(inside)]
+        if of_inside and all(of_inside) and not any(own.resolves(ref) for ref in columns_in(outside)):
+            return inside, outside
+    return None
+
+
+def decisive(operator: str, *, every: bool) -> str:
+    """Give the aggregate that decides an inequality with some, or with ``every``, value."""
+    return "MIN" if (operator in ("<", "<=")) is every else "MAX"
