@@ -21,7 +21,10 @@ from rowtide.operators.window_functions import (
     Distinct,
     WindowFunction,
     from_json,
+    in_order,
+    is_nan,
     make_function,
+    one_nan,
     overflow,
     to_json,
     to_whole,
@@ -137,7 +140,7 @@ class PlainSum:
 
 
 class Best:
-    """MIN and MAX of values that come and go: a heap that forgets lazily."""
+    """MIN and MAX of values that come and go: a heap that forgets lazily; NaN is counted, but not in it."""
 
     def __init__(self, of: Type, *, greatest: bool) -> None:
         self._of = of
@@ -149,14 +152,16 @@ class Best:
         """See the protocol."""
         if value is None:
             return
+        value = one_nan(value)
         self._counts[value] += 1
-        if self._counts[value] == 1:
+        if self._counts[value] == 1 and not is_nan(value):
             heapq.heappush(self._heap, Descending(value) if self._greatest else value)
 
     def drop(self, value: Any) -> None:
         """See the protocol."""
         if value is None:
             return
+        value = one_nan(value)
         self._counts[value] -= 1
         if not self._counts[value]:
             del self._counts[value]
@@ -171,11 +176,11 @@ class Best:
             if value in self._counts:
                 return value
             heapq.heappop(heap)
-        return None
+        return next(iter(self._counts), None)
 
     def save(self) -> list[Any]:
         """See the protocol; values are sorted so that equal states are equal."""
-        return [[to_json(value), self._counts[value]] for value in sorted(self._counts)]
+        return [[to_json(value), self._counts[value]] for value in in_order(self._counts)]
 
     def load(self, saved: list[Any]) -> None:
         """See the protocol."""
@@ -183,7 +188,8 @@ class Best:
         self._fill()
 
     def _fill(self) -> None:
-        self._heap = [Descending(value) if self._greatest else value for value in self._counts]
+        values = [value for value in self._counts if not is_nan(value)]
+        self._heap = [Descending(value) if self._greatest else value for value in values]
         heapq.heapify(self._heap)
 
 

@@ -44,6 +44,14 @@ def in_order(codes: NDArray[np.int64], of: Type) -> NDArray[np.int64]:
     return np.where(codes < 0, codes ^ _BELOW_SIGN, codes) if of.is_float else codes
 
 
+def sort_codes(column: Column, *, descending: bool) -> NDArray[np.int64]:
+    """Give the codes of a fixed-width type in the order of a sort; NaN comes last in either direction."""
+    codes = in_order(whole_codes(column), column.type)
+    if descending:
+        codes = ~codes
+    return np.where(np.isnan(column.values), _BELOW_SIGN, codes) if column.type.is_float else codes
+
+
 class TextTable:
     """Distinct variable-width values with dense codes, in order of first appearance."""
 

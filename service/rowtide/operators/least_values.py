@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.keys import in_order, whole_codes
+from rowtide.operators.keys import in_order, sort_codes
 from rowtide.operators.over_held import Moved, Values
 from rowtide.operators.pooled_lists import PooledLists
 from rowtide.operators.window_functions import from_json, to_json
@@ -107,8 +107,7 @@ class LeastValue:
         return True
 
     def _coded(self, column: Column) -> Int64s:
-        codes = in_order(whole_codes(column), self._of)
-        return ~codes if self._greatest else codes
+        return sort_codes(column, descending=self._greatest)
 
     def _decoded(self, codes: Int64s) -> Values:
         codes = in_order(~codes if self._greatest else codes, self._of)

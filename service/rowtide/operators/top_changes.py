@@ -14,7 +14,7 @@ from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, Place, State
 from rowtide.operators.growing import grown
 from rowtide.operators.key_groups import KeyGroups
-from rowtide.operators.keys import in_order, whole_codes
+from rowtide.operators.keys import sort_codes
 from rowtide.operators.pooled_lists import PooledLists
 from rowtide.operators.row_store import RowStore
 from rowtide.plan.nodes import NumberedChanges, TopChanges
@@ -176,11 +176,11 @@ class _Image:
         """Write what rows are sorted by: of each field whether it is NULL, and its code."""
         for at, (index, descending) in enumerate(self._node.keys):
             column = tray.columns[index]
-            codes = in_order(whole_codes(column), column.type)
+            codes = sort_codes(column, descending=descending)
             missing = np.zeros(len(tray), dtype=np.int64)
             if column.valid is not None:
                 missing[~column.valid] = 1
                 codes = np.where(column.valid, codes, 0)
             # The complement of a whole number sorts the other way round, and none overflows.
             orders[:, 2 * at] = ~missing if descending else missing
-            orders[:, 2 * at + 1] = ~codes if descending else codes
+            orders[:, 2 * at + 1] = codes

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort_right
 from itertools import zip_longest
+from math import isnan
+from typing import Any
 
 from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, Place, State
@@ -59,8 +61,7 @@ class TopChangesByRow(AtOnce):
             self._enter(timed, [])
 
     def _sort_key(self, row: Row) -> tuple[object, ...]:
-        parts = (((row[index] is None, row[index]), descending) for index, descending in self._node.keys)
-        return tuple(Descending(part) if descending else part for part, descending in parts)
+        return tuple(_sort_part(row[index], descending=descending) for index, descending in self._node.keys)
 
     def _enter(self, timed: TimedRow, out: list[TimedRow]) -> None:
         held = self._lists.setdefault(self._partition(timed.row), [])
@@ -117,6 +118,15 @@ class TopChangesByRow(AtOnce):
             out.append(cause._replace(opcode=Opcode.DELETE, row=gone))
         if comes is not None:
             out.append(cause._replace(opcode=Opcode.INSERT, row=comes))
+
+
+def _sort_part(value: Any, *, descending: bool) -> object:
+    """Return what a value is sorted by: NULL is the greatest value, NaN comes last of the others."""
+    if isinstance(value, float) and isnan(value):
+        part: tuple[Any, ...] = (False, not descending, 0)
+    else:
+        part = (value is None, descending, value)
+    return Descending(part) if descending else part
 
 
 def _place(entry: _Entry) -> tuple[tuple[object, ...], int]:

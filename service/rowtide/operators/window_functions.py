@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -97,6 +97,17 @@ def make_function(call: WindowCall, *, endless: bool) -> WindowFunction:
 def can_fail(call: WindowCall) -> bool:
     """Tell whether a call's result may not fit its type; such a function forgets a value by ``drop``."""
     return call.function in CAN_FAIL
+
+
+def is_nan(value: object) -> bool:
+    """Tell whether a value is NaN."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def is_better(value: Any, held: Any, *, greatest: bool) -> bool:
+    """Tell whether ``value`` replaces ``held`` in MIN or MAX: NaN replaces nothing."""
+    better = value > held if greatest else value < held
+    return bool(better) or (is_nan(held) and not is_nan(value))
 
 
 def to_whole(of: Type) -> Callable[[Any], int]:
@@ -275,12 +286,8 @@ class Extreme:
         """See the protocol."""
         if value is not None:
             best = self._best
-            if self._greatest:
-                while best and best[-1][1] < value:
-                    best.pop()
-            else:
-                while best and best[-1][1] > value:
-                    best.pop()
+            while best and is_better(value, best[-1][1], greatest=self._greatest):
+                best.pop()
             best.append((self._added, value))
         self._added += 1
 
@@ -332,7 +339,7 @@ class Best(_Endless):
         held = self._held
         if not held:
             held.append(value)
-        elif value > held[0] if self._greatest else value < held[0]:
+        elif is_better(value, held[0], greatest=self._greatest):
             held[0] = value
 
     def drop(self, value: Any) -> None:
@@ -438,6 +445,7 @@ class Distinct:
     def add(self, value: Any) -> None:
         """See the protocol."""
         if value is not None:
+            value = one_nan(value)
             self._counts[value] += 1
             if self._counts[value] == 1:
                 self._inner.add(value)
@@ -445,6 +453,7 @@ class Distinct:
     def drop(self, value: Any) -> None:
         """See the protocol."""
         if value is not None:
+            value = one_nan(value)
             self._counts[value] -= 1
             if not self._counts[value]:
                 del self._counts[value]
@@ -456,7 +465,7 @@ class Distinct:
 
     def save(self) -> list[Any]:
         """See the protocol; values are sorted so that equal states are equal."""
-        return [[to_json(value), self._counts[value]] for value in sorted(self._counts)]
+        return [[to_json(value), self._counts[value]] for value in in_order(self._counts)]
 
     def load(self, saved: list[Any]) -> None:
         """See the protocol."""
@@ -464,6 +473,16 @@ class Distinct:
             held = from_json(self._of, value)
             self._counts[held] = count
             self._inner.add(held)
+
+
+def in_order(values: Iterable[Any]) -> list[Any]:
+    """Return values sorted, NaN last."""
+    return sorted(values, key=lambda value: (is_nan(value), value))
+
+
+def one_nan(value: Any) -> Any:
+    """Return the value, every NaN as ``math.nan``, so that NaNs are one value to a dictionary."""
+    return math.nan if is_nan(value) else value
 
 
 def to_json(value: object) -> object:
@@ -481,4 +500,4 @@ def from_json(of: Type, value: Any) -> object:
         return Decimal(value)
     if of.is_binary:
         return bytes.fromhex(value)
-    return float.fromhex(value) if of.is_float else value
+    return one_nan(float.fromhex(value)) if of.is_float else value

@@ -7,6 +7,7 @@ width. ``valid`` is None where no value is NULL, else a boolean array; what
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -150,10 +151,13 @@ class Column:
         return Column(self.type, self.values[start:stop], valid)
 
     def to_list(self) -> list[object]:
-        """Give the values in row form, None for NULL."""
+        """Return the values in row form, None for NULL and ``math.nan`` for every NaN."""
         if self.type.is_variable_width:
             return list(self.values.to_pylist())
         listed: list[object] = self.values.tolist()
+        if self.type.is_float:
+            for row in np.flatnonzero(np.isnan(self.values)).tolist():
+                listed[row] = math.nan
         if self.valid is not None:
             listed = [
                 value if valid else None for value, valid in zip(listed, self.valid.tolist(), strict=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import isnan
 from typing import TypeVar
 
@@ -33,7 +34,9 @@ class Contents:
         rows = list(self._held.elements())
         for key in reversed(range(len(self._order))):
             at = key - len(self._order)
-            rows.sort(key=lambda row: _rank(row[at]), reverse=self._order[key])
+            descending = self._order[key]
+            ranks = partial(_rank, at, descending=descending)
+            rows.sort(key=ranks, reverse=descending)
         return [self.shown(row) for row in rows]
 
     def shown(self, columns: Sequence[_Column]) -> tuple[_Column, ...]:
@@ -41,8 +44,11 @@ class Contents:
         return tuple(columns[: len(columns) - len(self._order)])
 
 
-def _rank(value: object) -> tuple[int, object]:
-    """Give what a value is sorted by: NULL is the greatest, and NaN the greatest number."""
+def _rank(at: int, row: Row, *, descending: bool) -> tuple[int, object]:
+    """Return what a row is sorted by: NULL is the greatest value, NaN comes last of the others."""
+    value = row[at]
     if value is None:
         return 2, 0
-    return (1, 0) if isinstance(value, float) and isnan(value) else (0, value)
+    if isinstance(value, float) and isnan(value):
+        return (-1 if descending else 1), 0
+    return 0, value

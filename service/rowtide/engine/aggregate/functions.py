@@ -6,6 +6,7 @@ other values; first, last and nth can be NULL.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -192,12 +193,19 @@ class Avg(Sum):
         return sum(counted) / len(counted) if counted else None
 
 
+def _extreme(choose: Callable[..., Value], values: Sequence[Value]) -> Value:
+    """Return the least or greatest value; NaN only where there is no other."""
+    counted = [value for value in values if value is not None]
+    numbers = (value for value in counted if not (isinstance(value, float) and math.isnan(value)))
+    return choose(numbers, default=counted[0] if counted else None)
+
+
 class Min(Function):
     """The least value."""
 
     def compute(self, values: Sequence[Value]) -> Value:
         """Return the least value."""
-        return min((value for value in values if value is not None), default=None)
+        return _extreme(min, values)
 
 
 class Max(Function):
@@ -205,7 +213,7 @@ class Max(Function):
 
     def compute(self, values: Sequence[Value]) -> Value:
         """Return the greatest value."""
-        return max((value for value in values if value is not None), default=None)
+        return _extreme(max, values)
 
 
 class Computed(Function):

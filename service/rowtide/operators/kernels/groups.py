@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rowtide.operators.kernels.extremes import is_better
 from rowtide.operators.kernels.prefetch import BLOCK, prefetch, prefetch_block
 from rowtide.operators.kernels.prefetch import NEAR as NEAR_PLACES
 
@@ -366,7 +367,7 @@ def least(groups: Int64s, values: Int64s, use: Mask, best: Int64s, seen: Mask) -
         prefetch_block(seen, groups, row)
         if use[row]:
             group = groups[row]
-            if not seen[group] or values[row] < best[group]:
+            if not seen[group] or is_better(values[row], best[group], False):
                 best[group] = values[row]
                 seen[group] = True
 
@@ -379,7 +380,7 @@ def greatest(groups: Int64s, values: Int64s, use: Mask, best: Int64s, seen: Mask
         prefetch_block(seen, groups, row)
         if use[row]:
             group = groups[row]
-            if not seen[group] or values[row] > best[group]:
+            if not seen[group] or is_better(values[row], best[group], True):
                 best[group] = values[row]
                 seen[group] = True
 
@@ -398,7 +399,7 @@ def least_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> in
             begun = group + 1
         # No branch: which value is better nobody can guess, least of all a processor.
         held = best[group]
-        best[group] = value if value < held else held
+        best[group] = value if is_better(value, held, False) else held
     return begun
 
 
@@ -413,5 +414,5 @@ def greatest_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) ->
             begun = group + 1
         # No branch: which value is better nobody can guess, least of all a processor.
         held = best[group]
-        best[group] = value if value > held else held
+        best[group] = value if is_better(value, held, True) else held
     return begun

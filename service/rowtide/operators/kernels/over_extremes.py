@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rowtide.operators.kernels.extremes import is_better
 from rowtide.operators.kernels.over import ENTER, LEAVE
 
 Int64s = NDArray[np.int64]
@@ -54,7 +55,7 @@ def extremes(
             elif kind & ENTER and use[at]:
                 value = values[at]
                 held[slot] = value
-                while length and (held[back] < value if greatest else held[back] > value):
+                while length and is_better(value, held[back], greatest):
                     length -= 1
                     back = np.int64(before[back])
                 if length:
@@ -92,11 +93,7 @@ def running_extremes(
         group = groups[row]
         while at < until[row]:
             value = values[at]
-            if (
-                steps[at] & ENTER
-                and use[at]
-                and (not seen[group] or (value > best[group] if greatest else value < best[group]))
-            ):
+            if steps[at] & ENTER and use[at] and (not seen[group] or is_better(value, best[group], greatest)):
                 best[group] = value
                 seen[group] = True
             at += 1

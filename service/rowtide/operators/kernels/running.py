@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rowtide.operators.kernels.extremes import is_better
 from rowtide.operators.kernels.prefetch import prefetch_block
 
 Int64s = NDArray[np.int64]
@@ -166,8 +167,7 @@ def extreme(
             place += 1
         if use[row]:
             value = values[row]
-            better = value > best[group] if greatest else value < best[group]
-            if better or not seen[group]:
+            if not seen[group] or is_better(value, best[group], greatest):
                 best[group] = value
                 seen[group] = True
                 changed[row] = True
