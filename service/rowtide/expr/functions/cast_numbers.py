@@ -1,8 +1,10 @@
 """CAST between numbers, and between integers and BOOLEAN.
 
-Digits that the target does not have are rounded half away from zero, from the
-exact value: the DOUBLE 0.285 is a little less than that and becomes 0.28. What
-is out of range, infinite or NaN is OVERFLOW. Zero is FALSE, other integers TRUE.
+Digits that the target does not have are rounded half away from zero. A float
+becomes a DECIMAL from the shortest decimal that reads back as that float: the
+DOUBLE 0.285 becomes 0.29, as the text '0.285' does, though its exact value is a
+little less. It becomes an integer from its exact value. What is out of range,
+infinite or NaN is OVERFLOW. Zero is FALSE, other integers TRUE.
 """
 
 from __future__ import annotations
@@ -49,8 +51,12 @@ def row(source: Type, target: Type) -> RowKernel:
         if isinstance(value, float):
             if not math.isfinite(value):
                 raise out_of_range(value, target)
-            dividend, divisor = value.as_integer_ratio()
-            result = exact.divided_half_away(dividend * up, divisor)
+            if is_decimal:
+                whole, power = floats.shortest(value, source)
+                power += scale
+                result = exact.divided_half_away(whole * 10 ** max(power, 0), 10 ** max(-power, 0))
+            else:
+                result = exact.divided_half_away(*value.as_integer_ratio())
         else:
             result = exact.divided_half_away(units(value, scale - places) * up, down)
         if not low <= result <= high:
@@ -138,11 +144,9 @@ def _float_to_exact(target: Type) -> ColumnKernel:
         fits = (result >= low) & (result < high + 1)
         if high > exact.INT64_MAX:
             fits &= np.abs(result) < 2.0**63
-        if scale:
-            # The product was rounded, so at a half only the exact value can tell; to either side of one
-            # it cannot have been rounded across, for halves below 2**52 are doubles themselves.
-            fits &= np.abs(wide - result) != 0.5
-            fits &= np.abs(wide) < 2.0**52
+        if target.kind is Kind.DECIMAL:
+            # Near a half only the shortest decimal can tell; large values are all near one.
+            fits &= np.abs(np.abs(wide - result) - 0.5) > floats.decimal_error(values, factor)
         doubtful = None
         if not fits.all():
             doubtful = ~fits

@@ -11,6 +11,7 @@ import math
 import operator
 import struct
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,22 @@ def columns(signature: Signature) -> ColumnKernel:
         return values, doubtful(values, *args)
 
     return compute
+
+
+def shortest(value: float, kind: Type) -> tuple[int, int]:
+    """Return the shortest decimal that reads back as ``value``, a finite float: digits and power of ten.
+
+    CAST to text writes the same digits.
+    """
+    text = str(np.float32(value)) if kind.kind is Kind.REAL else repr(value)
+    number = Decimal(text).as_tuple()
+    digits = int("".join(map(str, number.digits)))
+    return -digits if number.sign else digits, int(number.exponent)
+
+
+def decimal_error(values: Any, factor: float) -> Any:
+    """Return how far ``values * factor`` in DOUBLE may be from the same product of the shortest decimals."""
+    return 2 * np.spacing(np.abs(values)).astype(np.float64) * factor
 
 
 def nearest_whole(value: float) -> int:

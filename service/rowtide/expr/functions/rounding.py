@@ -3,8 +3,9 @@
 FLOOR and CEIL give whole numbers: DECIMAL(p - s + 1, 0) of a DECIMAL(p, s).
 ROUND goes half away from zero and may need one more digit, so it gives
 DECIMAL(p + 1, s); TRUNCATE goes towards zero. Both take the number of digits
-behind the point that stay, negative for tens and hundreds. A float is rounded
-at the power of ten nearest to what is asked for, as far as a double can tell.
+behind the point that stay, negative for tens and hundreds. At a
+number of digits a float is rounded from the shortest decimal that reads back as
+that float, as CAST to DECIMAL does: ROUND(2.675e0, 2) is 2.68.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _MOST_DIGITS = 2 * MAX_DECIMAL_PRECISION
 """Rounding at more digits than this, either way, changes nothing or leaves nothing."""
 _WHOLE_DOUBLES = 2.0**52
 """Doubles from here on have no fractional part."""
-_MAX_DOUBLE_EXPONENT = 308
+_EXACT_POWER_OF_TEN = 22
+"""10**22 is the largest power of ten that a double holds exactly."""
+_MOST_FLOAT_DIGITS = 400
+"""Rounding a float at more digits than this, either way, changes nothing or leaves nothing."""
 
 Divide = Callable[[Any, Any], Any]
 
@@ -109,7 +113,7 @@ def _columns(signature: Signature) -> ColumnKernel | None:
     if not isinstance(kept, int):
         return None
     if kind.is_float:
-        return lambda values, *rest: (_round_floats(name, values, kept), None)
+        return lambda values, *rest: _round_floats(name, values, kept)
     scale, to_whole = digits(source)[1], name in ("FLOOR", "CEIL")
     dropped = scale - max(-_MOST_DIGITS, min(kept, scale))
     divide, unit = _COLUMNS[name], 10**dropped
@@ -130,30 +134,50 @@ def _columns(signature: Signature) -> ColumnKernel | None:
 
 
 def _float_row(signature: Signature) -> RowKernel:
-    name, dtype = signature.name, signature.result.dtype
+    name, source, kind = signature.name, signature.args[0], signature.result
+    round_whole = _FLOATS[name]
+    divide = _ROW[name]
 
     def compute(value: float, kept: int = 0) -> float:
-        with np.errstate(all="ignore"):
-            result: float = _round_floats(name, np.array([value], dtype=dtype), kept)[0].item()
-        return result
+        if not kept:
+            whole: float = round_whole(np.float64(value)).item()
+            return whole
+        if not isfinite(value):
+            return value
+        digits, power = floats.shortest(value, source)
+        dropped = -power - max(-_MOST_FLOAT_DIGITS, min(kept, _MOST_FLOAT_DIGITS))
+        if dropped <= 0:
+            # Zero has no sign where digits are counted.
+            return value + 0.0
+        result = float(f"{divide(digits, 10**dropped)}e{power + dropped}")
+        if not isfinite(result):
+            raise overflow(name, (value, kept), kind)
+        return floats.single(result) if kind.kind is Kind.REAL else result
 
     return compute
 
 
-def _round_floats(name: str, values: Any, kept: int) -> Any:
-    """Round a column of floats; what has no such digits stays as it is."""
+def _round_floats(name: str, values: Any, kept: int) -> tuple[Any, Mask | None]:
+    """Round a column of floats; also return the rows where only the shortest decimals can tell."""
     round_whole = _FLOATS[name]
     if kept == 0:
-        return round_whole(values)
-    if abs(kept) > _MAX_DOUBLE_EXPONENT:
-        return values if kept > 0 else values * 0
+        return round_whole(values), None
+    if abs(kept) > _EXACT_POWER_OF_TEN:
+        return values, np.ones(len(values), dtype=np.bool_)
     power = float(10 ** abs(kept))
     wide = values.astype(np.float64)
     moved = wide * power if kept > 0 else wide / power
     whole = round_whole(moved)
-    back = whole / power if kept > 0 else whole * power
-    # Where the product has no fractional part or is infinite, there was nothing to round.
-    return np.where(np.abs(moved) < _WHOLE_DOUBLES, back, wide).astype(values.dtype, copy=False)
+    back = (whole / power if kept > 0 else whole * power) + 0.0
+    rest = np.abs(moved - whole)
+    edge = np.abs(rest - 0.5) if name == "ROUND" else np.minimum(rest, 1.0 - rest)
+    certain = edge > floats.decimal_error(values, power if kept > 0 else 1.0 / power)
+    certain &= np.abs(moved) < _WHOLE_DOUBLES
+    finite = np.isfinite(values)
+    with np.errstate(over="ignore"):
+        found = np.where(finite, back, wide).astype(values.dtype, copy=False)
+    doubtful = ~certain & finite
+    return found, doubtful if doubtful.any() else None
 
 
 def _sign() -> Function:
