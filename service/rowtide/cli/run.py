@@ -117,11 +117,10 @@ def query_of(file: Path, service: Service) -> Query:
         return made
 
     def query(text: str, once: bool) -> tuple[Follower, bool, tuple[bool, ...]]:
-        from rowtide.sql.planner import Listing
-
-        listing = session().listing(text) if once else Listing(session().query(text))
-        changes = listing.node.shows_opcodes()
-        return service.follow(listing.node, once=once and changes), changes, listing.order
+        listing = session().listing(text)
+        if not once:
+            listing = replace(listing, node=session().query(text), order=())
+        return service.follow(listing.node, once=once and listing.changes), listing.changes, listing.order
 
     return query
 

@@ -163,11 +163,11 @@ class EmbeddedEngine:
         read = {each.relation for each in nodes_below(listing.node) if isinstance(each, TableSource)}
         if SYS_ERRORS in read:
             listing = self._session.listing(text, self._errors())
-        is_contents = listing.node.shows_opcodes() and self._is_finite(listing.node)
+        is_contents = listing.changes and self._is_finite(listing.node)
         if listing.order and not is_contents:
             listing = replace(listing, node=self._session.query(text), order=())
         node, contents = listing.node, Contents(listing.order)
-        changes = node.shows_opcodes() and not is_contents
+        changes = listing.changes and not is_contents
         types = contents.shown([str(field.type) for field in node.row_type])
         yield Columns(contents.shown(node.row_type.names), types, changes, not is_contents)
         for emitted in self._run(node):

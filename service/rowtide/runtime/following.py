@@ -115,6 +115,9 @@ def _refuse_unread(node: Node, flow: Flow) -> None:
         if not isinstance(each, Source | TableSource):
             continue
         if not flow.reads(each.relation):
+            if isinstance(each, TableSource) and each.loaded_once:
+                # Its rows stand in the text.
+                continue
             raise StatementError(
                 f'no pump of the pipeline reads "{each.relation}", so no row of it comes by',
                 hint="Without --service its topic is read for the query alone.",

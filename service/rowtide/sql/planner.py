@@ -15,7 +15,17 @@ from dataclasses import dataclass, field, replace
 from rowtide.errors import Place, StatementError
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef
-from rowtide.plan.nodes import KeyedTable, Merge, Model, Node, Sort, Source, TableSource, UniqueTable
+from rowtide.plan.nodes import (
+    KeyedTable,
+    Merge,
+    Model,
+    Node,
+    Sort,
+    Source,
+    TableSource,
+    UniqueTable,
+    nodes_below,
+)
 from rowtide.plan.pseudo import with_pseudo_columns
 from rowtide.rows.types import RowType
 from rowtide.sql.columns import checked
@@ -38,6 +48,7 @@ from rowtide.sql.objects import (
     relation_name,
 )
 from rowtide.sql.once import Once
+from rowtide.sql.one_off import with_empty_groups
 from rowtide.sql.promotion import check_rowtime_type, promoted
 from rowtide.sql.qualify import with_qualify
 from rowtide.sql.relations import (
@@ -84,9 +95,13 @@ class PlannedPump:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A query whose rows are listed, sorted by its last fields: for each of these whether it descends."""
+    """A query whose rows are listed, sorted by its last fields: for each of these whether it descends.
+
+    ``changes``: its rows are changes, of which some take back others.
+    """
 
     node: Node
+    changes: bool
     order: tuple[bool, ...] = ()
 
 
@@ -185,7 +200,9 @@ class Planner:
         while isinstance(inner, With):
             at, inner = self._with_tables(inner, at), inner.body
         shape = self._select(inner, at, lists=True) if isinstance(inner, Select) else self._query(inner, at)
-        return Listing(projected(shape, "QUERY"), shape.order)
+        named = (each for planned in self._planned.values() for each in nodes_below(planned.node))
+        node = with_empty_groups(projected(shape, "QUERY"), named)
+        return Listing(node, shape.changelog, shape.order)
 
     # -------------------------------------------------------------- relations
 

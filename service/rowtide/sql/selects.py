@@ -399,7 +399,6 @@ class SelectPlanner:
         Raises:
           StatementError: it sorts by something else.
         """
-        place = self._select.order_by[0].place
         columns = {
             before.expr: after.expr for before, after in zip(shape.outputs, distinct.outputs, strict=True)
         }
@@ -413,7 +412,9 @@ class SelectPlanner:
         sorts = told | columns
         if not (fits or shape.changelog) or any(key not in sorts for key, _ in order.keys):
             of = "its columns" if shape.changelog else "its period and its columns"
-            raise StatementError(f"ORDER BY of DISTINCT takes {of}, nothing else", place=place)
+            raise StatementError(
+                f"ORDER BY of DISTINCT takes {of}, nothing else", place=self._select.order_by[0].place
+            )
         keys = tuple((sorts[key], descending) for key, descending in order.keys)
         return PeriodOrder(exact, keys, order.limit, order.offset)
 

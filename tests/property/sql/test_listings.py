@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
@@ -54,11 +55,41 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+OF_ALL_ROWS = (
+    "SELECT COUNT(*) AS c, MAX(d) AS m, COUNT(DISTINCT k) AS x, MIN(k) FILTER (WHERE n > 1) AS y FROM t"
+    " WHERE n > 2",
+    "SELECT SUM(c) AS s, COUNT(*) AS n FROM (SELECT k, COUNT(*) AS c FROM t WHERE n > 2 GROUP BY k) AS q",
+    "SELECT COUNT(*) AS c FROM t WHERE FALSE HAVING COUNT(*) = 0",
+    "SELECT t.id, q.c FROM t LEFT JOIN (SELECT COUNT(*) AS c FROM t WHERE n > 2) AS q ON t.n = q.c",
+    "SELECT COUNT(*) AS c FROM t WHERE n > 2 UNION ALL SELECT MAX(n) FROM t WHERE FALSE",
+    "SELECT COUNT(*) AS c FROM (SELECT DISTINCT n FROM t LIMIT 100)",
+    "SELECT COUNT(*) AS c FROM (SELECT DISTINCT n FROM t LIMIT 2)",
+)
+
+
+@pytest.mark.parametrize("query", OF_ALL_ROWS)
+@settings(max_examples=10)
+@given(given_rows=rows)
+def test_a_group_of_all_rows_is_there_without_any(
+    database: duckdb.DuckDBPyConnection, query: str, given_rows: list[Row]
+) -> None:
+    wanted, found = both_list(database, query, given_rows)
+    assert Counter(found) == Counter(wanted)
+
+
 @settings(max_examples=20)
 @given(query=queries(), given_rows=rows)
 def test_order_by_lists_a_table_as_duckdb_does(
     database: duckdb.DuckDBPyConnection, query: str, given_rows: list[Row]
 ) -> None:
+    wanted, found = both_list(database, query, given_rows)
+    assert found == wanted
+
+
+def both_list(
+    database: duckdb.DuckDBPyConnection, query: str, given_rows: list[Row]
+) -> tuple[list[Row], list[Row]]:
+    """Return what DuckDB lists, and what is listed here."""
     session = Session()
     session.feed(TABLE)
     listing = session.listing(query)
@@ -76,7 +107,7 @@ def test_order_by_lists_a_table_as_duckdb_does(
     for row in held:
         database.execute("INSERT INTO t VALUES (?, ?, ?, ?)", row)
     wanted = database.execute(query.replace("CHAR_LENGTH", "length")).fetchall()
-    assert [_plain(row) for row in contents.rows()] == [_plain(row) for row in wanted]
+    return [_plain(row) for row in wanted], [_plain(row) for row in contents.rows()]
 
 
 def _plain(row: Row) -> Row:

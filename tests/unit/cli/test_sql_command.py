@@ -88,6 +88,34 @@ def test_order_by_lists_the_rows_of_a_table(local: str) -> None:
     assert "begins with ROWTIME" in call(local, "-e", "SELECT STREAM id FROM orders ORDER BY id", code=2)
 
 
+def test_an_aggregate_of_no_rows_gives_one_row(local: str) -> None:
+    assert call(local, "-e", "SELECT COUNT(*) AS n, MAX(id) AS m FROM names WHERE FALSE").splitlines() == [
+        "N | M",
+        "0 | NULL",
+        "(1 row)",
+    ]
+    crossed = "SELECT id, n FROM names CROSS JOIN (SELECT COUNT(*) AS n FROM names WHERE id > 7) AS q"
+    assert call(local, "-e", crossed).splitlines()[1:3] == ["1 | 0", "2 | 0"]
+    view = ("-e", "CREATE VIEW v AS SELECT COUNT(*) AS n FROM names WHERE id > 7", "-e", "SELECT * FROM v")
+    assert call(local, *view).splitlines()[-1] == "(0 rows)"
+    no_group = "SELECT id, COUNT(*) AS n FROM names WHERE FALSE GROUP BY id"
+    assert call(local, "-e", no_group).splitlines()[-1] == "(0 rows)"
+
+
+def test_the_changes_of_first_rows_of_a_stream_have_their_opcodes(foreign: Path) -> None:
+    query = (
+        "SELECT STREAM sensor, amount FROM best",
+        "CREATE VIEW best OPTIONS (RETENTION 'UNBOUNDED') AS SELECT STREAM sensor, amount FROM readings"
+        " QUALIFY ROW_NUMBER() OVER (PARTITION BY sensor ORDER BY amount DESC) <= 1 EMIT CHANGES",
+    )
+    told = call(str(foreign), "-e", query[1], "-e", query[0], "--limit", "5", "--json")
+    rows = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+    assert [row["OP"] for row in rows] == ["+", "+", "+", "-", "+"]
+    shown = call(str(foreign), "-e", query[1], "-e", query[0], "--limit", "5").splitlines()
+    assert shown[0] == "OP | ROWTIME | SENSOR | AMOUNT"
+    assert [line[0] for line in shown[1:6]] == ["+", "+", "+", "-", "+"]
+
+
 def test_values_are_shown_as_sql_writes_them() -> None:
     query = (
         "SELECT TRUE AS b, DATE '2024-02-29' AS d, TIME '12:34:56' AS t, INTERVAL '-26' HOUR AS i,"
@@ -154,6 +182,8 @@ def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(fore
         assert {json.loads(row)["SENSOR"] for row in table.splitlines()} == {"s0", "s1", "s2"}
         counted = call("--service", url, "-e", "SELECT COUNT(*) AS n FROM latest_of", "--json")
         assert [json.loads(row) for row in counted.splitlines()] == [{"N": 3}]
+        none = call("--service", url, "-e", "SELECT COUNT(*) AS n FROM latest_of WHERE FALSE", "--json")
+        assert [json.loads(row) for row in none.splitlines()] == [{"N": 0}]
         listed = "SELECT sensor FROM latest_of ORDER BY amount DESC"
         told = call("--service", url, "-e", listed, "--json")
         assert [json.loads(row) for row in told.splitlines()] == [
