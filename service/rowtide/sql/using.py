@@ -27,13 +27,15 @@ def merged_scope(join: Join, left: Scope, right: Scope, joined: Scope) -> Scope:
     """Give the scope of the joined rows, in which the columns of USING can be named without a relation."""
     names = shared(join, left, right)
     texts = {name.text for name in names}
-    kept = [each for side in (left, right) for each in side.merged if each.name not in texts]
+    merged: list[Merged] = []
     for name in names:
         lefts, rights = _aliases(left, name, join.place), _aliases(right, name, join.place)
         sources = {"RIGHT": rights, "FULL": lefts + rights}.get(join.kind, lefts)
         owners = _owners(left, name, lefts) + _owners(right, name, rights)
-        kept.append(Merged(name.text, sources, owners))
-    return replace(joined, merged=tuple(kept))
+        merged.append(Merged(name.text, sources, owners))
+    # As in standard SQL, "*" begins with what this join merges.
+    merged += [each for side in (left, right) for each in side.merged if each.name not in texts]
+    return replace(joined, merged=tuple(merged))
 
 
 def shared(join: Join, left: Scope, right: Scope) -> Sequence[Name]:
