@@ -31,7 +31,7 @@ from rowtide.operators.change_functions import (
 from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
 from rowtide.operators.faults import overflowing
 from rowtide.operators.ranks import RANK, Ranks
-from rowtide.operators.refused import RefusedRows
+from rowtide.operators.refused import RefusedRows, WaitingChange, WaitingChanges
 from rowtide.operators.row_keys import key_getter
 from rowtide.operators.window_functions import Sum, WindowFunction, from_json, to_json
 from rowtide.plan.nodes import GroupChanges
@@ -123,6 +123,8 @@ class GroupChangesOperator:
         self._dirty: dict[int, _Group] = {}
         self._ends: list[tuple[int, int, GroupKey]] = []
         self._refused = RefusedRows()
+        self._waits = node.of_changes and node.window is None
+        self._waiting = WaitingChanges()
         self._begun = 0
         self._due: int | None = None
         self._reached = EARLIEST
@@ -194,9 +196,10 @@ class GroupChangesOperator:
             # It was never there.
             self.account.done += 1
             return
-        key = self._key(row)
-        if self._has_float_keys:
-            key = tuple(map(_as_key, key))
+        key = self._key_of(row)
+        if self._waiting.cancel(key, row, timed.opcode):
+            self.account.done += 1
+            return
         known = []
         for start, end in windows:
             group = self._group(start, end, key, timed)
@@ -211,9 +214,47 @@ class GroupChangesOperator:
         for group in known:
             group.rows += -1 if leaves else 1
             group.last = timed.rowtime
+            if group.key in self._waiting:
+                self._let_in(group)
             if self._node.retention_ms is not None:
                 self._groups.move_to_end((self._at(group), group.key))
         self._changed(known, timed)
+
+    def _key_of(self, row: Row) -> Row:
+        key = self._key(row)
+        return tuple(map(_as_key, key)) if self._has_float_keys else key
+
+    def _let_in(self, group: _Group) -> None:
+        """Apply the changes of a group that did not fit before and do now: in their order, or all at once."""
+
+        def applied(change: WaitingChange) -> bool:
+            row, opcode = change
+            if not self._change([group], row, leaves=opcode == Opcode.DELETE):
+                return False
+            group.rows += opcode
+            return True
+
+        waiting = self._waiting.apply(group.key, applied)
+        if len(waiting) < 2:
+            return
+        moved = [
+            (group.functions[at], self._calls[at].value(row), opcode == Opcode.DELETE)
+            for at in self._fallible
+            for row, opcode in waiting
+            if self._calls[at].takes(row)
+        ]
+        for function, value, leaves in moved:
+            _move(function, value, leaves=leaves)
+        if not all(_has_result(group.functions[at]) for at in self._fallible):
+            for function, value, leaves in reversed(moved):
+                _move(function, value, leaves=not leaves)
+            return
+        for row, opcode in waiting:
+            group.rows += opcode
+            for at in self._infallible:
+                if self._calls[at].takes(row):
+                    _move(group.functions[at], self._calls[at].value(row), leaves=opcode == Opcode.DELETE)
+        self._waiting.forget(group.key)
 
     def _is_refused(self, row: Row) -> bool:
         """Tell whether an aggregate can never take the value of a row."""
@@ -257,11 +298,7 @@ class GroupChangesOperator:
                 function = group.functions[at]
                 _move(function, value, leaves=leaves)
                 done.append((function, value))
-                if isinstance(function, Sum) and function.surely_fits():
-                    continue
-                try:
-                    function.result()
-                except RejectedRowError:
+                if not (isinstance(function, Sum) and function.surely_fits()) and not _has_result(function):
                     for taken, back in reversed(done):
                         _move(taken, back, leaves=not leaves)
                     return False
@@ -277,7 +314,9 @@ class GroupChangesOperator:
         for group in known:
             if not group.rows and group.shown is None and not group.pending:
                 del self._groups[self._at(group), group.key]
-        if self._node.of_changes and timed.opcode == Opcode.INSERT:
+        if self._waits and not (self._limited and self._is_refused(timed.row)):
+            self._waiting.add(self._key_of(timed.row), (timed.row, timed.opcode))
+        elif self._node.of_changes and timed.opcode == Opcode.INSERT:
             self._refused.add(timed.row)
         self.account.rejected += 1
         faults.append(overflowing(self._node.relation, timed, self._node.input.row_type.names))
@@ -389,6 +428,7 @@ class GroupChangesOperator:
             if group.last >= before or group.pending:
                 return
             del self._groups[place]
+            self._waiting.forget(group.key)
 
     def _promised(self) -> Bound:
         """Give the least rowtime of a row that can still come out, where they are this operator's own."""
@@ -445,6 +485,7 @@ class GroupChangesOperator:
         }
         due = LATEST if self._due is None else self._due
         refused = [TimedRow(0, 0, 0, Opcode.INSERT, row) for row in self._refused]
+        refused += [TimedRow(0, 0, 0, opcode, row) for row, opcode in self._waiting]
         return {
             "account": self.account.to_arrow(),
             "clock": pa.table({"reached": [self._reached], "given": [self._given], "due": [due]}),
@@ -464,7 +505,12 @@ class GroupChangesOperator:
         self._reached, self._given = clock["reached"], clock["given"]
         self._due = None if clock["due"] == LATEST else clock["due"]
         fields = self._node.input.row_type
-        self._refused = RefusedRows(row.row for row in Tray.from_arrow(fields, state["refused"]).rows())
+        self._refused, self._waiting = RefusedRows(), WaitingChanges()
+        for timed in Tray.from_arrow(fields, state["refused"]).rows():
+            if self._waits and not (self._limited and self._is_refused(timed.row)):
+                self._waiting.add(self._key_of(timed.row), (timed.row, timed.opcode))
+            else:
+                self._refused.add(timed.row)
         table = state["groups"]
         keys = [
             Column.from_arrow(fields[index].type, table.column(f"key {at}")).to_list()
@@ -533,6 +579,15 @@ def _move(function: WindowFunction, value: object, *, leaves: bool) -> None:
         function.drop(value)
     else:
         function.add(value)
+
+
+def _has_result(function: WindowFunction) -> bool:
+    """Tell whether what a function has taken gives a result that its type holds."""
+    try:
+        function.result()
+    except RejectedRowError:
+        return False
+    return True
 
 
 def _multiple_after(rowtime: int, every_ms: int) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rowtide.rows.rowop import Row
+
+WaitingChange = tuple[Row, int]
+"""A row and an opcode: it came, or went, and did not fit."""
 
 
 class RefusedRows:
@@ -35,3 +38,51 @@ class RefusedRows:
         for row, copies in self._copies.items():
             for _ in range(copies):
                 yield row
+
+
+class WaitingChanges:
+    """Changes of groups that did not fit, by key, in their order, until they do or are taken back."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[Row, list[WaitingChange]] = {}
+
+    def __contains__(self, key: Row) -> bool:
+        return key in self._by_key
+
+    def __iter__(self) -> Iterator[WaitingChange]:
+        for waiting in self._by_key.values():
+            yield from waiting
+
+    def add(self, key: Row, change: WaitingChange) -> None:
+        """Let a change wait."""
+        self._by_key.setdefault(key, []).append(change)
+
+    def cancel(self, key: Row, row: Row, opcode: int) -> bool:
+        """Forget a change that one of the same row takes back; False if none waits."""
+        waiting = self._by_key.get(key)
+        if waiting is None:
+            return False
+        before = (row, -opcode)
+        if before not in waiting:
+            return False
+        waiting.remove(before)
+        if not waiting:
+            del self._by_key[key]
+        return True
+
+    def apply(self, key: Row, applied: Callable[[WaitingChange], bool]) -> Sequence[WaitingChange]:
+        """Let in what ``applied`` can apply, again while anything fits; return what still waits."""
+        waiting = self._by_key[key]
+        while True:
+            rest = [change for change in waiting if not applied(change)]
+            if not rest:
+                del self._by_key[key]
+                return rest
+            self._by_key[key] = rest
+            if len(rest) == len(waiting):
+                return rest
+            waiting = rest
+
+    def forget(self, key: Row) -> None:
+        """Let nothing of a group wait any more."""
+        self._by_key.pop(key, None)

@@ -41,6 +41,7 @@ class ChangesModel(Model):
         self.passed = NO_BOUND
         self.groups: list[Group] = []
         self.refused: list[Row] = []
+        self.waiting: list[TimedRow] = []
         self.own = 0
 
     def row(self, port: int, timed: TimedRow) -> None:
@@ -48,9 +49,49 @@ class ChangesModel(Model):
         self.reach(timed.rowtime)
         if timed.opcode == Opcode.DELETE and timed.row in self.refused:
             self.refused.remove(timed.row)
-        elif timed.opcode != Opcode.NOP:
+        elif timed.opcode != Opcode.NOP and not self.takes_back(timed):
             self.change(timed)
         self.settle()
+
+    def takes_back(self, timed: TimedRow) -> bool:
+        """Forget a change of the same row that waits, the other way round."""
+        for at, each in enumerate(self.waiting):
+            if each.row == timed.row and each.opcode == -timed.opcode:
+                del self.waiting[at]
+                return True
+        return False
+
+    def let_in(self, group: Group) -> None:
+        """Apply changes of a group that waited and fit now: one by one while any does, else all of them."""
+        mine = [each for each in self.waiting if self.key_of(each) == group.key]
+        before = -1
+        while mine and len(mine) != before:
+            before = len(mine)
+            mine = [each for each in mine if not self.lets_in(group, [each])]
+        if mine:
+            self.lets_in(group, mine)
+
+    def lets_in(self, group: Group, changes: Sequence[TimedRow]) -> bool:
+        rows = group.rows
+        for each in changes:
+            rows = self.with_row(rows, each)
+        try:
+            self.values(rows)
+        except OverflowError:
+            return False
+        group.rows = rows
+        self.waiting = [each for each in self.waiting if all(each is not other for other in changes)]
+        return True
+
+    def key_of(self, timed: TimedRow) -> Row:
+        return tuple(as_key(timed.row[index]) for index in self.node.keys)
+
+    def never_fits(self, timed: TimedRow) -> bool:
+        try:
+            self.values([timed])
+        except OverflowError:
+            return True
+        return False
 
     def bound(self, port: int, bound: Bound) -> None:
         self.passed = later(self.passed, bound)
@@ -58,7 +99,7 @@ class ChangesModel(Model):
         self.settle()
 
     def change(self, timed: TimedRow) -> None:
-        key = tuple(as_key(timed.row[index]) for index in self.node.keys)
+        key = self.key_of(timed)
         found = [self.group(start, end, key) for start, end in self.windows(timed.rowtime)]
         rows = [self.with_row(group.rows, timed) for group in found]
         try:
@@ -66,13 +107,16 @@ class ChangesModel(Model):
                 self.values(each)
         except OverflowError:
             self.tell(self.node.relation, Reason.OVERFLOW, timed)
-            if self.node.of_changes and timed.opcode == Opcode.INSERT:
+            if self.node.of_changes and self.node.window is None and not self.never_fits(timed):
+                self.waiting.append(timed)
+            elif self.node.of_changes and timed.opcode == Opcode.INSERT:
                 self.refused.append(timed.row)
             return
         for group, after in zip(found, rows, strict=True):
             if group not in self.groups:
                 self.groups.append(group)
             group.rows, group.last = after, timed.rowtime
+            self.let_in(group)
             if isinstance(self.node.window, Session):
                 group.end = timed.rowtime + self.node.window.gap_ms
             group.untold.append(timed)
