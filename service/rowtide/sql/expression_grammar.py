@@ -366,9 +366,9 @@ class ExpressionGrammar(TypeGrammar):
         cursor.expect_symbol("(")
         operand = self.expression()
         cursor.expect("AS")
-        target, unit = self.interval_type() if cursor.is_word("INTERVAL") else (self.type(), None)
+        target, fields = self.interval_type() if cursor.is_word("INTERVAL") else (self.type(), None)
         cursor.expect_symbol(")")
-        return Cast(operand, target, cursor.span(first), tried, unit)
+        return Cast(operand, target, cursor.span(first), tried, fields)
 
     def order_item(self) -> OrderItem:
         """Read one term of an ORDER BY, without WITHIN."""

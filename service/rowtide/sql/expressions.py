@@ -58,6 +58,7 @@ from rowtide.sql.syntax import (
     FunctionCall,
     InList,
     InQuery,
+    IntervalFields,
     IsDistinct,
     IsTest,
     Like,
@@ -181,14 +182,14 @@ class ExpressionPlanner:
                 return self._like(syntax)
             case Case():
                 return self._case(syntax)
-            case Cast(operand=operand, type=of, place=place, unit=int(unit)):
-                return self._cast_to_unit(syntax, self.plan_as(operand, of), unit)
-            case Cast(operand=operand, type=of, place=place, tried=True):
-                return self._try_cast(self.plan_as(operand, of), of, place)
-            case Cast(operand=operand, type=of, place=place):
-                if isinstance(operand, Unary) and operand.operator in LENGTH_UNITS and of.is_integer:
-                    return self._counted(operand, of, place)
-                return self._cast(self.plan_as(operand, of), of, place)
+            case Cast(operand=operand, type=of, interval=IntervalFields() as fields):
+                return self._cast_to_interval(syntax, self.plan_as(operand, of), fields)
+            case Cast(operand=operand, type=of, place=place, tried=tried):
+                cast_to = self._try_cast if tried else self._cast
+                unit = _unit_of(operand)
+                if unit is not None and of.is_integer:
+                    return cast_to(self._counted(self._plan(operand), unit, place), of, place)
+                return cast_to(self.plan_as(operand, of), of, place)
             case Rounded():
                 return self._rounded(syntax)
             case Stepped():
@@ -216,24 +217,33 @@ class ExpressionPlanner:
         negated = self._call("NEGATE", [operand], syntax.place)
         return negated if syntax.operator == "-" else operand
 
-    def _counted(self, syntax: Unary, of: Type, place: Place) -> Expr:
-        """Plan ``CAST((x - y) MINUTE AS INTEGER)``: whole units, towards zero."""
-        length = self._cast(self._unary(syntax), BIGINT, place)
-        unit = _whole(LENGTH_UNITS[syntax.operator])
-        return self._cast(self._call("/", [length, unit], place), of, place)
+    def _counted(self, length: Expr, unit: int, place: Place) -> Expr:
+        """Plan how many whole units an interval has, towards zero: ``CAST((x - y) MINUTE AS INTEGER)``."""
+        return self._call("/", [self._cast(length, BIGINT, place), _whole(unit)], place)
 
-    def _cast_to_unit(self, syntax: Cast, operand: Expr, unit: int) -> Expr:
-        """Plan CAST(x AS INTERVAL HOUR): an integer counts the unit."""
+    def _cast_to_interval(self, syntax: Cast, operand: Expr, fields: IntervalFields) -> Expr:
+        """Plan CAST(x AS INTERVAL HOUR): an integer counts the unit; of others smaller parts are cut off."""
         of, place = syntax.type, syntax.place
-        if not operand.type.is_integer:
-            return self._try_cast(operand, of, place) if syntax.tried else self._cast(operand, of, place)
-        if syntax.tried:
-            raise StatementError(
-                "TRY_CAST of a number to a unit is not supported",
-                place=place,
-                hint="Write x * INTERVAL '1' HOUR.",
-            )
-        return self._call("*", [operand, Literal(unit, of)], place)
+        cast_to = self._try_cast if syntax.tried else self._cast
+        if operand.type.is_integer and fields.unit is not None:
+            if syntax.tried:
+                raise StatementError(
+                    "TRY_CAST of a number to a unit is not supported",
+                    place=place,
+                    hint="Write x * INTERVAL '1' HOUR.",
+                )
+            found: Expr = self._call("*", [operand, Literal(fields.unit, of)], place)
+        else:
+            found = cast_to(operand, of, place)
+            if fields.least > 1:
+                cut = self._counted(found, fields.least, place)
+                found = self._call("*", [cut, Literal(fields.least, of)], place)
+        if fields.digits is None:
+            return found
+        # A count of the first unit with more digits than its precision is OVERFLOW.
+        count = cast_to(self._counted(found, fields.first, place), decimal(fields.digits), place)
+        fits = self._call("IS NOT NULL", [count], place)
+        return Call("CASE", (fits, found, Literal(None, of)), of)
 
     def _connected(self, syntax: Binary) -> Expr:
         """Plan a chain of ANDs or ORs as one call, so that a long one is not a deep one."""
@@ -449,6 +459,17 @@ class ExpressionPlanner:
                 whole = (self._cast(whole[0], INTERVAL_DAY, place), whole[1])
         of = guarded(lambda: resolve(name, tuple(arg.type for arg in whole)), place)
         return Call(name, whole, of)
+
+
+def _unit_of(syntax: Expression) -> int | None:
+    """Return the one unit of an interval, in ms or months, where the text says it."""
+    match syntax:
+        case Unary(operator=operator, operand=operand):
+            return _unit_of(operand) if operator in ("-", "+") else LENGTH_UNITS.get(operator)
+        case TypedLiteral(unit=unit) | Cast(interval=IntervalFields(unit=unit)):
+            return unit
+        case _:
+            return None
 
 
 def _whole(value: int) -> Literal:

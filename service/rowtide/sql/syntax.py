@@ -91,6 +91,8 @@ class TypedLiteral:
     value: int
     type: Type
     place: Place = field(default=NOWHERE, compare=False)
+    unit: int | None = field(default=None, compare=False)
+    """The one unit of an INTERVAL, in ms or months: CAST to an integer counts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,17 +216,31 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class IntervalFields:
+    """What the words of an INTERVAL type say, in ms or months.
+
+    ``first`` is its first unit, ``unit`` that unit if it is the only one, ``least`` the least part that is
+    kept. ``digits`` is how many digits the count of the first unit may have; None: any.
+    """
+
+    first: int
+    unit: int | None
+    least: int
+    digits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Cast:
     """``CAST(x AS type)``; ``tried`` is TRY_CAST, NULL where the other rejects the row.
 
-    ``unit`` is the one unit of an INTERVAL type, in ms or months: an integer counts it.
+    ``interval`` is what the words of an INTERVAL type say.
     """
 
     operand: Expression
     type: Type
     place: Place = field(default=NOWHERE, compare=False)
     tried: bool = False
-    unit: int | None = None
+    interval: IntervalFields | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from rowtide.rows.types import (
 from rowtide.sql import literals
 from rowtide.sql.cursor import Cursor
 from rowtide.sql.dialect import Token, TokenKind
-from rowtide.sql.syntax import BinaryLiteral, TypedLiteral
+from rowtide.sql.syntax import BinaryLiteral, IntervalFields, TypedLiteral
 
 MAX_TEXT_LENGTH = 2**31 - 1
 
@@ -64,16 +64,30 @@ class TypeGrammar:
             raise cursor.fail(f'there is no type "{token.text}"', hint=f"Types are {_TYPE_NAMES}.")
         raise cursor.unexpected("a type")
 
-    def interval_type(self) -> tuple[Type, int | None]:
-        """Read INTERVAL unit [TO unit], and give the size of its unit, in ms or months, if it is only one."""
+    def interval_type(self) -> tuple[Type, IntervalFields]:
+        """Read INTERVAL unit [(precision)] [TO unit [(precision)]]."""
         cursor = self.cursor
         first = cursor.expect("INTERVAL")
-        unit = self._interval_unit()
-        to = self._interval_unit() if cursor.accept("TO") else unit
+        unit, precision = self._interval_unit()
+        to, to_precision = self._interval_unit() if cursor.accept("TO") else (unit, precision)
         if unit != to and not literals.is_range(unit, to):
             raise cursor.fail(f"there are no intervals of {unit} TO {to}", token=first)
-        of, sizes = (INTERVAL_DAY, literals.MS) if unit in literals.MS else (INTERVAL_MONTH, literals.MONTHS)
-        return of, sizes[unit] if unit == to else None
+        of = INTERVAL_DAY if unit in literals.MS else INTERVAL_MONTH
+        return of, self._interval_fields(unit, precision, to, to_precision)
+
+    def _interval_fields(
+        self, unit: str, precision: tuple[int, ...], to: str, to_precision: tuple[int, ...]
+    ) -> IntervalFields:
+        """Return what units and precisions say; the last precision of SECOND is of its parts."""
+        sizes = literals.MS if unit in literals.MS else literals.MONTHS
+        least = sizes[to]
+        if to == "SECOND":
+            # SECOND (digits, parts), and TO SECOND (parts).
+            parts = to_precision[-1:] if unit != to else to_precision[1:]
+            least = 10 ** max(3 - parts[0], 0) if parts else 1
+        return IntervalFields(
+            sizes[unit], sizes[unit] if unit == to else None, least, precision[0] if precision else None
+        )
 
     def _decimal(self, first: Token) -> Type:
         cursor = self.cursor
@@ -148,20 +162,26 @@ class TypeGrammar:
         if sign > 0:
             cursor.accept_symbol("+")
         text = cursor.string("the length of the interval in single quotes")
-        unit = self._interval_unit()
-        to = None
+        unit, precision = self._interval_unit()
+        to, to_precision = None, precision
         # An interval goes from large to small: in FLOOR(x + INTERVAL '1' HOUR TO DAY) the TO is FLOOR's.
         if cursor.is_word("TO") and literals.is_range(unit, cursor.ahead(1).text):
             cursor.expect("TO")
-            to = self._interval_unit()
+            to, to_precision = self._interval_unit()
+        fields = self._interval_fields(unit, precision, to or unit, to_precision)
         try:
             value = sign * literals.interval(text, unit, to)
+            if fields.digits is not None and abs(value) // fields.first >= 10**fields.digits:
+                raise ValueError(f"'{text}' has more than {fields.digits} digits of {unit}")
         except ValueError as error:
             raise StatementError(str(error), place=cursor.span(first)) from error
         of = INTERVAL_DAY if unit in literals.MS else INTERVAL_MONTH
-        return TypedLiteral(value, of, cursor.span(first))
+        if value % fields.least:
+            raise cursor.fail(f"'{text}' has more parts of a second than its type", token=first)
+        return TypedLiteral(value, of, cursor.span(first), fields.unit)
 
-    def _interval_unit(self) -> str:
+    def _interval_unit(self) -> tuple[str, tuple[int, ...]]:
+        """Read a unit of an interval, and its precision if there is one."""
         cursor = self.cursor
         token = cursor.current
         word = token.text.removesuffix("S") if token.kind is TokenKind.WORD else ""
@@ -170,11 +190,11 @@ class TypeGrammar:
         if word != token.text:
             raise cursor.fail(f'there is no unit "{token.text}"', hint=f"Write {word}.")
         cursor.advance()
-        if cursor.accept_symbol("("):
-            # The precision of an interval only limits how it is written.
-            cursor.comma_list(lambda: self._digits("the precision of the interval"))
-            cursor.expect_symbol(")")
-        return word
+        if not cursor.accept_symbol("("):
+            return word, ()
+        digits = cursor.comma_list(lambda: self._digits("the precision of the interval"))
+        cursor.expect_symbol(")")
+        return word, tuple(digits)
 
     def binary(self) -> BinaryLiteral:
         """Read X'..'."""

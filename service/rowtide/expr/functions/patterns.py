@@ -36,9 +36,15 @@ def _with_flags(name: str, pattern: str, flags: str) -> str:
     Raises:
       RejectedRowError: there is no such flag.
     """
-    if not _FLAGS.issuperset(flags):
-        raise undefined(name, (pattern, flags), "the flags are i, m and s")
-    return f"(?{''.join(sorted(set(flags)))}){pattern}" if flags else pattern
+    if not _flags_of(name).issuperset(flags):
+        raise undefined(name, (pattern, flags), f"the flags are {', '.join(sorted(_flags_of(name)))}")
+    # All matches are replaced anyway.
+    given = sorted(set(flags) - {"g"})
+    return f"(?{''.join(given)}){pattern}" if given else pattern
+
+
+def _flags_of(name: str) -> frozenset[str]:
+    return _FLAGS | {"g"} if name == "REGEXP_REPLACE" else _FLAGS
 
 
 def _regular(name: str, further: int, result: Resolve, compute: _Columns, out: Any) -> Function:
@@ -57,7 +63,7 @@ def _regular(name: str, further: int, result: Resolve, compute: _Columns, out: A
         if out is None or text is not None or not all(isinstance(each, str) for each in rest):
             return None
         pattern, *others = (str(each) for each in rest)
-        if len(others) > further and not _FLAGS.issuperset(others[further]):
+        if len(others) > further and not _flags_of(name).issuperset(others[further]):
             return None
         whole = _with_flags(name, pattern, others[further] if len(others) > further else "")
         try:

@@ -30,6 +30,11 @@ from rowtide.rows.types import (
     Type,
 )
 
+_TRUTHS = {
+    **dict.fromkeys(("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"), True),
+    **dict.fromkeys(("f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"), False),
+}
+"""The spellings of BOOLEAN that PostgreSQL reads: words, and what begins only one of them."""
 _BLANKS = " \t\n\r\f\v"
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
@@ -105,9 +110,10 @@ def _read_float(target: Type) -> Callable[[str], Any]:
 
 
 def _read_boolean(text: str) -> bool:
-    if text.upper() not in ("TRUE", "FALSE"):
+    found = _TRUTHS.get(text.lower())
+    if found is None:
         raise _UnreadableError
-    return text.upper() == "TRUE"
+    return found
 
 
 def _read_date(text: str) -> int:

@@ -72,6 +72,8 @@ _NUMBERS: Mapping[str, tuple[int, int, int]] = {
     "minute": (2, 0, 59),
     "second": (2, 0, 59),
     "fraction": (9, 0, 999_999_999),
+    "second of day": (5, 0, 86_399),
+    "ISO day of year": (3, 1, 371),
 }
 """Fields that are numbers: the most digits, the least and the greatest value."""
 
@@ -85,12 +87,15 @@ _TEMPLATE: Mapping[str, Part] = {
     "DDD": Part("day of year", 3),
     "DD": Part("day", 2),
     "ID": Part("ISO day of week", 1),
+    "IDDD": Part("ISO day of year", 3),
     "D": Part("day of week", 1),
     "HH24": Part("hour", 2),
     "HH12": Part("hour of half", 2),
     "HH": Part("hour of half", 2),
     "MI": Part("minute", 2),
     "SS": Part("second", 2),
+    "SSSS": Part("second of day", 1),
+    "SSSSS": Part("second of day", 1),
     "MS": Part("fraction", 3),
     "US": Part("fraction", 6),
     "FF3": Part("fraction", 3),
@@ -260,6 +265,10 @@ def _number(field: str, at: Moment) -> int:
             return (month - 1) // 3 + 1
         case "month":
             return month
+        case "ISO day of year":
+            return at.day - _first_of_weeks(civil.civil(thursday)[0]) + 1
+        case "second of day":
+            return at.ms // 1_000
         case "week":
             return (thursday - civil.day_of(civil.civil(thursday)[0], 1, 1)) // 7 + 1
         case "day":
@@ -309,6 +318,8 @@ def read(parts: Sequence[Part], text: str) -> Moment:
         if found.setdefault(part.field, value) != value:
             raise FormatError(f"it has two values for the {part.field}")
     day = _day(found)
+    if "second of day" in found:
+        _spread_seconds(found)
     ms = _hour(found) * 3_600_000 + found.get("minute", 0) * 60_000 + found.get("second", 0) * 1_000
     ms += found.get("fraction", 0) - zone_ms
     return Moment(day + ms // civil.DAY_MS, ms % civil.DAY_MS)
@@ -368,8 +379,8 @@ def _value(field: str, text: str) -> int:
 
 
 def _day(found: Mapping[str, int]) -> int:
-    if "week" in found or "week year" in found:
-        raise FormatError("a week says no day")
+    if found.keys() & {"week", "week year", "ISO day of year"}:
+        return _day_of_weeks(found)
     year = found.get("year", 1970)
     if "year of century" in found and "year" not in found:
         short = found["year of century"]
@@ -389,6 +400,46 @@ def _day(found: Mapping[str, int]) -> int:
     if day >= civil.month_start(start + 1):
         raise FormatError("there is no such day")
     return day
+
+
+def _day_of_weeks(found: Mapping[str, int]) -> int:
+    """Return the day of a year of weeks: by its number, or by week and day of week (without one: Monday)."""
+    year, week, of_year = (found.get(each) for each in ("week year", "week", "ISO day of year"))
+    if year is None or (week is None and of_year is None):
+        raise FormatError("a week says a day with IYYY and IW, or IYYY and IDDD")
+    if found.keys() & {
+        "year",
+        "year of century",
+        "month",
+        "month name",
+        "short month name",
+        "day",
+        "day of year",
+    }:
+        raise FormatError("it mixes the fields of weeks with those of months")
+    first, days = _first_of_weeks(year), _first_of_weeks(year + 1) - _first_of_weeks(year)
+    if of_year is None:
+        of_year = 7 * ((week or 1) - 1) + found.get("ISO day of week", 1)
+    elif week is not None and (of_year - 1) // 7 + 1 != week:
+        raise FormatError("it has two values for the week")
+    if of_year > days:
+        raise FormatError("there is no such day")
+    return first + of_year - 1
+
+
+def _first_of_weeks(year: int) -> int:
+    """Return the Monday that a year of weeks begins with: that of the week with its first Thursday."""
+    fourth = civil.day_of(year, 1, 4)
+    return fourth - civil.weekday(fourth) + 1
+
+
+def _spread_seconds(found: dict[str, int]) -> None:
+    """Put the hour, minute and second of a second of the day in their places, unless others are there."""
+    seconds = found["second of day"]
+    given = {"hour": seconds // 3_600, "minute": seconds // 60 % 60, "second": seconds % 60}
+    for field, value in given.items():
+        if found.setdefault(field, value) != value:
+            raise FormatError(f"it has two values for the {field}")
 
 
 def _hour(found: Mapping[str, int]) -> int:
