@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from contextlib import ExitStack
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from rowtide.flow.flow import Flow
 from rowtide.operators import registry
-from rowtide.plan.nodes import Path
+from rowtide.plan.nodes import Form
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
@@ -31,7 +32,7 @@ FRAMES = {
 }
 doubles = st.none() | st.sampled_from((math.nan, -0.5, 2.0, math.inf, -math.inf)) | st.floats()
 rows = st.lists(st.tuples(st.integers(0, 1), doubles), max_size=12)
-by_row = pytest.mark.parametrize("form", Path)
+by_row = pytest.mark.parametrize("form", Form)
 
 
 def extremes(values: list[float | None]) -> tuple[object, object]:
@@ -49,17 +50,15 @@ def shown(value: object) -> object:
 
 
 def run(
-    query: str, relation: str, changes: list[tuple[Opcode, tuple[object, ...]]], form: Path
+    query: str, relation: str, changes: list[tuple[Opcode, tuple[object, ...]]], form: Form
 ) -> list[TimedRow]:
     """Return the rows of a query over rows a millisecond apart, in one form of its operators."""
     session = Session()
     session.feed(STREAM + TABLE)
 
-    def path(node: object) -> Path | None:
-        found = node.path()
-        return found if found is None else form
-
-    with patch.object(registry, "path_of", path if form is Path.BY_ROW else path_of):
+    with ExitStack() as stack:
+        for kind in registry.BY_ROW if form is Form.BY_ROW else ():
+            stack.enter_context(patch.object(kind, "form", lambda _node: Form.BY_ROW))
         flow = Flow({"Q": session.query(query)}, {"S": (0,)} if relation == "S" else {})
     for at, (opcode, row) in enumerate(changes):
         timed = TimedRow(at, flow.origin(relation, 0), at, opcode, row)
@@ -78,7 +77,7 @@ def run(
 @pytest.mark.parametrize("frame", FRAMES)
 @settings(max_examples=40)
 @given(drawn=rows)
-def test_windows_skip_nan(frame: str, form: Path, drawn: list[tuple[int, float | None]]) -> None:
+def test_windows_skip_nan(frame: str, form: Form, drawn: list[tuple[int, float | None]]) -> None:
     query = f"SELECT STREAM k, MIN(x) OVER w AS a, MAX(x) OVER w AS b FROM s WINDOW w AS ({frame})"
     found = run(query, "S", [(Opcode.INSERT, row) for row in drawn], form)
     values = [value for _, value in drawn]
@@ -94,7 +93,7 @@ def test_windows_skip_nan(frame: str, form: Path, drawn: list[tuple[int, float |
 @settings(max_examples=30)
 @given(drawn=rows, distinct=st.sampled_from(("", "DISTINCT ")))
 def test_groups_skip_nan(
-    window: str, form: Path, drawn: list[tuple[int, float | None]], distinct: str
+    window: str, form: Form, drawn: list[tuple[int, float | None]], distinct: str
 ) -> None:
     query = f"SELECT STREAM k, MIN({distinct}x) AS a, MAX({distinct}x) AS b FROM s GROUP BY {window}, k"
     found = run(query, "S", [(Opcode.INSERT, row) for row in drawn], form)
@@ -106,7 +105,7 @@ def test_groups_skip_nan(
 @by_row
 @settings(max_examples=60)
 @given(drawn=rows)
-def test_running_changes_skip_nan(form: Path, drawn: list[tuple[int, float | None]]) -> None:
+def test_running_changes_skip_nan(form: Form, drawn: list[tuple[int, float | None]]) -> None:
     query = (
         "SELECT STREAM k, MIN(x) AS a, MAX(x) AS b FROM s GROUP BY FLOOR(ROWTIME TO MINUTE), k EMIT CHANGES"
     )
@@ -125,7 +124,7 @@ def test_running_changes_skip_nan(form: Path, drawn: list[tuple[int, float | Non
     direction=st.sampled_from(("", " DESC")),
 )
 def test_changes_of_a_table_skip_nan(
-    form: Path, drawn: list[tuple[int, int, float | None, bool]], direction: str
+    form: Form, drawn: list[tuple[int, int, float | None, bool]], direction: str
 ) -> None:
     changes = [(Opcode.DELETE if gone else Opcode.INSERT, row) for *row, gone in drawn]
     changes = [(opcode, tuple(row)) for opcode, row in changes]
@@ -168,7 +167,7 @@ def left_by(changes: list[TimedRow]) -> Counter[tuple[object, ...]]:
 def test_a_sort_puts_nan_last_of_the_values(direction: str, drawn: list[tuple[int, float | None]]) -> None:
     query = f"SELECT STREAM k, x FROM s ORDER BY FLOOR(ROWTIME TO MINUTE), x{direction}"
     found = [
-        timed.row[1] for timed in run(query, "S", [(Opcode.INSERT, row) for row in drawn], Path.COMPILED)
+        timed.row[1] for timed in run(query, "S", [(Opcode.INSERT, row) for row in drawn], Form.COMPILED)
     ]
     values = [value for value in found if value not in ("NaN", None)]
     nans, nulls = ["NaN"] * found.count("NaN"), [None] * found.count(None)

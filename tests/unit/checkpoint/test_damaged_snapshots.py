@@ -1,4 +1,4 @@
-"""A snapshot whose bytes have changed is never read as other contents; what an earlier version wrote is read."""
+"""A snapshot whose bytes have changed is never read as other contents; older formats are read."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ def test_a_damaged_checksum_and_chunks_that_are_elsewhere_are_never_read(data: s
 
 def flip_in_chunk(world: World, snapshot: object) -> None:
     ((part, content),) = world.query(
-        "select part, content from rowtide_snapshot_chunks where snapshot_id = ? order by length(content) desc"
-        " limit 1",
+        "select part, content from rowtide_snapshot_chunks where snapshot_id = ?"
+        " order by length(content) desc limit 1",
         snapshot,
     )
     assert isinstance(content, bytes)
