@@ -28,7 +28,7 @@ class Collapse(CountsChanges):
     def __init__(self, name: str, source: Label | RowType, *key: str, unit: Unit | None = None) -> None:
         if isinstance(source, Label):
             if unit is not None and unit is not source.unit:
-                raise ModelError(f'collapse "{name}": label "{source.name}" is of another unit')
+                raise ModelError(f'collapse "{name}": label "{source.name}" belongs to another unit')
             unit = source.unit
         elif unit is None:
             raise ModelError(f'collapse "{name}" needs a unit or a label to follow')

@@ -55,7 +55,7 @@ class TextDriver:
             target = self.inputs.get("")
         if target is None:
             raise ModelError(
-                f'input "{words[1]}" does not exist', hint=f"There are {', '.join(self.inputs)}."
+                f'input "{words[1]}" does not exist', hint=f"The inputs are {', '.join(self.inputs)}."
             )
         if isinstance(target, Label):
             opcode = opcode_named(words[1]) if len(words) > 1 else Opcode.NOP

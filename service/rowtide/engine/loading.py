@@ -68,7 +68,7 @@ def load(path: str, folder: str = "") -> Callable[..., object]:
     """
     module_name, colon, name = path.partition(":")
     if not colon or not module_name or not name:
-        raise ModelError(f'"{path}" names no model', hint="Write 'package.module:Class'.")
+        raise ModelError(f'invalid model path "{path}"', hint="Write 'package.module:Class'.")
     try:
         module = module_of(module_name, folder)
     except ModuleNotFoundError as error:
@@ -124,7 +124,7 @@ def _arguments(path: str, model: Callable[..., object], options: Mapping[str, st
         raise ModelError(f'the parameters of model "{path}" cannot be read: {error}') from error
     parameters = list(signature.parameters.values())
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
-        raise ModelError(f'model "{path}" takes no ModelSetup: its first parameter is missing')
+        raise ModelError(f'model "{path}" must take a ModelSetup as its first parameter')
     known = {
         each.name: each
         for each in parameters[1:]
@@ -156,5 +156,5 @@ def _value(path: str, name: str, text: str, annotation: Any) -> Any:
         return reader(text)
     except (ValueError, KeyError, InvalidOperation) as error:
         raise ModelOptionError(
-            name, f'option "{name}" of model "{path}" is {annotation.__name__}, not \'{text}\''
+            name, f'option "{name}" of model "{path}": \'{text}\' is not a valid {annotation.__name__}'
         ) from error

@@ -64,7 +64,7 @@ class RowtimeClock(CountsChanges):
         """
         if rowtime < self.rowtime:
             raise ModelError(
-                f'an event of label "{rowop.label.name}" at {rowtime} comes too late: it is {self.rowtime}'
+                f'event of label "{rowop.label.name}" at {rowtime} is late: the rowtime is {self.rowtime}'
             )
         self._label(rowop.label.name)
         self._number += 1
@@ -78,7 +78,9 @@ class RowtimeClock(CountsChanges):
         if known is None:
             labels = [label for label in self._unit.labels if label.name == name]
             if len(labels) != 1:
-                raise ModelError(f'{len(labels)} labels are called "{name}"; events need one')
+                raise ModelError(
+                    f'an event needs a unique label, but {len(labels)} labels are called "{name}"'
+                )
             known = self._known[name] = labels[0]
         return known
 
@@ -223,9 +225,9 @@ class ModelSetup:
 
     def _offer(self, offered: dict[str, Label], name: str, label: Label) -> None:
         if name in offered:
-            raise ModelError(f'model "{self.unit.name}" offers "{name}" twice')
+            raise ModelError(f'model "{self.unit.name}" declares "{name}" twice')
         if label.unit is not self.unit:
-            raise ModelError(f'model "{self.unit.name}" cannot offer label "{label.name}" of another unit')
+            raise ModelError(f'model "{self.unit.name}" cannot declare label "{label.name}" of another unit')
         offered[name] = label
 
 
@@ -266,7 +268,7 @@ class ModelRun:
             if len(table):
                 raise ModelError(
                     f'model "{name}" fills table "{table.name}" while it is wired',
-                    hint="Rows come with the input, or with an event.",
+                    hint="Insert rows when input arrives, or in an event.",
                 )
         for output, label in self._setup.outputs.items():
             label.then(self._collector(output), name=f"{label.name}.collected")

@@ -72,13 +72,13 @@ def _rule(pattern: str, names: Sequence[str]) -> tuple[re.Pattern[str], str | No
         )
     if "\\" in replacement:
         raise ModelError(
-            f'field pattern "{pattern}": "{replacement}" is no field name',
-            hint="What groups matched is written as $1, $2, the whole name as $&.",
+            f'field pattern "{pattern}": "{replacement}" is not a field name',
+            hint="Write $1, $2 for groups of the expression, and $& for the whole name.",
         )
     try:
         compiled = re.compile(expression)
     except re.error as error:
-        raise ModelError(f'field pattern "{pattern}" is no regular expression: {error}') from error
+        raise ModelError(f'field pattern "{pattern}" is not a valid regular expression: {error}') from error
     return compiled, None if is_blocked else replacement if slash else "$&"
 
 

@@ -181,7 +181,7 @@ def stored(state: object, model: str) -> bytes:
         # The state of a part can be any object, and pickling it can raise any error.
         raise FaultError(
             f'the state of model "{model}" cannot be stored: {type(error).__name__}: {error}',
-            hint="What snapshot() gives must be plain values: numbers, text, tuples, lists, dicts.",
+            hint="snapshot() must return plain values: numbers, text, tuples, lists, dicts.",
         ) from error
 
 

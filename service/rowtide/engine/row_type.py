@@ -63,7 +63,7 @@ class RowType:
         self._positions = {name: index for index, name in enumerate(self.names)}
         if len(self._positions) != len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise ModelError(f'field "{twice}" is there twice')
+            raise ModelError(f'field "{twice}" occurs twice')
         self._checks = tuple(map(check_of, self.types))
         self._parsers: tuple[Callable[[Value], Value], ...] | None = None
         self._hash = hash((self.names, self.types))
@@ -176,10 +176,10 @@ class RowType:
         made_for = getattr(row, "_row_type", None)
         if made_for is None:
             if not isinstance(row, tuple | list):
-                raise ModelError(f"{row!r} is no row of {self.render(None)}")
+                raise ModelError(f"{row!r} is not a row of {self.render(None)}")
             return self.row(*row)
         if not self.matches(made_for):
-            raise ModelError(f"a row of {made_for.render(None)} is no row of {self.render(None)}")
+            raise ModelError(f"a row of {made_for.render(None)} is not a row of {self.render(None)}")
         return self.make(row)
 
     def parse(self, texts: Sequence[str]) -> Row:

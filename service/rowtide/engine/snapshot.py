@@ -39,7 +39,7 @@ def snapshot_table(table: Table) -> TableState:
       TableError: if the table is broken or being changed.
     """
     if table._barred is not None:
-        raise TableError(table.name, "cannot be saved: it is broken or in the middle of a change")
+        raise TableError(table.name, "cannot be saved: it is broken or being changed")
     handles = sorted(table.handles(), key=lambda handle: handle.number)
     places = {handle: place for place, handle in enumerate(handles)}
     state = TableState([tuple(handle.row) for handle in handles], [], [])

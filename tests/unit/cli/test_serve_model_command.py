@@ -102,7 +102,7 @@ def test_a_function_takes_no_options(tmp_path: Path) -> None:
         ([f"{TRAFFIC}:Traffic", "-o", "least=1"], 'has no option "least"'),
         ([f"{TRAFFIC}:Traffic", "-o", "least"], 'option "least" has no value'),
         (["pathlib:Path.cwd"], "gives PosixPath, not a TextDriver"),
-        (["traffic"], '"traffic" names no model'),
+        (["traffic"], 'invalid model path "traffic"'),
     ],
 )
 def test_what_cannot_be_served_is_refused(arguments: list[str], message: str) -> None:

@@ -276,7 +276,7 @@ def test_a_context_is_of_no_use_after_the_call() -> None:
     table = Table(Unit("u"), "t", TableType(TRADE, all=Fifo().aggregate(aggregator)))
     table.insert(TRADE.row(1))
     for use in (lambda: len(kept[0]), kept[0].first, kept[0].last, lambda: kept[0].send(TOTAL.row(1))):
-        with pytest.raises(ModelError, match='aggregator "agg" is not being called'):
+        with pytest.raises(ModelError, match='aggregator "agg": the context is valid only during a call'):
             use()
 
 
@@ -347,9 +347,9 @@ def test_an_aggregator_cannot_change_its_table() -> None:
 
 def test_aggregators_have_names_of_their_own() -> None:
     aggregator = Aggregator("agg", TOTAL, lambda context: None)
-    with pytest.raises(ModelError, match='aggregator "agg" is there twice'):
+    with pytest.raises(ModelError, match='aggregator "agg" is declared twice'):
         TableType(TRADE, a=Hashed("id").aggregate(aggregator), b=Fifo().aggregate(aggregator))
-    with pytest.raises(ModelError, match='cannot be called "out"'):
+    with pytest.raises(ModelError, match='aggregator name "out" is reserved'):
         TableType(TRADE, a=Hashed("id").aggregate(Aggregator("out", TOTAL, lambda context: None)))
     table = Table(Unit("u"), "t", TableType(TRADE, a=Hashed("id").aggregate(aggregator)))
     with pytest.raises(ModelError, match='table "t" has no aggregator "gaa"'):
@@ -385,13 +385,13 @@ def test_result_types_follow_from_the_fields() -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (Sum("symbol"), 'aggregator "agg", field "f": Sum of "symbol": it is no number'),
+        (Sum("symbol"), 'aggregator "agg", field "f": Sum of "symbol": it is not a number'),
         (Count(kind="string"), 'aggregator "agg", field "f": Count cannot have the type string'),
         (Count("symbl"), 'aggregator "agg", field "f": field "symbl" does not exist'),
         (Last("symbl"), 'aggregator "agg", field "f": field "symbl" does not exist'),
         (Max(lambda row: 1), 'aggregator "agg", field "f": Max of a function needs the type'),
-        ("sum", """aggregator "agg", field "f": 'sum' is no aggregate function"""),
-        (Count, 'aggregator "agg", field "f": .*Count.* is no aggregate function'),
+        ("sum", """aggregator "agg", field "f": 'sum' is not an aggregate function"""),
+        (Count, 'aggregator "agg", field "f": .*Count.* is not an aggregate function'),
     ],
 )
 def test_a_function_that_does_not_fit_is_named_with_its_field(function: Sum, message: str) -> None:
@@ -512,9 +512,9 @@ def test_an_average_may_count_null_as_zero(kind: type[SimpleAggregator | Additiv
     ("define", "message"),
     [
         (lambda: Sum(3), "Sum takes the name of a field or a function of the row, not 3"),
-        (lambda: Computed("int64", 3), "Computed: function is no function but 3"),
-        (lambda: Fold("id", "int64", 0, "add"), "Fold: step is no function but 'add'"),
-        (lambda: Fold("id", "int64", 0, max, 1), "Fold: finish is no function but 1"),
+        (lambda: Computed("int64", 3), "Computed: function is not a function: 3"),
+        (lambda: Fold("id", "int64", 0, "add"), "Fold: step is not a function: 'add'"),
+        (lambda: Fold("id", "int64", 0, max, 1), "Fold: finish is not a function: 1"),
     ],
 )
 def test_a_function_without_what_it_computes_with_is_refused(

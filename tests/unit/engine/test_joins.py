@@ -66,9 +66,9 @@ def test_the_first_pattern_that_fits_a_field_decides(patterns: list[str], names:
     [
         ("cust", 'field pattern "cust": field "cust" does not exist'),
         ("!cust", 'field "cust" does not exist'),
-        ("(", "is no regular expression"),
+        ("(", "is not a valid regular expression"),
         ("(.*)/$2", "has no group 2"),
-        (r"(.*)/old_\1", r'"old_\1" is no field name'),
+        (r"(.*)/old_\1", r'"old_\1" is not a field name'),
     ],
 )
 def test_a_slip_in_a_pattern_is_noticed(pattern: str, message: str) -> None:
@@ -99,7 +99,7 @@ def test_a_projection_of_several_rows_takes_an_absent_one_as_nulls() -> None:
 
 
 def test_a_projection_cannot_give_a_name_twice() -> None:
-    with pytest.raises(ModelError, match='field "customer" is there twice'):
+    with pytest.raises(ModelError, match='field "customer" occurs twice'):
         project((ORDER, [("customer", "customer")]), (CUSTOMER, [("customer", "customer")]))
 
 
@@ -148,13 +148,13 @@ def test_the_key_of_an_absent_row_may_be_mirrored() -> None:
     ("make", "message"),
     [
         (lambda: lookup(by={"id": "customer"}), "can never be equal: int32 and string"),
-        (lambda: lookup(by={"customer": "city"}), "has the key customer, it is joined by customer=city"),
+        (lambda: lookup(by={"customer": "city"}), "has the key customer, but is joined by customer=city"),
         (lambda: lookup(by={"custmer": "customer"}), 'join "join": field "custmer" does not exist'),
         (lambda: lookup(by={}), "at least one pair"),
         (lambda: lookup(index="nowhere"), 'index "nowhere" does not exist'),
         (lambda: lookup(index=("by_city", "all")), "has no key fields"),
-        (lambda: lookup(kind="outer"), 'kind "outer" is none of inner, left'),
-        (lambda: lookup(right_fields=[".*"]), 'field "customer" is there twice'),
+        (lambda: lookup(kind="outer"), 'kind "outer" does not exist'),
+        (lambda: lookup(right_fields=[".*"]), 'field "customer" occurs twice'),
         (
             lambda: LookupJoin(
                 "join",
@@ -293,8 +293,8 @@ def test_a_change_that_matches_replaces_row_by_row() -> None:
     [
         ({"left_index": "by_id"}, 'key fields "id" and "customer" have types int32 and string'),
         ({"left_index": "by_id", "allow_key_types": True}, "can never be equal"),
-        ({"kind": "full"}, 'kind "full" is none of inner, left, right, outer'),
-        ({"unique_key": "both"}, "is none of first, left, right, manual, none"),
+        ({"kind": "full"}, 'kind "full" does not exist'),
+        ({"unique_key": "both"}, 'kind "both" does not exist'),
         ({"by": {"id": "customer"}}, "are not the keys of the indexes"),
         ({"right_index": ("by_city", "all")}, "has no key fields"),
     ],
@@ -306,7 +306,7 @@ def test_a_join_of_two_that_makes_no_sense_is_refused(options: dict[str, Any], m
 
 
 def test_tables_of_two_units_cannot_be_joined() -> None:
-    with pytest.raises(ModelError, match='tables "orders" and "customers" are of two units'):
+    with pytest.raises(ModelError, match='tables "orders" and "customers" belong to different units'):
         JoinTwo(
             "join",
             Table(Unit("u"), "orders", ORDERS),
@@ -341,7 +341,7 @@ def test_a_collapse_needs_a_key_and_a_unit() -> None:
         Collapse("c", CUSTOMER, unit=Unit("u"))
     with pytest.raises(ModelError, match="needs a unit"):
         Collapse("c", CUSTOMER, "customer")
-    with pytest.raises(ModelError, match='label "l" is of another unit'):
+    with pytest.raises(ModelError, match='label "l" belongs to another unit'):
         Collapse("c", Unit("u").label("l", CUSTOMER), "customer", unit=Unit("v"))
 
 

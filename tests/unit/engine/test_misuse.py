@@ -140,17 +140,17 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
     "no row at all": (
         lambda world: world.table.insert(None),
         ModelError,
-        'table "trades": None is no row of row { int32 id, string symbol, float64 price, }',
+        'table "trades": None is not a row of row { int32 id, string symbol, float64 price, }',
     ),
     "no row at all for a label": (
         lambda world: world.table.input.insert("A"),
         ModelError,
-        "label \"trades.in\": 'A' is no row of row { int32 id, string symbol, float64 price, }",
+        "label \"trades.in\": 'A' is not a row of row { int32 id, string symbol, float64 price, }",
     ),
     "removing what was not found": (
         lambda world: world.table.remove(world.table.find_by(id=99)),  # type: ignore[arg-type]
         TableError,
-        'table "trades": None is no row handle',
+        'table "trades": None is not a row handle',
     ),
     "the groups of a leaf": (
         lambda world: world.table.index("by_id").group_by(id=1),
@@ -175,18 +175,18 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
     "a row of another type": (
         lambda world: world.table.insert(SUMS.row("A", 1)),
         ModelError,
-        'table "trades": a row of row { string symbol, int64 rows, } is no row of '
+        'table "trades": a row of row { string symbol, int64 rows, } is not a row of '
         "row { int32 id, string symbol, float64 price, }",
     ),
     "recursion": (
         lambda world: world.loop.insert(TRADE.row(1)),
         ExecutionError,
-        'label "loop": label "loop" was reached again while it was executing: loop OP_INSERT id="1"',
+        'label "loop": label "loop" was called again while it was executing: loop OP_INSERT id="1"',
     ),
     "a rowop of another unit": (
         lambda world: world.unit.call(world.elsewhere.rowop(INSERT, TRADE.row(1))),
         ModelError,
-        'label "there" is of unit "elsewhere", not of unit "u"',
+        'label "there" belongs to unit "elsewhere", not to unit "u"',
     ),
     "the mark of another unit": (
         World.loop_elsewhere,
@@ -196,7 +196,7 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
     "queueing a rowop of another unit behind one of its own": (
         World.schedule_two,
         ModelError,
-        'label "there" is of unit "elsewhere", not of unit "u"',
+        'label "there" belongs to unit "elsewhere", not to unit "u"',
     ),
     "a row in a tray": (
         lambda world: Tray([TRADE.row(7)]),  # type: ignore[list-item]
@@ -216,17 +216,17 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
     "a chain to another unit": (
         lambda world: world.table.out.chain(world.elsewhere),
         ModelError,
-        'label "there" cannot be chained to label "trades.out": they are of two units',
+        'label "there" cannot be chained to label "trades.out": they belong to different units',
     ),
     "a handle of another table": (
         lambda world: world.table.remove(world.other.first()),  # type: ignore[arg-type]
         TableError,
-        'table "trades": a row handle of table "others" is of no use here',
+        'table "trades": a row handle of table "others" cannot be used with this table',
     ),
     "inserting a handle of another table": (
         lambda world: world.table.insert(world.other.first()),
         TableError,
-        'table "trades": a row handle of table "others" is of no use here',
+        'table "trades": a row handle of table "others" cannot be used with this table',
     ),
     "an index that does not exist": (
         lambda world: world.table.index("by_symbol", "by_size"),
@@ -241,8 +241,7 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
     "a key function that fails": (
         lambda world: world.table.insert(TRADE.row(3, "C", 5.0)),
         TableError,
-        'table "trades": an index has no place for the row id="3" symbol="C" price="5": '
-        "float division by zero",
+        'table "trades": an index cannot take the row id="3" symbol="C" price="5": float division by zero',
     ),
     "a key function that fails for what is looked for": (
         lambda world: world.table.index("by_ratio").find_by(price=5.0),
@@ -257,7 +256,7 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
     "a change by who is told of one": (
         World.change_from_inside,
         ExecutionError,
-        'label "meddler": table "trades" cannot be changed by what follows from one of its changes',
+        'label "meddler": table "trades" cannot be changed by a handler of one of its own changes',
     ),
     "an opcode that is none": (
         lambda world: world.table.input.send(7, TRADE.row(1)),  # type: ignore[arg-type]

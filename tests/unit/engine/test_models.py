@@ -65,7 +65,7 @@ def test_rowtime_never_goes_back_and_events_are_not_in_the_past() -> None:
     run.take("requests", INSERT, ("a", 1), 10)
     with pytest.raises(ModelError, match='rowtime goes back in unit "reminder": 10, then 9'):
         run.take("requests", INSERT, ("b", 1), 9)
-    with pytest.raises(Exception, match='an event of label "remind" at 9 comes too late: it is 10'):
+    with pytest.raises(Exception, match='event of label "remind" at 9 is late: the rowtime is 10'):
         run.take("requests", INSERT, ("c", -1), 10)
 
 
@@ -82,7 +82,7 @@ def test_a_model_offers_each_name_once_and_only_its_own_labels() -> None:
     setup = ModelSetup("model")
     label = setup.unit.label("label", REQUEST)
     setup.input("name", label)
-    with pytest.raises(ModelError, match='model "model" offers "name" twice'):
+    with pytest.raises(ModelError, match='model "model" declares "name" twice'):
         setup.input("name", label)
     with pytest.raises(ModelError, match="of another unit"):
         setup.output("name", Unit("u").label("label", REQUEST))

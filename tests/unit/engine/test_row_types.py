@@ -76,7 +76,7 @@ def test_a_type_that_does_not_exist_is_refused(kind: str) -> None:
 
 
 def test_a_field_name_comes_once() -> None:
-    with pytest.raises(ModelError, match='field "a" is there twice'):
+    with pytest.raises(ModelError, match='field "a" occurs twice'):
         RowType.of([("a", "int32"), ("a", "string")])
 
 
@@ -93,7 +93,7 @@ def test_a_row_of_a_matching_type_changes_its_names_only() -> None:
     renamed = RowType(p="uint8", q="int32", r="int64", s="float64", t="string")
     row = ALL.row(b=5)
     assert renamed.adopt(row).q == 5
-    with pytest.raises(ModelError, match="is no row of"):
+    with pytest.raises(ModelError, match="is not a row of"):
         ARRAYS.adopt(row)
     with pytest.raises(FieldValueError):
         ARRAYS.adopt((b"", "text"))

@@ -199,7 +199,9 @@ def test_a_handle_of_another_table_is_refused() -> None:
     handle = other.first()
     assert handle is not None
     for use in (table.insert, table.remove, table.find, table.next):
-        with pytest.raises(TableError, match='table "t": a row handle of table "t" is of no use here'):
+        with pytest.raises(
+            TableError, match='table "t": a row handle of table "t" cannot be used with this table'
+        ):
             use(handle)
     assert len(table) == 0
 
@@ -210,7 +212,7 @@ def test_a_row_that_does_not_fit_changes_nothing() -> None:
         table.insert(("one", None, None))
     with pytest.raises(FieldValueError, match=r'label "t\.in": field "id" of type int32 cannot hold'):
         table.input.insert(("one", None, None))
-    with pytest.raises(ModelError, match="is no row of"):
+    with pytest.raises(ModelError, match="is not a row of"):
         table.insert(RowType(other="int32").row(1))
     assert len(table) == 0
     assert table.insert((1, None, 5))
@@ -287,7 +289,7 @@ def test_a_key_function_that_fails_leaves_the_table_as_it_was(is_nested: bool) -
     table = table_of(TableType(TRADE, arrived=Fifo(), **indexes), (1, "A", 1.0))
     told = told_by(table)
     with pytest.raises(
-        TableError, match=r'table "t": an index has no place for the row id="2" .* division by zero'
+        TableError, match=r'table "t": an index cannot take the row id="2" .* division by zero'
     ):
         table.insert(TRADE.row(2, "B", 0.0))
     assert (len(table), told) == (1, [])
@@ -336,7 +338,7 @@ def test_what_makes_no_table_type_is_refused() -> None:
         Sorted("none")
     with pytest.raises(ModelError, match="limit -1"):
         Fifo(limit=-1)
-    with pytest.raises(ModelError, match="is no index type"):
+    with pytest.raises(ModelError, match="is not an index type"):
         Hashed("id", nested="x")  # type: ignore[arg-type]
 
 
@@ -351,7 +353,7 @@ def test_a_path_leads_to_an_index_and_to_the_key_of_all_above_it() -> None:
         tree.node()
     with pytest.raises(ModelError, match=r'index "a.b.c" has no key fields'):
         tree.key_of_path("a", "b", "c")
-    with pytest.raises(ModelError, match='field "id" comes twice'):
+    with pytest.raises(ModelError, match='field "id" occurs twice'):
         tree.key_of_path("d", "e")
     found = tree.first_of_kind(Fifo)
     assert found is None

@@ -163,7 +163,7 @@ def test_a_unit_is_saved_only_at_rest_and_restored_only_into_a_new_model() -> No
     state = table.unit.snapshot()
     with pytest.raises(TableError, match='table "readings": can only be restored while it is empty'):
         table.unit.restore(state)
-    with pytest.raises(ModelError, match="has not the parts of the snapshot: readings"):
+    with pytest.raises(ModelError, match="does not have the same parts as the snapshot: readings"):
         Unit("v").restore(state)
     Table(table.unit, "readings", BY_TIME)
     with pytest.raises(ModelError, match='two parts called "readings"'):
@@ -175,7 +175,7 @@ def test_a_table_is_not_saved_in_the_middle_of_a_change() -> None:
     seen: list[str] = []
 
     def save(rowop: Rowop) -> None:
-        with pytest.raises(TableError, match="in the middle of a change"):
+        with pytest.raises(TableError, match="broken or being changed"):
             table.snapshot()
         seen.append("refused")
 

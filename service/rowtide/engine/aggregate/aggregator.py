@@ -178,7 +178,7 @@ class _Over:
         self._aggregator = aggregator
 
     def _refuse(self) -> Any:
-        raise ModelError(f'aggregator "{self._aggregator}" is not being called, its context is over')
+        raise ModelError(f'aggregator "{self._aggregator}": the context is valid only during a call')
 
     __len__ = __iter__ = first = last = _refuse
 

@@ -155,7 +155,7 @@ class Sum(Function):
         """Return the type of the sum."""
         kind = super().type_in(row_type)
         if is_array(kind) or not (isinstance(kind, Type) and kind.is_numeric):
-            raise ModelError(f'{type(self).__name__} of "{self._argument}": it is no number')
+            raise ModelError(f'{type(self).__name__} of "{self._argument}": it is not a number')
         if self._kind is not None or kind.kind is Kind.DECIMAL:
             return kind
         return BIGINT if kind.is_integer else DOUBLE
@@ -266,7 +266,7 @@ class Fold(Function):
 def _check_callable(function: Function, /, **parts: object) -> None:
     for name, part in parts.items():
         if not callable(part):
-            raise ModelError(f"{type(function).__name__}: {name} is no function but {part!r}")
+            raise ModelError(f"{type(function).__name__}: {name} is not a function: {part!r}")
 
 
 def _result_type(name: str, row_type: RowType, fields: dict[str, Function]) -> RowType:
@@ -274,8 +274,8 @@ def _result_type(name: str, row_type: RowType, fields: dict[str, Function]) -> R
     for field, function in fields.items():
         if not isinstance(function, Function):
             raise ModelError(
-                f'aggregator "{name}", field "{field}": {function!r} is no aggregate function',
-                hint='Write Sum("price"), say, with its argument.',
+                f'aggregator "{name}", field "{field}": {function!r} is not an aggregate function',
+                hint='Pass a function with its argument, such as Sum("price").',
             )
         try:
             types.append((field, function.type_in(row_type)))

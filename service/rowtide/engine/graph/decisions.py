@@ -52,8 +52,8 @@ class ReplayDivergedError(FaultError):
     def __init__(self, link: str, number: int, logged: Stamp, came: Stamp | None) -> None:
         brought = "nothing" if came is None else f"one of {tuple(came)}"
         super().__init__(
-            f'looping link "{link}" was to bring row {number} of {tuple(logged)} and brought {brought}',
-            hint="The graph or its input is not that of the log. Without the log it decides anew.",
+            f'looping link "{link}": the log has row {number} of {tuple(logged)}, the run has {brought}',
+            hint="The graph or its input is not that of the log. Run without the log to make new decisions.",
         )
         self.link = link
         self.number = number

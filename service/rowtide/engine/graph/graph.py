@@ -93,7 +93,7 @@ class Graph:
         elif delay_ms is None or delay_ms <= 0:
             raise ModelError(
                 f'looping link "{name}" needs a delay above 0 ms',
-                hint="Without one its target could not go on before the loop has.",
+                hint="Without a delay, the target and the loop would wait for each other.",
             )
         return self._loop(LoopShape(name, of, to, delay_ms, use))
 
@@ -114,7 +114,7 @@ class Graph:
         known = {node.name for node in self.nodes}
         for each in (shape.of, shape.to):
             if each not in known:
-                raise ModelError(f'looping link "{shape.name}" is of "{each}", which is no node')
+                raise ModelError(f'looping link "{shape.name}" refers to "{each}", which is not a node')
         self.loops.append(shape)
         return shape.name
 

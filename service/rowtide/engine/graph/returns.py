@@ -61,8 +61,8 @@ class Returns:
             if rounds > MOST_ROUNDS:
                 at = returned.sent.rowtime
                 raise ModelError(
-                    f'looping link "{returned.link}" goes round without end at rowtime {at}',
-                    hint="What comes back at once has to come to an end; a CONSISTENT link lets time pass.",
+                    f'looping link "{returned.link}" loops without end at rowtime {at}',
+                    hint="Rows that come back at once must end; a CONSISTENT link lets time pass.",
                 )
             yield returned
 

@@ -41,7 +41,7 @@ class _Source:
     def insert(self, rowtime: int, row: object) -> None:
         if rowtime < self.bound.rowtime:
             late = self.bound.rowtime - rowtime
-            raise RejectedRowError(Reason.LATE, f'a row of "{self.name}" is {late} ms behind its bound')
+            raise RejectedRowError(Reason.LATE, f'a row of "{self.name}" is {late} ms before its bound')
         self._counters[self._mine] += 1
         stamp = Stamp(rowtime, self._origin, self._counters[self._mine])
         for link in self.links:
@@ -125,7 +125,7 @@ class _Node:
     def driven(self, name: str) -> LoopLink:
         link = self.feeds.get(name)
         if not isinstance(link, LoopLink) or link.shape.use is not None:
-            raise ModelError(f'node "{self.name}" drives no scheduler "{name}"')
+            raise ModelError(f'node "{self.name}" does not drive a scheduler "{name}"')
         return link
 
     def step(self, limit: int) -> tuple[int, bool]:
@@ -525,7 +525,7 @@ class GraphRun:
         """Remove and return the rows that a node has sent since the last call, in order."""
         kept = self._nodes[node].kept
         if kept is None:
-            raise ModelError(f'node "{node}" is no output')
+            raise ModelError(f'node "{node}" is not an output')
         self._nodes[node].kept = []
         return kept
 

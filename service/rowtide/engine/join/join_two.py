@@ -101,7 +101,9 @@ class JoinTwo:
         self.kind = join_kind(name, kind, JoinKind)
         self.left_first = left_first
         if left.unit is not right.unit:
-            raise ModelError(f'join "{name}": tables "{left.name}" and "{right.name}" are of two units')
+            raise ModelError(
+                f'join "{name}": tables "{left.name}" and "{right.name}" belong to different units'
+            )
         try:
             left_node, right_node = lookup_node(left, left_index), lookup_node(right, right_index)
             self.by = _pairs(left, left_node, right, right_node, by)

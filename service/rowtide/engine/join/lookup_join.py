@@ -132,7 +132,7 @@ class LookupJoin:
         if sorted(key) != sorted(theirs for _, theirs in self.by):
             pairs = ", ".join(f"{ours}={theirs}" for ours, theirs in self.by)
             raise ModelError(
-                f'index "{".".join(self._node.path)}" has the key {", ".join(key)}, it is joined by {pairs}'
+                f'index "{".".join(self._node.path)}" has the key {", ".join(key)}, but is joined by {pairs}'
             )
         if self.convert_keys:
             return
@@ -143,7 +143,7 @@ class LookupJoin:
                 raise ModelError(
                     f'fields "{ours}" and "{theirs}" can never be equal: '
                     f"{type_name(mine)} and {type_name(other)}",
-                    hint="Texts, bytes and integers may meet if the join is told to convert_keys.",
+                    hint="Pass convert_keys=True to convert between text, bytes and integers.",
                 )
 
     def _make_finder(self) -> Callable[[Row], Sequence[Row]]:
@@ -340,4 +340,6 @@ def join_kind(name: str, kind: str, kinds: type[Kind]) -> Kind:
     try:
         return kinds(kind)
     except ValueError as error:
-        raise ModelError(f'join "{name}": kind "{kind}" is none of {", ".join(kinds)}') from error
+        raise ModelError(
+            f'join "{name}": kind "{kind}" does not exist', hint=f"The kinds are {', '.join(kinds)}."
+        ) from error

@@ -44,7 +44,7 @@ class IndexType:
 
     def _nest(self, name: str, index: IndexType) -> None:
         if not isinstance(index, IndexType):
-            raise ModelError(f'nested index "{name}" is no index type: {index!r}')
+            raise ModelError(f'nested index "{name}" is not an index type: {index!r}')
         self.nested[name] = index
 
     def nest(self, name: str, index: IndexType) -> Self:

@@ -127,9 +127,9 @@ class Table(CountsChanges):
             there = ", ".join(self.aggregators)
             raise ModelError(
                 f'table "{self.name}" has no aggregator "{aggregator}"',
-                hint=f"There is {there}."
+                hint=f"The aggregators are {there}."
                 if there
-                else "aggregate() leaves the index type as it is: pass on what it returns.",
+                else "aggregate() returns a new index type: use the returned one.",
             )
         return label
 
@@ -166,9 +166,11 @@ class Table(CountsChanges):
         try:
             owner = handle.table
         except AttributeError as error:
-            raise TableError(self.name, f"{handle!r} is no row handle") from error
+            raise TableError(self.name, f"{handle!r} is not a row handle") from error
         if owner is not self:
-            raise TableError(self.name, f'a row handle of table "{owner.name}" is of no use here')
+            raise TableError(
+                self.name, f'a row handle of table "{owner.name}" cannot be used with this table'
+            )
 
     def guarded(self, handles: Iterable[RowHandle]) -> Iterator[RowHandle]:
         """Yield ``handles`` as long as the table does not change.
@@ -279,7 +281,7 @@ class Table(CountsChanges):
 
     def _no_place(self, row: Row, error: Exception) -> TableError:
         shown = self.row_type.format(row)
-        return TableError(self.name, f"an index has no place for the row {shown}: {error}")
+        return TableError(self.name, f"an index cannot take the row {shown}: {error}")
 
     def remove(self, handle: RowHandle) -> None:
         """Remove the row of a handle; a handle that is not in the table changes nothing.
@@ -410,8 +412,8 @@ class Table(CountsChanges):
 
     def _recursion(self) -> Exception:
         return RecursionFault(
-            f'table "{self.name}" cannot be changed by what follows from one of its changes',
-            hint="Schedule the change, or loop back to it.",
+            f'table "{self.name}" cannot be changed by a handler of one of its own changes',
+            hint="Schedule the change, or use a loop.",
         )
 
     def _settle(self, error: BaseException, changes: int, *, is_complete: bool) -> None:

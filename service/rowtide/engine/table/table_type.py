@@ -52,9 +52,9 @@ class TableType:
         names = [node.index_type.aggregator.name for node in self.walk() if node.index_type.aggregator]
         for name in names:
             if name in RESERVED:
-                raise ModelError(f'an aggregator cannot be called "{name}", tables have such a label')
+                raise ModelError(f'aggregator name "{name}" is reserved for a label of the table')
             if names.count(name) > 1:
-                raise ModelError(f'aggregator "{name}" is there twice')
+                raise ModelError(f'aggregator "{name}" is declared twice')
 
     def walk(self) -> Iterator[Node]:
         """Return all nodes of the index tree, each before the nodes nested in it."""
@@ -80,7 +80,7 @@ class TableType:
             found = next((node for node in level if node.name == name), None)
             if found is None:
                 there = ", ".join(node.name for node in level) or "none"
-                raise ModelError(f'index "{".".join(path)}" does not exist', hint=f"There is {there}.")
+                raise ModelError(f'index "{".".join(path)}" does not exist', hint=f"The indexes are {there}.")
             level = found.children
         if found is None:
             raise ModelError("an index path needs at least one name")
@@ -101,7 +101,7 @@ class TableType:
         self.node(*path)
         for field in fields:
             if fields.count(field) > 1:
-                raise ModelError(f'field "{field}" comes twice in the key of index "{".".join(path)}"')
+                raise ModelError(f'field "{field}" occurs twice in the key of index "{".".join(path)}"')
         return tuple(fields)
 
     def unique_key(self) -> tuple[str, ...]:

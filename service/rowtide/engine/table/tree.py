@@ -115,7 +115,7 @@ class Group:
         """Return the first index of the group, which must be a leaf."""
         index = self.indexes[0]
         if isinstance(index, Groups):
-            raise TypeError("the first index of this group is no leaf")
+            raise TypeError("the first index of this group is not a leaf")
         return index
 
 

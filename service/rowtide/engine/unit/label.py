@@ -149,14 +149,14 @@ class Label:
         """
         here = f'label "{follower.name}" cannot be chained to label "{self.name}"'
         if follower.unit is not self.unit:
-            raise ModelError(f"{here}: they are of two units")
+            raise ModelError(f"{here}: they belong to different units")
         if follower.row_type != self.row_type:
             theirs, ours = follower.row_type.render(None), self.row_type.render(None)
             raise ModelError(f"{here}: it takes {theirs}, not {ours}")
         if follower in self._followers:
             raise ModelError(f"{here} twice")
         if follower.leads_to(self):
-            raise ModelError(f"{here}: it would follow itself")
+            raise ModelError(f"{here}: the chain would be a circle")
         self._followers.append(follower)
         return follower
 

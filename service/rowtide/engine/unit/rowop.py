@@ -59,7 +59,7 @@ class Tray:
             )
         if self._rowops and rowop.label.unit is not self._rowops[0].label.unit:
             raise ModelError(
-                f'a rowop for label "{rowop.label.name}" is of another unit than the rest of the tray'
+                f'a rowop for label "{rowop.label.name}" belongs to another unit than the rest of the tray'
             )
         self._rowops.append(rowop)
 

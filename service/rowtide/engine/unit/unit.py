@@ -267,7 +267,9 @@ class Unit:
           TableError: if a table is not empty.
         """
         if sorted(state) != sorted(name for name, _ in self._parts):
-            raise ModelError(f'unit "{self.name}" has not the parts of the snapshot: {", ".join(state)}')
+            raise ModelError(
+                f'unit "{self.name}" does not have the same parts as the snapshot: {", ".join(state)}'
+            )
         for name, part in self._parts:
             part.restore(state[name])
 
@@ -298,7 +300,8 @@ class Unit:
             if rowop.label.is_cleared:
                 rowop.label._refuse(rowop)
             raise ModelError(
-                f'label "{rowop.label.name}" is of unit "{rowop.label.unit.name}", not of unit "{self.name}"'
+                f'label "{rowop.label.name}" belongs to unit "{rowop.label.unit.name}", '
+                f'not to unit "{self.name}"'
             )
 
     def _drain(self, frame: Frame) -> None:
@@ -327,7 +330,7 @@ class Unit:
         if label._running and (label._running >= self.recursion_limit or not label.reentrant):
             times = f" {label._running} times" if label._running > 1 else ""
             raise RecursionFault(
-                f'label "{label.name}" was reached again while it was executing{times}: {rowop}',
+                f'label "{label.name}" was called again while it was executing{times}: {rowop}',
                 hint="Use schedule or a loop instead of calling back.",
             )
         if source is None:
@@ -428,7 +431,7 @@ class Unit:
         """Return the error for reaching Python's own limit, by long chains or by deep calls in handlers."""
         executing = sum(one._running for one in self._labels)
         return RecursionFault(
-            f'label "{label.name}" is nested too deep for Python, '
+            f'label "{label.name}" is nested too deeply for Python, '
             f"which allows {sys.getrecursionlimit()} calls: {executing} labels are executing",
             hint="Use schedule, a loop or shorter chains.",
         )
