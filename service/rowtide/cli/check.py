@@ -61,7 +61,7 @@ def described(session: Session, plan: Plan, missing: Sequence[Notice] = ()) -> d
     written = {server.name: dict(server.options) for server in session.plan.servers}
     streams = {stream.name: stream for stream in plan.foreign_streams}
     warned = notices({**dict(plan.relations), **{pump.name: pump.node for pump in plan.pumps}}, streams)
-    warned += session.unused_indexes
+    warned += session.text_notices
     kinds = dict(session.kinds)
     tables = {table.name: table for table in plan.foreign_tables}
     return {

@@ -21,6 +21,7 @@ from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import VARCHAR
+from rowtide.rowtime.text import time_text
 from rowtide.runtime.begin import Begin, first_offsets
 from rowtide.runtime.configured import configured
 from rowtide.runtime.deadletters import error_values
@@ -149,11 +150,12 @@ class EmbeddedEngine:
     def execute(self, text: str) -> Iterator[Answer]:
         """See ``Engine``."""
         if not is_query(text):
-            known = len(self._session.explained)
+            known, before = len(self._session.explained), len(self._inserted)
             self.load(text)
             explained = self._session.explained[known:]
             if not explained:
                 yield Note("ok")
+                yield from map(Note, self._late(before))
                 return
             yield Columns(("PLAN",), (str(VARCHAR),), changes=False, timed=False)
             for _, nodes in explained:
@@ -181,6 +183,19 @@ class EmbeddedEngine:
                 yield Note(f"{fault.relation}: {fault.reason}: {fault.message}")
         for row in contents.rows():
             yield ResultRow("+", None, [plain(value) for value in row])
+
+    def _late(self, before: int) -> Iterator[str]:
+        """Tell of rows, of those inserted after the first ``before`` statements, that come too late."""
+        highest: dict[str, int] = {}
+        for number, (relation, rows) in enumerate(self._inserted):
+            for rowtime, _ in rows:
+                reached = highest.get(relation, rowtime)
+                if rowtime < reached and number >= before:
+                    yield (
+                        f'a row at {time_text(rowtime)} is late: "{relation}" is at {time_text(reached)}, '
+                        "so no query sees it"
+                    )
+                highest[relation] = max(reached, rowtime)
 
     def names(self) -> list[str]:
         """See ``Engine``."""

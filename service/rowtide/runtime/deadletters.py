@@ -18,6 +18,7 @@ from rowtide.checkpoint.ledger import ErrorRow, Place, StoredError, is_resubmiss
 from rowtide.flow.flow import in_input_order
 from rowtide.operators.contract import Fault
 from rowtide.rows.rowop import Row
+from rowtide.rowtime.bound import EARLIEST
 from rowtide_connectors.api import Fetched, Messages
 
 
@@ -80,7 +81,8 @@ def error_rows(
             topic=None,
             partition=None,
             offset=None,
-            rowtime=fault.rowtime,
+            # Rows that stand in the pipeline's text have no rowtime.
+            rowtime=None if fault.rowtime == EARLIEST else fault.rowtime,
             bound=fault.bound,
             raw=None,
             row=None if fault.row is None else as_json(fault.row, fault.names),

@@ -203,6 +203,9 @@ class ExpressionPlanner:
         return self._scope.resolve(syntax)
 
     def _unary(self, syntax: Unary) -> Expr:
+        if syntax.operator == "-" and syntax.operand == NumberLiteral(str(2**63)):
+            # The least BIGINT; without its sign it is none.
+            return Literal(-(2**63), BIGINT)
         operand = self._plan(syntax.operand)
         if syntax.operator == "NOT":
             return self._call("NOT", [operand], syntax.place)

@@ -20,7 +20,7 @@ from rowtide.plan.questions import rowtime_field
 from rowtide.rows.rowop import Row
 from rowtide.sql.definitions import define
 from rowtide.sql.dropping import prepared_drop, pumps_of, refuse_renaming_of_used
-from rowtide.sql.notices import index_notices, notices
+from rowtide.sql.notices import notices, text_notices
 from rowtide.sql.objects import (
     Catalog,
     Key,
@@ -162,9 +162,11 @@ class Session:
         return self._arrived
 
     @property
-    def unused_indexes(self) -> tuple[Notice, ...]:
-        """A notice for each INDEX that is declared."""
-        return index_notices(self._catalog)
+    def text_notices(self) -> tuple[Notice, ...]:
+        """The notices that are about definitions, whatever the options are."""
+        plan = self.plan
+        pumps = {pump.name: pump.node for pump in plan.pumps}
+        return text_notices(self._catalog, dict(plan.relations) | pumps)
 
     @property
     def kinds(self) -> tuple[tuple[str, str], ...]:
@@ -336,7 +338,7 @@ def _plan(
         ),
         notices=(
             *notices(ordered | ordered_flows, {stream.name: stream for stream in streams}),
-            *index_notices(catalog),
+            *text_notices(catalog, ordered | ordered_flows),
         ),
     )
     return stages, plan

@@ -441,7 +441,13 @@ class Windows:
             edge = Edge(EdgeUnit.ROWS, -offset if name == "LAG" else offset)
             return call, Frame(edge, edge)
         if name == "LEAD" or offset == 0:
-            raise StatementError(f"this {name} with IGNORE NULLS is not supported yet", place=syntax.place)
+            raise StatementError(
+                f"{name} of {offset} rows with IGNORE NULLS is not supported yet"
+                if name == "LAG"
+                else "LEAD with IGNORE NULLS is not supported yet",
+                place=syntax.place,
+                hint="Leave IGNORE NULLS out, or filter the rows in FROM (SELECT .. WHERE x IS NOT NULL).",
+            )
         return replace(call, number=offset), Frame(end=Edge(EdgeUnit.ROWS, -1))
 
     def _with_default(self, call: WindowCall, syntax: Expression) -> WindowCall:

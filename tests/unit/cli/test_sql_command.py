@@ -116,6 +116,15 @@ def test_the_changes_of_first_rows_of_a_stream_have_their_opcodes(foreign: Path)
     assert [line[0] for line in shown[1:6]] == ["+", "+", "+", "-", "+"]
 
 
+def test_an_insert_of_a_late_row_is_told(local: str) -> None:
+    row = "INSERT INTO orders (ROWTIME, id, amount) VALUES (TIMESTAMP '2026-01-01 00:00:{}', 3, 1)"
+    told = CliRunner().invoke(app, ["sql", local, "-e", row.format("01"), "-e", row.format("02")])
+    assert told.exit_code == 0
+    assert [line for line in told.stderr.splitlines() if line != "ok"] == [
+        'a row at 2026-01-01 00:00:01.000 is late: "ORDERS" is at 2026-01-01 00:00:02.000, so no query sees it'
+    ]
+
+
 def test_values_are_shown_as_sql_writes_them() -> None:
     query = (
         "SELECT TRUE AS b, DATE '2024-02-29' AS d, TIME '12:34:56' AS t, INTERVAL '-26' HOUR AS i,"

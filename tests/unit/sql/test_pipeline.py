@@ -360,6 +360,34 @@ def test_state_that_is_kept_for_ever_is_a_notice_and_state_of_a_table_is_none() 
     ]
 
 
+def test_windows_that_never_forget_a_key_and_comparisons_with_null_are_notices() -> None:
+    text = """
+    CREATE STREAM s (k INTEGER, v INTEGER);
+    CREATE VIEW running AS SELECT STREAM k, SUM(v) OVER (PARTITION BY k) AS t FROM s;
+    CREATE VIEW firsts OPTIONS (RETENTION 'UNBOUNDED') AS
+      SELECT STREAM k, v FROM s QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY ROWTIME) = 1;
+    CREATE VIEW timed OPTIONS (RETENTION '1 DAY') AS SELECT STREAM MAX(v) OVER (PARTITION BY k) AS m FROM s;
+    CREATE VIEW limited AS
+      SELECT STREAM SUM(v) OVER (PARTITION BY k, FLOOR(ROWTIME TO DAY)) AS a, COUNT(*) OVER () AS b,
+        SUM(v) OVER (PARTITION BY k ROWS 3 PRECEDING) AS c
+      FROM s;
+    CREATE VIEW compared AS SELECT STREAM k FROM s WHERE k = NULL OR NOT (v <> NULL) OR v IS NULL;
+    CREATE VIEW reads AS SELECT STREAM t FROM running WHERE t IN (SELECT n FROM (VALUES (1), (NULL)) AS x (n));
+    """
+    kept = "keeps running results of every K for ever"
+    assert [(each.relation, each.message) for each in plan_pipeline(text).notices] == [
+        (
+            "RUNNING",
+            f"{kept}. Give the window a start or add FLOOR(ROWTIME TO DAY) to PARTITION BY; if this is meant,"
+            " write CREATE .. OPTIONS (RETENTION 'UNBOUNDED') AS ..",
+        ),
+        ("FIRSTS", f"{kept}: RETENTION is UNBOUNDED"),
+        ("TIMED", f"{kept}: RETENTION of a time does not limit windows"),
+        ("COMPARED", "a comparison with NULL is never TRUE (line 11): write x IS NULL"),
+        ("COMPARED", "a comparison with NULL is never TRUE (line 11): write x IS NOT NULL"),
+    ]
+
+
 def test_what_is_planned_already_is_planned_anew_when_something_below_it_changes() -> None:
     server = "CREATE SERVER b FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'b:1');"
     stream = "CREATE OR REPLACE FOREIGN STREAM f (a {}) SERVER b OPTIONS (topic 't');"
