@@ -121,7 +121,8 @@ def test_an_insert_of_a_late_row_is_told(local: str) -> None:
     told = CliRunner().invoke(app, ["sql", local, "-e", row.format("01"), "-e", row.format("02")])
     assert told.exit_code == 0
     assert [line for line in told.stderr.splitlines() if line != "ok"] == [
-        'a row at 2026-01-01 00:00:01.000 is late: "ORDERS" is at 2026-01-01 00:00:02.000, so no query sees it'
+        'a row at 2026-01-01 00:00:01.000 is late: "ORDERS" is at 2026-01-01 00:00:02.000,'
+        " so no query sees it"
     ]
 
 

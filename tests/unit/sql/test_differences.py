@@ -1,0 +1,73 @@
+"""docs/sql/differences-from-postgresql.md: what PostgreSQL takes is refused here, or rejected."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowtide.errors import StatementError
+from rowtide.flow.flow import Flow
+from rowtide.sql.pipeline import Session
+
+STATEMENTS = (
+    "CREATE STREAM s (k VARCHAR(8), n INTEGER, x DOUBLE, at TIMESTAMP);"
+    "CREATE TABLE t (id INTEGER PRIMARY KEY, n BIGINT, x DOUBLE);"
+)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT STREAM NOW() AS x FROM s",
+        "SELECT STREAM k::INTEGER AS n FROM s",
+        "SELECT STREAM k ILIKE 'a%' AS b FROM s",
+        "SELECT STREAM k ~ '^a' AS b FROM s",
+        "SELECT STREAM ROWTIME + INTERVAL '10 minutes' AS later FROM s",
+        "SELECT STREAM n FROM s ORDER BY n",
+        "SELECT n FROM t ORDER BY n",
+        "SELECT STREAM SUM(n) AS t FROM s",
+        "SELECT TIMESTAMP '2024-01-01 00:00:00.123456' AS m",
+    ],
+)
+def test_what_postgresql_takes_is_refused_with_its_place(query: str) -> None:
+    session = Session()
+    session.feed(STATEMENTS)
+    with pytest.raises(StatementError) as refused:
+        session.query(query)
+    assert refused.value.place is not None
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("CAST('abcd' AS VARCHAR(2))", "CAST"),
+        ("CAST('NaN' AS DOUBLE)", "CAST"),
+        ("CAST('Infinity' AS DOUBLE)", "CAST"),
+        ("1 / CAST('0' AS INTEGER)", "DIVISION_BY_ZERO"),
+    ],
+)
+def test_a_row_that_fails_is_rejected_and_others_go_on(expression: str, reason: str) -> None:
+    session = Session()
+    flow = Flow({"Q": session.query(f"SELECT {expression} AS x FROM (VALUES (1)) AS v (n)")}, {})
+    emitted = flow.drain()
+    assert [fault.reason.name for fault in emitted.faults] == [reason]
+    assert not emitted.outputs["Q"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "type_name"),
+    [("1.5", "DECIMAL(2, 1)"), ("1.5e0", "DOUBLE"), ("AVG(id)", "DECIMAL(38, 6)"), ("SUM(n)", "BIGINT")],
+)
+def test_types_are_those_of_the_page(expression: str, type_name: str) -> None:
+    session = Session()
+    session.feed(STATEMENTS)
+    (field,) = session.query(f"SELECT {expression} AS x FROM t").row_type
+    assert (field.name, str(field.type)) == ("X", type_name)
+
+
+def test_text_is_read_to_the_millisecond() -> None:
+    session = Session()
+    query = "SELECT CAST('2024-01-01 00:00:00.123456' AS TIMESTAMP) AS m FROM (VALUES (1)) AS v (n)"
+    (tray,) = Flow({"Q": session.query(query)}, {}).drain().outputs["Q"]
+    ((value,),) = (timed.row for timed in tray.rows())
+    assert isinstance(value, int)
+    assert value % 1_000 == 123
