@@ -28,6 +28,13 @@ class UnavailableError(ConnectorError):
     """The broker or database is down or refuses for now: back off and try again."""
 
 
+class DeniedError(UnavailableError):
+    """The broker or database refuses who asks: a password, a right, the name of a database.
+
+    It ends a start. While a pipeline runs it is an outage like others: passwords are changed in two places.
+    """
+
+
 class GoneError(ConnectorError):
     """What was asked for no longer exists: offsets aged out, topic or table deleted."""
 

@@ -29,10 +29,12 @@ class Place:
 
 
 _SECRET = re.compile(
-    r"(://)([^/@\s']+)(?=@)"
+    r"(://)([^@\s']+)(?=@)"
+    r"|((?i:[?&][\w.]*(?:password|secret|token|passfile)[\w.]*=))([^&\s']+)"
     r"|((?i:password|secret|token|jaas|private\.key|key\.pem)[\w.]*\"?\s+')([^']+)"
 )
-"""What of a statement's line is not shown: who logs in where, and the values of options so called."""
+"""What of a statement's line is not shown: who logs in where, and the values of parameters and options so
+called."""
 
 
 class RowtideError(Exception):
@@ -85,7 +87,7 @@ def _without_secrets(line: str) -> str:
     """Give a line of the same length, with asterisks for what a user must not see."""
 
     def masked(found: re.Match[str]) -> str:
-        kept = found[1] or found[3]
+        kept = found[1] or found[3] or found[5]
         return kept + "*" * (len(found[0]) - len(kept))
 
     return _SECRET.sub(masked, line)

@@ -10,7 +10,7 @@ from typing import Any
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient
 
-from rowtide_connectors.errors import ConnectorError, GoneError, OptionError, UnavailableError
+from rowtide_connectors.errors import ConnectorError, DeniedError, GoneError, OptionError, UnavailableError
 
 # librdkafka writes to standard error unless it is given a logger; what matters comes as errors.
 _LOG = logging.getLogger("rowtide_connectors.kafka")
@@ -32,8 +32,21 @@ _OF_READING = frozenset(
 """Settings of a consumer, which a producer does not know."""
 
 _GONE = frozenset({ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_TOPIC})
+_DENIED = frozenset(
+    {
+        ck.KafkaError._AUTHENTICATION,
+        ck.KafkaError.SASL_AUTHENTICATION_FAILED,
+        ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
+        ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
 _OUT_OF_RANGE = frozenset({ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE})
 
+DENIED_HINT = (
+    "Correct the credentials in the options of the server, such as 'sasl.username' and 'sasl.password', or "
+    "let the broker's ACLs allow the user to describe and read the topic."
+)
 AGED_OUT_HINT = (
     "Kafka deletes by the records' own timestamps: a topic of old event times needs retention.ms=-1. "
     "If the topic was deleted and made anew, its offsets began again."
@@ -123,6 +136,8 @@ def translated(error: ck.KafkaError, what: str) -> ConnectorError:
         return GoneError(f"{what} does not exist", hint="Create it, or correct the option.")
     if error.code() in _OUT_OF_RANGE:
         return GoneError(f"{what}: the position is not in the log ({error.str()})", hint=AGED_OUT_HINT)
+    if error.code() in _DENIED:
+        return DeniedError(f"{what} cannot be read: {error.str()}", hint=DENIED_HINT)
     return UnavailableError(f"{what} cannot be read: {error.str()}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,15 @@ if TYPE_CHECKING:
 
 OWNER = 'connector "rdbms"'
 
+KINDS = ("postgresql", "sqlite")
+"""The databases that there are: the first word of an address, before ``+`` or ``://``."""
+_KIND = re.compile(r"(\w+)(?:\+\w+)?://")
+
 OPTIONS = (
     Option(
         "url",
         str,
-        "the database as SQLAlchemy spells it, such as postgresql://host/name or sqlite:///file.db",
+        "the database as SQLAlchemy spells it: postgresql://host/name or sqlite:///file.db",
         "server",
         required=True,
         secret=True,
@@ -50,8 +55,10 @@ class RdbmsConnector:
     options = OPTIONS
 
     def check_options(self, applies_to: str, given: Mapping[str, str]) -> None:
-        """Read options against their declarations."""
-        read_options(OWNER, OPTIONS, applies_to, given)
+        """Read options against their declarations, and the kind of database off its address."""
+        options = read_options(OWNER, OPTIONS, applies_to, given)
+        if applies_to == "server":
+            refuse_unknown_kind(options.get("url", str))
 
     def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> Source:
         """Refuse: a table is no log."""
@@ -72,10 +79,30 @@ class RdbmsConnector:
             database.close()
 
 
+def refuse_unknown_kind(url: str) -> None:
+    """Refuse the address of a database that is not supported.
+
+    Raises:
+      OptionError: names the kinds that there are.
+    """
+    found = _KIND.match(url)
+    if found is None:
+        raise OptionError(
+            'option "url" is not the address of a database',
+            hint="Write postgresql://user@host/name or sqlite:///file.db.",
+            option="url",
+        )
+    if found[1] not in KINDS:
+        raise OptionError(
+            f'database "{found[1]}" is not supported', hint=f"There are: {', '.join(KINDS)}.", option="url"
+        )
+
+
 def _opened(server: Mapping[str, str]) -> SqlDatabase:
     from rowtide_connectors.rdbms.database import open_database
 
     options = read_options(OWNER, OPTIONS, "server", server)
+    refuse_unknown_kind(options.get("url", str))
     return open_database(
         options.get("url", str),
         username=options.optional("username", str),

@@ -20,6 +20,7 @@ from rowtide_connectors.rdbms.stage import SqlStage, drop_stages
 from rowtide_connectors.rdbms.table import PhysicalTable, physical
 
 _DIALECTS: Mapping[str, Callable[[], Dialect]] = {"postgresql": Postgres, "sqlite": Sqlite}
+"""By each of ``connector.KINDS``."""
 
 Write = Callable[[sa.Connection, Columns], None]
 
@@ -35,7 +36,7 @@ def open_database(
     """Open the database at ``url``; nothing is connected yet.
 
     Raises:
-      OptionError: the URL cannot be read, or is of another kind of database.
+      OptionError: the URL cannot be read.
     """
     try:
         address = sa.make_url(url)
@@ -43,14 +44,11 @@ def open_database(
         raise OptionError(
             'option "url" is no database address', hint="Such as postgresql://user@host/name."
         ) from error
-    kind = address.get_backend_name()
-    if kind not in _DIALECTS:
-        raise OptionError(f'database "{kind}" is not supported', hint=f"There are: {', '.join(_DIALECTS)}.")
     if username is not None:
         address = address.set(username=username)
     if password is not None:
         address = address.set(password=password)
-    dialect = _DIALECTS[kind]()
+    dialect = _DIALECTS[address.get_backend_name()]()
     try:
         engine = dialect.create_engine(address, connect_timeout_s, lock_timeout_s)
     except (exc.ArgumentError, ImportError) as error:
@@ -72,15 +70,19 @@ class SqlDatabase:
     @contextmanager
     def begin(self) -> Iterator[SqlTransaction]:
         """Open a transaction; see ``api.Database``."""
-        with self._turn, database_errors(self.label), self._engine.connect() as connection:
-            transaction = connection.begin()
-            try:
-                yield SqlTransaction(self, connection)
-            except BaseException:
-                # Not the transaction's own method: a refused row has ended it already.
-                connection.rollback()
-                raise
-            transaction.commit()
+        try:
+            with self._turn, database_errors(self.label), self._engine.connect() as connection:
+                transaction = connection.begin()
+                try:
+                    yield SqlTransaction(self, connection)
+                except BaseException:
+                    # Not the transaction's own method: a refused row has ended it already.
+                    connection.rollback()
+                    raise
+                transaction.commit()
+        except UnavailableError:
+            self._renew()
+            raise
 
     def missing(self, tables: Sequence[TargetTable]) -> Sequence[str]:
         """Give the names of the tables that are missing; see ``api.Database``."""
@@ -104,7 +106,10 @@ class SqlDatabase:
                 self.dialect.lock_creation(connection)
             for table in tables:
                 if self._is_missing(connection, table):
+                    self.dialect.check_creation(connection, self._own(connection, table))
                     self._create(connection, self._own(connection, table))
+                else:
+                    self.dialect.check_rights(connection, self._own(connection, table))
             self._tables.update({table.name: self._fitted(connection, table) for table in tables})
 
     def stage(self, table: TargetTable, name: str) -> SqlStage | None:
@@ -205,6 +210,14 @@ class SqlDatabase:
         except RowDataError as error:
             return low, str(error)
         raise UnavailableError(f"{self.label} refused rows that it takes now: {why}")
+
+    def _renew(self) -> None:
+        """Drop the pooled connections: a session keeps the settings that it began with, such as read-only.
+
+        Those that other threads use are closed when they are returned.
+        """
+        if not isinstance(self._engine.pool, sa.StaticPool):
+            self._engine.dispose()
 
     def _create(self, connection: sa.Connection, table: PhysicalTable) -> None:
         columns = [

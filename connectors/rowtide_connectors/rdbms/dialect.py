@@ -49,6 +49,20 @@ class Dialect(Protocol):
     def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
         """Look a located table up."""
 
+    def check_rights(self, connection: sa.Connection, table: PhysicalTable) -> None:
+        """Check that the user may write to a table that is there.
+
+        Raises:
+          DeniedError: names the rights that are missing.
+        """
+
+    def check_creation(self, connection: sa.Connection, table: PhysicalTable) -> None:
+        """Check that the user may create a table where it is located.
+
+        Raises:
+          DeniedError: the user may not.
+        """
+
     def lock_creation(self, connection: sa.Connection) -> None:
         """Wait until no other process creates tables; holds to the end of the transaction."""
 

@@ -15,10 +15,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowtide_connectors.api import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
-from rowtide_connectors.errors import GoneError, MismatchError
+from rowtide_connectors.errors import DeniedError, GoneError, MismatchError
 from rowtide_connectors.rdbms.arrays import array_parameter, register
 from rowtide_connectors.rdbms.dialect import Columns, on_conflict, quoted, table_sql
-from rowtide_connectors.rdbms.failures import RowDataError
+from rowtide_connectors.rdbms.failures import PRIVILEGE_HINT, RowDataError, label_of
 from rowtide_connectors.rdbms.sql_type import SqlType
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalTable
 
@@ -91,7 +91,7 @@ _READ = {
     "INTERVAL YEAR TO MONTH": "(extract(year from {0}) * 12 + extract(month from {0}))::int8",
 }
 _PATH = "select nspname from unnest(current_schemas(false)) with ordinality as s(nspname, n) order by n"
-_SCHEMA = "select exists (select from pg_namespace where nspname = %s::text)"
+_SCHEMA = "select has_schema_privilege(oid, 'USAGE') from pg_namespace where nspname = %s::text"
 _SCHEMAS_WITH = """
 select nspname from pg_class join pg_namespace n on n.oid = relnamespace
 where relname = %s::text and nspname = any (current_schemas(false)) order by nspname
@@ -100,6 +100,12 @@ _OID = """
 select c.oid from pg_class c join pg_namespace n on n.oid = relnamespace
 where relname = %s::text and nspname = %s::text
 """
+_MAY_WRITE = """
+select has_table_privilege(c.oid, %(right)s::text) or has_any_column_privilege(c.oid, %(right)s::text)
+from pg_class c join pg_namespace n on n.oid = relnamespace
+where relname = %(name)s::text and nspname = %(schema)s::text
+"""
+_MAY_CREATE = "select has_schema_privilege(%s::text, 'CREATE')"
 _COLUMNS_OF = """
 select attname, format_type(atttypid, atttypmod), not attnotnull, atthasdef or attidentity <> ''
 from pg_attribute where attrelid = %s and attnum > 0 and not attisdropped order by attnum
@@ -151,7 +157,7 @@ class Postgres:
         """Make the engine; every connection waits for locks only so long."""
         engine = sa.create_engine(
             url.set(drivername="postgresql+psycopg"),
-            connect_args={"connect_timeout": connect_timeout_s},
+            connect_args={"connect_timeout": connect_timeout_s, "client_encoding": "utf8"},
             pool_size=POOL_SIZE,
             # A connection that broke while idle is replaced, not handed out.
             pool_pre_ping=True,
@@ -159,6 +165,11 @@ class Postgres:
 
         @sa.event.listens_for(engine, "connect")
         def set_up(connection: Any, _: object) -> None:
+            if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+                raise MismatchError(
+                    f"{label_of(url)} has the encoding SQL_ASCII, in which text is bytes of any encoding",
+                    hint="Use a database that was created with ENCODING 'UTF8'.",
+                )
             connection.autocommit = True
             connection.execute(
                 f"set lock_timeout = '{lock_timeout_s}s'; set time zone 'UTC';"
@@ -186,8 +197,13 @@ class Postgres:
                 hint="PostgreSQL would cut it. Name the table with table_name.",
             )
         if table.schema is not None:
-            if not connection.exec_driver_sql(_SCHEMA, (table.schema,)).scalar_one():
+            may_use = connection.exec_driver_sql(_SCHEMA, (table.schema,)).scalar_one_or_none()
+            if may_use is None:
                 raise GoneError(f'schema "{table.schema}" does not exist', hint=SCHEMA_HINT)
+            if not may_use:
+                raise DeniedError(
+                    f'the user may not use schema "{table.schema}": USAGE is not granted', hint=PRIVILEGE_HINT
+                )
             return table
         found: list[str] = list(connection.exec_driver_sql(_SCHEMAS_WITH, (table.name,)).scalars())
         if table.name in CHECKPOINT_TABLES:
@@ -203,12 +219,44 @@ class Postgres:
             path = connection.exec_driver_sql(_PATH).scalars()
             found = [schema for schema in path if schema != CHECKPOINT_SCHEMA][:1]
         if not found:
-            raise GoneError(f'there is no schema to create table "{table.name}" in', hint=SCHEMA_HINT)
+            raise DeniedError(
+                f'there is no schema to create table "{table.name}" in: the search path of the user has none '
+                "that it may use",
+                hint="GRANT USAGE, CREATE ON SCHEMA public, or name a schema before the dot in table_name.",
+            )
         return replace(table, home=found[0])
 
     def is_checkpoint(self, table: PhysicalTable) -> bool:
         """Return whether the table is in the checkpoint's schema under one of its names."""
         return table.place == CHECKPOINT_SCHEMA and table.name in CHECKPOINT_TABLES
+
+    def check_rights(self, connection: sa.Connection, table: PhysicalTable) -> None:
+        """Ask for the rights that every write of the table needs; see ``dialect.Dialect``.
+
+        DELETE is not among them: many pipelines never delete a row.
+        """
+        needed = ["INSERT", "SELECT", "UPDATE"] if table.key else ["INSERT"]
+        missing = [
+            right
+            for right in needed
+            if not connection.exec_driver_sql(
+                _MAY_WRITE, {"name": table.name, "schema": table.place, "right": right}
+            ).scalar_one()
+        ]
+        if missing:
+            raise DeniedError(
+                f'the user may not write to table "{table.label}": {", ".join(missing)} is not granted',
+                hint=PRIVILEGE_HINT,
+            )
+
+    def check_creation(self, connection: sa.Connection, table: PhysicalTable) -> None:
+        """Ask for CREATE on the schema; see ``dialect.Dialect``."""
+        if not connection.exec_driver_sql(_MAY_CREATE, (table.place,)).scalar_one():
+            raise DeniedError(
+                f'the user may not create table "{table.label}": CREATE on schema "{table.place}" is not '
+                "granted",
+                hint=PRIVILEGE_HINT,
+            )
 
     def lock_creation(self, connection: sa.Connection) -> None:
         """Take the advisory lock under which tables are created."""

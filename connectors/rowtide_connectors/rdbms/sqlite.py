@@ -97,6 +97,12 @@ class Sqlite:
         """Return whether the table has one of the checkpoint's names, in any case of letters."""
         return table.name.lower() in {f"{CHECKPOINT_SCHEMA}_{name}" for name in CHECKPOINT_TABLES}
 
+    def check_rights(self, connection: sa.Connection, table: PhysicalTable) -> None:
+        """Do nothing: SQLite has no rights but those on the file."""
+
+    def check_creation(self, connection: sa.Connection, table: PhysicalTable) -> None:
+        """Do nothing, likewise."""
+
     def lock_creation(self, connection: sa.Connection) -> None:
         """Do nothing: every transaction is the only one that writes."""
 

@@ -111,9 +111,9 @@ def _shown(wrapper: str, written: dict[str, str], options: dict[str, str]) -> di
         declared = find_connector(wrapper).options
     except OptionError:
         declared = ()
-    # The user part of a URL may hold a password under any option's name.
+    # The user part and the query part of a URL may hold a password under any option's name.
     return {
-        name: re.sub(r"(?<=://)[^/@\s]*(?=@)", HIDDEN, value)
+        name: re.sub(r"(://[^?\s]*\?)\S+", rf"\1{HIDDEN}", re.sub(r"(?<=://)[^@\s]*(?=@)", HIDDEN, value))
         if options[name] == written.get(name)
         else FROM_CONFIGURATION
         for name, value in redacted(declared, options).items()

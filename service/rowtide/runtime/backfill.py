@@ -127,7 +127,9 @@ def backfill(
 
     def retry(dependency: str) -> Retry:
         rng = random.Random()
-        return Retry(dependency, clock=clock, rng=rng, stopping=lambda: False, wait=wait)
+        return Retry(
+            dependency, clock=clock, rng=rng, stopping=lambda: False, wait=wait, denied_ends=lambda: True
+        )
 
     refuse_if_begun(pipeline, take_over=take_over)
     begin = {

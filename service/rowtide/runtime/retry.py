@@ -2,7 +2,7 @@
 
 Only ``UnavailableError`` of a connector is waited for. With ``wait`` False
 (``--no-wait``) it becomes a ``TransientError``, which ends the command with
-exit code 3.
+exit code 3; so does a ``DeniedError`` at a start.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import structlog
 
 from rowtide.clock import Clock
 from rowtide.errors import TransientError
-from rowtide_connectors.errors import UnavailableError
+from rowtide_connectors.errors import DeniedError, UnavailableError
 
 Result = TypeVar("Result")
 
@@ -43,6 +43,8 @@ class Retry:
       rng: spreads the delays, so that many services do not come back at one moment.
       stopping: tells whether the service was told to stop.
       wait: False raises TransientError at the first failure.
+      denied_ends: tells whether a DeniedError raises TransientError, too: at a start nothing has worked
+        yet, so credentials or rights are likely wrong.
       waiting: is told the dependency and True again and again while it is down, and False when it is back.
       failed: is told the dependency once for every failure.
     """
@@ -55,6 +57,7 @@ class Retry:
         rng: random.Random,
         stopping: Callable[[], bool],
         wait: bool,
+        denied_ends: Callable[[], bool] = lambda: False,
         waiting: Callable[[str, bool], None] = lambda _dependency, _is_down: None,
         failed: Callable[[str], None] = lambda _dependency: None,
     ) -> None:
@@ -63,6 +66,7 @@ class Retry:
         self._rng = rng
         self._stopping = stopping
         self._wait = wait
+        self._denied_ends = denied_ends
         self._waiting = waiting
         self._failed = failed
 
@@ -70,7 +74,7 @@ class Retry:
         """Give what ``step`` gives, as soon as it goes through.
 
         Raises:
-          TransientError: it did not go through and waiting is not wanted.
+          TransientError: it did not go through, and waiting is not wanted or would be of no use.
           StoppedError: the service was told to stop meanwhile.
         """
         delay = FIRST_DELAY_S
@@ -80,6 +84,8 @@ class Retry:
             try:
                 result = step()
             except UnavailableError as error:
+                if isinstance(error, DeniedError) and self._denied_ends():
+                    raise TransientError(error.message, hint=error.hint) from error
                 if not self._wait:
                     raise TransientError(
                         f"{self._dependency} is down: {error.message}", hint=error.hint

@@ -519,6 +519,7 @@ class Service:
             rng=random.Random(equipment.rng.random()),
             stopping=equipment.stopping,
             wait=equipment.wait,
+            denied_ends=lambda: self.board.status().epoch is None,
             waiting=self._note_waiting if beats else self.board.waiting,
             failed=equipment.observer.retried,
         )

@@ -118,9 +118,9 @@ def test_a_schema_that_comes_first_later_gets_no_second_table(world: World) -> N
 
 def test_the_checkpoint_schema_alone_is_no_place_for_new_tables(world: World) -> None:
     world.execute('alter role rowtide set search_path = "$user"')
-    assert "no schema to create table" in world.start(code=2)
+    assert "no schema to create table" in world.start(code=3)
     world.execute("create schema rowtide")
-    assert "no schema to create table" in world.start(code=2)
+    assert "no schema to create table" in world.start(code=3)
 
 
 @pytest.mark.parametrize("name", ["rowtide.errors", "rowtide.snapshots"])

@@ -1,4 +1,4 @@
-"""A snapshot whose bytes have changed is never read as other contents; older formats are read."""
+"""A snapshot whose bytes have changed is never read as other contents; one of an earlier version is read."""
 
 from __future__ import annotations
 

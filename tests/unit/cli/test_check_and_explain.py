@@ -174,3 +174,36 @@ def test_check_gives_a_refusal_to_a_program_too(tmp_path: Path) -> None:
         },
     }
     assert f"{path}:2:32: error" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://app:SECRET@h/x",
+        "postgresql://app:a/SECRET@h/x",
+        "postgresql://h/x?password=SECRET",
+        "postgresql://h/x?user=a&sslpassword=SECRET&target_session_attrs=any",
+    ],
+)
+def test_a_refusal_shows_no_secret_of_the_address_beside_it(tmp_path: Path, url: str) -> None:
+    file = tmp_path / "p.sql"
+    file.write_text(
+        f"CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{url}', no_such_option 'x');\n"
+        "CREATE FOREIGN TABLE t (n BIGINT) SERVER d;\n"
+    )
+    result = run("check", file)
+    assert result.exit_code == 2
+    assert "no_such_option" in result.output
+    assert "SECRET" not in result.output
+
+
+def test_a_database_that_no_run_takes_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+    file = tmp_path / "p.sql"
+    file.write_text(
+        "CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'mysql+pymysql://h/x');\n"
+        "CREATE FOREIGN TABLE t (n BIGINT) SERVER d;\n"
+    )
+    result = run("check", file)
+    assert result.exit_code == 2
+    assert 'database "mysql" is not supported' in result.output
+    assert "There are: postgresql, sqlite." in result.output

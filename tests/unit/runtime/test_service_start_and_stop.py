@@ -15,6 +15,7 @@ from rowtide.runtime.begin import At, Edge, parse_begin
 from rowtide.runtime.live import Pace
 from rowtide.runtime.retry import StoppedError
 from rowtide.runtime.service import Service
+from rowtide_connectors.errors import DeniedError
 from runtime_kit import READINGS, MemoryLedger, Topic, World, down, fill, readings_plan
 
 
@@ -281,6 +282,50 @@ def test_without_waiting_a_dependency_that_is_down_ends_the_service(where: str) 
         run(world, wait=False)
     run(world, wait=False)
     straight = world_with()
+    run(straight)
+    assert world.state() == straight.state()
+
+
+def denied(failures: int, wanted: str) -> Callable[[str], None]:
+    left = failures
+
+    def before(step: str) -> None:
+        nonlocal left
+        if step == wanted and left:
+            left -= 1
+            raise DeniedError("the password is wrong", hint="Correct the password.")
+
+    return before
+
+
+@pytest.mark.parametrize(
+    ("where", "step"), [("database", "read"), ("database", "prepare"), ("topic", "ranges")]
+)
+def test_credentials_that_are_refused_at_a_start_end_it_with_a_hint(where: str, step: str) -> None:
+    world = world_with()
+    refusing = world.database if where == "database" else world.topic
+    refusing.before = denied(1, step)
+    with pytest.raises(TransientError, match="the password is wrong") as caught:
+        run(world)
+    assert caught.value.hint == "Correct the password."
+    run(world)
+    straight = world_with()
+    run(straight)
+    assert world.state() == straight.state()
+
+
+@pytest.mark.parametrize(("where", "step"), [("database", "commit"), ("topic", "poll")])
+def test_credentials_that_are_refused_while_it_runs_are_waited_for(where: str, step: str) -> None:
+    world, straight = world_with(), world_with()
+    for each in (world, straight):
+        run(each)
+        fill(each.topic, random.Random(5), 40)
+
+    def refuse() -> None:
+        refusing = world.database if where == "database" else world.topic
+        refusing.before = denied(20, step)
+
+    run(world, crash_points=Meanwhile("recovery.before_snapshot", refuse))
     run(straight)
     assert world.state() == straight.state()
 
