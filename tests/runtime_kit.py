@@ -240,6 +240,9 @@ class MemoryDatabase:
         self.before("prepare")
         self.prepared = [table.name for table in tables]
 
+    def missing(self, tables: Sequence[TargetTable]) -> Sequence[str]:
+        return [table.name for table in tables if table.name not in self.prepared]
+
     def close(self) -> None:
         pass
 

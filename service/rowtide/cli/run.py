@@ -39,6 +39,14 @@ def run(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Stop with exit code 3 when a broker or database is down.")
     ] = False,
+    recreate_tables: Annotated[
+        bool,
+        typer.Option(
+            "--recreate-tables",
+            help="Create output tables that are missing although positions are committed: empty, without the "
+            "rows that were committed before.",
+        ),
+    ] = False,
     until_end: Annotated[
         bool,
         typer.Option("--until-end", help="Stop when every partition is read to the end it has at the start."),
@@ -75,6 +83,7 @@ def run(
                 pace=_pace(settings),
                 stopping=signals.is_set,
                 wait=not no_wait,
+                recreate_tables=recreate_tables,
                 observer=MetricsObserver(metrics, clock, _version()),
                 poll_messages=min(POLL_MESSAGES, settings.commit.max_rows),
                 queue_messages=settings.limits.queue_messages,

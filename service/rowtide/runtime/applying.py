@@ -23,6 +23,7 @@ from rowtide.plan.nodes import Node
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import Plan
 from rowtide.rows.tray import ORIGIN
+from rowtide.runtime.begin import refuse_missing_tables
 from rowtide.runtime.deadletters import RecentMessages
 from rowtide.runtime.digest import dumped, plan_digests
 from rowtide.runtime.output import target_table
@@ -90,8 +91,13 @@ def succeeding(older: Equipment, newer: Equipment) -> Succeeding:
                 f'resubmitted error rows of "{each.relation}" wait for the pipeline',
                 hint="Let it run until they are read, and apply the change then.",
             )
-    newer.database.prepare([target_table(table) for table in newer.plan.foreign_tables])
-    record, work = Service(older).stand()
+    before_and_after = {table.name for table in older.plan.foreign_tables}
+    tables = [target_table(table) for table in newer.plan.foreign_tables]
+    kept = [table for table in tables if table.name in before_and_after]
+    refuse_missing_tables(newer.name, newer.database.missing(kept))
+    newer.database.prepare(tables)
+    # What of the old plan's tables only is missing was dropped ahead of the change.
+    record, work = Service(replace(older, recreate_tables=True)).stand()
     _refuse_waiting_resubmitted(work.flow.snapshot())
     standings, begun = _standings(record, newer)
     flow = Flow(table_nodes(newer.plan), partitions_of(each.place for each in standings))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
 from rowtide.checkpoint.ledger import Record
 from rowtide.errors import StatementError
+from rowtide.plan.plan import Plan
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rowtide.runtime.digest import differences
-from rowtide_connectors.api import Source
+from rowtide.runtime.output import target_table
+from rowtide_connectors.api import Database, Source
 
 
 class Edge(Enum):
@@ -104,4 +106,41 @@ def refuse_begin(name: str, begin: Begin) -> None:
         raise StatementError(
             f'pipeline "{name}" has committed positions: it can only go on from its watermark',
             hint="Leave --from out.",
+        )
+
+
+def refuse_start(name: str, record: Record, digests: Mapping[str, str], begin: Begin) -> None:
+    """Refuse another plan, and ``--from``, where positions are committed.
+
+    Raises:
+      StatementError: naming what changed.
+    """
+    refuse_another_plan(name, record, digests)
+    refuse_begin(name, begin)
+
+
+def prepare_tables(name: str, database: Database, plan: Plan, *, kept: bool) -> None:
+    """Create the output tables that are missing; where rows are ``kept`` in them, none may be.
+
+    Raises:
+      StatementError: naming those that are missing; and as ``Database.prepare``.
+    """
+    tables = [target_table(table) for table in plan.foreign_tables]
+    if kept:
+        refuse_missing_tables(name, database.missing(tables))
+    database.prepare(tables)
+
+
+def refuse_missing_tables(name: str, missing: Sequence[str]) -> None:
+    """Refuse to create output tables again where positions are committed: their former rows would be missing.
+
+    Raises:
+      StatementError: naming the tables.
+    """
+    if missing:
+        listed = ", ".join(f'"{table}"' for table in missing)
+        raise StatementError(
+            f'pipeline "{name}" has committed positions, but its output tables {listed} do not exist',
+            hint="Restore them. Or start with --recreate-tables, which creates them empty: the rows that "
+            "were committed before are not in them then.",
         )

@@ -30,7 +30,7 @@ from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.append_times import LOOK_UP_S as APPEND_LOOK_UP_S
 from rowtide.runtime.append_times import AppendTimes, by_message_time
 from rowtide.runtime.backpressure import MAX_HELD_BYTES, MAX_HELD_ROWS, Backpressure
-from rowtide.runtime.begin import At, Begin, Edge, first_offsets, refuse_another_plan, refuse_begin
+from rowtide.runtime.begin import At, Begin, Edge, first_offsets, prepare_tables, refuse_start
 from rowtide.runtime.commit import Committer
 from rowtide.runtime.configured import takes_append_times
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
@@ -44,7 +44,6 @@ from rowtide.runtime.joining import Newcomers
 from rowtide.runtime.live import Live, Observer, Pace, Unobserved, Watching
 from rowtide.runtime.loading import load_ahead
 from rowtide.runtime.newest import NewestSnapshot
-from rowtide.runtime.output import target_table
 from rowtide.runtime.questions import Questions
 from rowtide.runtime.recovery import (
     begin_of_replay,
@@ -79,7 +78,8 @@ class Equipment:
     """What a pipeline runs on: its parts outside the process, and time.
 
     ``sources`` has the source of each foreign stream that a pump reads. ``wait`` False: a dependency
-    that is down ends the service. ``threads`` False reads in the main thread, for simulations.
+    that is down ends the service. ``recreate_tables``: output tables that are missing are created again where
+    positions are committed. ``threads`` False reads in the main thread, for simulations.
     """
 
     name: str
@@ -92,6 +92,7 @@ class Equipment:
     stopping: Callable[[], bool]
     rng: random.Random = field(default_factory=random.Random)
     wait: bool = True
+    recreate_tables: bool = False
     threads: bool = True
     crash_points: CrashPoints = field(default_factory=NoCrash)
     observer: Observer = field(default_factory=Unobserved)
@@ -284,8 +285,7 @@ class Service:
         digests = plan_digests(equipment.plan)
         record = self._database_retry.call(equipment.ledger.read)
         if record is not None and record.standings:
-            refuse_another_plan(equipment.name, record, digests)
-            refuse_begin(equipment.name, begin)
+            refuse_start(equipment.name, record, digests, begin)
         ranges = {
             relation: self._broker_retry.call(source.ranges)
             for relation, source in sorted(equipment.sources.items())
@@ -308,8 +308,10 @@ class Service:
             for relation, source in sorted(equipment.sources.items()):
                 self._broker_retry.call(partial(check_identity, source, known.get(relation)))
             self._check_log(record, ranges)
-        tables = [target_table(table) for table in equipment.plan.foreign_tables]
-        self._database_retry.call(lambda: equipment.database.prepare(tables))
+        kept = record is not None and bool(record.standings) and not equipment.recreate_tables
+        self._database_retry.call(
+            partial(prepare_tables, equipment.name, equipment.database, equipment.plan, kept=kept)
+        )
         equipment.crash_points.reach("start.before_epoch")
         holder = f"{socket.gethostname()} process {os.getpid()}"
         record = self._database_retry.call(lambda: equipment.ledger.claim(dumped(digests), holder))
@@ -332,7 +334,9 @@ class Service:
         standings = [
             Standing(relation, source.topic, partition, offset, offset, None, identities[relation])
             for relation, source in sorted(equipment.sources.items())
-            for partition, offset in sorted(self._broker_retry.call(_first_offsets_of(source, begin)).items())
+            for partition, offset in sorted(
+                self._broker_retry.call(partial(first_offsets, source, begin)).items()
+            )
         ]
         equipment.crash_points.reach("start.before_positions")
         self._committer(record, lambda _: None).commit_start(standings)
