@@ -236,12 +236,12 @@ class MemoryDatabase:
         self.contents = staged
         self.before("committed")
 
+    def missing(self, tables: Sequence[TargetTable]) -> Sequence[str]:
+        return [table.name for table in tables if table.name not in self.prepared]
+
     def prepare(self, tables: Sequence[TargetTable]) -> None:
         self.before("prepare")
         self.prepared = [table.name for table in tables]
-
-    def missing(self, tables: Sequence[TargetTable]) -> Sequence[str]:
-        return [table.name for table in tables if table.name not in self.prepared]
 
     def close(self) -> None:
         pass

@@ -109,6 +109,8 @@ def run(
                 service.run(where, until_end=until_end)
         finally:
             web.stop()
+        if (summary := service.board.status().summary) is not None:
+            typer.echo("\n".join(summary.lines(str(pipeline))))
 
 
 def query_of(file: Path, service: Service) -> Query:

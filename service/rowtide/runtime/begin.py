@@ -119,16 +119,18 @@ def refuse_start(name: str, record: Record, digests: Mapping[str, str], begin: B
     refuse_begin(name, begin)
 
 
-def prepare_tables(name: str, database: Database, plan: Plan, *, kept: bool) -> None:
-    """Create the output tables that are missing; where rows are ``kept`` in them, none may be.
+def prepare_tables(name: str, database: Database, plan: Plan, *, kept: bool) -> Sequence[str]:
+    """Create the output tables that are missing, and return their names; if rows are ``kept``, none may be.
 
     Raises:
       StatementError: naming those that are missing; and as ``Database.prepare``.
     """
     tables = [target_table(table) for table in plan.foreign_tables]
+    missing = database.missing(tables)
     if kept:
-        refuse_missing_tables(name, database.missing(tables))
+        refuse_missing_tables(name, missing)
     database.prepare(tables)
+    return missing
 
 
 def refuse_missing_tables(name: str, missing: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ from rowtide.runtime.intake import Delivery
 from rowtide.runtime.questions import Questions
 from rowtide.runtime.seam import Seam
 from rowtide.runtime.status import Phase, StatusBoard
+from rowtide.runtime.tally import Tally
 from rowtide.runtime.work import Cut, Work
 
 MAX_GATHERED_ROWS = 500_000
@@ -111,8 +112,10 @@ class Unobserved:
 class Watching:
     """Keeps the status board up to date, and tells the next observer."""
 
-    def __init__(self, board: StatusBoard, observer: Observer) -> None:
+    def __init__(self, board: StatusBoard, observer: Observer, work: Work, created: Sequence[str]) -> None:
         self._board = board
+        self._tally = Tally(work, created)
+        board.tell(self._tally.summary(work))
         self._next = observer
         self.entered = observer.entered
         self.recovered = observer.recovered
@@ -125,6 +128,8 @@ class Watching:
     def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
         """See ``Observer``."""
         self._board.committed(cut.standings)
+        self._tally.committed(cut, errors)
+        self._board.tell(self._tally.summary(work))
         self._next.committed(work, cut, errors, seconds)
 
 

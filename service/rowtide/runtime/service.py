@@ -121,6 +121,7 @@ class Service:
         self._compacted: Mapping[str, str] = {}
         self._identities: Mapping[str, str] = {}
         self._skipped: Skipped = {}
+        self._created: Sequence[str] = ()
         self._newest = NewestSnapshot(equipment.ledger)
         self._questions = Questions()
         self._work: Work | None = None
@@ -167,7 +168,7 @@ class Service:
             crash_points=equipment.crash_points,
             backpressure=self._backpressure,
             idle=self._idle,
-            observer=Watching(self.board, equipment.observer),
+            observer=Watching(self.board, equipment.observer, work, self._created),
             questions=self._questions,
             append_times=self._append_times,
             # A run to the end leaves the rest of history, if there is more, to the next one.
@@ -182,7 +183,9 @@ class Service:
             work.followers.end("the service stops")
             equipment.crash_points.reach("stop.before_close")
             inbox.close()
-        _log.info("stopped", pipeline=equipment.name, epoch=record.epoch, commits=committer.commits)
+        summary = self.board.status().summary
+        fields = {} if summary is None else summary.fields()
+        _log.info("stopped", pipeline=equipment.name, epoch=record.epoch, commits=committer.commits, **fields)
 
     def watch(self, work: Work) -> tuple[IdleWatch, AppendTimes]:
         """Give what notices silent partitions of ``work``, from now on."""
@@ -309,9 +312,11 @@ class Service:
                 self._broker_retry.call(partial(check_identity, source, known.get(relation)))
             self._check_log(record, ranges)
         kept = record is not None and bool(record.standings) and not equipment.recreate_tables
-        self._database_retry.call(
+        self._created = self._database_retry.call(
             partial(prepare_tables, equipment.name, equipment.database, equipment.plan, kept=kept)
         )
+        if self._created:
+            _log.info("tables_created", pipeline=equipment.name, tables=list(self._created))
         equipment.crash_points.reach("start.before_epoch")
         holder = f"{socket.gethostname()} process {os.getpid()}"
         record = self._database_retry.call(lambda: equipment.ledger.claim(dumped(digests), holder))

@@ -9,6 +9,7 @@ from typing import Literal
 
 from rowtide.checkpoint.ledger import Place, Record, Standing, is_resubmission
 from rowtide.clock import Clock
+from rowtide.runtime.tally import RunSummary
 
 Phase = Literal["starting", "recovering", "running", "waiting", "stopping"]
 """starting: connecting; recovering: replaying up to the committed positions; running: recovered, every
@@ -48,6 +49,8 @@ class Snapshot:
     epoch: int | None = None
     last_commit_ms: int | None = None
     positions: tuple[PartitionStatus, ...] = ()
+    summary: RunSummary | None = None
+    """What this process has committed; None before it runs."""
 
 
 class StatusBoard:
@@ -99,6 +102,11 @@ class StatusBoard:
         with self._lock:
             self._shown = replace(self._shown, last_commit_ms=record.committed_at_ms)
         self._place(record.standings)
+
+    def tell(self, summary: RunSummary) -> None:
+        """Note what this process has committed so far."""
+        with self._lock:
+            self._shown = replace(self._shown, summary=summary)
 
     def committed(self, standings: Iterable[Standing]) -> None:
         """Note where partitions stand now that this process has committed it."""

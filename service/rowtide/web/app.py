@@ -105,6 +105,7 @@ class _Answers:
                 "epoch": now.epoch,
                 "last_commit_ms": now.last_commit_ms,
                 "positions": _positions(now),
+                "this_run": None if now.summary is None else dict(now.summary.fields()),
             }
         )
 

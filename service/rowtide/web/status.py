@@ -42,6 +42,13 @@ class PositionStatus(Protocol):
         """Give the partition's rowtime bound, ms; None before its first row."""
 
 
+class Summary(Protocol):
+    """What a run has done so far."""
+
+    def fields(self) -> Mapping[str, object]:
+        """Give it as plain values."""
+
+
 class PipelineStatus(Protocol):
     """A snapshot of a pipeline: consistent in itself, never changed after it was given."""
 
@@ -72,6 +79,10 @@ class PipelineStatus(Protocol):
     @property
     def positions(self) -> Sequence[PositionStatus]:
         """Give the committed positions, by relation, topic and partition."""
+
+    @property
+    def summary(self) -> Summary | None:
+        """Give what this process has committed; None before it runs."""
 
     @property
     def beat(self) -> float:

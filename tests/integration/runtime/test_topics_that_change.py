@@ -78,6 +78,10 @@ def test_partitions_join_behind_the_streams_bound_and_a_topic_made_anew_is_refus
         wait_for({0: 110, 1: 110, 2: 14, 3: 4})
         process.send_signal(signal.SIGTERM)
         assert process.wait(15) == 0
+        (line,) = [each for each in made.log.read_text().splitlines() if '"event": "stopped"' in each]
+        ended = json.loads(line)
+        assert (ended["read"], ended["late"], ended["rejected"]) == (34, {"ORDERED": 2}, {})
+        assert ended["written"]["READINGS_LOG"] + ended["held"] >= 30
 
         rows = json.loads(made.run("errors list", "--json").stdout)["errors"]
         found = {(row["kind"], row["partition"], row["offset"], row["late_by_ms"]) for row in rows}

@@ -67,6 +67,31 @@ def test_run_reads_to_the_end_and_commits(files: Files) -> None:
     assert rows == (18,)  # One was rejected, and the last waits for the other partition.
 
 
+def test_a_run_ends_with_what_it_has_done_and_where_to_look(files: Files) -> None:
+    told = files.call("run", "--until-end")
+    logs = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+    assert [line for line in told.splitlines() if not line.startswith("{")] == [
+        "created RAW_LOG",
+        "read 20 messages; wrote 18 rows to RAW_LOG; held 1 row; 1 row of READINGS rejected",
+        f"`rowtide errors list {files.sql}` shows the late and rejected rows.",
+        "Held rows wait for later rowtimes: while the pipeline runs, "
+        f"`rowtide explain {files.sql} --why-not TABLE` says for which.",
+    ]
+    (stopped,) = [each for each in logs if each["event"] == "stopped"]
+    assert {name: stopped[name] for name in ("read", "written", "held", "late", "rejected")} == {
+        "read": 20,
+        "written": {"RAW_LOG": 18},
+        "held": 1,
+        "late": {},
+        "rejected": {"READINGS": 1},
+    }
+    assert [each["tables"] for each in logs if each["event"] == "tables_created"] == [["RAW_LOG"]]
+    again = [line for line in files.call("run", "--until-end").splitlines() if not line.startswith("{")]
+    assert again[0] == "read 0 messages; wrote 0 rows to RAW_LOG; held 1 row"
+    assert again[1].endswith("--why-not RAW_LOG` says for which.")
+    assert len(again) == 2
+
+
 def test_run_refuses_what_the_start_does_not_allow(files: Files) -> None:
     assert '"yesterday" is no time' in files.call("run", "--from", "yesterday", code=2)
     files.call("run", "--until-end", "--from", "earliest")

@@ -12,7 +12,7 @@ import pytest
 
 from rowtide.metrics import Metrics
 from rowtide.web import PositionStatus, build_app
-from rowtide.web.status import Phase
+from rowtide.web.status import Phase, Summary
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Now:
     epoch: int | None = 3
     last_commit_ms: int | None = 9_000
     positions: Sequence[PositionStatus] = (AtPartition(),)
+    summary: Summary | None = None
     beat: float = 100.0
 
 
@@ -125,6 +126,7 @@ def test_the_root_says_what_runs_here_and_where_it_stands(served: Served) -> Non
                 "bound": 1_000,
             }
         ],
+        "this_run": None,
     }
 
 
