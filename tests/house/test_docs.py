@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import rowtide.engine
 from house.machine import ROOT
+from rowtide.cli.connector_reference import connectors_page
 from rowtide.cli.main import app
 from rowtide.cli.reference import command_page, commands
 from rowtide.engine.reference import engine_page, undocumented
@@ -75,6 +76,13 @@ def test_the_docstrings_of_the_engine_are_plain_technical_english() -> None:
                 found = ODD.findall(ast.get_docstring(node) or "")
                 odd += [f"{module.name}: {getattr(node, 'name', 'module')}: {word}" for word in found]
     assert odd == []
+
+
+def test_the_reference_of_the_connectors_is_current() -> None:
+    page = ROOT / "docs/reference/connectors.md"
+    assert page.read_text() == connectors_page(), (
+        "python -m rowtide.cli.connector_reference > docs/reference/connectors.md"
+    )
 
 
 @pytest.mark.parametrize("typed", [path for path, _ in commands(app)])

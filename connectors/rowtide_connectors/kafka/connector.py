@@ -75,6 +75,11 @@ class KafkaConnector:
     name = "kafka"
     description = "Apache Kafka topics as foreign streams"
     options = OPTIONS
+    client_options = (
+        "every setting of librdkafka for consumers, under its own name, which has a dot, in quotes: "
+        """OPTIONS ("security.protocol" 'SASL_SSL'); not those that Rowtide sets: """
+        f"{', '.join(sorted(OURS))}"
+    )
 
     def check_options(self, applies_to: str, given: Mapping[str, str]) -> None:
         """Read options against their declarations."""

@@ -49,14 +49,22 @@ def describe(
 
     with shown_to_user():
         connector = find_connector(name)
-    options = [_described(option) for option in connector.options]
+    options = [_described(option) for option in options_of(connector)]
+    client = getattr(connector, "client_options", None)
     if as_json:
-        told = {"name": connector.name, "description": connector.description, "options": options}
+        told = {
+            "name": connector.name,
+            "description": connector.description,
+            "options": options,
+            "client_options": client,
+        }
         typer.echo(json.dumps(told, indent=2))
         return
     typer.echo(f"{connector.name}: {connector.description}")
     for line in _option_lines(connector):
         typer.echo(line)
+    if client is not None:
+        typer.echo(f"\nfurther options of a server:\n  {client}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,7 @@ def check(
 
 
 def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
-    """Try servers, then what they hold; what is of a server that failed is left out.
+    """Try servers, then what they hold; what is of a server that failed has failed with it.
 
     ``sample`` messages of each topic are decoded, if it is not 0.
     """
@@ -122,16 +130,17 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
     from rowtide_connectors.registry import find_connector
 
     servers = {server.name: server for server in plan.servers}
-    up: set[str] = set()
+    down: dict[str, Tried] = {}
     for server in plan.servers:
         try:
             answer = find_connector(server.wrapper).check(dict(server.options))
             yield Tried("server", server.name, True, answer)
-            up.add(server.name)
         except ConnectorError as error:
-            yield _failed("server", server.name, error)
+            down[server.name] = _failed("server", server.name, error)
+            yield down[server.name]
     for stream in plan.foreign_streams:
-        if stream.server not in up:
+        if stream.server in down:
+            yield _not_tried("stream", stream.name, down[stream.server])
             continue
         server = servers[stream.server]
         try:
@@ -146,7 +155,8 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
         except ConnectorError as error:
             yield _failed("stream", stream.name, error)
     for table in plan.foreign_tables:
-        if table.server not in up:
+        if table.server in down:
+            yield _not_tried("table", table.name, down[table.server])
             continue
         server = servers[table.server]
         try:
@@ -168,10 +178,22 @@ def _looked_at(stream: ForeignStream, source: Source, count: int) -> Iterator[Tr
         yield Tried("sample", stream.name, each.fits, each.text, 0 if each.fits else FAILED, each.hint)
 
 
+def _not_tried(kind: str, name: str, server: Tried) -> Tried:
+    return Tried(kind, name, False, f"not tried: server {server.name} failed", server.code)
+
+
 def _failed(kind: str, name: str, error: ConnectorError) -> Tried:
     from rowtide.cli.errors import exit_code
 
     return Tried(kind, name, False, error.message, exit_code(error), error.hint)
+
+
+def options_of(connector: Connector) -> tuple[Option, ...]:
+    """Return a connector's options; where it has streams, with those of every foreign stream."""
+    from rowtide.runtime.configured import STREAM_OPTIONS
+
+    has_streams = any(option.applies_to == "stream" for option in connector.options)
+    return (*connector.options, *(STREAM_OPTIONS if has_streams else ()))
 
 
 def _described(option: Option) -> dict[str, object]:
@@ -192,7 +214,7 @@ def _option_lines(connector: Connector) -> Iterator[str]:
     from rowtide_connectors.options import KIND_NAMES
 
     for applies_to in ("server", "stream", "table"):
-        options = [option for option in connector.options if option.applies_to == applies_to]
+        options = [option for option in options_of(connector) if option.applies_to == applies_to]
         if not options:
             continue
         yield f"\noptions of a {applies_to}:"

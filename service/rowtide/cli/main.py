@@ -29,6 +29,7 @@ from rowtide.cli import (
     test,
 )
 from rowtide.cli.errors import set_debug
+from rowtide.cli.version import show_version
 
 app = typer.Typer(name="rowtide", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -36,8 +37,15 @@ app = typer.Typer(name="rowtide", no_args_is_help=True, add_completion=False, pr
 @app.callback()
 def root(
     debug: Annotated[bool, typer.Option("--debug", help="Show errors with their traceback.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version of the program.", is_eager=True, callback=show_version
+        ),
+    ] = False,
 ) -> None:
     """Streaming SQL from Kafka into a relational database, exactly once, live and on Spark."""
+    del version
     set_debug(debug)
 
 

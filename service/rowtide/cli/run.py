@@ -31,11 +31,20 @@ def run(
         str,
         typer.Option(
             "--from",
-            help="Where to begin while nothing is committed: watermark (without one: earliest), earliest, "
-            "or a message timestamp, UTC.",
+            help="Where to begin while nothing is committed: earliest, or a message timestamp, UTC. "
+            "watermark goes on from the committed positions, and from the earliest messages where there "
+            "are none.",
             metavar="watermark|earliest|TIME",
         ),
     ] = "watermark",
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            help="Host and port of health, metrics and status pages, in place of service.listen; with port 0 "
+            "the log names the port that was free.",
+            metavar="HOST:PORT",
+        ),
+    ] = None,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Stop with exit code 3 when a broker or database is down.")
     ] = False,
@@ -57,9 +66,12 @@ def run(
     Exit code 0: stopped by SIGTERM or SIGINT, or at the end. 1: an invariant broke; nothing wrong was
     committed. 2: the start is refused. 3: a dependency is down, or another process took the pipeline.
     """
+    import structlog
+
     from rowtide.cli.asked_row import why_of
     from rowtide.cli.errors import shown_to_user
     from rowtide.cli.pipeline_file import equipment_of, opened
+    from rowtide.cli.version import program_version
     from rowtide.clock import SystemClock
     from rowtide.metrics import Metrics
     from rowtide.runtime.arrow_alone import leave_pandas_out
@@ -84,7 +96,7 @@ def run(
                 stopping=signals.is_set,
                 wait=not no_wait,
                 recreate_tables=recreate_tables,
-                observer=MetricsObserver(metrics, clock, _version()),
+                observer=MetricsObserver(metrics, clock, program_version()),
                 poll_messages=min(POLL_MESSAGES, settings.commit.max_rows),
                 queue_messages=settings.limits.queue_messages,
                 queue_bytes=settings.limits.queue_bytes,
@@ -94,15 +106,16 @@ def run(
             service.board,
             metrics,
             clock,
-            version=_version(),
+            version=program_version(),
             why_not=service.why_not,
             why=why_of(pipeline, config),
             snapshot=service.snapshot,
             contents=service.contents,
             query=query_of(pipeline, service),
         )
-        web = WebServer(pages, settings.service.listen)
+        web = WebServer(pages, settings.service.listen if listen is None else listen)
         web.start()
+        structlog.get_logger("rowtide").info("listening", pipeline=found.name, url=web.url)
         try:
             # Told to stop while something is down: what was not committed is read again.
             with signals, suppress(StoppedError):
@@ -141,15 +154,6 @@ def _has_models(plan: Plan) -> bool:
     from rowtide.plan.nodes import Model, nodes_below
 
     return any(isinstance(each, Model) for pump in plan.pumps for each in nodes_below(pump.node))
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("rowtide")
-    except PackageNotFoundError:
-        return "0 (a checkout)"
 
 
 def _pace(settings: Settings) -> Pace:

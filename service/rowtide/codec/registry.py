@@ -31,6 +31,10 @@ DECODERS: dict[str, Callable[[str, RowType], Decoder]] = {"JSON": _json, "CSV": 
 """Makers of decoders by format, as the option ``format`` of a foreign stream names it in upper case."""
 
 
+DEFAULT_FORMAT = "JSON"
+"""The format of a foreign stream that names none."""
+
+
 def decoder_for(format_name: str, relation: str, row_type: RowType) -> Decoder:
     """Make the decoder of a foreign stream.
 

@@ -28,7 +28,7 @@ import structlog
 
 from rowtide.checkpoint.ledger import KeptSnapshot, Standing
 from rowtide.clock import Clock
-from rowtide.codec.registry import decoder_for
+from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
 from rowtide.errors import StatementError
 from rowtide.operators.contract import Fault
 from rowtide.plan.outputs import table_nodes
@@ -80,7 +80,9 @@ class MessageIntake:
     ) -> Iterator[tuple[int, Tray | Bound | Fault]]:
         """See ``stage.Intake``."""
         stream = self._streams[relation]
-        decoder = decoder_for(dict(stream.options).get("format", "JSON"), stream.name, stream.row_type)
+        decoder = decoder_for(
+            dict(stream.options).get("format", DEFAULT_FORMAT), stream.name, stream.row_type
+        )
         for messages in _by_partition(batch):
             delivery = deliver(stream, decoder, origins[messages.partition], messages)
             for fault in delivery.faults:

@@ -5,18 +5,52 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from rowtide.codec.registry import DECODERS, DEFAULT_FORMAT
 from rowtide.config import Settings
 from rowtide.errors import StatementError
 from rowtide.plan.nodes import Node, Promote, Source, rewrite
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.sql.literals import interval_text_ms
 from rowtide.sql.notices import IDLE_TIMEOUT
-from rowtide.sql.servers import MAX_AHEAD
+from rowtide.sql.servers import DEFAULT_MAX_AHEAD, MAX_AHEAD
+from rowtide_connectors.api import Option
 
 APPEND_TIME_OPTION = "append_time"
 """The option of a foreign stream that says whether bounds may come from its broker's clock: ON, or OFF."""
-OWN_STREAM_OPTIONS = frozenset({"format", MAX_AHEAD, IDLE_TIMEOUT, APPEND_TIME_OPTION})
-"""Options of a foreign stream that are Rowtide's own; all others are the connector's."""
+FORMAT_OPTION = "format"
+STREAM_OPTIONS = (
+    Option(
+        FORMAT_OPTION,
+        str,
+        f"how messages are decoded: {', '.join(sorted(DECODERS))}",
+        "stream",
+        default=DEFAULT_FORMAT,
+    ),
+    Option(
+        MAX_AHEAD,
+        str,
+        "how far a promoted rowtime may be ahead of the message timestamp; a row further ahead is rejected",
+        "stream",
+        default=DEFAULT_MAX_AHEAD,
+    ),
+    Option(
+        IDLE_TIMEOUT,
+        str,
+        "after how long a silent partition that is read to its end follows the others, such as 30 SECOND; "
+        "without it, it is waited for",
+        "stream",
+    ),
+    Option(
+        APPEND_TIME_OPTION,
+        str,
+        "ON or OFF: whether a quiet partition follows the broker's clock, where the broker stamps messages",
+        "stream",
+        default="ON",
+    ),
+)
+"""Options of every foreign stream, whatever its connector is: they are Rowtide's own."""
+OWN_STREAM_OPTIONS = frozenset(option.name for option in STREAM_OPTIONS)
+"""Their names; all other options are the connector's."""
 
 
 def connector_options(stream: ForeignStream) -> dict[str, str]:

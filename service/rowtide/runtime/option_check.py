@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rowtide.codec.registry import decoder_for
+from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
 from rowtide.errors import Place, StatementError
 from rowtide.plan.plan import ForeignStream, Notice, Plan
 from rowtide.runtime.configured import (
@@ -104,7 +104,7 @@ def _checked(
 def _check_own(places: _Places, stream: ForeignStream) -> None:
     """Read a foreign stream's options that are Rowtide's own."""
     try:
-        decoder_for(dict(stream.options).get("format", "JSON"), stream.name, stream.row_type)
+        decoder_for(dict(stream.options).get("format", DEFAULT_FORMAT), stream.name, stream.row_type)
     except StatementError as error:
         raise places.error(stream.name, "format", error.message, error.hint) from error
     timeout = dict(stream.options).get(IDLE_TIMEOUT)

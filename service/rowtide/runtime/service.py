@@ -19,7 +19,7 @@ import structlog
 
 from rowtide.checkpoint.ledger import Ledger, Place, Record, Standing, StoredError
 from rowtide.clock import Clock
-from rowtide.codec.registry import decoder_for
+from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
 from rowtide.errors import StatementError, TransientError
 from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Target
@@ -579,7 +579,7 @@ def channel(stream: ForeignStream, source: Source, flow: Flow, skipped: Skipped 
     Raises:
       StatementError: the stream's format does not exist or cannot carry its types.
     """
-    decoder = decoder_for(dict(stream.options).get("format", "JSON"), stream.name, stream.row_type)
+    decoder = decoder_for(dict(stream.options).get("format", DEFAULT_FORMAT), stream.name, stream.row_type)
     origins = {
         partition: flow.origin(stream.name, partition)
         for relation, partition in flow.bounds()

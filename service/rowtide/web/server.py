@@ -107,9 +107,9 @@ class WebServer:
 
 def _cannot_listen(listen: str, error: OSError) -> StatementError:
     """Say why an address cannot be bound and what to do."""
-    hint = "Set service.listen to an address of this machine."
+    hint = "Set service.listen, or --listen, to an address of this machine."
     if error.errno == errno.EADDRINUSE:
-        hint = "Another program listens there. Stop it, or set service.listen to another port."
+        hint = "Another program listens there. Stop it, or say --listen with another port; 0 is a free one."
     elif error.errno == errno.EACCES:
         hint = "Ports below 1024 need a privilege. Set service.listen to a higher port."
     return StatementError(f'cannot listen at "{listen}": {(error.strerror or str(error)).lower()}', hint=hint)

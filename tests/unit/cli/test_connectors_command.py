@@ -45,6 +45,11 @@ def test_describe_gives_each_option_with_type_default_and_meaning() -> None:
     assert "bootstrap_servers  brokers to begin with" in text
     assert "(text, required)" in text
     assert "default 10.0" in text
+    for own in ("format ", "max_ahead ", "idle_timeout ", "append_time "):
+        assert f"  {own}" in text
+    assert "CSV, JSON, RAW (text, default JSON)" in text
+    assert "every setting of librdkafka" in text
+    assert "idle_timeout" not in run("describe", "rdbms").output
     options = json.loads(run("describe", "rdbms", "--json").output)["options"]
     (password,) = (each for each in options if each["name"] == "password")
     assert password["secret"] is True
@@ -85,7 +90,24 @@ def test_the_configuration_replaces_options_and_what_is_down_is_code_3(
     assert "FAILED  server DB: " in told.output
     assert "geheim" not in told.output
     assert 'topic "elsewhere"' in told.output
-    assert "table RESULT" not in told.output
+    assert "FAILED  table RESULT: not tried: server DB failed" in told.output
+
+
+def test_what_is_of_a_server_with_an_unknown_setting_of_librdkafka_fails_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.sql"
+    path.write_text(
+        PIPELINE.format(file=tmp_path / "sink.db")
+        .replace(
+            "MEMORY OPTIONS (broker 'connectors check')",
+            "KAFKA OPTIONS (bootstrap_servers '127.0.0.1:1', \"security.protcol\" 'SSL')",
+        )
+        .replace("partitions '3', ", "")
+    )
+    told = run("check", path)
+    assert told.exit_code == 2
+    assert "security.protcol" in told.output
+    assert "FAILED  stream ORDERS: not tried: server HERE failed" in told.output
+    assert "ok      table RESULT" in told.output
 
 
 def test_a_wrong_option_is_code_2_also_beside_what_is_down(pipeline: Path) -> None:

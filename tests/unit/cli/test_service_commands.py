@@ -1,6 +1,7 @@
 """run, positions, replay and errors, from the command line to SQLite."""
 
 import json
+import re
 import sqlite3
 from pathlib import Path
 
@@ -90,6 +91,18 @@ def test_a_run_ends_with_what_it_has_done_and_where_to_look(files: Files) -> Non
     assert again[0] == "read 0 messages; wrote 0 rows to RAW_LOG; held 1 row"
     assert again[1].endswith("--why-not RAW_LOG` says for which.")
     assert len(again) == 2
+
+
+def test_run_listens_where_it_is_told_and_names_the_port(files: Files) -> None:
+    told = files.call("run", "--until-end", "--listen", "127.0.0.1:0")
+    (line,) = [each for each in told.splitlines() if '"listening"' in each]
+    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", json.loads(line)["url"])
+    assert "is not a host and port" in files.call("run", "--listen", "here", code=2)
+
+
+def test_the_version_is_shown() -> None:
+    told = CliRunner().invoke(app, ["--version"])
+    assert (told.exit_code, told.output.split()[0]) == (0, "rowtide")
 
 
 def test_run_refuses_what_the_start_does_not_allow(files: Files) -> None:

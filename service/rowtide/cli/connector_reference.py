@@ -1,0 +1,50 @@
+"""docs/reference/connectors.md, written from the declarations of the options.
+
+``python -m rowtide.cli.connector_reference > docs/reference/connectors.md``
+"""
+
+from __future__ import annotations
+
+import sys
+
+from rowtide.cli.connectors import options_of
+from rowtide_connectors.options import KIND_NAMES
+from rowtide_connectors.registry import find_connector
+
+CONNECTORS = ("kafka", "rdbms", "memory")
+"""Those that come with Rowtide."""
+
+HEAD = """\
+# Connectors
+
+The options of servers, foreign streams and foreign tables, as `rowtide connectors describe NAME` shows them.
+This page is written by `python -m rowtide.cli.connector_reference`; a test checks that it is current. Options
+are given in SQL (`OPTIONS (..)`) or, with precedence, in the [configuration](configuration.md).
+"""
+
+
+def connectors_page() -> str:
+    """Return the page as Markdown."""
+    parts = [HEAD]
+    for name in CONNECTORS:
+        connector = find_connector(name)
+        parts.append(
+            f"\n## {connector.name}\n\n{connector.description[0].upper()}{connector.description[1:]}.\n"
+        )
+        parts.append("\n| option | of a | type | default | meaning |\n|---|---|---|---|---|\n")
+        for option in options_of(connector):
+            default = (
+                "required" if option.required else "" if option.default is None else f"`{option.default}`"
+            )
+            secret = "; secret" if option.secret else ""
+            parts.append(
+                f"| `{option.name}` | {option.applies_to} | {KIND_NAMES[option.kind]} | {default} | "
+                f"{option.meaning.replace('|', chr(92) + '|')}{secret} |\n"
+            )
+        if (client := getattr(connector, "client_options", None)) is not None:
+            parts.append(f"\nFurther options of a server: {client}.\n")
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(connectors_page())
