@@ -99,11 +99,10 @@ def apply(
         if begin is not None or end is not None:
             raise StatementError("--from and --to restrict what --shadow compares", hint="Say --shadow.")
         at_ms = None if at is None else parse_time(at)
-        if change.lost and not lose:
-            lost = ", ".join(sorted({each.relation for each in change.lost}))
-            raise StatementError(
-                f"the state of {lost} would be lost", hint="Say --lose, or run the file under another name."
-            )
+        lost = [] if lose else list(change.lost or ())
+        # Without rows in the snapshot there may be none by now, too: applying looks before it commits.
+        if any(each.rows != 0 for each in lost) or (lost and at_ms is not None):
+            raise applying.state_would_be_lost(each.relation for each in lost)
         if not yes:
             if not sys.stdin.isatty():
                 raise StatementError("nobody can be asked whether to apply it", hint="Say --yes.")
@@ -113,7 +112,8 @@ def apply(
         with open_pipeline(older, found.name, None if url is None else url.reveal()) as before:
             equipped = (equipment_of(before, settings), equipment_of(found, settings))
             if at_ms is None:
-                done = applying.apply(*equipped)
+                empty = frozenset((each.relation, each.operator) for each in lost)
+                done = applying.apply(*equipped, empty=empty)
             else:
                 with StopSignals() as signals:
                     done = apply_at(replace(equipped[0], stopping=signals.is_set), equipped[1], at_ms)

@@ -7,8 +7,10 @@ with its milliseconds. In JSON a DATE and a TIME are text, as messages in JSON h
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
+
 from rowtide.expr.functions.text_writing import WRITERS
-from rowtide.rows.types import Kind
+from rowtide.rows.types import Kind, Type
 from rowtide.rowtime.text import time_text
 
 _BY_NAME = {
@@ -29,6 +31,23 @@ def cell(value: object, type_name: str) -> str:
         return time_text(int(str(value)))
     kind = _BY_NAME.get(type_name)
     return str(value) if kind is None else WRITERS[kind](value)
+
+
+def row_cell(value: object, of: Type) -> str:
+    """Return a value in row form as the terminal shows it."""
+    return bytes_text(value) if isinstance(value, bytes) else cell(value, of.kind.value)
+
+
+def bytes_text(raw: bytes, most: int | None = None) -> str:
+    """Return bytes as text where they are UTF-8, else in hexadecimal; of long ones the first ``most``."""
+    shown = raw if most is None else raw[:most]
+    more = "..." if len(shown) < len(raw) else ""
+    try:
+        # A character that the cut has divided is left out.
+        text = getincrementaldecoder("utf-8")().decode(shown, final=not more)
+    except UnicodeDecodeError:
+        return f"X'{shown.hex()}'{more}"
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text) + more
 
 
 def json_cell(value: object, type_name: str) -> object:

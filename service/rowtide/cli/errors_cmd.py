@@ -12,7 +12,7 @@ from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
 
 if TYPE_CHECKING:
     from rowtide.checkpoint.error_stream import ErrorFilter
-    from rowtide.checkpoint.ledger import StoredError
+    from rowtide.checkpoint.ledger import ErrorRow, StoredError
 
 app = typer.Typer(
     name="errors",
@@ -164,6 +164,7 @@ def show(
     Exit code 0: done. 2: there is no such row. 3: the database is down.
     """
     from rowtide.checkpoint.error_stream import ErrorFilter
+    from rowtide.cli.cells import bytes_text
     from rowtide.cli.errors import shown_to_user
     from rowtide.cli.pipeline_file import opened
     from rowtide.errors import StatementError
@@ -184,7 +185,7 @@ def show(
             if value is not None and name != "raw_base64":
                 typer.echo(f"{name:<14} {value}")
         if raw is not None:
-            typer.echo(f"{'raw':<14} {raw!r}")
+            typer.echo(f"{'raw':<14} {bytes_text(raw)}")
 
 
 def _filter(
@@ -210,13 +211,24 @@ def _filter(
 
 
 def _line(stored: StoredError) -> str:
+    from rowtide.cli.cells import bytes_text
+
     row = stored.row
     where = "" if row.topic is None else f" {row.topic}[{row.partition}]@{row.offset}"
-    raw = (
-        "" if row.raw is None else f"  {row.raw[:SHOWN_BYTES]!r}{'...' if len(row.raw) > SHOWN_BYTES else ''}"
-    )
+    raw = "" if row.raw is None else f"  {bytes_text(row.raw, SHOWN_BYTES)}"
     again = "" if stored.resubmitted is None else "  (resubmitted)"
-    return f"{stored.error_id:>6} {row.kind:<8} {row.relation}{where}: {row.reason}{raw}{again}"
+    return f"{stored.error_id:>6} {row.kind:<8} {row.relation}{where}: {_reason(row)}{raw}{again}"
+
+
+def _reason(row: ErrorRow) -> str:
+    """Return why a row is an error row; of a late one with times that people read."""
+    from rowtide.rowtime.text import length_text, time_text
+
+    late_by, rowtime, bound = row.late_by_ms, row.rowtime, row.bound
+    if late_by is None or rowtime is None or bound is None:
+        return row.reason
+    said = row.reason.replace(f"{late_by} ms", length_text(late_by))
+    return f"{said} {time_text(bound)} (rowtime {time_text(rowtime)})"
 
 
 def _as_json(stored: StoredError) -> dict[str, object]:

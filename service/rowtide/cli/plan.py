@@ -58,6 +58,10 @@ def plan(
             typer.echo(json.dumps({"committed": True, **change.to_json()}, indent=2))
         else:
             show_change(found.name, change)
+            if change.changes:
+                typer.echo(
+                    "`rowtide apply` lets it go on; or run it under another name, into tables of its own."
+                )
     if change.changes:
         raise typer.Exit(FAILED)
 
@@ -83,7 +87,6 @@ def show_change(name: str, change: PlannedChange) -> None:
             typer.echo(f"{title} {', '.join(names)}")
     if change.kept is None:
         typer.echo("What becomes of the state: say with --was which file has run.")
-    typer.echo("`rowtide apply` lets it go on; or run it under another name, into tables of its own.")
 
 
 def _list(title: str, fates: tuple[OperatorFate, ...] | None) -> None:

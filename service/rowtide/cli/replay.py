@@ -135,5 +135,9 @@ def _named(row: Row | None, table: ForeignTable) -> dict[str, str | None] | None
 
 
 def _text(row: Row | None, table: ForeignTable) -> str:
-    named = _named(row, table)
-    return "no such row" if named is None else ", ".join(f"{name} {value}" for name, value in named.items())
+    from rowtide.cli.cells import row_cell
+
+    if row is None:
+        return "no such row"
+    fields = zip(table.row_type, row, strict=True)
+    return ", ".join(f"{field.name} {row_cell(value, field.type)}" for field, value in fields)

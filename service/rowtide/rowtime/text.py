@@ -13,3 +13,17 @@ def time_text(millis: int) -> str:
         return (_EPOCH + timedelta(milliseconds=millis)).isoformat(" ", "milliseconds")[:23]
     except OverflowError:
         return f"{millis} ms"
+
+
+def length_text(millis: int) -> str:
+    """Return a length of time (ms, not negative) in the units that people use, such as 13 min 25.296 s."""
+    if millis < 1_000:
+        return f"{millis} ms"
+    seconds, rest = divmod(millis, 1_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [f"{number} {unit}" for number, unit in ((days, "d"), (hours, "h"), (minutes, "min")) if number]
+    if seconds or rest:
+        parts.append(f"{seconds}{f'.{rest:03}' if rest else ''} s")
+    return " ".join(parts)

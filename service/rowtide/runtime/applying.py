@@ -10,12 +10,12 @@ from then on (``Record.changed_at``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
 
-from rowtide.checkpoint.ledger import Record, Standing
+from rowtide.checkpoint.ledger import KeptSnapshot, Record, Standing
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import PARTITION_BITS, RESUBMITTED, State
@@ -29,6 +29,7 @@ from rowtide.runtime.digest import dumped, plan_digests
 from rowtide.runtime.output import target_table
 from rowtide.runtime.recovery import partitions_of
 from rowtide.runtime.service import Equipment, Service
+from rowtide.runtime.state import state_entries
 from rowtide.runtime.work import Cut, Work
 
 _WAITING = frozenset({"Merge", "Sort", "AsOfJoin", "AsOfJoinOn"})
@@ -46,19 +47,33 @@ class Applied:
     snapshot_bytes: int
 
 
-def apply(older: Equipment, newer: Equipment) -> Applied:
+def apply(older: Equipment, newer: Equipment, *, empty: frozenset[tuple[str, str]] = frozenset()) -> Applied:
     """Let the plan of ``newer`` go on where that of ``older`` stands; both are of one pipeline and database.
 
-    A service that runs finds itself superseded at its next commit.
+    A service that runs finds itself superseded at its next commit. ``empty`` are relations with their
+    operators that may be left because they keep no rows.
 
     Raises:
-      StatementError: the change cannot be applied, or the start of the old plan is refused; nothing has
-        changed, though the epoch may have been taken.
+      StatementError: the change cannot be applied, one of ``empty`` keeps rows, or the start of the old
+        plan is refused; nothing has changed, though the epoch may have been taken.
       SupersededError, TransientError: as ``Service.run``.
     """
     begun = succeeding(older, newer)
+    if empty:
+        kept = state_entries(KeptSnapshot(begun.work.positions, begun.work.flow.snapshot()))
+        held = {each.relation for each in kept if each.rows and (each.relation, each.operator) in empty}
+        if held:
+            raise state_would_be_lost(held)
     cut = begun.after.cut(with_snapshot=True)
     return commit_switch(begun, newer, cut, RecentMessages())
+
+
+def state_would_be_lost(relations: Iterable[str]) -> StatementError:
+    """Return the refusal of a change that leaves rows which these relations keep."""
+    lost = ", ".join(sorted(set(relations)))
+    return StatementError(
+        f"the state of {lost} would be lost", hint="Say --lose, or run the file under another name."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,5 +196,6 @@ def _refuse_waiting_resubmitted(state: Mapping[str, State]) -> None:
             if any(origin & ((1 << PARTITION_BITS) - 1) >= RESUBMITTED for origin in origins):
                 raise StatementError(
                     "resubmitted error rows are still on their way",
-                    hint="They arrive when the rowtime bounds have passed them; apply the change then.",
+                    hint="They arrive when the rowtime bounds have passed them; apply the change then. If "
+                    "the stream has gone quiet, write a bound record to each of its partitions first.",
                 )

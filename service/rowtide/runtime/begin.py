@@ -91,8 +91,9 @@ def refuse_another_plan(name: str, record: Record, digests: Mapping[str, str]) -
     if changes := differences(record.digest, digests):
         raise StatementError(
             f'pipeline "{name}" has committed positions under another plan: {"; ".join(changes)}',
-            hint="Its state would not fit. Take back the change, or run the changed file under another name "
-            "(pipeline.name) into tables of its own.",
+            hint="Its state would not fit. `rowtide plan` shows the change, and `rowtide apply` lets it go "
+            "on. Or take it back, or run the changed file under another name (pipeline.name) into tables of "
+            "its own.",
         )
 
 

@@ -131,6 +131,34 @@ def test_a_change_that_loses_state_must_be_meant_and_one_of_a_stream_is_refused(
     )
 
 
+def test_state_without_rows_may_be_left_without_saying_so(tmp_path: Path) -> None:
+    for has_rows in (False, True):
+        files = Files(tmp_path / f"changed {has_rows}")
+        files.config.write_text(CONFIG.replace("snapshot_rows = 0", "snapshot_rows = 1"))
+        # It waits in the sort, so no group has begun.
+        files.broker.produce("readings", [b'{"sensor":"s1","amount":1}'], timestamps=[60_000])
+        files.run()
+        files.config.write_text(CONFIG)
+        if has_rows:
+            # The newest snapshot says that there is none, the state at the positions has a group.
+            for partition in range(2):
+                value = b'{"sensor":"s1","amount":1}'
+                files.broker.produce(
+                    "readings", [value] * 2, timestamps=[61_000, 70_000], partition=partition
+                )
+            files.run()
+        files.change(files.text.replace("TO MINUTE", "TO HOUR"))
+        ask = ("apply", "--was", str(files.was), "--yes")
+        assert "the state of PER_MINUTE would be lost" in files.call(
+            *ask, "--at", "2030-01-01 00:00:00", code=2
+        )
+        told = files.call(*ask, code=2 if has_rows else 0)
+        assert "PER_MINUTE               GroupByPeriod    0 rows in the newest snapshot" in told
+        assert ("the state of PER_MINUTE would be lost" in told) is has_rows
+        assert ("Applied with commit" in told) is not has_rows
+        assert "`rowtide apply` lets it go on" not in told
+
+
 TENFOLD = ("SUM(amount)", "SUM(amount * 10)")
 
 
@@ -184,7 +212,7 @@ def test_in_shadow_the_rows_are_shown_that_a_change_would_have_given_otherwise(t
     told = files.call(*shadow, code=1)
     minutes = sum(row[1] == "s1" for row in before)
     assert f"{2 * minutes} rows differ" in told
-    assert "recomputed: PERIOD 0, SENSOR s1, TOTAL 0" in told
+    assert "recomputed: PERIOD 1970-01-01 00:00:00.000, SENSOR s1, TOTAL 0" in told
     assert "from READINGS partition 0" in told
     # Of the first minute alone; and a change that gives the same rows is seen to do so.
     assert "2 rows differ" in files.call(*shadow, "--to", "1970-01-01 00:01:00", code=1)

@@ -9,12 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from rowtide.cli.asked_row import why_of
+from rowtide.cli.cells import bytes_text
 from rowtide.cli.main import app
 from rowtide.clock import SystemClock
 from rowtide.errors import StatementError, TransientError
 from rowtide.flow.why_not import Fate, Holder, Wait
 from rowtide.metrics import Metrics
 from rowtide.operators.contract import Account
+from rowtide.rowtime.text import length_text
 from rowtide.runtime.status import StatusBoard
 from rowtide.runtime.why_not import Answer, Cause
 from rowtide.web import WebServer, build_app
@@ -166,6 +168,42 @@ def test_replay_compares_and_says_no_when_a_row_differs(files: Files) -> None:
     assert files.call("replay", "--compare", "--from", "1970-01-01 00:00:10")
 
 
+def test_a_late_row_is_listed_with_times_that_people_read(files: Files) -> None:
+    files.sql.write_text(
+        files.sql.read_text()
+        .replace("FROM readings;", "FROM ordered;")
+        .replace(
+            "CREATE PUMP",
+            "CREATE VIEW ordered AS SELECT STREAM sensor FROM readings ORDER BY ROWTIME WITHIN "
+            "INTERVAL '1' SECOND;\nCREATE PUMP",
+        )
+    )
+    for at in (4_000_000, 70_000):
+        files.broker.produce("readings", [b'{"sensor":"s"}'], timestamps=[at], partition=0)
+    files.call("run", "--until-end")
+    assert (
+        "LATE: 1 h 5 min 29 s behind the rowtime bound 1970-01-01 01:06:39.000 "
+        '(rowtime 1970-01-01 00:01:10.000)  {"sensor":"s"}'
+    ) in files.call("errors list", "--kind", "late")
+    (row,) = json.loads(files.call("errors list", "--kind", "late", "--json"))["errors"]
+    assert (row["late_by_ms"], row["reason"]) == (3_929_000, "LATE: 3929000 ms behind the rowtime bound")
+
+
+def test_bytes_are_shown_as_text_where_they_are_text() -> None:
+    assert bytes_text('{"a":"é"}\n'.encode()) == '{"a":"é"}\\n'
+    assert bytes_text("éé".encode(), 3) == "é..."
+    assert bytes_text(b"\xff\x00") == "X'ff00'"
+    assert bytes_text(b"\xff\x00", 1) == "X'ff'..."
+
+
+@pytest.mark.parametrize(
+    ("millis", "text"),
+    [(0, "0 ms"), (999, "999 ms"), (1_000, "1 s"), (805_296, "13 min 25.296 s"), (90_000_000, "1 d 1 h")],
+)
+def test_a_length_of_time_is_shown_in_units_of_people(millis: int, text: str) -> None:
+    assert length_text(millis) == text
+
+
 def test_errors_are_listed_and_shown(files: Files) -> None:
     files.call("run", "--until-end")
     line = files.call("errors list")
@@ -173,7 +211,7 @@ def test_errors_are_listed_and_shown(files: Files) -> None:
     assert files.call("errors list", "--kind", "late") == "No error row is like that.\n"
     (row,) = json.loads(files.call("errors list", "--json"))["errors"]
     shown = files.call("errors show", str(row["number"]))
-    assert "b'{broken'" in shown
+    assert "raw            {broken\n" in shown
     assert "1970-01-01 00:00:07.000" in shown
     assert "does not exist" in files.call("errors show", "99", code=2)
 
