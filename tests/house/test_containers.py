@@ -84,8 +84,49 @@ def test_what_a_service_waits_for_can_become_true(compose: dict[str, Any]) -> No
                 assert services[name]["restart"] == "no"
 
 
+def test_an_image_is_built_by_one_service(compose: dict[str, Any]) -> None:
+    built = [service["image"] for service in compose["services"].values() if "build" in service]
+    assert sorted(built) == ["rowtide-spark:0.1.0", "rowtide:0.1.0"]
+    for service in compose["services"].values():
+        if service["image"] in built and "build" not in service:
+            assert service["pull_policy"] == "never"
+
+
+def test_every_package_that_an_image_gets_is_pinned_by_hash_also_what_builds_it() -> None:
+    installs = re.findall(r"pip install [^&\n]*", DOCKERFILE.replace("\\\n", " "))
+    assert len(installs) == 4
+    for each in installs:
+        assert "--require-hashes" in each or each.split() == [
+            *("pip", "install", "--no-deps", "--no-build-isolation", ".")
+        ]
+        # The backend itself is a wheel.
+        assert "--no-build-isolation" in each or "requirements/build.txt" in each
+
+
+def test_postgres_is_healthy_only_when_it_takes_connections_from_others(compose: dict[str, Any]) -> None:
+    """While it initialises, its server listens at a socket only: there ``pg_isready`` asks without a host."""
+    assert "--host=127.0.0.1" in compose["services"]["postgres"]["healthcheck"]["test"]
+
+
+def test_what_the_compose_file_takes_of_the_environment_is_in_the_example() -> None:
+    text = (DOCKER / "compose.yaml").read_text()
+    taken = dict(re.findall(r"\$\{(\w+):-([^}]*)\}", text))
+    assert len(re.findall(r"\$\{", text)) == len(re.findall(r"\$\{\w+:-", text))
+    lines = (DOCKER / ".env.example").read_text().splitlines()
+    named = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    assert named == taken
+    assert {"ROWTIDE_PORT", "ROWTIDE_POSTGRES_PORT", "ROWTIDE_KAFKA_PORT"} <= taken.keys()
+
+
+def test_kafka_names_the_port_that_it_is_published_at(compose: dict[str, Any]) -> None:
+    kafka = compose["services"]["kafka"]
+    (port,) = kafka["ports"]
+    published, _ = port.removeprefix("127.0.0.1:").rsplit(":", 1)
+    assert f"HOST://localhost:{published}" in kafka["environment"]["KAFKA_ADVERTISED_LISTENERS"].split(",")
+
+
 def test_our_containers_run_without_privileges_on_a_read_only_file_system(compose: dict[str, Any]) -> None:
-    ours = [service for service in compose["services"].values() if "build" in service]
+    ours = [service for service in compose["services"].values() if service["image"].startswith("rowtide")]
     assert len(ours) == 3
     for service in ours:
         assert service["read_only"] is True
@@ -112,28 +153,57 @@ def test_the_published_ports_are_reachable_from_this_machine_only(compose: dict[
             assert port.startswith("127.0.0.1:")
 
 
-def test_the_entrypoint_puts_the_compiled_kernels_where_they_can_be_written(tmp_path: Path) -> None:
-    warmed, cache, programs = tmp_path / "warmed", tmp_path / "cache", tmp_path / "bin"
-    for directory in (warmed / "kernels_abc", programs):
-        directory.mkdir(parents=True)
-    (warmed / "kernels_abc/sum.nbi").write_text("index")
-    rowtide = programs / "rowtide"
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """Folders as in the image: compiled kernels, and a program that says where it looks for them."""
+    (tmp_path / "warmed/kernels_abc").mkdir(parents=True)
+    (tmp_path / "warmed/kernels_abc/sum.nbi").write_text("index")
+    (tmp_path / "bin").mkdir()
+    rowtide = tmp_path / "bin/rowtide"
     rowtide.write_text('#!/bin/sh\necho "$NUMBA_CACHE_DIR: $*"\n')
     rowtide.chmod(0o755)
-    environment = {
-        "PATH": f"{programs}:/usr/bin:/bin",
-        "NUMBA_CACHE_DIR": str(cache),
-        "ROWTIDE_WARMED_KERNELS": str(warmed),
-    }
+    return tmp_path
+
+
+def entered(image: Path, cache: Path, temporary: Path, shared: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(DOCKER / "entrypoint"), "run", "a b.sql"],
+        env={
+            "PATH": f"{image}/bin:/usr/bin:/bin",
+            "NUMBA_CACHE_DIR": str(cache),
+            "ROWTIDE_WARMED_KERNELS": str(image / "warmed"),
+            "TMPDIR": str(temporary),
+            "ROWTIDE_SHARED_MEMORY": str(shared),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+def test_the_entrypoint_puts_the_compiled_kernels_where_they_can_be_written(image: Path) -> None:
+    cache = image / "cache"
     for _ in range(2):
-        told = subprocess.run(
-            [str(DOCKER / "entrypoint"), "run", "a b.sql"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert told.stdout == f"{cache}: run a b.sql\n"
+        done = entered(image, cache, image, image)
+        assert done.stdout == f"{cache}: run a b.sql\n"
         assert (cache / "kernels_abc/sum.nbi").read_text() == "index"
         # The second start finds what the first has copied, and what numba has added since.
         (cache / "kernels_abc/sum.nbi").write_text("index")
+
+
+def test_on_a_read_only_file_system_the_entrypoint_takes_another_folder(image: Path) -> None:
+    """A folder below a file cannot be made, as nothing can on a read-only file system."""
+    never = image / "bin/rowtide/cache"
+    (image / "shm").mkdir()
+    for temporary, taken in ((image, image), (never, image / "shm")):
+        done = entered(image, never, temporary, image / "shm")
+        assert done.stdout == f"{taken}/rowtide-kernels: run a b.sql\n"
+        assert (taken / "rowtide-kernels/kernels_abc/sum.nbi").read_text() == "index"
+        assert done.stderr == ""
+
+
+def test_where_nothing_can_be_written_the_entrypoint_says_what_to_add_and_goes_on(image: Path) -> None:
+    never = image / "bin/rowtide/cache"
+    done = entered(image, never, never, never)
+    assert done.stdout == f"{never}: run a b.sql\n"
+    assert f"--tmpfs {never}" in done.stderr

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ("run", "spark", "dev", "uv")
+LOCKS = ("run", "spark", "dev", "uv", "build")
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+?)(?:\s*;\s*(?P<marker>.+?))?\s*\\$")
 
 
@@ -44,6 +44,14 @@ def test_a_lock_satisfies_everything_that_pyproject_declares(lock: str, extras: 
         if not any(wanted.specifier.contains(v) for v in pinned.get(canonicalize_name(wanted.name), ()))
     ]
     assert unmet == [], "run: bash .ci/lock"
+
+
+def test_what_builds_the_package_is_pinned() -> None:
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    pinned = pins("build")
+    for requirement in map(Requirement, wanted):
+        (version,) = pinned[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(version), "run: bash .ci/lock"
 
 
 def test_what_is_tested_is_what_is_run() -> None:
