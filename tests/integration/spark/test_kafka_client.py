@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from real.parts import missing
 from rowtide.runners.spark.kafka import client_settings
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ pytestmark = pytest.mark.spark
 
 
 def openssl(*arguments: str) -> None:
+    if shutil.which("openssl") is None:
+        missing("openssl", "it makes the keys")
     subprocess.run(["openssl", *arguments], capture_output=True, check=True)
 
 
@@ -28,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subject = ("-subj", "/CN=client", "-days", "2")
     openssl(*("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate), *subject)
     encrypted = ("-out", str(folder / "encrypted.pem"), "-passout", "pass:secret")
-    openssl("pkcs8", "-topk8", "-in", key, *encrypted)
+    openssl("pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", "-in", key, *encrypted)
     return folder
 
 

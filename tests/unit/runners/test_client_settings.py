@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,21 @@ def test_half_of_what_is_needed_is_refused_by_name(given: dict[str, str], told: 
     with pytest.raises(StatementError) as caught:
         client_settings(given)
     assert told in caught.value.message
+
+
+def encrypted(identifier: str) -> str:
+    """Return a key in PKCS#8 that is encrypted in this way, as far as its head."""
+    head = bytes.fromhex("308205113042") + bytes.fromhex(identifier)
+    return pem("ENCRYPTED PRIVATE KEY").replace("MIIB", base64.encodebytes(head + bytes(200)).decode())
+
+
+def test_a_key_as_openssl_encrypts_it_by_default_is_refused_with_what_to_type(
+    files: dict[str, str], tmp_path: Path
+) -> None:
+    """Java 17 does not find PBES2 by the name that the Kafka client asks for."""
+    by_default, by_3des = encrypted("06092a864886f70d01050d"), encrypted("060a2a864886f70d010c0103")
+    given = {"ssl.certificate.location": files["certificate"], "ssl.key.password": "secret"}
+    with pytest.raises(StatementError, match="PBES2") as caught:
+        client_settings(given | {"ssl.key.pem": by_default})
+    assert "-v1 PBE-SHA1-3DES" in str(caught.value.hint)
+    assert client_settings(given | {"ssl.key.pem": by_3des})["ssl.keystore.key"] == by_3des

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -35,6 +36,8 @@ _PEM = {
 the Java client that takes the text. Text, so that no worker needs the files."""
 _KEY_LABELS = ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
 """PKCS#8: the Java client reads no other private keys."""
+_PBES2 = bytes.fromhex("06092a864886f70d01050d")
+"""The object identifier of PBES2, in DER: how openssl encrypts by default, and what Java 17 does not find."""
 
 
 def read_range(
@@ -154,8 +157,22 @@ def _check_pem(name: str, text: str) -> None:
             )
         if not keys:
             raise StatementError(f'setting "{name}" has no private key in PEM form')
+        if keys[0] == "ENCRYPTED PRIVATE KEY" and _PBES2 in _der(text)[:64]:
+            raise StatementError(
+                f'the key of setting "{name}" is encrypted by PBES2, which Spark\'s client does not read',
+                hint="Encrypt it otherwise: openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES -in KEY.pem -out NEW.pem",
+            )
     elif "CERTIFICATE" not in labels:
         raise StatementError(f'setting "{name}" has no certificate in PEM form')
+
+
+def _der(text: str) -> bytes:
+    """Return what an encrypted key in PEM form holds; nothing if that is not base64."""
+    body = re.search(r"-----BEGIN ENCRYPTED PRIVATE KEY-----([^-]*)-----END", text)
+    try:
+        return base64.b64decode("".join(body[1].split()) if body else "")
+    except ValueError:
+        return b""
 
 
 def _login(mechanism: str, username: str, password: str) -> str:
