@@ -64,13 +64,16 @@ class _Frame:
 class StandIn:
     """What the Spark runner asks of a session; rows are split into ``parts``.
 
-    ``jobs`` has the number of tasks of each job that was run.
+    ``jobs`` has the number of tasks of each job that was run, ``descriptions`` what was said of jobs.
     """
 
     def __init__(self, parts: int) -> None:
         self.parts = parts
         self.jobs: list[int] = []
-        self.sparkContext = SimpleNamespace(defaultParallelism=parts)
+        self.descriptions: list[str] = []
+        self.sparkContext = SimpleNamespace(
+            defaultParallelism=parts, setJobDescription=self.descriptions.append
+        )
         self.conf = SimpleNamespace(get={"spark.sql.shuffle.partitions": str(parts)}.get)
 
     def range(self, start: int, end: int, step: int, tasks: int) -> _Frame:

@@ -32,12 +32,12 @@ def cases() -> list[object]:
     return found
 
 
-def played(path: Path, parts: int) -> tuple[Outcome, list[int]]:
-    """Play a scenario; also returns the number of tasks of each job."""
+def played(path: Path, parts: int) -> tuple[Outcome, StandIn]:
+    """Play a scenario."""
     session = StandIn(parts)
     with SparkRunners(session.as_session()) as runners:
         (outcome,) = Session(runners, SystemClock()).run([path])
-    return outcome, session.jobs
+    return outcome, session
 
 
 @pytest.mark.parametrize(("path", "parts"), cases())
@@ -56,10 +56,11 @@ def test_a_row_too_few_is_a_difference_and_rows_are_in_several_tasks(tmp_path: P
         "  - {insert: s, rows: [[1, 1], [2, 2], [3, 1], [100000, 1]]}\n"
         "  - {expect: v, rows: [[60000, 1, 2]]}\n"
     )
-    outcome, jobs = played(path, 3)
+    outcome, session = played(path, 3)
     assert outcome.verdict is Verdict.FAILED
     assert "output of v differs: 1 row expected, 2 rows came out" in outcome.report()
-    assert 3 in jobs
+    assert 3 in session.jobs
+    assert session.descriptions[0] == "segment 1 of 3: Source S"
 
 
 @pytest.mark.parametrize(

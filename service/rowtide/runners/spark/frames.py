@@ -131,6 +131,7 @@ class SparkRun:
         headers.
         """
         for number, segment in enumerate(self._segments):
+            self._describe(number, segment)
             source = self._program.steps[segment.entries[0]].node
             if isinstance(source, Source | TableSource) and source.relation in messages:
                 self._run_source(number, segment, messages, in_order)
@@ -140,6 +141,12 @@ class SparkRun:
                 self._run_merge(number, segment)
             else:
                 self._run_operator(number, segment)
+
+    def _describe(self, number: int, segment: Segment) -> None:
+        """Let Spark's web UI show what the jobs from here on work at."""
+        node = self._program.steps[segment.entries[0]].node
+        what = " ".join([type(node).__name__, *filter(None, [getattr(node, "relation", None)])])
+        self._session.sparkContext.setJobDescription(f"segment {number + 1} of {len(self._segments)}: {what}")
 
     def output(self, name: str) -> DataFrame:
         """Give the rows of an output: its fields by name, the time columns, ``$seq``."""
@@ -168,6 +175,7 @@ class SparkRun:
         rejected then is among ``faults``.
         """
         at, split = self._program.outputs[name], self._folded[name]
+        self._session.sparkContext.setJobDescription(f"rows of {name}, by key")
         inputs = self._inputs({0: self._pieces.get((at, split), [])}, [row_type], split, self._origins([at]))
         work = FoldTasks(fold, f"{self._staging}/{folder}", inputs)
         done = [pickle.loads(each) for each in self._told_by(self._numbers(len(inputs)), work)]
