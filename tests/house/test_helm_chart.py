@@ -227,6 +227,35 @@ def test_a_backfill_reads_the_same_pipeline_with_the_same_secrets_while_the_serv
     ]
 
 
+def test_a_network_policy_lets_in_to_the_port_of_the_service_and_to_no_other(helm: str) -> None:
+    values = VALUES / "good/everything.yaml"
+    manifests = rendered(helm, values)
+    (policy,), (deployment,) = (of_kind(manifests, kind) for kind in ("NetworkPolicy", "Deployment"))
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    (rule,) = policy["spec"]["ingress"]
+    assert rule["ports"] == [{"port": "http", "protocol": "TCP"}]
+    assert rule["from"] == yaml.safe_load(values.read_text())["networkPolicy"]["from"]
+    assert not of_kind(rendered(helm, VALUES / "good/minimal.yaml"), "NetworkPolicy")
+
+
+def test_what_is_added_to_a_pod_is_beside_what_the_chart_has(helm: str) -> None:
+    values = VALUES / "good/everything.yaml"
+    given = yaml.safe_load(values.read_text())
+    backfill = ("--set", "backfill.enabled=true", "--set", "backfill.until=2024-01-02 00:00:00")
+    for pod in pod_specs(rendered(helm, values, *backfill)):
+        (container,) = pod["containers"]
+        assert pod["initContainers"] == given["initContainers"]
+        for held, added in (
+            (pod["volumes"], given["extraVolumes"]),
+            (container["volumeMounts"], given["extraVolumeMounts"]),
+            (container["env"], given["extraEnv"]),
+        ):
+            assert held[-1:] == added
+            assert len(held) > 1
+
+
 def test_the_service_finds_the_deployments_pod(helm: str) -> None:
     manifests = rendered(helm, VALUES / "good/everything.yaml")
     (service,), (deployment,), (monitor,) = (

@@ -45,7 +45,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 which every release has. */ -}}
 {{- define "rowtide.check" -}}
 {{- $seen := dict "ROWTIDE_PIPELINE__NAME" "the chart (set pipeline.name)" "ROWTIDE_SERVICE__LISTEN" "the chart" -}}
-{{- range $list := list "env" "secretEnv" -}}
+{{- range $list := list "env" "secretEnv" "extraEnv" -}}
 {{- range $each := index $.Values $list -}}
 {{- if hasKey $seen $each.name -}}
 {{- fail (printf "%s: %q is given already, by %s" $list $each.name (get $seen $each.name)) -}}
@@ -59,6 +59,21 @@ which every release has. */ -}}
 {{- fail (printf "secretFiles: mount %q is given twice" .mount) -}}
 {{- end -}}
 {{- $_ := set $mounts .mount true -}}
+{{- end -}}
+{{- $volumes := dict "pipeline" "" "cache" "" "tmp" "" -}}
+{{- range .Values.secretFiles -}}
+{{- $_ := set $volumes (printf "secret-%s" .mount) "" -}}
+{{- end -}}
+{{- range .Values.extraVolumes -}}
+{{- if hasKey $volumes .name -}}
+{{- fail (printf "extraVolumes: %q is given already" .name) -}}
+{{- end -}}
+{{- $_ := set $volumes .name "" -}}
+{{- end -}}
+{{- range .Values.extraVolumeMounts -}}
+{{- if not (hasKey $volumes .name) -}}
+{{- fail (printf "extraVolumeMounts: volume %q is not in extraVolumes" .name) -}}
+{{- end -}}
 {{- end -}}
 {{- $own := dict "app.kubernetes.io/component" "" "checksum/config" "" | merge (include "rowtide.labels" . | fromYaml) -}}
 {{- range $where, $given := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "serviceMonitor.labels" .Values.serviceMonitor.labels -}}
@@ -149,6 +164,9 @@ capabilities:
       name: {{ .existingSecret | quote }}
       key: {{ .key | quote }}
 {{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "rowtide.mounts" -}}
@@ -163,6 +181,9 @@ capabilities:
 - name: {{ printf "secret-%s" .mount | quote }}
   mountPath: {{ printf "/etc/rowtide-secrets/%s" .mount | quote }}
   readOnly: true
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
 {{- end }}
 {{- end -}}
 
@@ -183,9 +204,12 @@ capabilities:
     secretName: {{ .existingSecret | quote }}
     defaultMode: 0440
 {{- end }}
+{{- with .root.Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
-{{- /* Where the pod runs and under whose name. */ -}}
+{{- /* Where the pod runs and under whose name, and what runs in it before. */ -}}
 {{- define "rowtide.podPlacement" -}}
 serviceAccountName: {{ include "rowtide.serviceAccountName" . | quote }}
 automountServiceAccountToken: false
@@ -204,6 +228,10 @@ nodeSelector:
 {{- end }}
 {{- with .Values.tolerations }}
 tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.initContainers }}
+initContainers:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.affinity }}
