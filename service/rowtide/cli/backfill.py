@@ -94,7 +94,7 @@ def backfill(
     from rowtide.runtime.backfill import kafka_frames, refuse_if_begun
     from rowtide.runtime.begin import parse_time
 
-    with shown_to_user(), opened(pipeline, config) as (found, _):
+    with shown_to_user(), opened(pipeline, config) as (found, settings):
         until_ms = parse_time(until)
         _refuse_without_staging(master, staging)
         spark_conf = _conf(conf or ())

@@ -25,6 +25,7 @@ from rowtide.sql.objects import (
     ViewDefinition,
     relation_name,
 )
+from rowtide.sql.period_ends import rounded_again
 from rowtide.sql.syntax import Binary, NullLiteral, Query
 
 IDLE_TIMEOUT = "idle_timeout"
@@ -105,6 +106,9 @@ def _index_notices(catalog: Catalog) -> tuple[Notice, ...]:
 
 def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:
     for each in nodes_below(node):
+        if each.relation == name:
+            # One that both a period and a column round is told once: the notices of a plan are distinct.
+            yield from (Notice(name, text) for text in rounded_again(each))
         if isinstance(each, AsOfJoin) and each.relation == name:
             for table in nodes_below(each.table):
                 if isinstance(table, KeyedTable):

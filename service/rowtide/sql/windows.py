@@ -338,7 +338,8 @@ class Windows:
             raise StatementError(
                 "a rank by value needs a period in PARTITION BY: only then is it known which rows there are",
                 place=items[0].place,
-                hint="PARTITION BY FLOOR(ROWTIME TO MINUTE), .. ranks the rows of each minute.",
+                hint="PARTITION BY FLOOR(ROWTIME TO MINUTE), .. ranks the rows of each minute; PARTITION BY "
+                "ROWTIME, .. the rows of groups that end together.",
             )
         if spec.frame is not None:
             raise StatementError("a rank has no frame", place=spec.place)

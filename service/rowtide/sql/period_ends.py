@@ -1,0 +1,109 @@
+"""Periods of rows that carry the end of a period as ROWTIME: where ``check`` warns that they are off by one.
+
+The ROWTIME of a group is the end of its period, which is where the next one
+begins. Rounded down again, the group of 08:00 to 09:00 counts as 09:00
+(docs/sql/group-by.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rowtide.expr.tree import Call, Expr, Literal, RowtimeRef
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    Filter,
+    GroupByHop,
+    GroupByPeriod,
+    Merge,
+    Node,
+    Project,
+    Sort,
+    SortInPeriod,
+    WindowAggregate,
+    WindowsAbreast,
+)
+from rowtide.plan.show import show, show_interval
+from rowtide.rowtime.period import Hop, Period, PeriodEdge
+
+_DOWN = frozenset({"FLOOR_TO", "STEP"})
+
+
+def rounded_again(node: Node) -> Iterator[str]:
+    """Tell, by the expression that does it, where ``node`` rounds down the end of a period."""
+    match node:
+        case GroupByPeriod(input=below, period=period) | SortInPeriod(input=below, period=period):
+            yield from _of_period(below, period)
+        case WindowAggregate(input=below, order=period):
+            yield from _of_period(below, period)
+        case GroupByHop(input=below, hop=hop):
+            if (ends := _ends(below)) is not None:
+                yield _told(_shown(hop), None, ends)
+        case Project(input=below, expressions=expressions):
+            yield from _of_expressions(below, expressions)
+        case Filter(input=below, condition=condition):
+            yield from _of_expressions(below, (condition,))
+
+
+def _of_period(below: Node, period: Period) -> Iterator[str]:
+    ends = _ends(below) if period.edge is PeriodEdge.FLOOR else None
+    if ends is not None:
+        yield _told(_shown(period), None if period.unit is None else period.unit.value, ends)
+
+
+def _of_expressions(below: Node, expressions: tuple[Expr, ...]) -> Iterator[str]:
+    calls = [call for each in expressions for call in _rounding(each)]
+    ends = _ends(below) if calls else None
+    for call in calls if ends is not None else ():
+        unit = call.args[1] if call.function == "FLOOR_TO" else None
+        named = unit.value if isinstance(unit, Literal) and isinstance(unit.value, str) else None
+        if ends is not None:
+            yield _told(show(call, below.row_type), named, ends)
+
+
+def _rounding(expr: Expr) -> Iterator[Call]:
+    """Return the calls that round ROWTIME itself down."""
+    if isinstance(expr, Call):
+        if expr.function in _DOWN and isinstance(expr.args[0], RowtimeRef):
+            yield expr
+        for each in expr.args:
+            yield from _rounding(each)
+
+
+def _ends(node: Node) -> Period | Hop | None:
+    """Return the period whose end the rows of ``node`` have as ROWTIME; None where it is another time."""
+    match node:
+        case GroupByPeriod(period=period) if period.edge is not PeriodEdge.EXACT:
+            return period
+        case SortInPeriod(period=period) if period.edge is not PeriodEdge.EXACT:
+            return period
+        case GroupByHop(hop=hop):
+            return hop
+        case GroupByPeriod(input=below) | SortInPeriod(input=below) | WindowAggregate(input=below):
+            return _ends(below)
+        case WindowsAbreast(input=below) | Filter(input=below) | Project(input=below) | Sort(input=below):
+            return _ends(below)
+        case AsOfJoin(stream=stream):
+            return _ends(stream)
+        case Merge(inputs=inputs):
+            return next((found for each in inputs if (found := _ends(each)) is not None), None)
+        case _:
+            return None
+
+
+def _told(what: str, unit: str | None, ends: Period | Hop) -> str:
+    """Say what is rounded, and what to write; ``unit`` has CEIL of the calendar."""
+    effect = "each" if what == _shown(ends) else "one that ends where another period begins"
+    ceil = "Let" if unit is None else f"Write CEIL(ROWTIME TO {unit}), or let"
+    return (
+        f"{what} of rows whose ROWTIME is the end of their {_shown(ends)}: {effect} counts in the next "
+        f"period. {ceil} the query that makes those rows select the start of its period AS ROWTIME"
+    )
+
+
+def _shown(period: Period | Hop) -> str:
+    if isinstance(period, Hop):
+        return f"HOP(ROWTIME, {show_interval(period.slide_ms)}, {show_interval(period.size_ms)})"
+    if period.unit is not None:
+        return f"{period.edge.value}(ROWTIME TO {period.unit.value})"
+    return f"STEP(ROWTIME BY {show_interval(period.step_ms or 0)})"
