@@ -85,7 +85,7 @@ def test_the_end_of_a_period_that_is_rounded_again_is_told_once(view: str, round
     "view",
     [
         "SELECT STREAM sensor, ROW_NUMBER() OVER (PARTITION BY ROWTIME ORDER BY mean) AS n FROM hourly",
-        "SELECT STREAM sensor, RANK() OVER (PARTITION BY CEIL(ROWTIME TO HOUR) ORDER BY mean) AS n FROM hourly",
+        "SELECT STREAM RANK() OVER (PARTITION BY CEIL(ROWTIME TO HOUR) ORDER BY mean) AS n FROM hourly",
         "SELECT STREAM COUNT(*) AS n FROM hourly GROUP BY CEIL(ROWTIME TO DAY)",
         "SELECT STREAM COUNT(*) AS n FROM started GROUP BY FLOOR(ROWTIME TO DAY)",
         "SELECT STREAM COUNT(*) AS n FROM visits GROUP BY FLOOR(ROWTIME TO DAY)",
