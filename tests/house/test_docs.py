@@ -21,7 +21,8 @@ from rowtide.cli.reference import command_page, commands
 from rowtide.engine.reference import engine_page, undocumented
 from rowtide.testing.bench.kafka import PIPELINE
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("helm/**/*.md")])
+FOLDERS_OF_PAGES = ("", "docs/**/", "helm/**/", "tests/", "benchmarks/")
+PAGES = sorted(page for folder in FOLDERS_OF_PAGES for page in ROOT.glob(f"{folder}*.md"))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"^( *)```.*?^\1```$", flags=re.MULTILINE | re.DOTALL)
 PACKAGES = ("service/rowtide", "connectors/rowtide_connectors")
