@@ -211,8 +211,9 @@ def _positions(connection: psycopg.Connection[tuple[object, ...]]) -> dict[int, 
 def recomputed(logs: Sequence[Sequence[Reading]], positions: Mapping[int, int]) -> Sample:
     """Compute in one go what the database must hold when ``positions`` are committed.
 
-    A plain reading of sql-decisions 9, 10, 14: per partition the high-water mark judges lateness; a
-    row leaves when every earlier partition has promised past it and every other has reached it.
+    A plain reading of docs/sql/semantics.md#late-rows, #t-sort, #merge-order: per partition the high-water
+    mark judges lateness; a row leaves when every earlier partition has promised past it and every other has
+    reached it.
     """
     bounds: dict[int, int] = {}
     kept: list[tuple[int, int, int, Reading]] = []

@@ -94,7 +94,10 @@ def _without_secrets(line: str) -> str:
 
 
 class Reason(StrEnum):
-    """Why a row was rejected; the first word of REASON in the error stream (sql-decisions 22)."""
+    """Why a row was rejected; the first word of REASON in the error stream.
+
+    See docs/sql/semantics.md#error-rows.
+    """
 
     DECODE = "DECODE"
     MISSING_FIELD = "MISSING_FIELD"
@@ -156,7 +159,7 @@ class FaultError(RowtideError):
 
 
 class BoundRegressionError(StatementError):
-    """An explicit rowtime bound went back; nothing has changed (sql-decisions 12)."""
+    """An explicit rowtime bound went back; nothing has changed (docs/sql/semantics.md#explicit-bounds)."""
 
     def __init__(self, relation: str, partition: int, *, held: int, offered: int) -> None:
         super().__init__(

@@ -83,7 +83,7 @@ class SnapshotEntry:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """One row of the error stream (sql-decisions 22). Times are ms since the epoch, UTC.
+    """One row of the error stream (docs/sql/semantics.md#error-rows). Times are ms since the epoch, UTC.
 
     ``topic``, ``partition``, ``offset`` and ``raw`` are None where an operator had made the row, and
     ``raw`` also where the log no longer holds the message. ``reason`` begins with its ``Reason``;
@@ -162,7 +162,9 @@ SKIP = "SKIP"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Something that the wall clock or the broker decided, which a replay must repeat (sql-decisions 13).
+    """Something that the wall clock or the broker decided, which a replay must repeat.
+
+    See docs/sql/semantics.md#silent-and-new-partitions.
 
     It took effect before the message at ``next_offset`` of the partition, and raised its bound to
     ``bound``, if that is not None. ``kind`` says why, such as IDLE, JOIN, APPEND_TIME, ARRIVAL.

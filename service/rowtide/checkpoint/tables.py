@@ -1,7 +1,7 @@
 """The checkpoint's tables: names and columns, as migrations have made them.
 
 They are in schema ``rowtide``; where a database has no schemas (SQLite), their
-names begin with ``rowtide_`` instead (sql-decisions 25).
+names begin with ``rowtide_`` instead (docs/sql/semantics.md#checkpoint-and-plan-digest).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON messages to columns (sql-decisions 22, 23).
+"""JSON messages to columns (docs/sql/semantics.md#error-rows, #servers-formats-and-pseudo-columns).
 
 Fields match column names without regard to the case of ASCII letters. Where a
 message spells one name in several ways, the column's main spelling counts (the

@@ -1,4 +1,6 @@
-"""One JSON value to one SQL value: the rules, row by row (sql-decisions 23).
+"""One JSON value to one SQL value: the rules, row by row.
+
+See docs/sql/semantics.md#servers-formats-and-pseudo-columns.
 
 This is the reference: ``json_columns`` does the same for whole columns where it
 is sure of the answer, and leaves the rest to the functions here.

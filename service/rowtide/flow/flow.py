@@ -495,7 +495,7 @@ class Flow:
 
 
 def in_input_order(faults: Sequence[Fault]) -> list[Fault]:
-    """Give faults in the order of their input rows within each origin (sql-decisions 22).
+    """Give faults in the order of their input rows within each origin (docs/sql/semantics.md#error-rows).
 
     Which origin comes when stays as it was. Called on all faults of one commit, so that the order
     does not depend on how the rows were cut into trays.

@@ -53,10 +53,10 @@ class _ContradictionError(Exception):
 class Program:
     """The steps of a flow in the order of the data, and where each output comes from.
 
-    ``outputs`` maps a name to the position of the step that gives it (of the Source's partitions:
-    of each). ``entrances`` maps a source relation and partition to its step. ``repeated`` are merged
-    steps that do again what steps of the partitions do for another reader: what they find wrong has
-    been told (sql-decisions 22: one error row, however many read the relation). ``meetings`` are the
+    ``outputs`` maps a name to the position of the step that gives it (of the Source's partitions: of each).
+    ``entrances`` maps a source relation and partition to its step. ``repeated`` are merged steps that do
+    again what steps of the partitions do for another reader: what they find wrong has been told
+    (docs/sql/semantics.md#error-rows: one error row, however many read the relation). ``meetings`` are the
     steps that read several, each with all source relations that its rows stem from.
     """
 

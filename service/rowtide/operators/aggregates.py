@@ -8,7 +8,7 @@ on the rows it brings and not on how many groups there are.
 
 Results: SUM of TINYINT to BIGINT is BIGINT, of DECIMAL(p, s) DECIMAL(38, s), of
 floats DOUBLE; AVG of exact types is DECIMAL(38, max(6, s)), of floats DOUBLE
-(sql-decisions 21); a value that AVG's type cannot hold is refused, so an average
+(docs/sql/semantics.md#numbers); a value that AVG's type cannot hold is refused, so an average
 always fits. A sum that overflows is found out before anything is changed.
 """
 

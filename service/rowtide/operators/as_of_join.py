@@ -1,4 +1,7 @@
-"""A stream joined with a table as of the stream row's rowtime (sql-decisions 17)."""
+"""A stream joined with a table as of the stream row's rowtime.
+
+See docs/sql/semantics.md#joins-of-a-stream-with-a-table.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Groups by a period of the rowtime and further keys; a row a group when its period closes.
 
 Rows come in rowtime order, so what closes is always a prefix of the groups, already in the order in which
-it has to come out (sql-decisions 2).
+it has to come out (docs/sql/semantics.md#rowtime-of-a-group).
 """
 
 from __future__ import annotations

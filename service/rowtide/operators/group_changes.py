@@ -1,4 +1,6 @@
-"""Groups whose every change is told: DELETE old, INSERT new (EMIT CHANGES; sql-decisions 8).
+"""Groups whose every change is told: DELETE old, INSERT new, for EMIT CHANGES.
+
+See docs/sql/semantics.md#changelogs-of-groups.
 
 After every row, changes have the place in consistent time of the row that caused them. With EVERY
 they are told at multiples of the interval and at the end of the group's window, in the order in

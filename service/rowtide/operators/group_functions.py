@@ -28,7 +28,10 @@ PICKS = LISTS | {"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE", "EVERY", "BOO
 
 
 def counts_nulls(call: AggregateCall) -> bool:
-    """Tell whether an aggregate takes rows where its argument is NULL (sql-decisions 6)."""
+    """Tell whether an aggregate takes rows where its argument is NULL.
+
+    See docs/sql/semantics.md#frames-of-window-functions.
+    """
     return call.function in ("FIRST_VALUE", "LAST_VALUE") and not call.ignore_nulls
 
 

@@ -1,4 +1,6 @@
-"""An engine table row by row, in plain Python: rowops in, its changelog out (sql-decisions 20).
+"""An engine table row by row, in plain Python: rowops in, its changelog out.
+
+See docs/sql/semantics.md#rows-with-the-same-primary-key.
 
 It says what the compiled form means, and does its work for tables without a primary key and where keys have
 no code of their own (``plan.paths``).

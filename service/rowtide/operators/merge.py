@@ -1,4 +1,4 @@
-"""The ordered union: several inputs in one order by consistent time (sql-decisions 14).
+"""The ordered union: several inputs in one order by consistent time (docs/sql/semantics.md#merge-order).
 
 A row's place is (rowtime, rank of its origin, counter, port). What a port may
 still bring is never before its threshold, which its bound and its last row
@@ -6,7 +6,7 @@ give; a row leaves when its place is before the thresholds of all other ports.
 So what leaves, and in which order, depends on rows and bounds only.
 
 What has been promised holds when an input joins later: its rows behind that are
-late (sql-decisions 13).
+late (docs/sql/semantics.md#new-partitions).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A procedural model at work in the flow (sql-decisions 24); plain Python, row by row."""
+"""A procedural model at work in the flow (docs/sql/semantics.md#models); plain Python, row by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An engine table without a primary key, compiled: rowops in, its changelog out (sql-decisions 20)."""
+"""An engine table without a primary key, compiled: rowops in, its changelog out.
+
+See docs/sql/semantics.md#rows-with-the-same-primary-key.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Groups are numbered in the order of their first rows. They close by their ends, so a closing first moves
 what closes to the front, unless it stands there, as periods do; groups of one end keep their order
-(sql-decisions 2).
+(docs/sql/semantics.md#rowtime-of-a-group).
 """
 
 from __future__ import annotations

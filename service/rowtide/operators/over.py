@@ -1,4 +1,6 @@
-"""Windowed aggregation: one row out for one row in, with results over a frame (sql-decisions 5, 6).
+"""Windowed aggregation: one row out for one row in, with results over a frame.
+
+See docs/sql/semantics.md#offset-and-hopping-frames, #frames-of-window-functions.
 
 Each partition holds the rows of its frame and those that are not in it yet;
 both edges only ever move forward, so each row enters and leaves once. Where

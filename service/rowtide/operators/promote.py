@@ -1,4 +1,7 @@
-"""Promote: give each row the rowtime that an expression computes from it (sql-decisions 9, 11, 22)."""
+"""Promote: give each row the rowtime that an expression computes from it.
+
+See docs/sql/semantics.md#late-rows, #promotion, #error-rows.
+"""
 
 from __future__ import annotations
 

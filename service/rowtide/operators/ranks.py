@@ -1,4 +1,4 @@
-"""In which order rows of several origins stand at one rowtime (sql-decisions 14).
+"""In which order rows of several origins stand at one rowtime (docs/sql/semantics.md#merge-order).
 
 Origins rank by the first place at which they come in, not by their numbers.
 """

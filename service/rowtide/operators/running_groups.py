@@ -1,4 +1,6 @@
-"""Groups of a stream whose every change is told at once, compiled (EMIT CHANGES; sql-decisions 8).
+"""Groups of a stream whose every change is told at once, compiled, for EMIT CHANGES.
+
+See docs/sql/semantics.md#changelogs-of-groups.
 
 Each aggregate runs over a tray by itself and writes its results before and after every row; what no
 aggregate has changed is left out. With a period in the key groups are numbered in the order of their

@@ -1,4 +1,4 @@
-"""t-sort: judge lateness and release rows in time order (sql-decisions 9, 10; vectors 6.2)."""
+"""t-sort: judge lateness and release rows in time order (docs/sql/semantics.md#late-rows, #t-sort)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Two streams joined within a window of rowtime, compiled (sql-decisions 14, 16).
+"""Two streams joined within a window of rowtime, compiled.
+
+See docs/sql/semantics.md#merge-order, #joins-of-two-streams.
 
 The rows of each side lie in columns, chained by key, oldest first. A row that comes meets a stretch of the
 other side's chain; what lies before that stretch can meet no later row and leaves the chain. What is found

@@ -1,4 +1,6 @@
-"""Two streams joined within a window of rowtime, row by row in plain Python (sql-decisions 14, 16).
+"""Two streams joined within a window of rowtime, row by row in plain Python.
+
+See docs/sql/semantics.md#merge-order, #joins-of-two-streams.
 
 It says what the compiled form means, and does its work where keys have no code of their own
 (``plan.paths``). A pair that is found waits in a heap until it is before the frontier

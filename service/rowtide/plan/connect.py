@@ -1,8 +1,8 @@
 """What feeds streams and engine tables: pumps and INSERT statements take the place of bare sources.
 
-A stream that pumps feed is the merge of their rows, in the order in which the
-pumps were made; a stream or table that something outside also inserts into has
-that as its last producer (sql-decisions 14, 15). Rows that a table begins with come first.
+A stream that pumps feed is the merge of their rows, in the order in which the pumps were made; a stream or
+table that something outside also inserts into has that as its last producer
+(docs/sql/semantics.md#merge-order, #pumps-and-inserts). Rows that a table begins with come first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Windows of an OVER: which rows an aggregate sees, and which aggregates (sql-decisions 1, 5, 6).
+"""Windows of an OVER: which rows an aggregate sees, and which aggregates.
+
+See docs/sql/semantics.md#periods, #offset-and-hopping-frames, #frames-of-window-functions.
 
 The current row is the physical row: of the rows of its rowtime those that came before it are there,
 those that follow are not. Edges in time include both ends.

@@ -1,4 +1,6 @@
-"""Where order is first needed: the judges and merges of a plan (sql-decisions 9, 10, 11, 14).
+"""Where order is first needed: the judges and merges of a plan.
+
+See docs/sql/semantics.md#late-rows, #t-sort, #promotion, #merge-order.
 
 The planner builds chains that begin with a bare Source, with a Promote where a
 SELECT promotes and a Sort where one sorts by time. Here every such chain gets

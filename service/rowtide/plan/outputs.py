@@ -1,8 +1,9 @@
 """What is written to foreign tables: one node a table, whatever number of pumps feed it.
 
 Pumps into one table are the union of their rows, in the order in which the
-pumps were made (sql-decisions 14, 15): so which of two rows on one key is the
-last does not depend on how the input was cut into commits (law 1).
+pumps were made (docs/sql/semantics.md#merge-order, #pumps-and-inserts): so
+which of two rows on one key is the last does not depend on how the input was
+cut into commits (law 1).
 """
 
 from __future__ import annotations

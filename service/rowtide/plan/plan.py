@@ -55,7 +55,7 @@ class Pump:
     ``node`` gives exactly the table's fields in order. Pumps into streams and
     engine tables are part of those relations' nodes and do not stand here.
     ``rowtime_field`` is the field of the target that ROWTIME or the group's period feeds, if any:
-    ``replay --from --to`` compares by it (sql-decisions 28).
+    ``replay --from --to`` compares by it (docs/sql/semantics.md#replay).
     """
 
     name: str

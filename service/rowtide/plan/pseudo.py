@@ -1,4 +1,6 @@
-"""The pseudo-columns of a Kafka row: what every message has besides its value (sql-decisions 23).
+"""The pseudo-columns of a Kafka row: what every message has besides its value.
+
+See docs/sql/semantics.md#servers-formats-and-pseudo-columns.
 
 They are in no ``*`` and are not declared. A foreign stream carries those that some query of its pipeline
 names, as fields behind its columns.

@@ -23,7 +23,7 @@ class TimedRow(NamedTuple):
     ``rowtime`` is milliseconds since the epoch, UTC. ``origin`` is the source
     partition or stateful node that made the row and ``counter`` its number
     there (for a source partition: the offset); together they break ties
-    (sql-decisions 14).
+    (docs/sql/semantics.md#merge-order).
     """
 
     rowtime: int

@@ -4,7 +4,7 @@ A bound says that no later row of its link is earlier than ``rowtime``. A
 bound with a mark (``origin``, ``counter``) says more: of the rows at exactly
 ``rowtime``, those up to the mark have passed too. Marks let copies of one row
 that meet again (a diamond) leave a merge without waiting for the next
-millisecond (sql-decisions 14). A strict bound at t is the bound t + 1.
+millisecond (docs/sql/semantics.md#merge-order). A strict bound at t is the bound t + 1.
 """
 
 from __future__ import annotations

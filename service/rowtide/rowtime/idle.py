@@ -1,4 +1,4 @@
-"""Silent partitions under a declared idle time-out (sql-decisions 13).
+"""Silent partitions under a declared idle time-out (docs/sql/semantics.md#idle-partitions).
 
 A partition that has brought nothing for the time-out is idle. It holds the
 stream back no longer: it takes the least bound of the partitions that are not

@@ -1,4 +1,6 @@
-"""Periods of rowtime: which one a rowtime is in, and where it ends (sql-decisions 1 to 3).
+"""Periods of rowtime: which one a rowtime is in, and where it ends.
+
+See docs/sql/semantics.md#periods, #rowtime-of-a-group, #alignment-of-periods.
 
 FLOOR and STEP periods are half-open [start, end) and named by their start;
 CEIL periods are (start, end] and named by their end; EXACT ones hold one

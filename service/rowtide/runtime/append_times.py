@@ -1,4 +1,4 @@
-"""Bounds from what the broker's clock has shown (sql-decisions 13).
+"""Bounds from what the broker's clock has shown (docs/sql/semantics.md#broker-time).
 
 On a topic with ``message.timestamp.type=LogAppendTime`` a message is stamped
 when it is appended. So a partition that was read to its end, at a moment when

@@ -1,4 +1,4 @@
-"""Backfill: Spark fills history up to a cut of offsets and hands over there (sql-decisions 26).
+"""Backfill: Spark fills history up to a cut of offsets and hands over there (docs/sql/semantics.md#backfill).
 
 The cut is chosen by a time, once, and asserts no bound. Spark works off exactly
 the messages before it and puts all rows aside (``backfill_output``); then one

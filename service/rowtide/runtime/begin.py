@@ -83,7 +83,9 @@ def first_offsets(source: Source, begin: Begin) -> Mapping[int, int]:
 
 
 def refuse_another_plan(name: str, record: Record, digests: Mapping[str, str]) -> None:
-    """Refuse to run another plan over an existing checkpoint (sql-decisions 25).
+    """Refuse to run another plan over an existing checkpoint.
+
+    See docs/sql/semantics.md#checkpoint-and-plan-digest.
 
     Raises:
       StatementError: naming what changed.

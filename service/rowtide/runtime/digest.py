@@ -1,4 +1,4 @@
-"""Digests of a plan: what a checkpoint belongs to (sql-decisions 25).
+"""Digests of a plan: what a checkpoint belongs to (docs/sql/semantics.md#checkpoint-and-plan-digest).
 
 One digest for each pump, model, foreign stream and foreign table, over everything that
 decides which rows come out: the nodes with their expressions, the topic and

@@ -1,4 +1,4 @@
-"""Partitions that have fallen silent, under a declared idle time-out (sql-decisions 13).
+"""Partitions that have fallen silent, under a declared idle time-out (docs/sql/semantics.md#idle-partitions).
 
 A partition counts as silent only on evidence: its end, looked up a short while
 ago, is where it stands. One that is paused, lags, or whose broker is down says

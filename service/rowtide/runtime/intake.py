@@ -30,7 +30,10 @@ from rowtide_connectors.api import Messages, OffsetRange, Reader, Source
 
 BOUND_HEADER = "rowtide.bound"
 STRICT_HEADER = "rowtide.strict"
-"""Headers of a bound record (sql-decisions 12): ms UTC as ASCII integer; 1 for a strict bound."""
+"""Headers of a bound record: ms UTC as ASCII integer; 1 for a strict bound.
+
+See docs/sql/semantics.md#explicit-bounds.
+"""
 
 POLL_MESSAGES = 10_000
 """Messages of one poll at most: trays of about this size are best under load."""

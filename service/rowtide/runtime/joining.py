@@ -1,4 +1,4 @@
-"""Partitions that a topic gets while its pipeline runs (sql-decisions 13).
+"""Partitions that a topic gets while its pipeline runs (docs/sql/semantics.md#new-partitions).
 
 Reading threads see them when they look up how far partitions reach; the main
 thread lets them in between two turns. That a partition joined, and behind

@@ -1,4 +1,6 @@
-"""``replay --compare``: recompute what was committed, and say where it differs (sql-decisions 28).
+"""``replay --compare``: recompute what was committed, and say where it differs.
+
+See docs/sql/semantics.md#replay.
 
 The log is read again from where the pipeline began, up to the committed
 positions, and tables are compared as multisets at those positions, on disk

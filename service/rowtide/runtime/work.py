@@ -205,9 +205,10 @@ class Work:
     def join(self, place: Place, topic: str, start_offset: int, target: Target | None = None) -> int | None:
         """Let a partition in that was not known before, from ``start_offset`` on; give its bound (ms).
 
-        It may not go behind the bound that the others have given the stream (sql-decisions 13): that is a
-        decision, one for each judge of its lateness. What is read of it comes by ``enter``. ``target`` is
-        where its rows are to go, if they are resubmitted ones.
+        It may not go behind the bound that the others have given the stream
+        (docs/sql/semantics.md#new-partitions): that is a decision, one for each judge of its lateness. What
+        is read of it comes by ``enter``. ``target`` is where its rows are to go, if they are resubmitted
+        ones.
         """
         self.drain()
         self.followers.end("the pipeline has got another partition: ask again")

@@ -46,11 +46,11 @@ GROUP_WINDOWS = frozenset({"TUMBLE", "HOP", "SESSION"})
 WINDOW_EDGES = frozenset(f"{name}_{edge}" for name in GROUP_WINDOWS for edge in ("START", "END"))
 """The edges of the window that GROUP BY names, in the select list and HAVING."""
 AVG_SCALE = 6
-"""The least digits behind the point that AVG of exact numbers has (sql-decisions 21)."""
+"""The least digits behind the point that AVG of exact numbers has (docs/sql/semantics.md#numbers)."""
 
 
 def result_type(function: str, argument: Type | None, place: Place) -> Type:
-    """Give the type of an aggregate's result (sql-decisions 21).
+    """Give the type of an aggregate's result (docs/sql/semantics.md#numbers).
 
     Raises:
       StatementError: the aggregate does not take this type.

@@ -450,8 +450,8 @@ class ExpressionPlanner:
     def _call(self, name: str, args: Sequence[Expr], place: Place) -> Call:
         """Give the call of an operator or function, typed.
 
-        Untyped NULLs take a neighbour's type, or the first one that fits. A number beside a TIMESTAMP
-        is milliseconds (seed 004: ``rowtime + 100``).
+        Untyped NULLs take a neighbour's type, or the first one that fits. A number beside a TIMESTAMP is
+        milliseconds (SQLstream s-Server guide, Relational Operators and Rowtime Bounds: ``rowtime + 100``).
         """
         whole = with_typed_nulls(name, args)
         if name in ("+", "-"):

@@ -1,4 +1,6 @@
-"""The group windows of GROUP BY: TUMBLE, HOP and SESSION, and their *_START and *_END (sql-decisions 4).
+"""The group windows of GROUP BY: TUMBLE, HOP and SESSION, and their *_START and *_END.
+
+See docs/sql/semantics.md#grouped-windows.
 
 ``TUMBLE(ROWTIME, size [, offset])`` is a STEP whose edges are moved by ``offset``. The group's row has the
 start of its window as first field and the end as ROWTIME.

@@ -1,4 +1,4 @@
-"""CREATE MODEL: a class becomes a schema of streams and tables (sql-decisions 24).
+"""CREATE MODEL: a class becomes a schema of streams and tables (docs/sql/semantics.md#models).
 
 The names of ports and fields fold as names in SQL do, so that none needs quotes.
 Only here does the planner need the procedural engine, so a pipeline without models is checked without it.

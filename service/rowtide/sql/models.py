@@ -1,4 +1,4 @@
-"""Models in the catalog and in plans: their ports, their node, how they go (sql-decisions 24).
+"""Models in the catalog and in plans: their ports, their node, how they go (docs/sql/semantics.md#models).
 
 ``model_classes`` puts them there.
 """

@@ -119,7 +119,10 @@ def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator
 
 
 def _silent(name: str, table: KeyedTable, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:
-    """Tell that a join waits for a table whose source may be silent (sql-decisions 17)."""
+    """Tell that a join waits for a table whose source may be silent.
+
+    See docs/sql/semantics.md#joins-of-a-stream-with-a-table.
+    """
     for source in nodes_below(table):
         if isinstance(source, TableSource) and not source.loaded_once:
             yield Notice(

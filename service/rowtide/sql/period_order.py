@@ -1,4 +1,7 @@
-"""ORDER BY a period of ROWTIME and further keys (sql-decisions 7)."""
+"""ORDER BY a period of ROWTIME and further keys.
+
+See docs/sql/semantics.md#distinct-and-order-by-within-a-period.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""DISTINCT, UNION, EXCEPT and INTERSECT: of streams each within a period, or of tables (sql-decisions 7, 19).
+"""DISTINCT, UNION, EXCEPT and INTERSECT: of streams each within a period, or of tables.
+
+See docs/sql/semantics.md#distinct-and-order-by-within-a-period, #set-operations.
 
 One column, the same one in every query, is a period of ROWTIME. Each query is closed by its period first:
 its rows, each once, come when the period is over and have its end as ROWTIME. What is combined are then rows

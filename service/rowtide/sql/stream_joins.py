@@ -1,4 +1,7 @@
-"""Joins of two streams: windows on their rows, keys, and what is left of ON (sql-decisions 16)."""
+"""Joins of two streams: windows on their rows, keys, and what is left of ON.
+
+See docs/sql/semantics.md#joins-of-two-streams.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,10 @@ from rowtide.sql.syntax import Expression, FunctionCall
 _ROWTIME_COLUMN = Field(ROWTIME, TIMESTAMP)
 
 ARRIVAL = frozenset({"CURRENT_ROW_TIMESTAMP", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"})
-"""As the ROWTIME of an inserted row these mean its arrival, as if none were named (sql-decisions 15)."""
+"""As the ROWTIME of an inserted row these mean its arrival, as if none were named.
+
+See docs/sql/semantics.md#pumps-and-inserts.
+"""
 
 TimedValues = tuple[int | None, Row]
 """A row, and its ROWTIME (ms) where the statement names one."""

@@ -1,4 +1,4 @@
-"""Rows of ``SYS.ERRORS`` made from faults (sql-decisions 22)."""
+"""Rows of ``SYS.ERRORS`` made from faults (docs/sql/semantics.md#error-rows)."""
 
 from __future__ import annotations
 

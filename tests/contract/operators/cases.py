@@ -217,7 +217,7 @@ FRACTIONS = tuple(map(Fraction, ("0", "1/4", "1/2", "0.9", "1")))
 
 
 def result_type(function: str, argument: Type) -> Type:
-    """Give the type of an aggregate (sql-decisions 21)."""
+    """Give the type of an aggregate (docs/sql/semantics.md#numbers)."""
     match function:
         case "COUNT":
             return BIGINT

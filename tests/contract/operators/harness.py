@@ -109,7 +109,10 @@ def check_same(run: Run, model: Model) -> None:
 
 
 def in_input_order(faults: Sequence[Told]) -> list[Told]:
-    """Give faults by origin and counter of their rows: a commit tells them so (sql-decisions 22)."""
+    """Give faults by origin and counter of their rows: a commit tells them so.
+
+    See docs/sql/semantics.md#error-rows.
+    """
     return sorted(faults, key=lambda each: each[3:5])
 
 

@@ -205,7 +205,10 @@ def next_after(period: Period, start: int) -> int:
 
 
 def period_name(period: Period, rowtime: int) -> int:
-    """Give the name of the period that a rowtime is in (sql-decisions 1, 3)."""
+    """Give the name of the period that a rowtime is in.
+
+    See docs/sql/semantics.md#periods, #alignment-of-periods.
+    """
     if period.edge is PeriodEdge.EXACT:
         return rowtime
     start = floor_of(period, rowtime)
@@ -215,7 +218,7 @@ def period_name(period: Period, rowtime: int) -> int:
 
 
 def period_end(period: Period, name: int) -> int:
-    """Give the rowtime that the groups of a period have (sql-decisions 2)."""
+    """Give the rowtime that the groups of a period have (docs/sql/semantics.md#rowtime-of-a-group)."""
     return next_after(period, name) if period.edge is PeriodEdge.FLOOR else name
 
 

@@ -84,7 +84,10 @@ def model_of(node: Node, place: Place) -> Model:
 
 
 def origins_out(node: Node, place: Place) -> tuple[int, ...]:
-    """Give the origins of the rows that leave, in their order at one rowtime (sql-decisions 14)."""
+    """Give the origins of the rows that leave, in their order at one rowtime.
+
+    See docs/sql/semantics.md#merge-order.
+    """
     match node:
         case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowJoin():
             return (place.origin,)

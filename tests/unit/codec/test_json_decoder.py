@@ -1,4 +1,7 @@
-"""What each kind of JSON message becomes (sql-decisions 22, 23)."""
+"""What each kind of JSON message becomes.
+
+See docs/sql/semantics.md#error-rows, #servers-formats-and-pseudo-columns.
+"""
 
 import pytest
 

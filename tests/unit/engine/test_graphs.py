@@ -1,4 +1,4 @@
-"""Graphs in consistent time, by the pictures of the article they come from (seed 001)."""
+"""Graphs in consistent time, by the pictures of the articles on it by the author of Triceps."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Arithmetic as sql-decisions 21 has it."""
+"""Arithmetic, as docs/sql/semantics.md#numbers defines it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CAST as sql-decisions 21 has it."""
+"""CAST, as docs/sql/semantics.md#numbers defines it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Why no rows come out: each complaint that users of other systems made, with the cause that is named.
 
-Numbers such as A9 are those of the collection of threads that the issue names. B20 wants precise cuts
-of time: those of ``replay --from --to``, in test_replay_compare.py.
+Precise cuts of time, which others asked for, are those of ``replay --from --to``: test_replay_compare.py.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,6 @@
-"""The arithmetic operators (sql-decisions 21); what they compute is in the module of each family.
+"""The arithmetic operators; what they compute is in the module of each family.
+
+See docs/sql/semantics.md#numbers.
 
 Nothing widens and nothing wraps: what leaves the range of the result's type is
 a row with OVERFLOW, also a float that would become infinite. Division of

@@ -1,4 +1,6 @@
-"""Parts of times and rounding of times: EXTRACT, FLOOR_TO, CEIL_TO, STEP, TSDIFF (sql-decisions 3).
+"""Parts of times and rounding of times: EXTRACT, FLOOR_TO, CEIL_TO, STEP, TSDIFF.
+
+See docs/sql/semantics.md#alignment-of-periods.
 
 | name                         | SQL                          | gives                              |
 |------------------------------|------------------------------|------------------------------------|

@@ -2,7 +2,7 @@
 
 Integers keep their size and mixed sizes take the larger; an integer with a
 DECIMAL counts as DECIMAL(3, 5, 10 or 19, 0); anything with a float is DOUBLE,
-except REAL with REAL (sql-decisions 21).
+except REAL with REAL (docs/sql/semantics.md#numbers).
 
 DECIMAL(p1, s1) op DECIMAL(p2, s2), i = p - s being the digits before the point:
 

@@ -1,7 +1,7 @@
 """A procedural model as a node: one input of tagged rows, one output of tagged rowops.
 
 A model has several inputs and outputs of different row types, and its rows come
-in one consistent time order (sql-decisions 24). So the rows of all inputs are
+in one consistent time order (docs/sql/semantics.md#models). So the rows of all inputs are
 made rows of one row type, which says in its first field of which input they
 are, and an ordinary merge orders them; what comes out is told apart by filters.
 """

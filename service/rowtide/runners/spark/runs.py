@@ -241,7 +241,7 @@ def ranked(pieces: Sequence[Piece]) -> list[Piece]:
     """Give the pieces that come out of a merge with ``first`` by their ports.
 
     Of the copies of a row those of an earlier port of the last merge come first, and among these those of an
-    earlier port of the merge before it (sql-decisions 14).
+    earlier port of the merge before it (docs/sql/semantics.md#merge-order).
 
     Raises:
       FaultError: there are more ways than bits for them.
