@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rowtide.checkpoint.ledger import Decision, StoredError
-from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
-from rowtide.runtime.live import Pace
+from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
-from rowtide.runtime.replay import Comparison, Range, compare
+from rowtide.runtime.recovery.replay import Comparison, Range, compare
 from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker

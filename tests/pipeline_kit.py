@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from rowtide.cli.main import app
 from rowtide.plan.plan import Plan
-from rowtide.runtime.crashpoints import CrashPoints, NoCrash
-from rowtide.runtime.live import Pace
+from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Equipment, Service
 from rowtide_connectors.memory import memory_broker

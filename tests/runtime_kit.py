@@ -34,8 +34,8 @@ from rowtide.plan.nodes import GroupByPeriod, KeyedTable, Merge, Sort, Source
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan, Pump, Server
 from rowtide.rows.types import BIGINT, TIMESTAMP, VARCHAR, Field, RowType
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
-from rowtide.runtime.crashpoints import NoCrash
-from rowtide.runtime.live import Pace
+from rowtide.runtime.commit.crashpoints import NoCrash
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Equipment
 from rowtide_connectors.api import Fetched, Messages, OffsetRange, TargetTable
 from rowtide_connectors.errors import GoneError, RefusedRowError, UnavailableError

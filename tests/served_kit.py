@@ -11,7 +11,7 @@ from pathlib import Path
 from rowtide.cli.run import query_of
 from rowtide.clock import SystemClock
 from rowtide.metrics import Metrics
-from rowtide.runtime.live import Pace
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline

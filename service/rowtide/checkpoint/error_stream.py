@@ -2,7 +2,7 @@
 
 A row is resubmitted once: marking it is what resubmits it, in one transaction
 with the numbers that its companions get. The service finds the marks, and reads
-the rows like a partition of a topic (``runtime.resubmission``).
+the rows like a partition of a topic (``runtime.ingest.resubmission``).
 """
 
 from __future__ import annotations

@@ -68,14 +68,14 @@ def apply(
     from rowtide.cli.plan import show_change
     from rowtide.cli.replay import comparison_as_json, range_of, show_comparison
     from rowtide.errors import StatementError
-    from rowtide.runtime import applying
-    from rowtide.runtime.begin import parse_time
+    from rowtide.runtime.change import applying
+    from rowtide.runtime.change.planned_change import change_from
+    from rowtide.runtime.change.switching import apply_at
     from rowtide.runtime.configured import configured
+    from rowtide.runtime.live.stopping import StopSignals
     from rowtide.runtime.pipeline import open_pipeline
-    from rowtide.runtime.planned_change import change_from
-    from rowtide.runtime.replay import compare
-    from rowtide.runtime.stopping import StopSignals
-    from rowtide.runtime.switching import apply_at
+    from rowtide.runtime.recovery.begin import parse_time
+    from rowtide.runtime.recovery.replay import compare
     from rowtide.sql.pipeline import plan_pipeline
 
     with shown_to_user(), opened(pipeline, config) as (found, settings):

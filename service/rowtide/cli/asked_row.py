@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rowtide.plan.plan import Plan
     from rowtide.rows.types import RowType
-    from rowtide.runtime.why_answer import Wanted, Why
+    from rowtide.runtime.inspect.why_answer import Wanted, Why
 
 HOW = (
     'It is a JSON object of columns, such as {"sensor": "a", "period": "2026-01-31 10:00:00"}, '
@@ -32,7 +32,7 @@ def why_of(file: Path, config: Path | None) -> Callable[[str, str], Why]:
     busy = threading.Lock()
 
     def answer(relation: str, row: str) -> Why:
-        from rowtide.runtime.why import why
+        from rowtide.runtime.inspect.why import why
 
         if not busy.acquire(blocking=False):
             raise TransientError("another row is being explained", hint="Ask again when that is done.")
@@ -53,7 +53,7 @@ def asked_row(plan: Plan, relation: str, text: str) -> Wanted:
       StatementError: there is no such relation or column, or a value is none of its column's type.
     """
     from rowtide.errors import StatementError
-    from rowtide.runtime.why_answer import Wanted
+    from rowtide.runtime.inspect.why_answer import Wanted
 
     row_type = _row_type(plan, relation)
     values: dict[int, object] = {}
@@ -130,7 +130,7 @@ def _value(given: str | None, row_type: RowType, at: int) -> object:
 
 def _time(text: str) -> int:
     """Read a time as the command line takes it everywhere, or milliseconds since the epoch."""
-    from rowtide.runtime.begin import parse_time
+    from rowtide.runtime.recovery.begin import parse_time
 
     # parse_time takes a short number for a year; here it is milliseconds.
     return int(text) if text.lstrip("-").isdigit() else parse_time(text)

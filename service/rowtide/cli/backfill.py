@@ -12,7 +12,7 @@ import typer
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
 
 if TYPE_CHECKING:
-    from rowtide.runtime.backfill import BackfillReport
+    from rowtide.runtime.backfill.backfill import BackfillReport
 
 EXAMPLE = "Example: rowtide backfill pipeline.sql --until '2026-01-31 12:00:00' --master 'local[2]'"
 
@@ -90,9 +90,9 @@ def backfill(
     from rowtide.clock import SystemClock
     from rowtide.runners.spark.kafka import read_range
     from rowtide.runners.spark.session import open_session
-    from rowtide.runtime.backfill import backfill as fill
-    from rowtide.runtime.backfill import kafka_frames, refuse_if_begun
-    from rowtide.runtime.begin import parse_time
+    from rowtide.runtime.backfill.backfill import backfill as fill
+    from rowtide.runtime.backfill.backfill import kafka_frames, refuse_if_begun
+    from rowtide.runtime.recovery.begin import parse_time
 
     with shown_to_user(), opened(pipeline, config) as (found, settings):
         until_ms = parse_time(until)

@@ -44,10 +44,10 @@ def bound(
     from rowtide.cli.errors import read_text, shown_to_user
     from rowtide.clock import SystemClock
     from rowtide.config import load_settings
-    from rowtide.runtime.begin import parse_time
-    from rowtide.runtime.bound_records import stream_of, write_bounds
     from rowtide.runtime.configured import configured
+    from rowtide.runtime.ingest.bound_records import stream_of, write_bounds
     from rowtide.runtime.pipeline import open_source
+    from rowtide.runtime.recovery.begin import parse_time
     from rowtide.sql.pipeline import plan_pipeline
 
     with shown_to_user():

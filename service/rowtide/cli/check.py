@@ -56,7 +56,7 @@ def described(session: Session, plan: Plan, missing: Sequence[Notice] = ()) -> d
     ``plan`` is the session's with the options of the configuration, ``missing`` what it lacks to run.
     """
     from rowtide.plan.explain import columns_of
-    from rowtide.sql.notices import notices
+    from rowtide.sql.catalog.notices import notices
 
     written = {server.name: dict(server.options) for server in session.plan.servers}
     streams = {stream.name: stream for stream in plan.foreign_streams}

@@ -124,8 +124,8 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
 
     ``sample`` messages of each topic are decoded, if it is not 0.
     """
+    from rowtide.runtime.commit.output import target_table
     from rowtide.runtime.configured import connector_options
-    from rowtide.runtime.output import target_table
     from rowtide_connectors.errors import ConnectorError
     from rowtide_connectors.registry import find_connector
 
@@ -172,7 +172,7 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
 
 def _looked_at(stream: ForeignStream, source: Source, count: int) -> Iterator[Tried]:
     from rowtide.clock import SystemClock
-    from rowtide.runtime.sampling import findings, take_sample
+    from rowtide.runtime.inspect.sampling import findings, take_sample
 
     for each in findings(stream, take_sample(source, count, SystemClock())):
         yield Tried("sample", stream.name, each.fits, each.text, 0 if each.fits else FAILED, each.hint)

@@ -108,9 +108,9 @@ def resubmit(
     from rowtide.cli.errors import shown_to_user
     from rowtide.cli.pipeline_file import opened
     from rowtide.errors import StatementError
-    from rowtide.runtime.begin import refuse_another_plan
-    from rowtide.runtime.digest import plan_digests
-    from rowtide.runtime.resubmission import Resubmittable
+    from rowtide.runtime.ingest.resubmission import Resubmittable
+    from rowtide.runtime.recovery.begin import refuse_another_plan
+    from rowtide.runtime.recovery.digest import plan_digests
 
     with shown_to_user(), opened(pipeline, config) as (found, _):
         if not (numbers or kind or relation or reason or everything):

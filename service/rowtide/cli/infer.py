@@ -50,8 +50,8 @@ def infer(
     from rowtide.cli.errors import shown_to_user
     from rowtide.clock import SystemClock
     from rowtide.errors import StatementError
-    from rowtide.runtime.inferring import proposal, quoted
-    from rowtide.runtime.sampling import take_sample
+    from rowtide.runtime.inspect.inferring import proposal, quoted
+    from rowtide.runtime.inspect.sampling import take_sample
     from rowtide_connectors.registry import find_connector
 
     with shown_to_user():

@@ -61,8 +61,8 @@ def pipeline_name(file: Path, config: Path | None) -> str:
 def equipment_of(pipeline: Pipeline, settings: Settings) -> Equipment:
     """Give what a command needs that works on a pipeline once and does not go on."""
     from rowtide.clock import SystemClock
-    from rowtide.runtime.crashpoints import crash_points_from_environment
-    from rowtide.runtime.live import Pace
+    from rowtide.runtime.commit.crashpoints import crash_points_from_environment
+    from rowtide.runtime.live.live import Pace
     from rowtide.runtime.service import Equipment
 
     return Equipment(

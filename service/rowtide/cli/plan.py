@@ -11,7 +11,7 @@ import typer
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
 
 if TYPE_CHECKING:
-    from rowtide.runtime.planned_change import OperatorFate, PlannedChange
+    from rowtide.runtime.change.planned_change import OperatorFate, PlannedChange
 
 EXAMPLE = "Example: rowtide plan pipeline.sql --was pipeline-as-it-runs.sql"
 
@@ -39,8 +39,8 @@ def plan(
     """
     from rowtide.cli.errors import FAILED, read_text, shown_to_user
     from rowtide.cli.pipeline_file import opened
+    from rowtide.runtime.change.planned_change import change_from
     from rowtide.runtime.configured import configured
-    from rowtide.runtime.planned_change import change_from
     from rowtide.sql.pipeline import plan_pipeline
 
     with shown_to_user(), opened(pipeline, config) as (found, settings):

@@ -11,7 +11,7 @@ import typer
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
 
 if TYPE_CHECKING:
-    from rowtide.runtime.positions import PartitionPosition
+    from rowtide.runtime.inspect.positions import PartitionPosition
 
 
 class _ShowsByDefault(PipelineFirst):
@@ -46,7 +46,7 @@ def show(
     """
     from rowtide.cli.errors import FAILED, shown_to_user
     from rowtide.cli.pipeline_file import opened
-    from rowtide.runtime.positions import standing_of
+    from rowtide.runtime.inspect.positions import standing_of
 
     with shown_to_user(), opened(pipeline, config) as (found, _):
         record = found.ledger.read()
@@ -90,7 +90,7 @@ def skip(
     from rowtide.cli.errors import FAILED, shown_to_user
     from rowtide.cli.pipeline_file import opened
     from rowtide.errors import StatementError
-    from rowtide.runtime import skipping
+    from rowtide.runtime.recovery import skipping
     from rowtide.testing.naming import relation_name
 
     with shown_to_user(), opened(pipeline, config) as (found, _):

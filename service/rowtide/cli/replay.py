@@ -12,7 +12,7 @@ from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
 if TYPE_CHECKING:
     from rowtide.plan.plan import ForeignTable
     from rowtide.rows.rowop import Row
-    from rowtide.runtime.replay import Comparison, Difference, Range
+    from rowtide.runtime.recovery.replay import Comparison, Difference, Range
 
 EXAMPLE = "Example: rowtide replay pipeline.sql --from '2026-01-31' --to '2026-02-01' --compare"
 
@@ -39,7 +39,7 @@ def replay(
     """
     from rowtide.cli.errors import FAILED, shown_to_user
     from rowtide.cli.pipeline_file import equipment_of, opened
-    from rowtide.runtime.replay import compare as compared
+    from rowtide.runtime.recovery.replay import compare as compared
 
     with shown_to_user():
         wanted = range_of(begin, end)
@@ -67,8 +67,8 @@ def range_of(begin: str | None, end: str | None) -> Range:
       StatementError: one is no time, or no row lies between them.
     """
     from rowtide.errors import StatementError
-    from rowtide.runtime.begin import parse_time
-    from rowtide.runtime.replay import Range
+    from rowtide.runtime.recovery.begin import parse_time
+    from rowtide.runtime.recovery.replay import Range
 
     wanted = Range(None if begin is None else parse_time(begin), None if end is None else parse_time(end))
     if wanted.begin_ms is not None and wanted.end_ms is not None and wanted.end_ms <= wanted.begin_ms:

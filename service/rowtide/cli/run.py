@@ -15,8 +15,8 @@ from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
 if TYPE_CHECKING:
     from rowtide.config import Settings
     from rowtide.plan.plan import Plan
-    from rowtide.runtime.following import Follower
-    from rowtide.runtime.live import Pace
+    from rowtide.runtime.live.following import Follower
+    from rowtide.runtime.live.live import Pace
     from rowtide.runtime.service import Service
     from rowtide.sql.pipeline import Session
     from rowtide.web.query import Query
@@ -75,12 +75,12 @@ def run(
     from rowtide.clock import SystemClock
     from rowtide.metrics import Metrics
     from rowtide.runtime.arrow_alone import leave_pandas_out
-    from rowtide.runtime.begin import parse_begin
-    from rowtide.runtime.intake import POLL_MESSAGES
-    from rowtide.runtime.observing import MetricsObserver
-    from rowtide.runtime.retry import StoppedError
+    from rowtide.runtime.commit.retry import StoppedError
+    from rowtide.runtime.ingest.intake import POLL_MESSAGES
+    from rowtide.runtime.live.observing import MetricsObserver
+    from rowtide.runtime.live.stopping import StopSignals
+    from rowtide.runtime.recovery.begin import parse_begin
     from rowtide.runtime.service import Service
-    from rowtide.runtime.stopping import StopSignals
     from rowtide.web import WebServer, build_app
 
     with shown_to_user(), opened(pipeline, config) as (found, settings):
@@ -157,7 +157,7 @@ def _has_models(plan: Plan) -> bool:
 
 
 def _pace(settings: Settings) -> Pace:
-    from rowtide.runtime.live import Pace
+    from rowtide.runtime.live.live import Pace
 
     return Pace(
         commit_interval_ms=settings.commit.interval_ms,

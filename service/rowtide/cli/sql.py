@@ -111,7 +111,7 @@ def _engine(
     from rowtide.clock import SystemClock
     from rowtide.config import load_settings
     from rowtide.errors import StatementError
-    from rowtide.runtime.begin import parse_begin
+    from rowtide.runtime.recovery.begin import parse_begin
 
     if service is not None:
         if pipeline is not None:

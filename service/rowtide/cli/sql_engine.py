@@ -22,20 +22,20 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import VARCHAR
 from rowtide.rowtime.text import time_text
-from rowtide.runtime.begin import Begin, first_offsets
+from rowtide.runtime.commit.deadletters import error_values
 from rowtide.runtime.configured import configured
-from rowtide.runtime.deadletters import error_values
-from rowtide.runtime.following import CONTENTS
-from rowtide.runtime.intake import POLL_MESSAGES, ExplicitBound
-from rowtide.runtime.listing import Contents
+from rowtide.runtime.ingest.intake import POLL_MESSAGES, ExplicitBound
+from rowtide.runtime.inspect.state import plain
+from rowtide.runtime.live.following import CONTENTS
+from rowtide.runtime.live.listing import Contents
 from rowtide.runtime.pipeline import open_pipeline, open_source
+from rowtide.runtime.recovery.begin import Begin, first_offsets
 from rowtide.runtime.service import channel
-from rowtide.runtime.state import plain
-from rowtide.sql.objects import relation_name
+from rowtide.sql.catalog.objects import relation_name
+from rowtide.sql.catalog.system import ERRORS
+from rowtide.sql.grammar.statement_grammar import parse
+from rowtide.sql.grammar.statements import QueryStatement
 from rowtide.sql.pipeline import STAGES, Session
-from rowtide.sql.statement_grammar import parse
-from rowtide.sql.statements import QueryStatement
-from rowtide.sql.system import ERRORS
 from rowtide_connectors.api import OffsetRange, Reader
 
 RESULT = "RESULT"

@@ -33,7 +33,7 @@ def list_state(pipeline: PipelineFile, config: ConfigFile = None, as_json: AsJso
     from rowtide.cli.errors import FAILED, shown_to_user
     from rowtide.cli.pipeline_file import opened
     from rowtide.rowtime.text import time_text
-    from rowtide.runtime.state import state_entries
+    from rowtide.runtime.inspect.state import state_entries
 
     with shown_to_user(), opened(pipeline, config) as (found, _):
         snapshots = found.ledger.snapshots()
@@ -151,10 +151,10 @@ def drop(
 def _in_snapshot(found: Pipeline, relation: str, limit: int) -> Any:
     from rowtide.errors import StatementError
     from rowtide.plan.outputs import table_nodes
-    from rowtide.runtime.begin import refuse_another_plan
-    from rowtide.runtime.digest import plan_digests
-    from rowtide.runtime.recovery import flow_at, usable
-    from rowtide.runtime.state import table_contents
+    from rowtide.runtime.inspect.state import table_contents
+    from rowtide.runtime.recovery.begin import refuse_another_plan
+    from rowtide.runtime.recovery.digest import plan_digests
+    from rowtide.runtime.recovery.recovery import flow_at, usable
 
     record = found.ledger.read()
     snapshot = None if record is None else usable(found.ledger.newest_snapshot(), record)

@@ -52,7 +52,7 @@ Expr = Literal | FieldRef | RowtimeRef | Call
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate of ``operators.aggregates``, by name; ``argument`` None is COUNT(*).
+    """An aggregate of ``operators.group.aggregates``, by name; ``argument`` None is COUNT(*).
 
     ``fraction`` is that of MEDIAN, PERCENTILE_CONT and PERCENTILE_DISC, from 0 to 1.
     """

@@ -36,8 +36,8 @@ from rowtide.operators.contract import (
     Operator,
     State,
 )
-from rowtide.operators.merge import MergeOperator
-from rowtide.operators.sort import TAKEN, SortOperator
+from rowtide.operators.merge.merge import MergeOperator
+from rowtide.operators.sort.sort import TAKEN, SortOperator
 from rowtide.plan.nodes import Node, Sort, TableSource
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray

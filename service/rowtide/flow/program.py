@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from rowtide.errors import FaultError
 from rowtide.operators.contract import PARTITION_BITS, Place
-from rowtide.operators.ranks import order_of_all
+from rowtide.operators.merge.ranks import order_of_all
 from rowtide.plan.nodes import KeyedTable, Merge, Node, Promote, Sort, Source, TableSource
 
 Port = tuple[int, int]

@@ -24,7 +24,7 @@ import pyarrow as pa
 from rowtide.errors import StatementError
 from rowtide.flow.program import Port, Program, Step
 from rowtide.operators.contract import HoldsTable, Operator, State
-from rowtide.operators.merge import PROMISED
+from rowtide.operators.merge.merge import PROMISED
 from rowtide.plan.nodes import Filter, KeyedTable, Merge, Model, Node, Project, Sort
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import ORIGIN, Tray

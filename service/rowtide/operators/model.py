@@ -19,7 +19,7 @@ from rowtide.engine.values import column_check
 from rowtide.errors import FaultError, Reason, RowtideError
 from rowtide.operators.contract import Account, Fault, Output, Place, State
 from rowtide.operators.faults import rejected
-from rowtide.operators.ranks import RANK, Ranks
+from rowtide.operators.merge.ranks import RANK, Ranks
 from rowtide.plan.nodes import Model
 from rowtide.plan.nodes.model import first_field
 from rowtide.rows.rowop import Opcode, Row, TimedRow

@@ -29,47 +29,47 @@ class OperatorType(Protocol):
 
 
 OPERATORS: dict[type, str] = {
-    nodes.Filter: "filter:FilterOperator",
-    nodes.Project: "project:ProjectOperator",
-    nodes.ProjectKeys: "project:ProjectOperator",
-    nodes.Promote: "promote:PromoteOperator",
-    nodes.Sort: "sort:SortOperator",
-    nodes.Merge: "merge:MergeOperator",
-    nodes.GroupByPeriod: "group_by_period:GroupByPeriodOperator",
-    nodes.GroupByHop: "group_by_hop:GroupByHopOperator",
-    nodes.GroupBySession: "group_by_session:GroupBySessionOperator",
-    nodes.GroupChanges: "running_groups:RunningGroupsOperator",
-    nodes.WindowAggregate: "over_in_kernels:OverInKernels",
-    nodes.WindowsAbreast: "over_abreast:OverAbreastOperator",
-    nodes.SortInPeriod: "sort_in_period:SortInPeriodOperator",
-    nodes.KeyedTable: "keyed_table:KeyedTableOperator",
-    nodes.UniqueTable: "unique_table:UniqueTableOperator",
-    nodes.AsOfJoin: "as_of_join:AsOfJoinOperator",
-    nodes.AsOfJoinOn: "as_of_join:AsOfJoinOperator",
-    nodes.TableJoin: "table_join:TableJoinOperator",
-    nodes.TopChanges: "top_changes:TopChangesOperator",
-    nodes.NumberedChanges: "top_changes:TopChangesOperator",
-    nodes.WindowJoin: "window_join:WindowJoinOperator",
+    nodes.Filter: "row_wise.filter:FilterOperator",
+    nodes.Project: "row_wise.project:ProjectOperator",
+    nodes.ProjectKeys: "row_wise.project:ProjectOperator",
+    nodes.Promote: "row_wise.promote:PromoteOperator",
+    nodes.Sort: "sort.sort:SortOperator",
+    nodes.Merge: "merge.merge:MergeOperator",
+    nodes.GroupByPeriod: "group.group_by_period:GroupByPeriodOperator",
+    nodes.GroupByHop: "group.group_by_hop:GroupByHopOperator",
+    nodes.GroupBySession: "group.group_by_session:GroupBySessionOperator",
+    nodes.GroupChanges: "changes.running_groups:RunningGroupsOperator",
+    nodes.WindowAggregate: "over.compiled:OverInKernels",
+    nodes.WindowsAbreast: "over.abreast:OverAbreastOperator",
+    nodes.SortInPeriod: "sort.sort_in_period:SortInPeriodOperator",
+    nodes.KeyedTable: "table.keyed_table:KeyedTableOperator",
+    nodes.UniqueTable: "table.unique_table:UniqueTableOperator",
+    nodes.AsOfJoin: "join.as_of_join:AsOfJoinOperator",
+    nodes.AsOfJoinOn: "join.as_of_join:AsOfJoinOperator",
+    nodes.TableJoin: "table.table_join:TableJoinOperator",
+    nodes.TopChanges: "table.top_changes:TopChangesOperator",
+    nodes.NumberedChanges: "table.top_changes:TopChangesOperator",
+    nodes.WindowJoin: "join.window_join:WindowJoinOperator",
     nodes.Model: "model:ModelOperator",
 }
 """Node type to ``module:class`` below this package."""
 
 BY_ROW: dict[type, str] = {
-    nodes.GroupChanges: "group_changes:GroupChangesOperator",
-    nodes.KeyedTable: "keyed_table_by_row:KeyedTableByRow",
-    nodes.UniqueTable: "unique_table:UniqueTableOperator",
-    nodes.TableJoin: "table_join_by_row:TableJoinByRow",
-    nodes.TopChanges: "top_changes_by_row:TopChangesByRow",
-    nodes.NumberedChanges: "top_changes_by_row:TopChangesByRow",
-    nodes.WindowAggregate: "over:OverOperator",
-    nodes.WindowJoin: "window_join_by_row:WindowJoinByRow",
+    nodes.GroupChanges: "changes.group_changes:GroupChangesOperator",
+    nodes.KeyedTable: "table.keyed_table_by_row:KeyedTableByRow",
+    nodes.UniqueTable: "table.unique_table:UniqueTableOperator",
+    nodes.TableJoin: "table.table_join_by_row:TableJoinByRow",
+    nodes.TopChanges: "table.top_changes_by_row:TopChangesByRow",
+    nodes.NumberedChanges: "table.top_changes_by_row:TopChangesByRow",
+    nodes.WindowAggregate: "over.by_row.operator:OverOperator",
+    nodes.WindowJoin: "join.window_join_by_row:WindowJoinByRow",
 }
 """The plain Python form of those that have one, beside a compiled one or alone."""
 
 
-OF_CHANGES = "changed_groups:ChangedGroupsOperator"
+OF_CHANGES = "changes.changed_groups:ChangedGroupsOperator"
 """The compiled form of groups of changes."""
-WITHOUT_KEY = "multiset_table:MultisetTableOperator"
+WITHOUT_KEY = "table.multiset_table:MultisetTableOperator"
 """The compiled form of a table without a primary key."""
 
 

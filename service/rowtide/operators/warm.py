@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import Place
-from rowtide.operators.gathering import take_values
-from rowtide.operators.key_groups import KeyGroups
-from rowtide.operators.key_parts import parts_of
-from rowtide.operators.keys import FIRST_SLOTS, TextTable
-from rowtide.operators.over_sorted import Percentile
+from rowtide.operators.group.key_groups import KeyGroups
+from rowtide.operators.join.window_join_chains import FIRST_LINKS, Chains
+from rowtide.operators.over.sorted_values import Percentile
 from rowtide.operators.registry import make
-from rowtide.operators.window_join_chains import FIRST_LINKS, Chains
+from rowtide.operators.storage.gathering import take_values
+from rowtide.operators.storage.key_parts import parts_of
+from rowtide.operators.storage.keys import FIRST_SLOTS, TextTable
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import (
     AsOfJoin,

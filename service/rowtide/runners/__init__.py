@@ -1,1 +1,1 @@
-"""One plan, two runners: ``live`` makes a flow of it, ``spark`` DataFrames."""
+"""Runners of a plan beside the live service: Spark."""

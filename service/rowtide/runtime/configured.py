@@ -10,9 +10,9 @@ from rowtide.config import Settings
 from rowtide.errors import StatementError
 from rowtide.plan.nodes import Node, Promote, Source, rewrite
 from rowtide.plan.plan import ForeignStream, Plan
-from rowtide.sql.literals import interval_text_ms
-from rowtide.sql.notices import IDLE_TIMEOUT
-from rowtide.sql.servers import DEFAULT_MAX_AHEAD, MAX_AHEAD
+from rowtide.sql.catalog.notices import IDLE_TIMEOUT
+from rowtide.sql.catalog.servers import DEFAULT_MAX_AHEAD, MAX_AHEAD
+from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide_connectors.api import Option
 
 APPEND_TIME_OPTION = "append_time"

@@ -13,10 +13,10 @@ from rowtide.runtime.configured import (
     connector_options,
     takes_append_times,
 )
-from rowtide.sql.literals import interval_text_ms
-from rowtide.sql.notices import IDLE_TIMEOUT
-from rowtide.sql.statement_grammar import parse
-from rowtide.sql.statements import CreateRelation, CreateServer
+from rowtide.sql.catalog.notices import IDLE_TIMEOUT
+from rowtide.sql.grammar.literals import interval_text_ms
+from rowtide.sql.grammar.statement_grammar import parse
+from rowtide.sql.grammar.statements import CreateRelation, CreateServer
 from rowtide_connectors.errors import MissingOptionError, OptionError
 from rowtide_connectors.options import suggestion
 from rowtide_connectors.registry import find_connector

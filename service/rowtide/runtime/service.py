@@ -27,25 +27,31 @@ from rowtide.operators.contract import RESUBMITTED
 from rowtide.plan.nodes import Node
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan
-from rowtide.runtime.append_times import LOOK_UP_S as APPEND_LOOK_UP_S
-from rowtide.runtime.append_times import AppendTimes, by_message_time
-from rowtide.runtime.backpressure import MAX_HELD_BYTES, MAX_HELD_ROWS, Backpressure
-from rowtide.runtime.begin import At, Begin, Edge, first_offsets, prepare_tables, refuse_start
-from rowtide.runtime.commit import Committer
+from rowtide.runtime.commit.commit import Committer
+from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
+from rowtide.runtime.commit.retry import Retry
 from rowtide.runtime.configured import takes_append_times
-from rowtide.runtime.crashpoints import CrashPoints, NoCrash
-from rowtide.runtime.digest import dumped, plan_digests
-from rowtide.runtime.facts import gathered
-from rowtide.runtime.following import Follower
-from rowtide.runtime.idle import LOOK_UPS_A_TIMEOUT, DecisionLog, IdleWatch, idle_timeouts
-from rowtide.runtime.inbox import QUEUE_BYTES, QUEUE_MESSAGES, DirectInbox, Inbox, ThreadedInbox
-from rowtide.runtime.intake import LOOK_UP_S, POLL_MESSAGES, Channel, Intake, check_identity
-from rowtide.runtime.joining import Newcomers
-from rowtide.runtime.live import Live, Observer, Pace, Unobserved, Watching
-from rowtide.runtime.loading import load_ahead
-from rowtide.runtime.newest import NewestSnapshot
-from rowtide.runtime.questions import Questions
-from rowtide.runtime.recovery import (
+from rowtide.runtime.ingest.append_times import LOOK_UP_S as APPEND_LOOK_UP_S
+from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
+from rowtide.runtime.ingest.backpressure import MAX_HELD_BYTES, MAX_HELD_ROWS, Backpressure
+from rowtide.runtime.ingest.idle import LOOK_UPS_A_TIMEOUT, DecisionLog, IdleWatch, idle_timeouts
+from rowtide.runtime.ingest.inbox import QUEUE_BYTES, QUEUE_MESSAGES, DirectInbox, Inbox, ThreadedInbox
+from rowtide.runtime.ingest.intake import LOOK_UP_S, POLL_MESSAGES, Channel, Intake, check_identity
+from rowtide.runtime.ingest.joining import Newcomers
+from rowtide.runtime.ingest.resubmission import let_in, topic_places
+from rowtide.runtime.inspect.facts import gathered
+from rowtide.runtime.inspect.state import SnapshotTaken, TableContents, table_contents
+from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of
+from rowtide.runtime.inspect.why_not import Answer, answer, not_running
+from rowtide.runtime.live.following import Follower
+from rowtide.runtime.live.live import Live, Observer, Pace, Unobserved, Watching
+from rowtide.runtime.live.loading import load_ahead
+from rowtide.runtime.live.questions import Questions
+from rowtide.runtime.live.work import Work
+from rowtide.runtime.recovery.begin import At, Begin, Edge, first_offsets, prepare_tables, refuse_start
+from rowtide.runtime.recovery.digest import dumped, plan_digests
+from rowtide.runtime.recovery.newest import NewestSnapshot
+from rowtide.runtime.recovery.recovery import (
     begin_of_replay,
     check_compacted,
     check_ranges,
@@ -55,14 +61,8 @@ from rowtide.runtime.recovery import (
     telling_progress,
     usable,
 )
-from rowtide.runtime.resubmission import let_in, topic_places
-from rowtide.runtime.retry import Retry
-from rowtide.runtime.seam import Seam
-from rowtide.runtime.skipping import Skipped, skipped_of
-from rowtide.runtime.state import SnapshotTaken, TableContents, table_contents
-from rowtide.runtime.status import DATABASE, StatusBoard, broker_of
-from rowtide.runtime.why_not import Answer, answer, not_running
-from rowtide.runtime.work import Work
+from rowtide.runtime.recovery.seam import Seam
+from rowtide.runtime.recovery.skipping import Skipped, skipped_of
 from rowtide_connectors.api import Database, OffsetRange, Source
 
 Result = TypeVar("Result")

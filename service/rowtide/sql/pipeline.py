@@ -18,10 +18,10 @@ from rowtide.plan.order import place_order
 from rowtide.plan.plan import ForeignStream, ForeignTable, Notice, Plan, Pump
 from rowtide.plan.questions import rowtime_field
 from rowtide.rows.rowop import Row
-from rowtide.sql.definitions import define
-from rowtide.sql.dropping import prepared_drop, pumps_of, refuse_renaming_of_used
-from rowtide.sql.notices import notices, text_notices
-from rowtide.sql.objects import (
+from rowtide.sql.catalog.definitions import define
+from rowtide.sql.catalog.dropping import prepared_drop, pumps_of, refuse_renaming_of_used
+from rowtide.sql.catalog.notices import notices, text_notices
+from rowtide.sql.catalog.objects import (
     Catalog,
     Key,
     Origin,
@@ -31,9 +31,10 @@ from rowtide.sql.objects import (
     ViewDefinition,
     relation_name,
 )
-from rowtide.sql.planner import Listing, PlannedPump, Planner, written_in
-from rowtide.sql.statement_grammar import parse, parse_name
-from rowtide.sql.statements import (
+from rowtide.sql.catalog.system import refuse_change, with_errors
+from rowtide.sql.catalog.values import TimedValues, timed_rows
+from rowtide.sql.grammar.statement_grammar import parse, parse_name
+from rowtide.sql.grammar.statements import (
     CreatePump,
     CreateView,
     Drop,
@@ -44,10 +45,9 @@ from rowtide.sql.statements import (
     Rename,
     Statement,
 )
-from rowtide.sql.syntax import Query
-from rowtide.sql.syntax_walk import pseudo_in
-from rowtide.sql.system import refuse_change, with_errors
-from rowtide.sql.values import TimedValues, timed_rows
+from rowtide.sql.grammar.syntax import Query
+from rowtide.sql.grammar.syntax_walk import pseudo_in
+from rowtide.sql.planner import Listing, PlannedPump, Planner, written_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,10 @@ from rowtide.plan.nodes import (
 )
 from rowtide.plan.pseudo import with_pseudo_columns
 from rowtide.rows.types import RowType
-from rowtide.sql.columns import checked
-from rowtide.sql.comma_joins import with_joined_where
-from rowtide.sql.conversions import UNTYPED_NULL, assign, cast
-from rowtide.sql.finite import table_of
-from rowtide.sql.having import groups_in_from
-from rowtide.sql.joins import FromPlanner, Read
-from rowtide.sql.models import model_node, output_node
-from rowtide.sql.objects import (
+from rowtide.sql.catalog.columns import checked
+from rowtide.sql.catalog.finite import table_of
+from rowtide.sql.catalog.models import model_node, output_node
+from rowtide.sql.catalog.objects import (
     Catalog,
     Key,
     ModelOutputDefinition,
@@ -47,27 +43,8 @@ from rowtide.sql.objects import (
     ViewDefinition,
     relation_name,
 )
-from rowtide.sql.once import Once
-from rowtide.sql.one_off import with_empty_groups
-from rowtide.sql.promotion import check_rowtime_type, promoted
-from rowtide.sql.qualify import with_qualify
-from rowtide.sql.relations import (
-    Output,
-    Planned,
-    Shape,
-    column_index,
-    distinct_names,
-    is_plain_rowtime,
-    project,
-    projected,
-    renamed,
-)
-from rowtide.sql.scope import ROWTIME
-from rowtide.sql.selects import SelectPlanner
-from rowtide.sql.set_operations import combined, combined_changes
-from rowtide.sql.statements import ObjectKind
-from rowtide.sql.subqueries import Filtered, SubqueryPlanner
-from rowtide.sql.syntax import (
+from rowtide.sql.grammar.statements import ObjectKind
+from rowtide.sql.grammar.syntax import (
     ColumnRef,
     FromItem,
     Name,
@@ -80,7 +57,30 @@ from rowtide.sql.syntax import (
     Values,
     With,
 )
-from rowtide.sql.syntax_walk import holds_query
+from rowtide.sql.grammar.syntax_walk import holds_query
+from rowtide.sql.group.having import groups_in_from
+from rowtide.sql.group.one_off import with_empty_groups
+from rowtide.sql.join.comma_joins import with_joined_where
+from rowtide.sql.join.joins import FromPlanner, Read
+from rowtide.sql.select.conversions import UNTYPED_NULL, assign, cast
+from rowtide.sql.select.once import Once
+from rowtide.sql.select.promotion import check_rowtime_type, promoted
+from rowtide.sql.select.relations import (
+    Output,
+    Planned,
+    Shape,
+    column_index,
+    distinct_names,
+    is_plain_rowtime,
+    project,
+    projected,
+    renamed,
+)
+from rowtide.sql.select.scope import ROWTIME
+from rowtide.sql.select.selects import SelectPlanner
+from rowtide.sql.select.set_operations import combined, combined_changes
+from rowtide.sql.subquery.subqueries import Filtered, SubqueryPlanner
+from rowtide.sql.window.qualify import with_qualify
 
 
 @dataclass(frozen=True, slots=True)

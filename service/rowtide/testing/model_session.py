@@ -20,7 +20,7 @@ from rowtide.engine.recoverable import ModelFailure, RecoverableModel, Taken
 from rowtide.engine.row_type import RowType
 from rowtide.engine.values import type_name
 from rowtide.rowtime.bound import EARLIEST
-from rowtide.runtime.begin import parse_time
+from rowtide.runtime.recovery.begin import parse_time
 
 AT, TABLE, HELP = "at", "table", "help"
 MOST_EVENTS = 1_000_000

@@ -34,7 +34,7 @@ from rowtide.errors import FaultError, TransientError
 from rowtide.plan.plan import ForeignStream
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
-from rowtide.runtime.intake import BOUND_HEADER, ExplicitBound, deliver
+from rowtide.runtime.ingest.intake import BOUND_HEADER, ExplicitBound, deliver
 from rowtide.testing.batching import Batching
 from rowtide.testing.kafka_server import EVENT_TIME_CONFIG, KafkaServer
 from rowtide.testing.live import LiveRunner

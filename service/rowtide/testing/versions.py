@@ -11,8 +11,8 @@ from rowtide.plan.nodes import Node
 from rowtide.plan.plan import Plan
 from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.rowtime.idle import IdlePartitions
-from rowtide.sql.literals import interval_text_ms
-from rowtide.sql.notices import IDLE_TIMEOUT
+from rowtide.sql.catalog.notices import IDLE_TIMEOUT
+from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide.sql.pipeline import Session
 from rowtide.testing.error_rows import ERRORS
 from rowtide.testing.naming import relation_name

@@ -16,9 +16,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from rowtide.errors import StatementError, TransientError
 from rowtide.rows.rowop import Opcode, Row
-from rowtide.runtime.following import Ended, Follower
-from rowtide.runtime.listing import Contents
-from rowtide.runtime.state import plain
+from rowtide.runtime.inspect.state import plain
+from rowtide.runtime.live.following import Ended, Follower
+from rowtide.runtime.live.listing import Contents
 
 HEARTBEAT_S = 1.0
 """How long nothing may be said: so that a client that has gone is noticed."""

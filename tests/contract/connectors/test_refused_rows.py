@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from rowtide.checkpoint.error_stream import ErrorFilter
-from rowtide.runtime.live import Pace
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.replay import Range, compare
+from rowtide.runtime.recovery.replay import Range, compare
 from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker

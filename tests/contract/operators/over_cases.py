@@ -31,7 +31,7 @@ from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit
 from rowtide.plan.nodes import Source, WaitingWindow, WindowAggregate, WindowsAbreast
 from rowtide.rows.types import Field, RowType, Type
 from rowtide.rowtime.period import Period, PeriodEdge
-from rowtide.sql.aggregates import PERCENTILES, result_type
+from rowtide.sql.group.aggregates import PERCENTILES, result_type
 
 NUMBERS: tuple[Type, ...] = (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, WIDEST)
 ANY: tuple[Type, ...] = (*NUMBERS, BOOLEAN, VARCHAR, VARBINARY, DATE, TIMESTAMP)

@@ -16,7 +16,7 @@ import pytest
 from rowtide.errors import RowtideError
 from rowtide.flow.program import Program
 from rowtide.plan.plan import Plan, Pump
-from rowtide.runtime.digest import plan_digests
+from rowtide.runtime.recovery.digest import plan_digests
 from rowtide.testing.pipeline import pipeline_text
 from rowtide.testing.reading import find_scenarios, read_scenario
 from rowtide.testing.versions import start_session

@@ -28,7 +28,7 @@ from rowtide.errors import StatementError
 from rowtide.runners.spark import frames
 from rowtide.runners.spark.kafka import read_range
 from rowtide.runners.spark.session import BRIEF_JVM
-from rowtide.runtime.backfill import backfill, kafka_frames
+from rowtide.runtime.backfill.backfill import backfill, kafka_frames
 from rowtide.runtime.configured import configured
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.sql.pipeline import plan_pipeline

@@ -18,10 +18,10 @@ from rowtide.clock import SystemClock
 from rowtide.errors import TransientError
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runners.spark.kafka import MESSAGE_COLUMNS
-from rowtide.runtime import backfill_output
-from rowtide.runtime.backfill import BackfillReport, backfill
-from rowtide.runtime.crashpoints import CrashAt, CrashPoints, SimulatedCrash, raise_crash
-from rowtide.runtime.output import target_table
+from rowtide.runtime.backfill import backfill_output
+from rowtide.runtime.backfill.backfill import BackfillReport, backfill
+from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, SimulatedCrash, raise_crash
+from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.sql.pipeline import plan_pipeline
 from runtime_kit import Topic

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from contract.operators.both_forms import check_both_forms
 from contract.operators.cases import groups_of_changes
 from contract.operators.inputs import easy_values
-from rowtide.operators import changed_groups
-from rowtide.operators.changed_groups import ChangedGroupsOperator
-from rowtide.operators.group_changes import GroupChangesOperator
+from rowtide.operators.changes import changed_groups
+from rowtide.operators.changes.changed_groups import ChangedGroupsOperator
+from rowtide.operators.changes.group_changes import GroupChangesOperator
 
 
 @settings(max_examples=200)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from contract.operators.inputs import BIGINT, DOUBLE, NARROW, TINYINT
 from contract.operators.meanings import bits
 from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.operators.group_functions import Spreads
-from rowtide.operators.group_spreads import SpreadsInKernels
+from rowtide.operators.group.group_functions import Spreads
+from rowtide.operators.group.group_spreads import SpreadsInKernels
 from rowtide.rows.column import Column
 from rowtide.rows.types import Type
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowtide.operators import held_rows
-from rowtide.operators.held_rows import HeldRows
+from rowtide.operators.sort import held_rows
+from rowtide.operators.sort.held_rows import HeldRows
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Field, RowType, decimal

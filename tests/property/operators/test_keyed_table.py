@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from contract.operators.cases import tables
 from contract.operators.harness import Run, shown
 from contract.operators.inputs import Case, steps_of, through_bytes
-from rowtide.operators import keyed_table, multiset_table
 from rowtide.operators.contract import HoldsTable, Place
-from rowtide.operators.keyed_table import KeyedTableOperator
-from rowtide.operators.keyed_table_by_row import KeyedTableByRow
-from rowtide.operators.multiset_table import MultisetTableOperator
 from rowtide.operators.registry import make
+from rowtide.operators.table import keyed_table, multiset_table
+from rowtide.operators.table.keyed_table import KeyedTableOperator
+from rowtide.operators.table.keyed_table_by_row import KeyedTableByRow
+from rowtide.operators.table.multiset_table import MultisetTableOperator
 from rowtide.plan.nodes import Form, KeyedTable, Source
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray

@@ -12,7 +12,7 @@ from contract.operators.meanings import bits
 from contract.operators.over_model import frame_of, window_result
 from rowtide.expr.tree import FieldRef
 from rowtide.operators.contract import Fault, Place
-from rowtide.operators.over import OverOperator
+from rowtide.operators.over.by_row.operator import OverOperator
 from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Source, WindowAggregate
 from rowtide.rows.rowop import Opcode, TimedRow

@@ -9,8 +9,8 @@ from contract.operators.harness import shown, told
 from contract.operators.inputs import Case, Step, easy_values, steps_of, tray_of
 from contract.operators.over_cases import overs
 from rowtide.operators.contract import Operator
-from rowtide.operators.over import OverOperator
-from rowtide.operators.over_in_kernels import OverInKernels
+from rowtide.operators.over.by_row.operator import OverOperator
+from rowtide.operators.over.compiled import OverInKernels
 from rowtide.plan.nodes import Form
 
 

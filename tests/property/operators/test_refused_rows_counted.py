@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowtide.operators.refused import RefusedRows
+from rowtide.operators.table.refused import RefusedRows
 from rowtide.rows.rowop import Row
 
 rows = st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from("ab"))

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowtide.operators.row_store import RowStore
+from rowtide.operators.storage.row_store import RowStore
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray

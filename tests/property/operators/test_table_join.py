@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from contract.operators.both_forms import check_both_forms
 from contract.operators.inputs import Case
 from contract.operators.table_join_model import table_joins
-from rowtide.operators import table_join
-from rowtide.operators.table_join import TableJoinOperator
-from rowtide.operators.table_join_by_row import TableJoinByRow
+from rowtide.operators.table import table_join
+from rowtide.operators.table.table_join import TableJoinOperator
+from rowtide.operators.table.table_join_by_row import TableJoinByRow
 
 
 @given(data=st.data(), case=table_joins(), clean=st.booleans())

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from contract.operators.both_forms import check_both_forms
 from contract.operators.top_changes_model import top_changes as top_changes_cases
-from rowtide.operators import top_changes
-from rowtide.operators.top_changes import TopChangesOperator
-from rowtide.operators.top_changes_by_row import TopChangesByRow
+from rowtide.operators.table import top_changes
+from rowtide.operators.table.top_changes import TopChangesOperator
+from rowtide.operators.table.top_changes_by_row import TopChangesByRow
 
 
 @given(data=st.data(), numbered=st.booleans(), clean=st.booleans())

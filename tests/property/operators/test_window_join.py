@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from contract.operators.cases import window_joins
 from contract.operators.harness import Run, shown
 from contract.operators.inputs import Case, Step, steps_of, through_bytes
-from rowtide.operators import window_join, window_join_chains
 from rowtide.operators.contract import Explaining, Operator, Place, Want
+from rowtide.operators.join import window_join, window_join_chains
+from rowtide.operators.join.window_join import WindowJoinOperator
+from rowtide.operators.join.window_join_by_row import WindowJoinByRow
 from rowtide.operators.registry import make
-from rowtide.operators.window_join import WindowJoinOperator
-from rowtide.operators.window_join_by_row import WindowJoinByRow
 from rowtide.plan.nodes import JoinKind, JoinTime, Source, WindowJoin
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.types import BIGINT, VARCHAR, Field, RowType, Type, decimal

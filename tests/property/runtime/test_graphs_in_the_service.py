@@ -25,8 +25,15 @@ from property.runtime import drawn_graph
 from rowtide.clock import SystemClock
 from rowtide.engine.graph import Graph, Use
 from rowtide.plan.plan import Plan
-from rowtide.runtime.crashpoints import POINTS, CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
-from rowtide.runtime.live import Pace
+from rowtide.runtime.commit.crashpoints import (
+    POINTS,
+    CrashAt,
+    CrashPoints,
+    NoCrash,
+    SimulatedCrash,
+    raise_crash,
+)
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from runtime_kit import Topic, World

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowtide.sql import literals
+from rowtide.sql.grammar import literals
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 lengths = st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=99_999)).map(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from property.sql.sql_corpus import TOKEN, Seed, bracket_at, grafts, seeds
 from rowtide.errors import Place, StatementError
-from rowtide.sql.dialect import RESERVED
+from rowtide.sql.grammar.dialect import RESERVED
 from rowtide.sql.pipeline import Session
 
 PRELUDE = """

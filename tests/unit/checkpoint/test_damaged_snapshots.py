@@ -26,7 +26,7 @@ from rowtide.checkpoint.snapshot import (
     manifest_of,
     snapshot_from,
 )
-from rowtide.runtime.live import Pace
+from rowtide.runtime.live.live import Pace
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
 

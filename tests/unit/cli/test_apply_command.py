@@ -8,12 +8,12 @@ import pytest
 
 from pipeline_kit import PipelineFiles
 from rowtide.errors import TransientError
-from rowtide.runtime.applying import apply
-from rowtide.runtime.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
-from rowtide.runtime.live import Pace
+from rowtide.runtime.change.applying import apply
+from rowtide.runtime.change.switching import apply_at
+from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.runtime.service import Equipment
-from rowtide.runtime.switching import apply_at
 from rowtide.sql.pipeline import plan_pipeline
 from runtime_kit import VirtualClock
 

@@ -17,8 +17,8 @@ from rowtide.flow.why_not import Fate, Holder, Wait
 from rowtide.metrics import Metrics
 from rowtide.operators.contract import Account
 from rowtide.rowtime.text import length_text
-from rowtide.runtime.status import StatusBoard
-from rowtide.runtime.why_not import Answer, Cause
+from rowtide.runtime.inspect.status import StatusBoard
+from rowtide.runtime.inspect.why_not import Answer, Cause
 from rowtide.web import WebServer, build_app
 from rowtide_connectors.memory import memory_broker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rowtide.operators.growing import LARGE, LINE_BYTES, grown, roomy, zeros_in_lines
+from rowtide.operators.storage.growing import LARGE, LINE_BYTES, grown, roomy, zeros_in_lines
 
 
 @pytest.mark.parametrize("axis", [0, 1])

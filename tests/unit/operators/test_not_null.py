@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowtide.errors import Reason
 from rowtide.expr.tree import Call, FieldRef
 from rowtide.operators.contract import Place
-from rowtide.operators.project import ProjectOperator
+from rowtide.operators.row_wise.project import ProjectOperator
 from rowtide.plan.nodes import Project, Source
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray

@@ -7,10 +7,10 @@ from itertools import product
 import pytest
 
 from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.operators.aggregates import Objects, make_accumulator
-from rowtide.operators.distinct import Distinct
-from rowtide.operators.group_functions import Kept, Spreads
-from rowtide.operators.group_spreads import SpreadsInKernels
+from rowtide.operators.group.aggregates import Objects, make_accumulator
+from rowtide.operators.group.distinct import Distinct
+from rowtide.operators.group.group_functions import Kept, Spreads
+from rowtide.operators.group.group_spreads import SpreadsInKernels
 from rowtide.plan.calls import has_accumulator
 from rowtide.rows.types import BIGINT, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Kind, Type, decimal
 

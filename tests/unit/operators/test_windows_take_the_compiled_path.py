@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from rowtide.operators import over_frames
 from rowtide.operators.contract import Place
-from rowtide.operators.over import OverOperator
-from rowtide.operators.over_codes import Codes, Values
-from rowtide.operators.over_in_kernels import OverInKernels
+from rowtide.operators.over import frames as over_frames
+from rowtide.operators.over.by_row.operator import OverOperator
+from rowtide.operators.over.codes import Codes, Values
+from rowtide.operators.over.compiled import OverInKernels
 from rowtide.operators.registry import make
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame
 from rowtide.plan.nodes import Node, WindowAggregate

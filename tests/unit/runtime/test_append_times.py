@@ -11,9 +11,9 @@ from rowtide.expr.tree import FieldRef
 from rowtide.plan.nodes import BoundPolicy, Merge, Promote, Sort
 from rowtide.plan.plan import Plan, Pump
 from rowtide.rows.types import TIMESTAMP
-from rowtide.runtime.append_times import AppendTimes, by_message_time
 from rowtide.runtime.configured import takes_append_times
-from rowtide.runtime.live import Pace
+from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
 from runtime_kit import Topic, World, readings_plan
 

@@ -7,8 +7,8 @@ from structlog.testing import capture_logs
 
 from rowtide.plan.nodes import Merge, Sort, Source
 from rowtide.plan.plan import Pump
-from rowtide.runtime.backpressure import Backpressure, meeting_streams
-from rowtide.runtime.inbox import Inbox
+from rowtide.runtime.ingest.backpressure import Backpressure, meeting_streams
+from rowtide.runtime.ingest.inbox import Inbox
 from rowtide.runtime.service import Service
 from runtime_kit import Topic, VirtualClock, World, readings_plan
 

@@ -8,10 +8,10 @@ import pytest
 
 from growing_kit import DiesAnywhere
 from rowtide.errors import StatementError
-from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
-from rowtide.runtime.live import Pace
+from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.replay import Range, compare
+from rowtide.runtime.recovery.replay import Range, compare
 from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker

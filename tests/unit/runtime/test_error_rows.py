@@ -3,7 +3,7 @@
 import random
 
 from rowtide.checkpoint.ledger import ErrorRow
-from rowtide.runtime.live import Pace
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
 from runtime_kit import Topic, World
 

@@ -7,8 +7,15 @@ from dataclasses import replace
 import pytest
 
 from rowtide.clock import SystemClock
-from rowtide.runtime.crashpoints import POINTS, CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
-from rowtide.runtime.live import Pace
+from rowtide.runtime.commit.crashpoints import (
+    POINTS,
+    CrashAt,
+    CrashPoints,
+    NoCrash,
+    SimulatedCrash,
+    raise_crash,
+)
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
 from rowtide_connectors.errors import UnavailableError
 from runtime_kit import Topic, World, fill, readings_plan

@@ -11,9 +11,9 @@ from prometheus_client import generate_latest
 
 from pipeline_kit import PipelineFiles
 from rowtide.metrics import Metrics
-from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
-from rowtide.runtime.live import Pace
-from rowtide.runtime.observing import MetricsObserver
+from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
+from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.observing import MetricsObserver
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline

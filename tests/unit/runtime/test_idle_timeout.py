@@ -9,8 +9,8 @@ import pytest
 from rowtide.checkpoint.ledger import Decision, Standing
 from rowtide.errors import StatementError
 from rowtide.plan.plan import Plan
-from rowtide.runtime.idle import DecisionLog, IdleWatch
-from rowtide.runtime.live import Pace
+from rowtide.runtime.ingest.idle import DecisionLog, IdleWatch
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
 from runtime_kit import Topic, VirtualClock, World, down, readings_plan
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rowtide.clock import SystemClock
-from rowtide.runtime.inbox import ThreadedInbox
-from rowtide.runtime.intake import Delivery
-from rowtide.runtime.retry import Retry
+from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.ingest.inbox import ThreadedInbox
+from rowtide.runtime.ingest.intake import Delivery
 from rowtide_connectors.api import Messages
 from rowtide_connectors.errors import GoneError
 

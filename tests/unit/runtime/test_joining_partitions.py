@@ -7,8 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from growing_kit import DiesAnywhere, Growing, Until
-from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
-from rowtide.runtime.live import Pace
+from rowtide.runtime.commit.crashpoints import NoCrash, SimulatedCrash
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
 from runtime_kit import Topic, World
 

@@ -2,7 +2,7 @@
 
 import threading
 
-from rowtide.runtime.loading import load_ahead
+from rowtide.runtime.live.loading import load_ahead
 from runtime_kit import Topic
 
 

@@ -3,7 +3,7 @@
 import random
 
 from rowtide.metrics import Metrics
-from rowtide.runtime.observing import MetricsObserver
+from rowtide.runtime.live.observing import MetricsObserver
 from rowtide.runtime.service import Service
 from runtime_kit import Topic, World, fill
 

@@ -5,14 +5,14 @@ import sys
 from dataclasses import replace
 
 from rowtide.plan.plan import Server
-from rowtide.runtime.digest import differences, dumped, plan_digests
+from rowtide.runtime.recovery.digest import differences, dumped, plan_digests
 from runtime_kit import readings_plan
 
 
 def test_equal_plans_have_equal_digests_in_every_process() -> None:
     script = (
         "from runtime_kit import readings_plan\n"
-        "from rowtide.runtime.digest import dumped, plan_digests\n"
+        "from rowtide.runtime.recovery.digest import dumped, plan_digests\n"
         "print(dumped(plan_digests(readings_plan())))"
     )
     environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "5"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rowtide.codec.registry import decoder_for
-from rowtide.runtime.intake import deliver
+from rowtide.runtime.ingest.intake import deliver
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.api import Messages
 

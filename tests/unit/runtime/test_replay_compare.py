@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rowtide.errors import StatementError
-from rowtide.runtime.live import Pace
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.replay import Comparison, Range, compare
+from rowtide.runtime.recovery.replay import Comparison, Range, compare
 from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker

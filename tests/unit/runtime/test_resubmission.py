@@ -12,9 +12,9 @@ from pipeline_kit import PipelineFiles
 from rowtide.checkpoint import error_stream
 from rowtide.checkpoint.ledger import StoredError
 from rowtide.operators.contract import RESUBMITTED
-from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
+from rowtide.runtime.commit.crashpoints import NoCrash, SimulatedCrash
+from rowtide.runtime.ingest.resubmission import Resubmittable
 from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.resubmission import Resubmittable
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

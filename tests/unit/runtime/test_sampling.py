@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rowtide.clock import SystemClock
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import StatementError
-from rowtide.runtime.inferring import proposal, stream_name
-from rowtide.runtime.sampling import Finding, Sample, findings, take_sample
+from rowtide.runtime.inspect.inferring import proposal, stream_name
+from rowtide.runtime.inspect.sampling import Finding, Sample, findings, take_sample
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import CONNECTOR, memory_broker
 

@@ -11,9 +11,9 @@ from rowtide.checkpoint.ledger import KeptSnapshot
 from rowtide.errors import StatementError, SupersededError, TransientError
 from rowtide.plan.nodes import KeyedTable, TableSource
 from rowtide.plan.plan import Pump
-from rowtide.runtime.begin import At, Edge, parse_begin
-from rowtide.runtime.live import Pace
-from rowtide.runtime.retry import StoppedError
+from rowtide.runtime.commit.retry import StoppedError
+from rowtide.runtime.live.live import Pace
+from rowtide.runtime.recovery.begin import At, Edge, parse_begin
 from rowtide.runtime.service import Service
 from rowtide_connectors.errors import DeniedError
 from runtime_kit import READINGS, MemoryLedger, Topic, World, down, fill, readings_plan

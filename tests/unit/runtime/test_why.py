@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from rowtide.errors import StatementError
-from rowtide.runtime.live import Pace
+from rowtide.runtime.inspect.why import why
+from rowtide.runtime.inspect.why_answer import Wanted, Why
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
-from rowtide.runtime.why import why
-from rowtide.runtime.why_answer import Wanted, Why
 from rowtide.sql.pipeline import plan_pipeline
 from runtime_kit import Topic, World
 

@@ -12,10 +12,10 @@ import pytest
 from rowtide.errors import StatementError
 from rowtide.flow.why_not import Holder, Keeper, Silence, Wait
 from rowtide.plan.plan import Plan
-from rowtide.runtime.live import Pace
+from rowtide.runtime.inspect.why_not import Answer, Cause, Facts, PartitionFacts
+from rowtide.runtime.inspect.why_not import answer as put_together
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
-from rowtide.runtime.why_not import Answer, Cause, Facts, PartitionFacts
-from rowtide.runtime.why_not import answer as put_together
 from rowtide.sql.pipeline import plan_pipeline
 from runtime_kit import Topic, World, down
 

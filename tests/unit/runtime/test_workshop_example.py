@@ -7,8 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from pipeline_kit import PipelineFiles
-from rowtide.runtime.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
-from rowtide.runtime.live import Pace
+from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from rowtide.errors import StatementError
-from rowtide.sql import selects
 from rowtide.sql.pipeline import plan_pipeline
+from rowtide.sql.select import selects
 
 DEFINED = """
 CREATE STREAM s (k INTEGER, x INTEGER);

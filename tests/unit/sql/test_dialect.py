@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowtide.errors import StatementError
-from rowtide.sql.dialect import TokenKind, tokenize
+from rowtide.sql.grammar.dialect import TokenKind, tokenize
 
 
 def words(text: str) -> list[tuple[TokenKind, str]]:

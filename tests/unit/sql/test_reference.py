@@ -9,8 +9,8 @@ import pytest
 
 from rowtide.expr.functions import FUNCTIONS
 from rowtide.rows.types import Kind
-from rowtide.sql.aggregates import AGGREGATES
-from rowtide.sql.dialect import RESERVED
+from rowtide.sql.grammar.dialect import RESERVED
+from rowtide.sql.group.aggregates import AGGREGATES
 
 PAGES = sorted((Path(__file__).parents[3] / "docs" / "sql").glob("*.md"))
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)

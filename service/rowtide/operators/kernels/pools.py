@@ -1,4 +1,4 @@
-"""Lists that grow in one pool (``operators.pooled_lists``).
+"""Lists that grow in one pool (``operators.storage.pooled_lists``).
 
 ``lists`` has where each begins in ``pool``, how long it is and for how many there is room. One that needs
 more room moves to the end of what is in use, and leaves a gap until the pool is full and ``pack`` moves all.

@@ -1,6 +1,6 @@
 """Interning of variable-width values: bytes to dense int64 codes, by open addressing.
 
-The table's arrays are owned by ``operators.keys.TextTable``, which makes room
+The table's arrays are owned by ``operators.storage.keys.TextTable``, which makes room
 before each call: a kernel never allocates and never fails.
 """
 
@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rowtide.operators.growing import LINE_BYTES
 from rowtide.operators.kernels.prefetch import prefetch, prefetch_block
+from rowtide.operators.storage.growing import LINE_BYTES
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(32)

@@ -25,8 +25,8 @@ from rowtide.flow.flow import Flow, initial
 from rowtide.flow.program import Port
 from rowtide.flow.segments import Segment, segments
 from rowtide.operators.contract import Account, State
-from rowtide.operators.merge import END, MergeOperator
-from rowtide.operators.ranks import Ranks
+from rowtide.operators.merge.merge import END, MergeOperator
+from rowtide.operators.merge.ranks import Ranks
 from rowtide.operators.registry import operator_type
 from rowtide.plan.nodes import Source, TableSource
 from rowtide.rows.tray import Tray

@@ -19,7 +19,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from rowtide.operators.contract import Fault
-from rowtide.operators.key_parts import parts_of
+from rowtide.operators.storage.key_parts import parts_of
 from rowtide.rows.tray import tray_schema
 from rowtide.rows.types import RowType
 from rowtide.runners.spark.runs import BLOCK_ROWS, SEQ, Block, Numbered, Run, Split, rows_batch, rows_schema

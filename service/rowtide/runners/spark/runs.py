@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from rowtide.errors import FaultError
 from rowtide.flow.circuit import Arrival
-from rowtide.operators.merge import END, Threshold
-from rowtide.operators.ranks import Ranks
+from rowtide.operators.merge.merge import END, Threshold
+from rowtide.operators.merge.ranks import Ranks
 from rowtide.rows.column import Column, arrow_type, owned
 from rowtide.rows.tray import COUNTER, OPCODE, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import RowType
@@ -436,7 +436,7 @@ def _order(rowtime: Int64s, rank: Int64s, counter: Int64s, lengths: Sequence[int
         for start, stop in pairwise(starts)
     ):
         return np.lexsort((counter, rank, rowtime))
-    from rowtide.operators.kernels.merging import merge_order
+    from rowtide.operators.merge.kernels.merging import merge_order
 
     order = np.empty(len(rowtime), dtype=np.int64)
     merge_order(owned(rowtime), rank, owned(counter), np.array(starts, dtype=np.int64), order)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.clock import Clock
-from rowtide.operators.arrow_buffers import text_buffers
+from rowtide.operators.storage.arrow_buffers import text_buffers
 from rowtide.testing.bench import joins, running, stateless, windows
 from rowtide.testing.bench.events import BASE_MS, KEYS, Events, events, trades, updates
 from rowtide.testing.bench.joins import EVENTS_PER_UPDATE, SECTORS

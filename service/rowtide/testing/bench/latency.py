@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.clock import Clock
-from rowtide.runtime.live import Pace, Unobserved
+from rowtide.runtime.live.live import Pace, Unobserved
 from rowtide.testing.bench.servers import BROKER, DATABASE, create_topic, given, service_of
 from rowtide.testing.bench.suite import Benchmark, Outcome
 from rowtide.testing.processes import ENDS_WITH_PARENT
 
 if TYPE_CHECKING:
     from rowtide.checkpoint.ledger import ErrorRow
-    from rowtide.runtime.intake import Delivery
-    from rowtide.runtime.work import Cut, Work
+    from rowtide.runtime.ingest.intake import Delivery
+    from rowtide.runtime.live.work import Cut, Work
 
 RATE = 10_000
 EVENTS = 60 * RATE

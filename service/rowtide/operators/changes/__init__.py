@@ -1,0 +1,1 @@
+"""Groups whose every change comes out."""

@@ -1,0 +1,298 @@
+"""What a group remembers for each aggregate while its changes are given (EMIT CHANGES).
+
+Over a stream values only come; sums of REAL and DOUBLE are added up in order, as those of closed
+groups are. Over changes values also go again: then everything is exact, so that a value that has
+gone leaves no trace, and a zero has no sign. ``make`` chooses.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+from rowtide.expr.tree import AggregateCall, FieldRef
+from rowtide.operators.group.value_functions import CONTINUOUS, SORTED, Listed, SortedValues, Truths
+from rowtide.operators.over.by_row.functions import (
+    Distinct,
+    WindowFunction,
+    from_json,
+    in_order,
+    is_nan,
+    make_function,
+    one_nan,
+    overflow,
+    to_json,
+    to_whole,
+)
+from rowtide.operators.storage.row_keys import Descending
+from rowtide.plan.frames import WindowCall
+from rowtide.rows.rowop import Row
+from rowtide.rows.types import MAX_DECIMAL_PRECISION, Kind, RowType, Type
+
+STALE_OVER = 64
+"""Values that have gone are taken out of a heap once there are more of them than this, and than others."""
+BY_ROW = frozenset({"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE", "LISTAGG"})
+"""To these it matters over changes which of two rows with one value goes."""
+
+
+def make(call: AggregateCall, row_type: RowType, *, of_changes: bool) -> WindowFunction:
+    """Make the function of an aggregate over rows of ``row_type``; ``of_changes``: values go, too.
+
+    Over changes those in ``BY_ROW`` take whole rows: which of two equal values goes may matter to them.
+
+    Raises:
+      KeyError: there is no such aggregate.
+    """
+    of = call.type if call.argument is None else call.argument.type
+    distinct = call.distinct and call.function not in ("MIN", "MAX")
+    found: WindowFunction
+    match call.function:
+        case "SUM" | "AVG" if of.is_float and not of_changes:
+            found = PlainSum(average=call.function == "AVG")
+        case "MIN" | "MAX" if of_changes:
+            return Best(of, greatest=call.function == "MAX")
+        case "FIRST_VALUE" | "LAST_VALUE" | "ANY_VALUE" | "MODE" | "LISTAGG" if of_changes:
+            return Arrivals(call, row_type)
+        case "ANY_VALUE":
+            found = make_function(_window_call(call, "FIRST_VALUE"), endless=True)
+        case "EVERY" | "BOOL_AND" | "BOOL_OR":
+            return Truths(all_of=call.function != "BOOL_OR")
+        case "MODE":
+            found = Mode(of)
+        case "LISTAGG":
+            found = Listed(call.function, of)
+        case function if function in SORTED or function == "SORTED_LISTAGG":
+            found = SortedValues(call, of)
+        case function:
+            found = make_function(_window_call(call, function), endless=not of_changes)
+    return DistinctValues(found, of) if distinct else found
+
+
+def takes_nulls(call: AggregateCall) -> bool:
+    """Tell whether NULLs are values to an aggregate, as they are to FIRST_VALUE."""
+    return call.function in ("FIRST_VALUE", "LAST_VALUE") and not call.ignore_nulls
+
+
+def can_fail(call: AggregateCall) -> bool:
+    """Tell whether a result may not fit its type; such a function takes a value back by ``drop``."""
+    return call.function in ("SUM", "AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
+
+
+def limit_of(call: AggregateCall) -> Callable[[Any], bool] | None:
+    """Give what tells whether an aggregate can never take a value: its type could not hold it."""
+    kind = call.type
+    if call.argument is None or kind.kind is not Kind.DECIMAL:
+        return None
+    if call.function != "AVG" and call.function not in CONTINUOUS:
+        return None
+    whole = to_whole(call.argument.type)
+    limit = 10 ** (MAX_DECIMAL_PRECISION - kind.scale + call.argument.type.scale)
+    return lambda value: abs(whole(value)) >= limit
+
+
+def _window_call(call: AggregateCall, function: str) -> WindowCall:
+    ignores = call.ignore_nulls or call.function == "ANY_VALUE"
+    return WindowCall(function, call.argument, call.type, ignore_nulls=ignores)
+
+
+class PlainSum:
+    """SUM and AVG of floats that only come, added up in order."""
+
+    def __init__(self, *, average: bool) -> None:
+        self._average = average
+        self._count = 0
+        self._total = 0.0
+        self._before = 0.0
+
+    def add(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None:
+            self._before = self._total
+            self._total += value
+            self._count += 1
+
+    def drop(self, value: Any) -> None:
+        """Take back the value that came last."""
+        if value is not None:
+            self._total = self._before
+            self._count -= 1
+
+    def result(self) -> object:
+        """See the protocol."""
+        if not self._count:
+            return None
+        if not math.isfinite(self._total):
+            raise overflow()
+        return self._total / self._count if self._average else self._total
+
+    def save(self) -> list[Any]:
+        """See the protocol."""
+        return [self._count, to_json(self._total)]
+
+    def load(self, saved: list[Any]) -> None:
+        """See the protocol."""
+        self._count, total = saved
+        self._total = float.fromhex(total)
+
+
+class Best:
+    """MIN and MAX of values that come and go: a heap that forgets lazily; NaN is counted, but not in it."""
+
+    def __init__(self, of: Type, *, greatest: bool) -> None:
+        self._of = of
+        self._greatest = greatest
+        self._counts: Counter[Any] = Counter()
+        self._heap: list[Any] = []
+
+    def add(self, value: Any) -> None:
+        """See the protocol."""
+        if value is None:
+            return
+        value = one_nan(value)
+        self._counts[value] += 1
+        if self._counts[value] == 1 and not is_nan(value):
+            heapq.heappush(self._heap, Descending(value) if self._greatest else value)
+
+    def drop(self, value: Any) -> None:
+        """See the protocol."""
+        if value is None:
+            return
+        value = one_nan(value)
+        self._counts[value] -= 1
+        if not self._counts[value]:
+            del self._counts[value]
+            if len(self._heap) > max(STALE_OVER, 2 * len(self._counts)):
+                self._fill()
+
+    def result(self) -> object:
+        """See the protocol."""
+        heap = self._heap
+        while heap:
+            value = heap[0].value if self._greatest else heap[0]
+            if value in self._counts:
+                return value
+            heapq.heappop(heap)
+        return next(iter(self._counts), None)
+
+    def save(self) -> list[Any]:
+        """See the protocol; values are sorted so that equal states are equal."""
+        return [[to_json(value), self._counts[value]] for value in in_order(self._counts)]
+
+    def load(self, saved: list[Any]) -> None:
+        """See the protocol."""
+        self._counts = Counter({from_json(self._of, value): count for value, count in saved})
+        self._fill()
+
+    def _fill(self) -> None:
+        values = [value for value in self._counts if not is_nan(value)]
+        self._heap = [Descending(value) if self._greatest else value for value in values]
+        heapq.heapify(self._heap)
+
+
+class Arrivals:
+    """FIRST_VALUE and its like, MODE and LISTAGG of rows that come and go; of equal rows the first goes."""
+
+    def __init__(self, call: AggregateCall, row_type: RowType) -> None:
+        if not isinstance(call.argument, FieldRef):
+            raise TypeError("this aggregate has a field as argument")
+        self._argument = call.argument.index
+        self._mode = call.function == "MODE" and not call.distinct
+        self._joins = call.function == "LISTAGG"
+        self._each_once = call.distinct
+        self._last = call.function == "LAST_VALUE"
+        self._types = [field.type for field in row_type]
+        self._added = 0
+        self._values: OrderedDict[int, Any] = OrderedDict()
+        self._numbers: dict[Row, deque[int]] = {}
+
+    def add(self, value: Any) -> None:
+        """See the protocol; ``value`` is the row."""
+        held = value[self._argument]
+        self._values[self._added] = held + 0.0 if isinstance(held, float) else held
+        self._numbers.setdefault(value, deque()).append(self._added)
+        self._added += 1
+
+    def drop(self, value: Any) -> None:
+        """See the protocol; ``value`` is the row."""
+        numbers = self._numbers[value]
+        del self._values[numbers.popleft()]
+        if not numbers:
+            del self._numbers[value]
+
+    def result(self) -> object:
+        """See the protocol."""
+        values = self._values
+        if not values:
+            return None
+        if self._joins:
+            return "".join(dict.fromkeys(values.values()) if self._each_once else values.values())
+        if self._mode:
+            counts = Counter(values.values())
+            return max(counts, key=counts.__getitem__)
+        return values[next(reversed(values) if self._last else iter(values))]
+
+    def save(self) -> list[Any]:
+        """See the protocol: the rows in their order."""
+        rows = {number: row for row, numbers in self._numbers.items() for number in numbers}
+        return [[to_json(value) for value in rows[number]] for number in self._values]
+
+    def load(self, saved: list[Any]) -> None:
+        """See the protocol."""
+        for row in saved:
+            self.add(tuple(from_json(of, value) for of, value in zip(self._types, row, strict=True)))
+
+
+class Mode:
+    """MODE of values that only come: the first of those that are most frequent."""
+
+    def __init__(self, of: Type) -> None:
+        self._of = of
+        self._counts: dict[Any, int] = {}
+
+    def add(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None:
+            self._counts[value] = self._counts.get(value, 0) + 1
+
+    def drop(self, value: Any) -> None:
+        """Nothing leaves."""
+
+    def result(self) -> object:
+        """See the protocol."""
+        return max(self._counts, key=self._counts.__getitem__) if self._counts else None
+
+    def save(self) -> list[Any]:
+        """See the protocol."""
+        return [[to_json(value), count] for value, count in self._counts.items()]
+
+    def load(self, saved: list[Any]) -> None:
+        """See the protocol."""
+        self._counts = {from_json(self._of, value): count for value, count in saved}
+
+
+class DistinctValues(Distinct):
+    """As for windows; what the other function keeps is saved too, since its order may matter."""
+
+    def save(self) -> list[Any]:
+        """See the protocol."""
+        return [super().save(), self._inner.save()]
+
+    def load(self, saved: list[Any]) -> None:
+        """See the protocol."""
+        counts, inner = saved
+        self._counts = Counter({from_json(self._of, value): count for value, count in counts})
+        self._inner.load(inner)
+
+
+def to_text(function: WindowFunction) -> str:
+    """Give what a function keeps as text, for a snapshot."""
+    return json.dumps(function.save())
+
+
+def from_text(function: WindowFunction, text: str) -> None:
+    """Let a fresh function take over what ``to_text`` gave."""
+    function.load(json.loads(text))

@@ -1,0 +1,183 @@
+"""Aggregates that give their result before and after each row: those of closed groups, and how they run."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rowtide.expr.tree import AggregateCall
+from rowtide.operators.group.aggregates import (
+    Accumulator,
+    CheckedSum,
+    Count,
+    Extreme,
+    FloatSum,
+    Groups,
+    values_of,
+)
+from rowtide.rows.column import Column, Mask
+from rowtide.rows.types import BIGINT, Type
+
+LARGEST_DOUBLE = float(np.finfo(np.float64).max)
+
+
+class Running(Accumulator, Protocol):
+    """An accumulator whose results are told row by row."""
+
+    def run(
+        self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
+    ) -> Column:
+        """Add rows that fit, in order, and give the ``rows_out`` results before and after them.
+
+        ``begins``: there is none before. ``changed`` becomes True where the result is another one.
+        """
+
+
+def make_running(call: AggregateCall) -> Running:
+    """Choose the accumulator of an aggregate that ``plan.paths`` says is compiled.
+
+    Raises:
+      KeyError: it is not.
+    """
+    match call.function:
+        case "COUNT":
+            return RunningCount()
+        case "SUM" if call.argument is not None and call.argument.type.is_integer:
+            return RunningSum(call.type)
+        case "SUM" | "AVG":
+            return RunningFloatSum(call.type, average=call.function == "AVG")
+        case "MIN" | "MAX":
+            return RunningExtreme(call.type, greatest=call.function == "MAX")
+    raise KeyError(call.function)
+
+
+class RunningCount(Count):
+    """COUNT."""
+
+    def run(
+        self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
+    ) -> Column:
+        """See the protocol."""
+        from rowtide.operators.changes.kernels.running import count
+
+        out = np.empty(rows_out, dtype=np.int64)
+        count(groups, begins, use, self.parts["count"], out, changed)
+        return Column(BIGINT, out)
+
+
+class RunningSum(CheckedSum):
+    """SUM of integers. ``_gaps``: there may be groups without a value, so that their sum is NULL."""
+
+    def run(
+        self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
+    ) -> Column:
+        """See the protocol."""
+        self._reach = self._after(column)
+        self._gaps = self._gaps or not use.all()
+        out = np.empty(rows_out, dtype=np.int64)
+        return _summed(
+            self._type, groups, begins, values_of(column), use, self.parts, out, changed, gaps=self._gaps
+        )
+
+
+class RunningFloatSum(FloatSum):
+    """SUM and AVG of floats, added in row order.
+
+    ``_reach`` is at least the absolute value of every sum: rows that cannot take any sum near the end of
+    DOUBLE from there need not be tried one by one.
+    """
+
+    def __init__(self, kind: Type, *, average: bool) -> None:
+        super().__init__(kind, average=average)
+        self._reach = 0.0
+        self._gaps = False
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        """See the protocol."""
+        return self._after(column) < LARGEST_DOUBLE / 2 or super().fits(groups, column, use)
+
+    def run(
+        self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
+    ) -> Column:
+        """See the protocol."""
+        from rowtide.operators.changes.kernels.running import average
+
+        values = values_of(column)
+        self._reach = self._after(column)
+        self._gaps = self._gaps or not use.all()
+        out = np.empty(rows_out, dtype=np.float64)
+        if not self._average:
+            return _summed(self._type, groups, begins, values, use, self.parts, out, changed, gaps=self._gaps)
+        valid = np.empty(rows_out, dtype=np.bool_)
+        total, rows = self.parts["total"], self.parts["count"]
+        average(groups, begins, values, use, total, rows, out, valid, changed)
+        return _column(self._type, out, valid)
+
+    def drop(self, count: int, rest: int) -> None:
+        """See the protocol."""
+        super().drop(count, rest)
+        self._reach = _largest_double(self.parts["total"][:rest])
+
+    def load(self, table: pa.Table) -> None:
+        """See the protocol."""
+        super().load(table)
+        self._reach = _largest_double(self.parts["total"])
+        self._gaps = True
+
+    def _after(self, column: Column | None) -> float:
+        """Give what no sum exceeds once these rows are added; what stands under a NULL may be anything."""
+        values = values_of(column)
+        return self._reach + len(values) * _largest_double(values)
+
+
+class RunningExtreme(Extreme):
+    """MIN and MAX."""
+
+    def run(
+        self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
+    ) -> Column:
+        """See the protocol."""
+        from rowtide.operators.changes.kernels.running import extreme
+
+        best, seen = self.parts["best"], self.parts["seen"]
+        out, valid = np.empty(rows_out, dtype=best.dtype), np.empty(rows_out, dtype=np.bool_)
+        extreme(groups, begins, values_of(column), use, self._greatest, best, seen, out, valid, changed)
+        return _column(self._type, out, valid)
+
+
+def _summed(
+    kind: Type,
+    groups: Groups,
+    begins: Mask,
+    values: NDArray[Any],
+    use: Mask,
+    parts: dict[str, NDArray[Any]],
+    out: NDArray[Any],
+    changed: Mask,
+    *,
+    gaps: bool,
+) -> Column:
+    from rowtide.operators.changes.kernels.running import add_up, add_up_all
+
+    total, rows = parts["total"], parts["count"]
+    if not gaps:
+        add_up_all(groups, begins, values, total, rows, out, changed)
+        return Column(kind, out)
+    valid = np.empty(len(out), dtype=np.bool_)
+    add_up(groups, begins, values, use, total, rows, out, valid, changed)
+    return _column(kind, out, valid)
+
+
+def _largest_double(values: NDArray[np.float64]) -> float:
+    """Give the largest absolute value; infinite where there is something that is no number."""
+    if not len(values):
+        return 0.0
+    largest = max(-float(values.min()), float(values.max()))
+    return largest if np.isfinite(largest) else np.inf
+
+
+def _column(kind: Type, values: NDArray[Any], valid: Mask) -> Column:
+    return Column(kind, values.astype(kind.dtype, copy=False), None if valid.all() else valid)

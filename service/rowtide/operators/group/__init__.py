@@ -1,0 +1,1 @@
+"""Groups of a window: their operators, and the aggregates that they keep."""

@@ -1,0 +1,447 @@
+"""Accumulators: what a group remembers for each of its aggregates.
+
+An accumulator holds arrays with one place a group and is fed whole trays: for
+each row its group, its value and whether to use it. Which accumulator an
+aggregate has is decided from its name and types, when the plan is made; types
+without a kernel take ``Objects``, in plain Python. The work of a call depends
+on the rows it brings and not on how many groups there are.
+
+Results: SUM of TINYINT to BIGINT is BIGINT, of DECIMAL(p, s) DECIMAL(38, s), of
+floats DOUBLE; AVG of exact types is DECIMAL(38, max(6, s)), of floats DOUBLE
+(docs/sql/semantics.md#numbers); a value that AVG's type cannot hold is refused, so an average
+always fits. A sum that overflows is found out before anything is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rowtide.expr.tree import AggregateCall
+from rowtide.operators.group.distinct import Distinct
+from rowtide.operators.group.group_functions import PICKS, Kept, Spreads
+from rowtide.operators.group.group_spreads import SpreadsInKernels
+from rowtide.operators.group.rounding import round_half_away
+from rowtide.operators.group.value_functions import SORTED
+from rowtide.operators.over.by_row.functions import SPREADS
+from rowtide.operators.storage.growing import grown
+from rowtide.rows.column import Column, Mask
+from rowtide.rows.types import FAST_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION, Kind, Type
+
+Groups = NDArray[np.int64]
+
+LARGEST_INT64 = 2**63 - 1
+INT64_BYTES = 8
+UNSCALED_LIMIT = 10**MAX_DECIMAL_PRECISION
+"""Where the unscaled values of DECIMAL end."""
+
+
+class Accumulator(Protocol):
+    """The state of one aggregate, for all groups."""
+
+    def reserve(self, groups: int) -> None:
+        """Make room for ``groups`` groups; new places are those of an empty group."""
+
+    def refused(self, column: Column | None, use: Mask) -> Mask | None:
+        """Tell which rows have a value that the aggregate can never take; None: it takes all."""
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        """Tell whether these rows can be added without an overflow; changes nothing."""
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """Add rows that fit, in order. ``use`` is False where the value is NULL or not wanted."""
+
+    def results(self, count: int) -> Column:
+        """Give the results of the first ``count`` groups."""
+
+    def drop(self, count: int, rest: int) -> None:
+        """Forget the first ``count`` groups; the ``rest`` behind them move down."""
+
+    def state(self, count: int) -> pa.Table:
+        """Give the state of the first ``count`` groups, a row each."""
+
+    def load(self, table: pa.Table) -> None:
+        """Take over what ``state`` gave."""
+
+
+def make_accumulator(call: AggregateCall) -> Accumulator:
+    """Choose the accumulator of an aggregate; its FILTER is the operator's.
+
+    Raises:
+      KeyError: if there is no such aggregate.
+    """
+    accumulator = _plain_accumulator(call)
+    if call.distinct and call.argument is not None and call.function not in ("MIN", "MAX"):
+        return Distinct(accumulator, call.argument.type)
+    return accumulator
+
+
+def _plain_accumulator(call: AggregateCall) -> Accumulator:
+    kind = None if call.argument is None else call.argument.type
+    match call.function:
+        case "COUNT":
+            return Count()
+        case "SUM" if kind is not None and kind.is_integer:
+            return CheckedSum(call.type)
+        case "SUM" | "AVG" if kind is not None and kind.is_float:
+            return FloatSum(call.type, average=call.function == "AVG")
+        case "SUM" | "AVG" if kind is not None and _has_wide_kernel(kind):
+            return WideSum(call.type, kind.scale, average=call.function == "AVG")
+        case "MIN" | "MAX" if kind is not None and kind.dtype != object:
+            return Extreme(call.type, greatest=call.function == "MAX")
+        case "SUM" | "AVG" | "MIN" | "MAX" if kind is not None:
+            return Objects(call.function, call.type, kind)
+        case function if kind is not None and function in SPREADS:
+            by_row = kind.dtype == object
+            return Spreads(call, kind) if by_row else SpreadsInKernels(call, kind)
+        case function if kind is not None and function in SORTED | PICKS:
+            return Kept(call, kind)
+    raise KeyError(call.function)
+
+
+def _has_wide_kernel(kind: Type) -> bool:
+    return kind.is_integer or (kind.kind is Kind.DECIMAL and (kind.precision or 38) <= FAST_DECIMAL_PRECISION)
+
+
+class _Arrays:
+    """Parallel arrays with one place a group: what all compiled accumulators share."""
+
+    def __init__(self, **parts: Any) -> None:
+        self.parts: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype=kind) for name, kind in parts.items()}
+
+    def reserve(self, groups: int) -> None:
+        for name, array in self.parts.items():
+            self.parts[name] = grown(array, groups)
+
+    def drop(self, count: int, rest: int) -> None:
+        for array in self.parts.values():
+            array[:rest] = array[count : count + rest]
+            array[rest : count + rest] = 0
+
+    def state(self, count: int) -> pa.Table:
+        # Arrow would share the memory, and the operator goes on writing to it.
+        return pa.table({name: array[:count].copy() for name, array in self.parts.items()})
+
+    def load(self, table: pa.Table) -> None:
+        for name, array in self.parts.items():
+            self.parts[name] = table.column(name).to_numpy().astype(array.dtype)
+
+    def refused(self, column: Column | None, use: Mask) -> Mask | None:
+        return None
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        return True
+
+
+def largest_of(values: NDArray[np.int64]) -> int:
+    """Give the largest absolute value."""
+    return max(-int(values.min()), int(values.max())) if len(values) else 0
+
+
+def values_of(column: Column | None) -> NDArray[Any]:
+    """Give the values of an argument as kernels take them: doubles or int64."""
+    if column is None:
+        raise ValueError("this aggregate has an argument")
+    if column.type.is_float:
+        return np.asarray(column.values, dtype=np.float64)
+    return np.asarray(column.values, dtype=np.int64)
+
+
+def _or_null(kind: Type, values: NDArray[Any], seen: Mask) -> Column:
+    return Column(kind, values.astype(kind.dtype, copy=True), None if seen.all() else seen.copy())
+
+
+class Count(_Arrays):
+    """COUNT: the rows to use."""
+
+    def __init__(self) -> None:
+        super().__init__(count=np.int64)
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        from rowtide.operators.group.kernels.groups import count_rows
+
+        count_rows(groups, use, self.parts["count"])
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        return Column(Type(Kind.BIGINT), self.parts["count"][:count].copy())
+
+
+class CheckedSum(_Arrays):
+    """SUM of integers, BIGINT.
+
+    ``_reach`` is at least the absolute value of every sum: rows that cannot take any sum out of
+    int64 from there need not be tried one by one. While every row is to be used (no ``_gaps``), a count
+    says only that there is a value.
+    """
+
+    def __init__(self, kind: Type) -> None:
+        super().__init__(count=np.int64, total=np.int64)
+        self._type = kind
+        self._reach = 0
+        self._begun = 0
+        self._gaps = False
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        """See the protocol."""
+        from rowtide.operators.group.kernels.groups import sums_fit
+
+        if self._after(column) <= LARGEST_INT64:
+            return True
+        self._reach = largest_of(self.parts["total"])
+        if self._after(column) <= LARGEST_INT64:
+            return True
+        return bool(sums_fit(groups, values_of(column), use, self.parts["total"]))
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        from rowtide.operators.group.kernels.groups import add_all, add_up, count_rows
+
+        self._reach = self._after(column)
+        if self._gaps or not use.all():
+            self._gaps = True
+            add_up(groups, values_of(column), use, self.parts["total"])
+            count_rows(groups, use, self.parts["count"])
+            return
+        add_all(groups, values_of(column), self.parts["total"])
+        begun = max(self._begun, int(groups.max()) + 1) if len(groups) else self._begun
+        self.parts["count"][self._begun : begun] = 1
+        self._begun = begun
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        return _or_null(self._type, self.parts["total"][:count], self.parts["count"][:count] > 0)
+
+    def drop(self, count: int, rest: int) -> None:
+        """See the protocol."""
+        super().drop(count, rest)
+        self._begun -= count
+        self._reach = largest_of(self.parts["total"][:rest])
+
+    def load(self, table: pa.Table) -> None:
+        """See the protocol."""
+        super().load(table)
+        self._reach = largest_of(self.parts["total"])
+        self._begun = len(self.parts["count"])
+        self._gaps = not (self.parts["count"] > 0).all()
+
+    def _after(self, column: Column | None) -> int:
+        """Give what no sum exceeds once these rows are added; what stands under a NULL may be anything."""
+        if column is None or not len(column):
+            return self._reach
+        width = column.values.dtype.itemsize
+        largest = largest_of(column.values) if width == INT64_BYTES else 1 << (8 * width - 1)
+        return self._reach + len(column) * largest
+
+
+class FloatSum(_Arrays):
+    """SUM and AVG of REAL and DOUBLE, in double, added in row order."""
+
+    def __init__(self, kind: Type, *, average: bool) -> None:
+        super().__init__(count=np.int64, total=np.float64)
+        self._type = kind
+        self._average = average
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        """See the protocol."""
+        from rowtide.operators.group.kernels.groups import float_sums_fit
+
+        values = values_of(column)
+        return bool(float_sums_fit(groups, values, use, self.parts["total"], np.empty_like(values)))
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        from rowtide.operators.group.kernels.groups import add_up, count_rows
+
+        add_up(groups, values_of(column), use, self.parts["total"])
+        count_rows(groups, use, self.parts["count"])
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        rows, total = self.parts["count"][:count], self.parts["total"][:count]
+        if self._average:
+            total = total / np.maximum(rows, 1)
+        return _or_null(self._type, total, rows > 0)
+
+
+class WideSum(_Arrays):
+    """SUM of narrow DECIMAL and AVG of exact types: a sum of up to 2**31 rows that cannot overflow."""
+
+    def __init__(self, kind: Type, scale: int, *, average: bool) -> None:
+        super().__init__(count=np.int64, high=np.int64, low=np.int64)
+        self._type = kind
+        self._scale = scale
+        self._average = average
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        from rowtide.operators.group.kernels.groups import count_rows, sum_wide
+
+        sum_wide(groups, values_of(column), use, self.parts["high"], self.parts["low"])
+        count_rows(groups, use, self.parts["count"])
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        rows = self.parts["count"][:count]
+        totals = zip(self.parts["high"][:count].tolist(), self.parts["low"][:count].tolist(), strict=True)
+        found = np.zeros(count, dtype=object)
+        factor = 10 ** (self._type.scale - self._scale)
+        for group, ((high, low), number) in enumerate(zip(totals, rows.tolist(), strict=True)):
+            total = ((high << 32) + low) * factor
+            found[group] = round_half_away(total, number) if self._average and number else total
+        return _or_null(self._type, found, rows > 0)
+
+
+class Extreme(_Arrays):
+    """MIN and MAX of fixed-width types.
+
+    While every row is to be used (no ``_gaps``), groups get their first value in the order of their numbers:
+    the first ``_begun`` have one.
+    """
+
+    def __init__(self, kind: Type, *, greatest: bool) -> None:
+        super().__init__(best=np.float64 if kind.is_float else np.int64, seen=np.bool_)
+        self._type = kind
+        self._greatest = greatest
+        self._begun = 0
+        self._gaps = False
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        from rowtide.operators.group.kernels.groups import greatest, greatest_of_all, least, least_of_all
+
+        best, seen = self.parts["best"], self.parts["seen"]
+        if self._gaps or not use.all():
+            self._gaps = True
+            keep = greatest if self._greatest else least
+            keep(groups, values_of(column), use, best, seen)
+            return
+        keep_all = greatest_of_all if self._greatest else least_of_all
+        begun = keep_all(groups, values_of(column), best, self._begun)
+        seen[self._begun : begun] = True
+        self._begun = begun
+
+    def drop(self, count: int, rest: int) -> None:
+        """See the protocol."""
+        super().drop(count, rest)
+        self._begun -= count
+
+    def load(self, table: pa.Table) -> None:
+        """See the protocol."""
+        super().load(table)
+        self._begun = len(self.parts["seen"])
+        self._gaps = not self.parts["seen"].all()
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        return _or_null(self._type, self.parts["best"][:count], self.parts["seen"][:count])
+
+
+class Objects:
+    """SUM, AVG, MIN and MAX of types without a kernel (wide DECIMAL, text, binary), row by row."""
+
+    def __init__(self, function: str, kind: Type, argument: Type) -> None:
+        self._function = function
+        self._type = kind
+        self._argument = argument
+        self._factor = 10 ** (kind.scale - argument.scale) if function == "AVG" else 1
+        self._held: list[Any] = []
+        self._counts: list[int] = []
+
+    def reserve(self, groups: int) -> None:
+        """See the protocol."""
+        missing = groups - len(self._held)
+        if missing > 0:
+            self._held.extend([None] * missing)
+            self._counts.extend([0] * missing)
+
+    def refused(self, column: Column | None, use: Mask) -> Mask | None:
+        """See the protocol."""
+        if self._factor == 1 or column is None:
+            return None
+        limit = UNSCALED_LIMIT // self._factor
+        found = np.zeros(len(use), dtype=np.bool_)
+        for row in np.flatnonzero(use).tolist():
+            found[row] = abs(column.values[row]) >= limit
+        return found
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        """See the protocol."""
+        if self._function != "SUM":
+            return True
+        trial = dict[int, int]()
+        for group, value in self._rows(groups, column, use):
+            total = trial.get(group, self._held[group] or 0) + value
+            if abs(total) >= UNSCALED_LIMIT:
+                return False
+            trial[group] = total
+        return True
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        held, counts = self._held, self._counts
+        for group, value in self._rows(groups, column, use):
+            before = held[group]
+            counts[group] += 1
+            if before is None:
+                held[group] = value
+            elif self._function == "MIN":
+                held[group] = min(before, value)
+            elif self._function == "MAX":
+                held[group] = max(before, value)
+            else:
+                held[group] = before + value
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        held = self._held[:count]
+        if self._function == "AVG":
+            held = [
+                None if total is None else round_half_away(total * self._factor, number)
+                for total, number in zip(held, self._counts, strict=False)
+            ]
+        if self._type.is_variable_width:
+            return Column.from_values(self._type, held)
+        seen = np.array([value is not None for value in held], dtype=np.bool_)
+        found = np.zeros(count, dtype=object)
+        for group, value in enumerate(held):
+            found[group] = 0 if value is None else value
+        return Column(self._type, found, None if seen.all() else seen)
+
+    def drop(self, count: int, rest: int) -> None:
+        """See the protocol."""
+        del self._held[:count]
+        del self._counts[:count]
+
+    def state(self, count: int) -> pa.Table:
+        """See the protocol; unscaled decimals may have more than 38 digits, so they go as text."""
+        held: Sequence[Any] = self._held[:count]
+        if not self._type.is_variable_width:
+            held = [None if value is None else str(value) for value in held]
+            kind = pa.string()
+        else:
+            kind = pa.string() if self._type.is_text else pa.binary()
+        return pa.table(
+            {"held": pa.array(held, type=kind), "count": pa.array(self._counts[:count], type=pa.int64())}
+        )
+
+    def load(self, table: pa.Table) -> None:
+        """See the protocol."""
+        held = table.column("held").to_pylist()
+        if not self._type.is_variable_width:
+            held = [None if value is None else int(value) for value in held]
+        self._held = held
+        self._counts = table.column("count").to_pylist()
+
+    def _rows(self, groups: Groups, column: Column | None, use: Mask) -> list[tuple[int, Any]]:
+        if column is None:
+            raise ValueError("this aggregate has an argument")
+        where = np.flatnonzero(use)
+        taken = column.take(where).values
+        values = taken.to_pylist() if self._argument.is_variable_width else taken.tolist()
+        return list(zip(groups[where].tolist(), values, strict=True))

@@ -1,0 +1,128 @@
+"""DISTINCT: feeds another accumulator with the first row of each distinct value of a group.
+
+Which values a group has had is a table of (group, value), found by a kernel. Its groups are counted from the
+first one ever, so that forgetting groups at the front changes none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rowtide.operators.group.key_groups import KeyGroups
+from rowtide.rows.column import Column, Mask, arrow_type
+from rowtide.rows.types import Type
+
+if TYPE_CHECKING:
+    from rowtide.operators.group.aggregates import Accumulator
+
+Groups = NDArray[np.int64]
+
+CLEAN_OVER = 1 << 14
+"""Values of forgotten groups are forgotten once there are more than this, and than twice as many as were left
+the last time."""
+
+
+class Distinct:
+    """An accumulator around another."""
+
+    def __init__(self, inner: Accumulator, argument: Type) -> None:
+        self._inner = inner
+        self._argument = argument
+        self._values = KeyGroups([argument], windows=True)
+        self._dropped = 0
+        self._clean_at = CLEAN_OVER
+        self._tried: _Tried | None = None
+
+    def reserve(self, groups: int) -> None:
+        """See the protocol."""
+        self._inner.reserve(groups)
+
+    def refused(self, column: Column | None, use: Mask) -> Mask | None:
+        """See the protocol."""
+        return self._inner.refused(column, use)
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        """See the protocol."""
+        return self._inner.fits(groups, column, self._fresh(groups, column, use))
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        """See the protocol."""
+        fresh = self._fresh(groups, column, use)
+        self._tried = None
+        self._inner.add(groups, column, fresh)
+
+    def results(self, count: int) -> Column:
+        """See the protocol."""
+        return self._inner.results(count)
+
+    def drop(self, count: int, rest: int) -> None:
+        """See the protocol."""
+        self._take_back()
+        self._dropped += count
+        if self._values.count > self._clean_at:
+            self._values.keep(np.flatnonzero(self._values.windows() >= self._dropped))
+            self._clean_at = max(CLEAN_OVER, 2 * self._values.count)
+        self._inner.drop(count, rest)
+
+    def state(self, count: int) -> pa.Table:
+        """See the protocol; the values go in a list a group, sorted so that equal states are equal."""
+        self._take_back()
+        held: list[list[object]] = [[] for _ in range(count)]
+        (values,) = self._values.columns()
+        groups = self._values.windows() - self._dropped
+        for group, value in zip(groups.tolist(), values.to_list(), strict=True):
+            if 0 <= group < count:
+                held[group].append(value)
+        for each in held:
+            each.sort()
+        values_of = pa.array(held, pa.list_(arrow_type(self._argument)))
+        return self._inner.state(count).append_column("$distinct", values_of)
+
+    def load(self, table: pa.Table) -> None:
+        """See the protocol."""
+        lists = table.column("$distinct").combine_chunks()
+        lengths = [0 if each is None else len(each) for each in lists.to_pylist()]
+        groups = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+        self._values = KeyGroups([self._argument], windows=True)
+        self._dropped, self._clean_at, self._tried = 0, CLEAN_OVER, None
+        values = Column.from_arrow(self._argument, lists.flatten())
+        self._values.number([values], len(groups), groups)
+        self._inner.load(table.drop_columns(["$distinct"]))
+
+    def _fresh(self, groups: Groups, column: Column | None, use: Mask) -> Mask:
+        """Give the rows that bring a value for the first time; the values are noted, on trial."""
+        if column is None:
+            raise ValueError("DISTINCT has an argument")
+        if self._tried is not None and self._tried.are(groups, column, use):
+            return self._tried.fresh
+        self._take_back()
+        before = self._values.count
+        where = np.flatnonzero(use)
+        _, firsts = self._values.numbered([column.take(where)], len(where), groups[where] + self._dropped)
+        fresh = np.zeros(len(use), dtype=np.bool_)
+        fresh[where[firsts]] = True
+        self._tried = _Tried(groups, column, use, before, fresh)
+        return fresh
+
+    def _take_back(self) -> None:
+        """Forget the values of rows that were tried and not added."""
+        if self._tried is not None:
+            self._values.keep(slice(0, self._tried.before))
+            self._tried = None
+
+
+class _Tried:
+    """Rows whose values are noted already, though they may not be added."""
+
+    def __init__(self, groups: Groups, column: Column, use: Mask, before: int, fresh: Mask) -> None:
+        self._rows = (groups, column, use)
+        self.before = before
+        self.fresh = fresh
+
+    def are(self, groups: Groups, column: Column, use: Mask) -> bool:
+        """Tell whether these very rows were tried."""
+        return all(one is other for one, other in zip(self._rows, (groups, column, use), strict=True))

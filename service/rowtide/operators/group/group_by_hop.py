@@ -1,0 +1,66 @@
+"""GROUP BY HOP: windows of one length that begin every slide; a row is in several of them, or in none."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rowtide.operators.contract import Place
+from rowtide.operators.group.open_groups import (
+    AT_KEY,
+    AT_START,
+    Assigned,
+    Int64s,
+    OpenGroupsOperator,
+    of_rows,
+    row_places,
+)
+from rowtide.plan.nodes import GroupByHop
+from rowtide.rows.tray import Tray
+
+
+class GroupByHopOperator(OpenGroupsOperator):
+    """A row a window and key when the window has ended.
+
+    A row is held until the last of its windows has; a row between two windows is done at once.
+    """
+
+    def __init__(self, node: GroupByHop, place: Place) -> None:
+        self._hop = node.hop
+        # So many windows of a key can be open at a time, a rowtime having come.
+        self._windows = -(-node.hop.size_ms // node.hop.slide_ms)
+        super().__init__(node, place)
+
+    def _assign(self, tray: Tray, rows: Int64s, keys: Int64s) -> Assigned:
+        from rowtide.operators.group.kernels.open_groups import into_hops
+
+        room = len(rows) * self._windows
+        self._reserve(room)
+        of, groups, last = (np.empty(room, dtype=np.int64) for _ in range(3))
+        progress = np.zeros(2, dtype=np.int64)
+        self._count = into_hops(
+            of_rows(keys, rows),
+            self._hop.slide_ms,
+            self._hop.size_ms,
+            self._hop.offset_ms,
+            *row_places(tray, rows),
+            self._latest,
+            self._groups,
+            self._count,
+            of,
+            groups,
+            last,
+            progress,
+        )
+        used, without = progress.tolist()
+        of = of[:used] if len(rows) == len(tray) else rows[of[:used]]
+        return Assigned(groups[:used], of, last[:used], without=without)
+
+    def _latest_shape(self, keys: int) -> tuple[int, ...]:
+        return (keys, self._windows)
+
+    def _places(self, groups: Int64s) -> tuple[Int64s, ...]:
+        numbers = (groups[:, AT_START] - self._hop.offset_ms) // self._hop.slide_ms
+        return groups[:, AT_KEY], numbers % self._windows
+
+    def _promised(self, bound: int) -> int:
+        return self._hop.next_end(bound)

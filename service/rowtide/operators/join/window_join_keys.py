@@ -1,0 +1,47 @@
+"""The keys of a windowed join as int64: what the chains of its rows are found by.
+
+A key that is one value of fixed width is its own code, and is found by hashing while rows are joined. Any
+other key is numbered first, and its number is where its chains stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rowtide.operators.group.key_groups import KeyGroups
+from rowtide.operators.storage.keys import whole_codes
+from rowtide.rows.column import Column, Mask
+from rowtide.rows.types import Type
+
+Codes = NDArray[np.int64]
+
+
+class JoinKeys:
+    """The keys of both sides, of these types."""
+
+    def __init__(self, types: Sequence[Type]) -> None:
+        self._types = tuple(types)
+        self.are_codes = len(types) == 1 and not types[0].is_variable_width and types[0].dtype != object
+        self.forget()
+
+    def forget(self) -> None:
+        """Know no key any more."""
+        self._groups = None if self.are_codes else KeyGroups(self._types)
+
+    @property
+    def numbered(self) -> int:
+        """How many keys have been given a number."""
+        return 0 if self._groups is None else self._groups.count
+
+    def codes(self, columns: Sequence[Column], rows: int) -> tuple[Codes, Mask]:
+        """Give the code of each row's key, and the rows of which a field is NULL: those meet nothing."""
+        missing = np.zeros(rows, dtype=np.bool_)
+        for column in columns:
+            if column.valid is not None:
+                missing |= ~column.valid
+        if self._groups is not None:
+            return self._groups.number(columns, rows), missing
+        return whole_codes(columns[0]), missing

@@ -1,0 +1,277 @@
+"""The ordered union: several inputs in one order by consistent time (docs/sql/semantics.md#merge-order).
+
+A row's place is (rowtime, rank of its origin, counter, port). What a port may
+still bring is never before its threshold, which its bound and its last row
+give; a row leaves when its place is before the thresholds of all other ports.
+So what leaves, and in which order, depends on rows and bounds only.
+
+What has been promised holds when an input joins later: its rows behind that are
+late (docs/sql/semantics.md#new-partitions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, loaded_bounds, saved_bounds
+from rowtide.operators.faults import late_row
+from rowtide.operators.merge.ranks import Ranks
+from rowtide.operators.storage.waiting import TrayQueue
+from rowtide.plan.nodes import Merge
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import LATEST, NO_BOUND, UNMARKED, Bound
+
+Threshold = tuple[int, int, int, int]
+BEFORE_ALL = -1
+"""A counter before every real one."""
+AFTER_ALL = LATEST - 1
+"""A counter after every real one."""
+END: Threshold = (LATEST, 0, 0, 0)
+"""A place behind all rows."""
+PROMISED = "promised"
+
+
+class MergeOperator:
+    """Merges the ports that ``place.port_origins`` names: partitions of a stream, or streams."""
+
+    def __init__(self, node: Merge, place: Place) -> None:
+        self.account = Account()
+        self._node = node
+        ports = place.port_origins
+        self._ranks = Ranks(place.order or (origin for origins in ports for origin in origins))
+        self._first_rank = [self._least_rank(origins) for origins in ports]
+        self._later_rank = [
+            {origin: self._least_rank(origins[at + 1 :]) for at, origin in enumerate(origins)}
+            for origins in ports
+        ]
+        self._in_rank_order = [
+            all(before < after for before, after in pairwise(map(self._ranks.of_origin.__getitem__, origins)))
+            for origins in ports
+        ]
+        self._bounds: list[Bound] = [NO_BOUND] * len(ports)
+        self._queues = [TrayQueue(node.row_type) for _ in ports]
+        self._held = 0
+        self._promised = NO_BOUND
+        self._late: list[Fault] = []
+
+    def _least_rank(self, origins: Sequence[int]) -> int:
+        ranks = self._ranks.of_origin
+        return min((ranks[origin] for origin in origins), default=len(ranks))
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """See the contract; one port for each input, or for each partition of the one input."""
+        self.offer(port, tray, bound)
+        return self.release()
+
+    def remember(self, rowtime: int) -> None:
+        """Take note that a bound of ``rowtime`` (ms) has been promised in this merge's place before."""
+        self._promised = self._promised.raised(Bound(rowtime))
+
+    def offer(self, port: int, tray: Tray | None, bound: Bound) -> None:
+        """Take rows and a bound without releasing anything yet."""
+        if tray is not None and len(tray):
+            self.account.rows_in += len(tray)
+            if int(tray.rowtime[0]) < self._promised.rowtime:
+                tray = self._judged(tray)
+        if tray is not None and len(tray):
+            self._held += len(tray)
+            self._queue(port, tray)
+            # Rows come in order: one promises as much as a bound that stands just before it.
+            last = Bound(int(tray.rowtime[-1]), int(tray.origin[-1]), int(tray.counter[-1]) - 1)
+            self._bounds[port] = self._bounds[port].raised(last)
+        self._bounds[port] = self._bounds[port].raised(bound)
+
+    def release(self) -> Output:
+        """Give what can leave after all that was offered."""
+        thresholds = [self._threshold(port) for port in range(len(self._bounds))]
+        leaving = self._leaving(thresholds)
+        if leaving is not None:
+            self._held -= len(leaving)
+            self.account.done += len(leaving)
+            self.account.rows_out += len(leaving)
+        self._promised = self._promised.raised(self._bound_before(min(thresholds)))
+        faults, self._late = self._late, []
+        return Output(leaving, self._promised, faults)
+
+    def _judged(self, tray: Tray) -> Tray:
+        """Give the rows that are not behind what has been promised; only an input that joins has others."""
+        least = self._promised.rowtime
+        count = int(np.searchsorted(tray.rowtime, least))
+        names = tray.row_type.names
+        for row in tray.slice(0, count).rows():
+            self._late.append(late_row(self._node.relation, row, least, names))
+        self.account.late += count
+        return tray.slice(count, len(tray))
+
+    def limits(self) -> list[Threshold]:
+        """Give, for each port, the place before which its rows leave: (rowtime, rank, counter, port)."""
+        return self._limits([self._threshold(port) for port in range(len(self._bounds))])
+
+    @property
+    def ranks(self) -> Mapping[int, int]:
+        """The rank of each origin that can come here."""
+        return self._ranks.of_origin
+
+    def held(self) -> int:
+        """Count the rows that wait for another port."""
+        return self._held
+
+    def ahead(self) -> int:
+        """See ``Meeting``."""
+        return self._held
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: of whole milliseconds; a row of a port promises more than its rowtime."""
+        ports = range(len(self._bounds))
+        if bound is not None:
+            return [Want(port, bound) for port in ports]
+        if not self._held:
+            return []
+        (rowtime, *rest, port) = min(self._first_place(each) for each in ports if self._queues[each])
+        found = []
+        for each in ports:
+            threshold = self._threshold(each)
+            limit = threshold if each != port else self._own_limit(each, threshold)
+            if limit is None or (rowtime, *rest, port) < limit:
+                continue
+            reached = (self._first_rank[each], BEFORE_ALL, each)
+            found.append(Want(each, rowtime if each != port and reached > (*rest, port) else rowtime + 1))
+        return found
+
+    def _first_place(self, port: int) -> Threshold:
+        first = self._queues[port].first()
+        assert first is not None
+        rank = self._ranks.of_origin[int(first.origin[0])]
+        return (int(first.rowtime[0]), rank, int(first.counter[0]), port)
+
+    def snapshot(self) -> State:
+        """See the contract."""
+        state = {
+            "account": self.account.to_arrow(),
+            PROMISED: pa.table({"rowtime": [self._promised.rowtime]}),
+            "bounds": saved_bounds(self._bounds),
+        }
+        for port, queue in enumerate(self._queues):
+            state[f"queue {port}"] = queue.contents().to_arrow()
+        return state
+
+    def restore(self, state: State) -> None:
+        """See the contract."""
+        self.account = Account.from_arrow(state["account"])
+        (promised,) = state[PROMISED].column("rowtime").to_pylist()
+        self.remember(promised)
+        self._bounds = loaded_bounds(state["bounds"])
+        for port in range(len(self._bounds)):
+            rows = Tray.from_arrow(self._node.row_type, state[f"queue {port}"])
+            self._queues[port].append(rows)
+            self._held += len(rows)
+
+    @staticmethod
+    def merge(states: Sequence[State]) -> State:
+        """See the contract: a merge has no parts."""
+        (state,) = states
+        return state
+
+    def _threshold(self, port: int) -> Threshold:
+        """Give the least place that a later row of this port may have."""
+        bound = self._bounds[port]
+        rank = self._ranks.of_origin.get(bound.origin)
+        if bound.origin == UNMARKED or rank is None:
+            return (bound.rowtime, self._first_rank[port], BEFORE_ALL, port)
+        goes_on = (rank, bound.counter + 1)
+        comes_later = (self._later_rank[port].get(bound.origin, rank), BEFORE_ALL)
+        return (bound.rowtime, *min(goes_on, comes_later), port)
+
+    def _bound_before(self, threshold: Threshold) -> Bound:
+        """Give the bound of a link on which nothing comes before a threshold."""
+        rowtime, rank, counter, _ = threshold
+        if counter != BEFORE_ALL:
+            return Bound(rowtime, self._ranks.order[rank], counter - 1)
+        if rank == 0:
+            return Bound(rowtime)
+        return Bound(rowtime, self._ranks.order[rank - 1], AFTER_ALL)
+
+    def _queue(self, port: int, tray: Tray) -> None:
+        """Let rows wait, in order of their places."""
+        queue = self._queues[port]
+        if not self._in_rank_order[port]:
+            tray = self._ranked(queue, tray)
+        queue.append(tray)
+
+    def _ranked(self, queue: TrayQueue, tray: Tray) -> Tray:
+        """Put a tray in order where the port has another order of origins than this merge has.
+
+        Waiting rows of the rowtime with which the tray begins are taken out of the queue and put in.
+        """
+        rowtime = tray.rowtime[0]
+        waiting = queue.take_end(lambda each: int(np.searchsorted(each.rowtime, rowtime, side="left")))
+        together = Tray.concat([*waiting, tray])
+        ranks = self._ranks.of(together.origin)
+        return together.take(np.lexsort((together.counter, ranks, together.rowtime)))
+
+    def _limits(self, thresholds: Sequence[Threshold]) -> list[Threshold]:
+        """Give, for each port, the place before which its rows leave: no other port can bring one before."""
+        least = min(range(len(thresholds)), key=thresholds.__getitem__)
+        runner_up = min((each for port, each in enumerate(thresholds) if port != least), default=END)
+        limits = [runner_up if port == least else thresholds[least] for port in range(len(thresholds))]
+        for port, threshold in enumerate(thresholds):
+            own = self._own_limit(port, threshold)
+            if own is not None:
+                limits[port] = min(limits[port], own)
+        return limits
+
+    def _own_limit(self, port: int, threshold: Threshold) -> Threshold | None:
+        """Give the place before which a port lets its rows leave; None where they come in order."""
+        if self._in_rank_order[port]:
+            return None
+        # Its own later rows may come before those that are here; one of equal place comes behind.
+        return (*threshold[:3], port + 1)
+
+    def _leaving(self, thresholds: Sequence[Threshold]) -> Tray | None:
+        """Take out every row that is before its port's limit, in order."""
+        if not self._held:
+            return None
+        if len(self._queues) == 1:
+            (queue,) = self._queues
+            return queue.take(len)
+        parts: list[Tray] = []
+        starts = [0]
+        for port, (queue, limit) in enumerate(zip(self._queues, self._limits(thresholds), strict=True)):
+            taken = queue.take_parts(partial(self._releasable, port=port, limit=limit))
+            parts += taken
+            starts.append(starts[-1] + sum(map(len, taken)))
+        if not parts:
+            return None
+        together = Tray.concat(parts)
+        if sum(1 for before, after in pairwise(starts) if after > before) == 1:
+            return together
+        return together.take(self._order(together, starts))
+
+    def _releasable(self, tray: Tray, port: int, limit: Threshold) -> int:
+        from rowtide.operators.merge.kernels.merging import releasable
+
+        if int(tray.rowtime[-1]) < limit[0]:
+            return len(tray)
+        if int(tray.rowtime[0]) > limit[0]:
+            return 0
+        ranks = self._ranks.of(tray.origin)
+        return releasable(tray.rowtime, ranks, tray.counter, port, np.array(limit, dtype=np.int64))
+
+    def _order(self, together: Tray, starts: Sequence[int]) -> NDArray[np.int64]:
+        from rowtide.operators.merge.kernels.merging import merge_order
+
+        order = np.empty(len(together), dtype=np.int64)
+        merge_order(
+            together.rowtime,
+            self._ranks.of(together.origin),
+            together.counter,
+            np.array(starts, dtype=np.int64),
+            order,
+        )
+        return order

@@ -1,0 +1,1 @@
+"""Windows of OVER, row by row: the reference of the compiled form."""

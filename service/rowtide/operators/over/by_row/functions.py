@@ -1,0 +1,503 @@
+"""What a frame remembers for each of its calls: values enter at its end and leave at its start.
+
+A value that has left leaves no trace: integers, decimals and floats are all
+summed exactly (a double is a whole number of 2**-1074), so a sum depends on
+what is in the frame alone, never on what was, on cuts or on restarts, and a
+float result is the double nearest to the exact one. NULL enters as None.
+
+Frames without a start never lose a value: ``save`` and ``load`` carry what
+their functions keep; others are filled again from the rows of the frame.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Any, Protocol
+
+from rowtide.errors import Reason, RejectedRowError
+from rowtide.operators.group.rounding import round_half_away
+from rowtide.plan.frames import WindowCall
+from rowtide.rows.column import scaled, unscaled
+from rowtide.rows.types import MAX_DECIMAL_PRECISION, Kind, Type
+
+NOTHING = object()
+"""The result of a shift where there is no row to shift to."""
+FLOAT_BITS = 1074
+"""Every double is a whole number of 2**-1074."""
+SPREADS = {
+    "VAR_POP": (False, False),
+    "VAR_SAMP": (True, False),
+    "STDDEV_POP": (False, True),
+    "STDDEV_SAMP": (True, True),
+}
+"""Variances: whether it is that of a sample, and whether its root is given."""
+CAN_FAIL = frozenset({"SUM", "AVG", "MEDIAN", "PERCENTILE_CONT", *SPREADS})
+MAX_BIGINT = 2**63
+MAX_DECIMAL = 10**MAX_DECIMAL_PRECISION
+
+
+class WindowFunction(Protocol):
+    """The state of one call over one frame."""
+
+    def add(self, value: Any) -> None:
+        """Take the value of a row that enters behind all others."""
+
+    def drop(self, value: Any) -> None:
+        """Let the value of the first row go."""
+
+    def result(self) -> object:
+        """Give the result over what is inside, in row form.
+
+        Raises:
+          RejectedRowError: it does not fit its type.
+        """
+
+    def save(self) -> list[Any]:
+        """Give what a frame without a start keeps, as JSON values."""
+
+    def load(self, saved: list[Any]) -> None:
+        """Take over what ``save`` gave."""
+
+
+def make_function(call: WindowCall, *, endless: bool) -> WindowFunction:
+    """Make the function of a call; ``endless``: its frame has no start, nothing ever leaves.
+
+    Raises:
+      KeyError: there is no such function.
+    """
+    of = call.type if call.argument is None else call.argument.type
+    found: WindowFunction
+    match call.function:
+        case "COUNT" | "ROW_NUMBER":
+            found = Count()
+        case "SUM" | "AVG":
+            found = Sum(of, call.type, average=call.function == "AVG")
+        case function if function in SPREADS:
+            found = Spread(of, function)
+        case "MIN" | "MAX":
+            greatest = call.function == "MAX"
+            return Best(of, greatest=greatest) if endless else Extreme(greatest=greatest)
+        case "LAST_VALUE":
+            return NthFromEnd(of, 1, None, ignore_nulls=call.ignore_nulls, endless=endless)
+        case "LAG" if call.ignore_nulls:
+            return NthFromEnd(of, call.number, NOTHING, ignore_nulls=True, endless=endless)
+        case "FIRST_VALUE" | "NTH_VALUE" | "LAG" | "LEAD":
+            missing = NOTHING if call.function in ("LAG", "LEAD") else None
+            return Nth(of, call.number, missing, ignore_nulls=call.ignore_nulls, endless=endless)
+        case "RANK" | "DENSE_RANK":
+            return Rank(dense=call.function == "DENSE_RANK")
+        case _:
+            raise KeyError(call.function)
+    return Distinct(found, of) if call.distinct else found
+
+
+def can_fail(call: WindowCall) -> bool:
+    """Tell whether a call's result may not fit its type; such a function forgets a value by ``drop``."""
+    return call.function in CAN_FAIL
+
+
+def is_nan(value: object) -> bool:
+    """Tell whether a value is NaN."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def is_better(value: Any, held: Any, *, greatest: bool) -> bool:
+    """Tell whether ``value`` replaces ``held`` in MIN or MAX: NaN replaces nothing."""
+    better = value > held if greatest else value < held
+    return bool(better) or (is_nan(held) and not is_nan(value))
+
+
+def to_whole(of: Type) -> Callable[[Any], int]:
+    """Give the function that makes a value of type ``of`` a whole number of the type's least units."""
+    if of.is_float:
+        return _float_units
+    if of.kind is Kind.DECIMAL:
+        scale = of.scale
+        return lambda value: unscaled(value, scale)
+    return int
+
+
+def _float_units(value: float) -> int:
+    numerator, denominator = value.as_integer_ratio()
+    return numerator << (FLOAT_BITS - denominator.bit_length() + 1)
+
+
+def overflow() -> RejectedRowError:
+    """Give the error of a result that its type cannot hold."""
+    return RejectedRowError(Reason.OVERFLOW, "an aggregate leaves the range of its type")
+
+
+class Count:
+    """COUNT: the rows inside with a value."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None:
+            self._count += 1
+
+    def drop(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None:
+            self._count -= 1
+
+    def result(self) -> object:
+        """See the protocol."""
+        return self._count
+
+    def save(self) -> list[Any]:
+        """See the protocol."""
+        return [self._count]
+
+    def load(self, saved: list[Any]) -> None:
+        """See the protocol."""
+        (self._count,) = saved
+
+
+class Sum:
+    """SUM and AVG of numbers, exact until the result is made."""
+
+    def __init__(self, of: Type, result: Type, *, average: bool) -> None:
+        self._whole = to_whole(of)
+        self._average = average
+        # Asked of the types once: results are made row by row.
+        self._is_float = of.is_float
+        self._is_bigint = result.kind is Kind.BIGINT
+        self._scale = result.scale
+        self._units = 10 ** (result.scale - of.scale) if average and not of.is_float else 1
+        self._count = 0
+        self._total = 0
+
+    def surely_fits(self) -> bool:
+        """Tell that there is a result, where that can be told without making it."""
+        if self._is_float:
+            return False
+        limit = MAX_BIGINT if self._is_bigint else MAX_DECIMAL
+        return abs(self._total) * self._units < limit
+
+    def add(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None:
+            self._total += self._whole(value)
+            self._count += 1
+
+    def drop(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None:
+            self._total -= self._whole(value)
+            self._count -= 1
+
+    def result(self) -> object:
+        """See the protocol."""
+        count, total = self._count, self._total
+        if not count:
+            return None
+        if self._is_float:
+            try:
+                return total / ((count if self._average else 1) << FLOAT_BITS)
+            except OverflowError:
+                raise overflow() from None
+        if self._is_bigint:
+            if not -MAX_BIGINT <= total < MAX_BIGINT:
+                raise overflow()
+            return total
+        if self._average:
+            total = round_half_away(total * self._units, count)
+        if abs(total) >= MAX_DECIMAL:
+            raise overflow()
+        return scaled(total, self._scale)
+
+    def save(self) -> list[Any]:
+        """See the protocol."""
+        return [self._count, self._total]
+
+    def load(self, saved: list[Any]) -> None:
+        """See the protocol."""
+        self._count, self._total = saved
+
+
+class Spread:
+    """Variance and standard deviation: the double nearest to the exact variance, and its root."""
+
+    def __init__(self, of: Type, function: str) -> None:
+        self._whole = to_whole(of)
+        self._unit = 2**FLOAT_BITS if of.is_float else 10**of.scale
+        self._sample, self._root = SPREADS[function]
+        self._count = 0
+        self._total = 0
+        self._squares = 0
+
+    def add(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None:
+            whole = self._whole(value)
+            self._count += 1
+            self._total += whole
+            self._squares += whole * whole
+
+    def drop(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None:
+            whole = self._whole(value)
+            self._count -= 1
+            self._total -= whole
+            self._squares -= whole * whole
+
+    def result(self) -> object:
+        """See the protocol; the sample's are NULL for a single value."""
+        count = self._count
+        weight = count - 1 if self._sample else count
+        if weight <= 0:
+            return None
+        exact = count * self._squares - self._total * self._total
+        try:
+            variance = exact / (count * weight * self._unit * self._unit)
+        except OverflowError:
+            raise overflow() from None
+        return math.sqrt(variance) if self._root else variance
+
+    def save(self) -> list[Any]:
+        """See the protocol."""
+        return [self._count, self._total, self._squares]
+
+    def load(self, saved: list[Any]) -> None:
+        """See the protocol."""
+        self._count, self._total, self._squares = saved
+
+
+class Extreme:
+    """MIN and MAX of a frame that moves: only values that may still become the best are kept.
+
+    Of equal ones (zeros have signs) the first is the result, as without a frame.
+    """
+
+    def __init__(self, *, greatest: bool) -> None:
+        self._greatest = greatest
+        self._added = 0
+        self._dropped = 0
+        self._best: deque[tuple[int, Any]] = deque()
+
+    def add(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None:
+            best = self._best
+            while best and is_better(value, best[-1][1], greatest=self._greatest):
+                best.pop()
+            best.append((self._added, value))
+        self._added += 1
+
+    def drop(self, value: Any) -> None:
+        """See the protocol."""
+        if self._best and self._best[0][0] == self._dropped:
+            self._best.popleft()
+        self._dropped += 1
+
+    def result(self) -> object:
+        """See the protocol."""
+        return self._best[0][1] if self._best else None
+
+    def save(self) -> list[Any]:
+        """Frames that move are filled again."""
+        return []
+
+    def load(self, saved: list[Any]) -> None:
+        """Frames that move are filled again."""
+
+
+class _Endless:
+    """A function of which frames that move are filled again, and others keep ``_held``."""
+
+    def __init__(self, of: Type) -> None:
+        self._of = of
+        self._held: deque[Any] = deque()
+
+    def save(self) -> list[Any]:
+        """See the protocol."""
+        return [to_json(value) for value in self._held]
+
+    def load(self, saved: list[Any]) -> None:
+        """See the protocol."""
+        self._held.extend(from_json(self._of, value) for value in saved)
+
+
+class Best(_Endless):
+    """MIN and MAX of all rows so far."""
+
+    def __init__(self, of: Type, *, greatest: bool) -> None:
+        super().__init__(of)
+        self._greatest = greatest
+
+    def add(self, value: Any) -> None:
+        """See the protocol."""
+        if value is None:
+            return
+        held = self._held
+        if not held:
+            held.append(value)
+        elif is_better(value, held[0], greatest=self._greatest):
+            held[0] = value
+
+    def drop(self, value: Any) -> None:
+        """Nothing leaves."""
+
+    def result(self) -> object:
+        """See the protocol."""
+        return self._held[0] if self._held else None
+
+
+class Nth(_Endless):
+    """The value ``number`` places from the start of the frame."""
+
+    def __init__(self, of: Type, number: int, missing: object, *, ignore_nulls: bool, endless: bool) -> None:
+        super().__init__(of)
+        self._number = number
+        self._missing = missing
+        self._ignore = ignore_nulls
+        self._most = number if endless else None
+
+    def add(self, value: Any) -> None:
+        """See the protocol."""
+        if (value is not None or not self._ignore) and len(self._held) != self._most:
+            self._held.append(value)
+
+    def drop(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None or not self._ignore:
+            self._held.popleft()
+
+    def result(self) -> object:
+        """See the protocol."""
+        return self._held[self._number - 1] if len(self._held) >= self._number else self._missing
+
+
+class NthFromEnd(_Endless):
+    """The value ``number`` places from the end of the frame."""
+
+    def __init__(self, of: Type, number: int, missing: object, *, ignore_nulls: bool, endless: bool) -> None:
+        super().__init__(of)
+        self._number = number
+        self._missing = missing
+        self._ignore = ignore_nulls
+        self._most = number if endless else None
+
+    def add(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None or not self._ignore:
+            if len(self._held) == self._most:
+                self._held.popleft()
+            self._held.append(value)
+
+    def drop(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None or not self._ignore:
+            self._held.popleft()
+
+    def result(self) -> object:
+        """See the protocol."""
+        return self._held[-self._number] if len(self._held) >= self._number else self._missing
+
+
+class Rank:
+    """RANK and DENSE_RANK by what the window is ordered by, which is the value."""
+
+    def __init__(self, *, dense: bool) -> None:
+        self._dense = dense
+        self._rows = 0
+        self._rank = 0
+        self._last: int | None = None
+
+    def add(self, value: Any) -> None:
+        """See the protocol."""
+        self._rows += 1
+        if value != self._last:
+            self._rank = self._rank + 1 if self._dense else self._rows
+            self._last = value
+
+    def drop(self, value: Any) -> None:
+        """Nothing leaves."""
+
+    def result(self) -> object:
+        """See the protocol."""
+        return self._rank
+
+    def save(self) -> list[Any]:
+        """See the protocol."""
+        return [self._rows, self._rank, self._last]
+
+    def load(self, saved: list[Any]) -> None:
+        """See the protocol."""
+        self._rows, self._rank, self._last = saved
+
+
+class Distinct:
+    """Feeds another function with each value once."""
+
+    def __init__(self, inner: WindowFunction, of: Type) -> None:
+        self._inner = inner
+        self._of = of
+        self._counts: Counter[Any] = Counter()
+
+    def add(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None:
+            value = one_nan(value)
+            self._counts[value] += 1
+            if self._counts[value] == 1:
+                self._inner.add(value)
+
+    def drop(self, value: Any) -> None:
+        """See the protocol."""
+        if value is not None:
+            value = one_nan(value)
+            self._counts[value] -= 1
+            if not self._counts[value]:
+                del self._counts[value]
+                self._inner.drop(value)
+
+    def result(self) -> object:
+        """See the protocol."""
+        return self._inner.result()
+
+    def save(self) -> list[Any]:
+        """See the protocol; values are sorted so that equal states are equal."""
+        return [[to_json(value), self._counts[value]] for value in in_order(self._counts)]
+
+    def load(self, saved: list[Any]) -> None:
+        """See the protocol."""
+        for value, count in saved:
+            held = from_json(self._of, value)
+            self._counts[held] = count
+            self._inner.add(held)
+
+
+def in_order(values: Iterable[Any]) -> list[Any]:
+    """Return values sorted, NaN last."""
+    return sorted(values, key=lambda value: (is_nan(value), value))
+
+
+def one_nan(value: Any) -> Any:
+    """Return the value, every NaN as ``math.nan``, so that NaNs are one value to a dictionary."""
+    return math.nan if is_nan(value) else value
+
+
+def to_json(value: object) -> object:
+    """Give a value in row form as a JSON value."""
+    if isinstance(value, Decimal):
+        return str(value)
+    return value.hex() if isinstance(value, bytes | float) else value
+
+
+def from_json(of: Type, value: Any) -> object:
+    """Give the value of type ``of`` that ``to_json`` made a JSON value of."""
+    if value is None:
+        return None
+    if of.kind is Kind.DECIMAL:
+        return Decimal(value)
+    if of.is_binary:
+        return bytes.fromhex(value)
+    return one_nan(float.fromhex(value)) if of.is_float else value

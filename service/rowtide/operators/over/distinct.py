@@ -1,0 +1,125 @@
+"""Which values are in a frame for the first time, or for the last: what DISTINCT lets through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rowtide.operators.group.value_functions import make_window_function
+from rowtide.operators.over.by_row.functions import from_json, to_json
+from rowtide.operators.over.calls import stored_type
+from rowtide.operators.over.codes import Form
+from rowtide.operators.over.held import Call, Int64s, Moved, Values
+from rowtide.operators.storage.keys import power_of_two
+from rowtide.plan.frames import WindowCall
+from rowtide.rows.column import Column, Mask
+
+Codes = NDArray[np.int64]
+
+
+class Once:
+    """How often each value is in the frame of each partition."""
+
+    def __init__(self) -> None:
+        self._table = _empty(0)
+        self._filled = np.zeros(1, dtype=np.int64)
+
+    def filtered(self, moved: Moved, values: Values, use: Mask) -> Mask:
+        """Give which steps change what values there are, of those that are used."""
+        from rowtide.operators.over.kernels.distinct import once
+
+        self._make_room(len(values))
+        found = np.empty(len(values), dtype=np.bool_)
+        once(
+            *moved.path,
+            codes_of(values),
+            use,
+            self._table,
+            self._filled,
+            found,
+        )
+        return found
+
+    def keep(self, kept: Int64s) -> None:
+        """Forget all partitions but these, in order."""
+        live = self._live()
+        places = np.searchsorted(kept, live[:, 0])
+        there = places < len(kept)
+        there[there] = kept[places[there]] == live[there, 0]
+        live[:, 0] = places
+        self._enter(live[there], 0)
+
+    def counted(self, groups: Int64s) -> Iterable[tuple[Codes, Int64s]]:
+        """Give the codes of the values of each partition, and how often each is there."""
+        live = self._live()
+        live = live[np.argsort(live[:, 0], kind="stable")]
+        starts = np.searchsorted(live[:, 0], groups)
+        ends = np.searchsorted(live[:, 0], groups, side="right")
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            yield live[start:end, 1], live[start:end, 2]
+
+    def load(self, parts: Sequence[tuple[Values, Sequence[int]]]) -> None:
+        """Take over the values of each partition, and how often each is there."""
+        rows = [
+            np.stack([np.full(len(counts), group), codes_of(values), np.array(counts, np.int64)], axis=1)
+            for group, (values, counts) in enumerate(parts)
+            if counts
+        ]
+        self._enter(np.concatenate([self._live(), *rows]), 0)
+
+    def _live(self) -> NDArray[np.int64]:
+        return self._table[self._table[:, 2] > 0]
+
+    def _make_room(self, values: int) -> None:
+        if 2 * (int(self._filled[0]) + values) > len(self._table):
+            self._enter(self._live(), values)
+
+    def _enter(self, live: NDArray[np.int64], more: int) -> None:
+        """Begin anew with these values; those that are gone had kept their places."""
+        from rowtide.operators.over.kernels.distinct import enter
+
+        self._table = _empty(power_of_two(3 * (len(live) + more)))
+        self._filled[0] = len(live)
+        enter(np.ascontiguousarray(live), self._table)
+
+
+def save_distinct(once: Once, call: WindowCall, form: Form, groups: Int64s) -> Iterable[list[Any]]:
+    """Give what a frame without a start keeps of a call with DISTINCT, as ``window_functions`` save it."""
+    of = stored_type(call)
+    for codes, counts in once.counted(groups):
+        values = codes.view(np.float64) if of.is_float else codes
+        column = form.decode(of, values, None).to_list() if len(codes) else []
+        pairs = sorted(zip(column, counts.tolist(), strict=True))
+        yield [[to_json(value), count] for value, count in pairs]
+
+
+def load_distinct(inner: Call, once: Once, call: WindowCall, form: Form, saved: Sequence[list[Any]]) -> bool:
+    """Take over what ``save_distinct`` gave; False: it does not fit."""
+    of = stored_type(call)
+    parts, alone = [], []
+    for pairs in saved:
+        values = [from_json(of, value) for value, _ in pairs]
+        function = make_window_function(replace(call, distinct=False), endless=True)
+        for value in values:
+            function.add(value)
+        alone.append(function.save())
+        parts.append((form.encode(Column.from_values(of, values))[0], [count for _, count in pairs]))
+    once.load(parts)
+    return inner.load(alone)
+
+
+def _empty(length: int) -> NDArray[np.int64]:
+    table = np.zeros((length, 3), dtype=np.int64)
+    table[:, 0] = -1
+    return table
+
+
+def codes_of(values: Values) -> Codes:
+    """Give whole numbers that are equal where values are: zero has two forms."""
+    if values.dtype == np.float64:
+        return (values + 0.0).view(np.int64)
+    return values

@@ -1,0 +1,159 @@
+"""MEDIAN, PERCENTILE_CONT and PERCENTILE_DISC of a window, by kernels: all values of a frame, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from rowtide.operators.group.rounding import round_half_away
+from rowtide.operators.group.value_functions import CONTINUOUS
+from rowtide.operators.over.by_row.functions import from_json, to_json
+from rowtide.operators.over.codes import column_of, values_of
+from rowtide.operators.over.held import Held, Int64s, Moved, Values
+from rowtide.operators.storage.growing import grown
+from rowtide.plan.frames import WindowCall
+from rowtide.rows.column import Column, Mask
+from rowtide.rows.types import Type
+
+SAFE = 1 << 61
+"""Products below this are rounded in int64."""
+
+
+class Percentile(Held):
+    """The value at a fraction of the way through the sorted values, or between two of them."""
+
+    roots: Int64s
+
+    def __init__(self, call: WindowCall, of: Type) -> None:
+        self._dtype = np.float64 if of.is_float else np.int64
+        super().__init__(self._dtype, roots=(np.int64, 0))
+        self._of, self._type = of, call.type
+        self._between = call.function in CONTINUOUS
+        self._fraction = call.fraction or Fraction(0)
+        numbers = [self._between, self._fraction.numerator, self._fraction.denominator]
+        self._numbers = np.array(numbers, dtype=np.int64)
+        self._kept: Values = np.zeros(1, dtype=self._dtype)
+        self._kids = np.zeros((1, 2), dtype=np.int32)
+        self._sizes, self._free = (np.zeros(1, dtype=np.int32) for _ in range(2))
+        self._nodes = np.array([1, 0], dtype=np.int64)
+
+    def fits(self, values: Values, use: Mask, most: int) -> bool:
+        """See the protocol; infinity and NaN are no kernel's."""
+        return self._dtype is np.int64 or bool(np.isfinite(values[use]).all())
+
+    def begin(self, values: Values, use: Mask) -> None:
+        """See the protocol."""
+        super().begin(values, use)
+        self._low, self._high = (np.zeros(len(use), dtype=self._dtype) for _ in range(2))
+        self._part = np.zeros(len(use), dtype=np.int64)
+        self._known = np.zeros(len(use), dtype=np.bool_)
+
+    def keep(self, kept: Int64s) -> None:
+        """See the protocol."""
+        from rowtide.operators.over.kernels.sorted_values import free_trees
+
+        gone = np.ones(len(self.roots), dtype=np.bool_)
+        gone[kept] = False
+        free_trees(self.roots[gone], self._kids, self._free, self._nodes)
+        super().keep(kept)
+
+    def follow(self, moved: Moved) -> None:
+        """See the protocol."""
+        from rowtide.operators.over.kernels.sorted_values import percentiles
+
+        self._make_room(moved.count)
+        percentiles(
+            *moved.path,
+            self._values_of(moved),
+            self._use_of(moved),
+            self._numbers,
+            self.roots,
+            self._kept,
+            self._kids,
+            self._sizes,
+            self._free,
+            self._nodes,
+            self._low,
+            self._high,
+            self._part,
+            self._known,
+        )
+
+    def _make_room(self, steps: int) -> None:
+        """Make room for as many new nodes as there are steps."""
+        stored, free = self._nodes.tolist()
+        needed = stored - free + steps + 1
+        self._kept, self._kids = grown(self._kept, needed), grown(self._kids, needed)
+        self._sizes, self._free = grown(self._sizes, needed), grown(self._free, needed)
+
+    def result(self) -> tuple[Values, Mask | None]:
+        """See the protocol."""
+        if not self._between:
+            return self._low, self._known
+        high = np.where(self._part > 0, self._high, self._low)
+        if self._of.is_float:
+            return self._doubles(high), self._known
+        return self._units(high), self._known
+
+    def _doubles(self, high: Values) -> Values:
+        """Give the doubles nearest to what is between."""
+        # Zero has no sign where it is computed.
+        low = self._low + 0.0
+        differ = (self._part > 0) & (low != high)
+        if self._fraction.denominator == 2:
+            with np.errstate(over="ignore"):
+                sums = low + high
+            # Half of a sum that is rounded is rounded once: where it is inexact, its half has all digits.
+            means = np.where(np.isfinite(sums), sums * 0.5, low * 0.5 + high * 0.5)
+            return np.where(differ, means + 0.0, low)
+        rows = np.flatnonzero(differ)
+        parts = zip(low[rows].tolist(), high[rows].tolist(), self._part[rows].tolist(), strict=True)
+        for row, (first, last, part) in zip(rows.tolist(), parts, strict=True):
+            low[row] = float(self._exact(first, last, part))
+        return low
+
+    def _units(self, high: Values) -> Values:
+        """Give what is between in units of the result, rounded half away from zero."""
+        of_all, factor = self._fraction.denominator, 10 ** (self._type.scale - self._of.scale)
+        ends = [
+            bound for each in (self._low, high) if len(each) for bound in (-int(each.min()), int(each.max()))
+        ]
+        if max(ends, default=0) < SAFE // (2 * of_all * factor):
+            exact = (self._low * (of_all - self._part) + high * self._part) * factor
+            units = (2 * np.abs(exact) + of_all) // (2 * of_all)
+            found: Values = (np.sign(exact) * units).astype(self._type.dtype)
+            return found
+        found = np.zeros(len(high), dtype=self._type.dtype)
+        parts = zip(self._low.tolist(), high.tolist(), self._part.tolist(), strict=True)
+        for row, (first, last, part) in enumerate(parts):
+            found[row] = round_half_away((first * (of_all - part) + last * part) * factor, of_all)
+        return found
+
+    def _exact(self, first: float, last: float, part: int) -> Fraction:
+        way = Fraction(part, self._fraction.denominator)
+        return Fraction(first) + (Fraction(last) - Fraction(first)) * way
+
+    def save(self, groups: Int64s) -> Iterable[list[Any]]:
+        """See the protocol; the values in order."""
+        from rowtide.operators.over.kernels.sorted_values import list_values
+
+        sizes = self._sizes[self.roots[groups]].astype(np.int64)
+        values = np.empty(int(sizes.sum()), dtype=self._dtype)
+        list_values(self.roots[groups], self._kept, self._kids, self._sizes, values)
+        listed = [to_json(value) for value in column_of(self._of, values, None).to_list()]
+        ends = np.cumsum(sizes).tolist()
+        return [listed[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
+
+    def load(self, saved: Sequence[list[Any]]) -> bool:
+        """See the protocol."""
+        column = Column.from_values(self._of, [from_json(self._of, each) for held in saved for each in held])
+        values, use = values_of(column)
+        if not self.fits(values, use, 0):
+            return False
+        groups = np.repeat(np.arange(len(saved)), [len(held) for held in saved])
+        self.begin(values, use)
+        self.follow(Moved.added(groups))
+        return True

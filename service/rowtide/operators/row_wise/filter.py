@@ -1,0 +1,35 @@
+"""Filter: keep the rows for which a condition is TRUE."""
+
+from __future__ import annotations
+
+from rowtide.expr.columnar import compile_columns
+from rowtide.operators.contract import Output, Place
+from rowtide.operators.faults import rejected_rows
+from rowtide.operators.row_wise.rowwise import RowWise
+from rowtide.operators.storage.gathering import rows_where
+from rowtide.plan.nodes import Filter
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import Bound
+
+
+class FilterOperator(RowWise):
+    """Passes rows and bounds on; a row for which the condition fails is rejected."""
+
+    def __init__(self, node: Filter, _place: Place) -> None:
+        super().__init__(node.relation)
+        self._condition = compile_columns(node.condition)
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """See the contract; port 0."""
+        if tray is None:
+            return Output(None, bound)
+        found = self._condition(tray)
+        keep = found.column.values
+        if found.column.valid is not None:
+            keep = keep & found.column.valid
+        if found.errors is not None:
+            keep = keep & ~found.errors.mask(len(tray))
+        faults = rejected_rows(self._relation, tray, found.errors)
+        out = rows_where(tray, keep)
+        self._count(len(tray), len(out), len(faults))
+        return Output(out if len(out) else None, bound, faults)

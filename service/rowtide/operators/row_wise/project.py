@@ -1,0 +1,57 @@
+"""Project: compute new fields for each row, and see that those declared NOT NULL are not NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rowtide.errors import Reason
+from rowtide.expr.columnar import Evaluated, RowErrors, compile_columns
+from rowtide.expr.evaluation import RowError
+from rowtide.operators.contract import Output, Place
+from rowtide.operators.faults import rejected_rows
+from rowtide.operators.row_wise.rowwise import RowWise
+from rowtide.plan.nodes import Project, ProjectKeys
+from rowtide.rows.rowop import Opcode
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import Bound
+
+
+class ProjectOperator(RowWise):
+    """Passes rows and bounds on; a row for which an expression fails is rejected, by the first that does.
+
+    So is a row with NULL in a field that is declared NOT NULL; a DELETE needs its key only and is not
+    looked at. A row for which a key of ProjectKeys fails has its fault, and goes on with NULL there.
+    """
+
+    def __init__(self, node: Project, _place: Place) -> None:
+        super().__init__(node.relation)
+        self._row_type = node.row_type
+        self._keys = node.keys if isinstance(node, ProjectKeys) else ()
+        self._expressions = [compile_columns(expression) for expression in node.expressions]
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """See the contract; port 0."""
+        if tray is None:
+            return Output(None, bound)
+        found = [expression(tray) for expression in self._expressions]
+        failed = [each.errors for at, each in enumerate(found) if at not in self._keys]
+        errors = RowErrors.first([*failed, self._missing(tray, found)])
+        out = tray.with_columns(self._row_type, [each.column for each in found])
+        if errors is not None:
+            out = out.where(~errors.mask(len(tray)))
+        self._count(len(tray), len(out), len(tray) - len(out))
+        told = RowErrors.first([errors, *(found[at].errors for at in self._keys)])
+        faults = rejected_rows(self._relation, tray, told)
+        return Output(out if len(out) else None, bound, faults)
+
+    def _missing(self, tray: Tray, found: Sequence[Evaluated]) -> RowErrors | None:
+        """Give the rows with NULL in a field that is NOT NULL."""
+        wrong: dict[int, RowError] = {}
+        for field, each in zip(self._row_type, found, strict=True):
+            if not field.nullable and each.column.valid is not None:
+                error = RowError(Reason.CONSTRAINT, f'column "{field.name}" is NOT NULL')
+                rows = np.flatnonzero(~each.column.valid & (tray.opcode != Opcode.DELETE))
+                wrong = dict.fromkeys(rows.tolist(), error) | wrong
+        return RowErrors(wrong) if wrong else None

@@ -1,0 +1,197 @@
+"""t-sort: judge lateness and release rows in time order (docs/sql/semantics.md#late-rows, #t-sort)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rowtide.operators.contract import (
+    PARTITION_BITS,
+    RESUBMITTED,
+    Account,
+    Fault,
+    Output,
+    Place,
+    State,
+    Want,
+)
+from rowtide.operators.faults import late_row
+from rowtide.operators.sort.held_rows import HeldRows
+from rowtide.plan.nodes import Sort
+from rowtide.rows.column import compact
+from rowtide.rows.rowop import TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import EARLIEST, UNMARKED, Bound
+
+TAKEN = 1
+"""The port of bounds that a partition takes while it is idle; rows and all other bounds come at port 0."""
+
+
+class SortOperator:
+    """The t-sort of one partition, or of a merged stream.
+
+    On a merged stream rows of equal rowtime keep the order in which they
+    arrived, which their old tie-break does not tell: there the operator signs
+    the rows anew.
+
+    Rows that were resubmitted are never late: what is behind the bound takes the
+    least rowtime that is accepted. So do rows that are behind nothing but the bound
+    that their partition has taken while it was idle, if they go to keyed tables only:
+    they are revived (docs/sql/streams.md).
+    """
+
+    def __init__(self, node: Sort, place: Place) -> None:
+        self.account = Account()
+        self._node = node
+        self._within = node.within_ms
+        self._signs = place.origin if place.merged else UNMARKED
+        self._highest = EARLIEST
+        self._explicit = EARLIEST
+        self._taken = EARLIEST
+        self._revives = place.feeds_tables
+        self.revived = 0
+        """Rows that have taken effect at the bound of a partition that was idle."""
+        self._last = (UNMARKED, UNMARKED)
+        self._rows = HeldRows(node.row_type)
+
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+        """See the contract. ``bound`` is an explicit one; at port TAKEN one that an idle partition takes."""
+        faults: list[Fault] = []
+        kept = self._judge(tray, faults) if tray is not None and len(tray) else None
+        if port == TAKEN:
+            self._taken = max(self._taken, bound.rowtime)
+        else:
+            self._explicit = max(self._explicit, bound.rowtime)
+        limit = max(self._floor(), self._explicit, self._taken)
+        if self._within:
+            if kept is not None:
+                self._rows.add(kept)
+            released = self._rows.release(limit)
+        else:
+            # What is not late is in order then, and nothing waits.
+            released = kept if kept is not None and len(kept) else None
+        if released is not None:
+            self.account.done += len(released)
+            self.account.rows_out += len(released)
+        return Output(released, Bound(limit, *self._last), faults)
+
+    def held(self) -> int:
+        """Count the rows that wait for their time."""
+        return len(self._rows)
+
+    def wants(self, bound: int | None = None) -> Sequence[Want]:
+        """See ``Explaining``: an explicit bound; a row does it too that is WITHIN later."""
+        if bound is None:
+            bound = self._rows.first()
+        return [] if bound is None else [Want(0, bound)]
+
+    def snapshot(self) -> State:
+        """See the contract."""
+        clock = {
+            "highest": self._highest,
+            "explicit": self._explicit,
+            "taken": self._taken,
+            "revived": self.revived,
+            "origin": self._last[0],
+            "counter": self._last[1],
+        }
+        return {
+            "account": self.account.to_arrow(),
+            "clock": pa.table({name: [value] for name, value in clock.items()}),
+            "rows": self._rows.contents().to_arrow(),
+        }
+
+    def restore(self, state: State) -> None:
+        """See the contract."""
+        self.account = Account.from_arrow(state["account"])
+        clock = state["clock"].to_pylist()[0]
+        self._highest, self._explicit = clock["highest"], clock["explicit"]
+        # Snapshots of older versions know no bounds that were taken.
+        self._taken, self.revived = clock.get("taken", EARLIEST), clock.get("revived", 0)
+        self._last = (clock["origin"], clock["counter"])
+        self._rows = HeldRows(self._node.row_type)
+        self._rows.add(Tray.from_arrow(self._node.row_type, state["rows"]))
+
+    @staticmethod
+    def merge(states: Sequence[State]) -> State:
+        """See the contract: a t-sort has no parts."""
+        (state,) = states
+        return state
+
+    def _floor(self) -> int:
+        """Give the least rowtime that the rows seen so far leave acceptable."""
+        return max(self._highest, EARLIEST + self._within) - self._within
+
+    def _judge(self, tray: Tray, faults: list[Fault]) -> Tray:
+        """Give the rows that are not late, and move the clock; late ones become faults."""
+        from rowtide.operators.sort.kernels.sorting import judge
+
+        self.account.rows_in += len(tray)
+        rowtime = compact(tray.rowtime)
+        promised = max(self._explicit, self._taken)
+        highest = judge(rowtime, self._highest, EARLIEST, self._within, promised)
+        kept = tray if highest > EARLIEST else self._without_late(tray, faults)
+        # A late row lies below the highest time, so it never is the maximum.
+        self._highest = max(self._highest, highest)
+        return self._signed(kept)
+
+    def _without_late(self, tray: Tray, faults: list[Fault]) -> Tray:
+        rowtime = tray.rowtime
+        seen = np.maximum.accumulate(rowtime)
+        before = np.empty_like(seen)
+        before[0] = self._highest
+        np.maximum(seen[:-1], self._highest, out=before[1:])
+        own = np.maximum(np.maximum(before, EARLIEST + self._within) - self._within, self._explicit)
+        accepted = np.maximum(own, self._taken)
+        late = rowtime < accepted
+        kept = tray
+        if late.any() and (again := late & self._enters_late(tray, own)).any():
+            rowtime = np.where(again, accepted, rowtime)
+            kept = tray = tray.with_rowtime(rowtime)
+            late &= ~again
+        if late.any():
+            self._tell(tray, late, accepted, faults)
+            kept = tray.where(~late)
+        self._highest = max(self._highest, int(seen[-1]) if len(kept) else EARLIEST)
+        return kept
+
+    def _enters_late(self, tray: Tray, own: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which late rows are let in all the same; ``own`` is what the partition itself accepts."""
+        resubmitted = (tray.origin & ((1 << PARTITION_BITS) - 1)) >= RESUBMITTED
+        if not self._revives:
+            return resubmitted
+        revived = (tray.rowtime >= own) & (tray.rowtime < self._taken) & ~resubmitted
+        self.revived += int(np.count_nonzero(revived))
+        return resubmitted | revived
+
+    def _signed(self, kept: Tray) -> Tray:
+        """Give accepted rows with the tie-break that they have from here on."""
+        if not len(kept):
+            return kept
+        if self._signs != UNMARKED:
+            first = self._last[1] + 1
+            counter = np.arange(first, first + len(kept), dtype=np.int64)
+            kept = Tray(
+                kept.row_type,
+                kept.columns,
+                kept.rowtime,
+                np.full(len(kept), self._signs, dtype=np.int32),
+                counter,
+                kept.opcode,
+            )
+            self._last = (self._signs, self._last[1] + len(kept))
+        else:
+            self._last = (int(kept.origin[-1]), int(kept.counter[-1]))
+        return kept
+
+    def _tell(
+        self, tray: Tray, late: NDArray[np.bool_], accepted: NDArray[np.int64], faults: list[Fault]
+    ) -> None:
+        where = np.flatnonzero(late)
+        self.account.late += len(where)
+        rows: list[TimedRow] = list(tray.take(where).rows())
+        for row, least in zip(rows, accepted[where].tolist(), strict=True):
+            faults.append(late_row(self._node.relation, row, least, tray.row_type.names))

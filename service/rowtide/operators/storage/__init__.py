@@ -1,0 +1,1 @@
+"""How operators hold rows, keys and texts."""

@@ -1,0 +1,1 @@
+"""Engine tables, and joins and first rows of tables."""

@@ -1,0 +1,198 @@
+"""Two tables joined, compiled: the changes of the result."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rowtide.operators.at_once import AtOnce
+from rowtide.operators.contract import Account, Fault, Place, State
+from rowtide.operators.group.key_groups import KeyGroups, without_nulls
+from rowtide.operators.storage.growing import grown
+from rowtide.operators.storage.row_store import RowStore
+from rowtide.plan.nodes import TableJoin
+from rowtide.plan.nodes.table_join import LEFT, RIGHT
+from rowtide.rows.column import Column
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import RowType
+
+CLEAN_OVER = 1 << 14
+"""Rows that left are forgotten once there are more of them than this, and than rows that are there."""
+
+
+class TableJoinOperator(AtOnce):
+    """Nothing waits: the merge below has put the changes of both sides in order."""
+
+    def __init__(self, node: TableJoin, _place: Place) -> None:
+        super().__init__()
+        self._node = node
+        self._image = _Image(node)
+
+    def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
+        out = self._image.run(tray)
+        self._image = self._image.cleaned()
+        return out
+
+    def snapshot(self) -> State:
+        """See the contract; ``rows`` has a row for each row of both sides."""
+        return {
+            "account": self.account.to_arrow(),
+            "rows": self._image.rows().to_arrow(),
+            "refused": Tray.empty(self._node.input.row_type).to_arrow(),
+        }
+
+    def restore(self, state: State) -> None:
+        """See the contract."""
+        self.account = Account.from_arrow(state["account"])
+        self._image = _Image(self._node)
+        self._image.run(Tray.from_arrow(self._node.input.row_type, state["rows"]))
+
+
+class _Image:
+    """The rows of both sides; all that the kernel works on."""
+
+    def __init__(self, node: TableJoin) -> None:
+        self._node = node
+        self._type = node.input.row_type
+        split = 1 + node.keys + node.left
+        self._fields = (slice(1 + node.keys, split), slice(split, len(self._type)))
+        self._keeps = np.array([node.kind.keeps_left, node.kind.keeps_right])
+        keys = self._type.fields[1 : 1 + node.keys]
+        types = [RowType((*keys, *self._type.fields[fields])) for fields in self._fields]
+        self._stores = [RowStore(each) for each in types]
+        self._idents = [KeyGroups([field.type for field in each]) for each in types]
+        self._groups = KeyGroups([key.type for key in keys])
+        self._copies = np.zeros((2, 0), dtype=np.int64)
+        self._links = np.zeros((2, 0, 3), dtype=np.int64)
+        self._ends = np.zeros((2, 0, 3), dtype=np.int64)
+        self._came = 0
+        self._looked_at = 0
+
+    def run(self, tray: Tray) -> Tray:
+        """Apply changes, and give what they change in the result."""
+        from rowtide.operators.table.kernels.table_joining import DONE, NEEDED, NEXT, WRITTEN, join_changes
+
+        sides = np.where(tray.columns[0].values == LEFT, LEFT, RIGHT).astype(np.int8)
+        keys = tray.columns[1 : 1 + self._node.keys]
+        groups = without_nulls(self._groups.number(keys, len(tray)), keys)
+        idents = np.empty(len(tray), dtype=np.int64)
+        for side in (LEFT, RIGHT):
+            mine = np.flatnonzero(sides == side)
+            idents[mine] = self._numbered(side, tray, mine)
+        self._reserve()
+        progress = np.array([0, 0, 0, self._came], dtype=np.int64)
+        room = _Room(2 * len(tray))
+        while True:
+            join_changes(
+                sides,
+                tray.opcode,
+                groups,
+                idents,
+                self._keeps,
+                self._copies,
+                self._links,
+                self._ends,
+                progress,
+                room.causes,
+                room.opcodes,
+                room.places,
+            )
+            if progress[DONE] == len(tray):
+                break
+            room.grow(int(progress[NEEDED]))
+        self._came = int(progress[NEXT])
+        return self._result(tray, room, int(progress[WRITTEN]))
+
+    def rows(self) -> Tray:
+        """Give the rows that are there, tagged, each of its copies, in the order in which they came."""
+        from rowtide.operators.table.kernels.table_joining import CAME
+
+        sides, came = [], []
+        for side in (LEFT, RIGHT):
+            there = np.flatnonzero(self._copies[side])
+            numbers = np.repeat(there, self._copies[side, there])
+            came.append(self._links[side, numbers, CAME])
+            sides.append(self._tagged(side, numbers))
+        return Tray.concat(sides).take(np.argsort(np.concatenate(came), kind="stable"))
+
+    def _tagged(self, side: int, numbers: NDArray[np.int64]) -> Tray:
+        """Give rows of one side as they came: the fields of the other one are NULL."""
+        count = len(numbers)
+        tag = self._type[0].type
+        found = iter(self._stores[side].take(numbers).columns)
+        mine = range(len(self._type))[self._fields[side]]
+        columns = [Column(tag, np.full(count, side, dtype=tag.dtype))]
+        for index, field in enumerate(self._type.fields[1:], start=1):
+            is_there = index <= self._node.keys or index in mine
+            columns.append(next(found) if is_there else Column.nulls(field.type, count))
+        zeros = np.zeros(count, dtype=np.int64)
+        return Tray.from_columns(self._type, columns, zeros, 0, zeros)
+
+    def cleaned(self) -> _Image:
+        """Give an image without the rows that left, where there are too many of them."""
+        known = sum(each.end for each in self._stores)
+        if known < self._looked_at + CLEAN_OVER:
+            # Counting what is there looks at all rows.
+            return self
+        self._looked_at = known
+        there = int(np.count_nonzero(self._copies))
+        if known - there <= max(CLEAN_OVER, there):
+            return self
+        fresh = _Image(self._node)
+        fresh.run(self.rows())
+        return fresh
+
+    def _numbered(self, side: int, tray: Tray, mine: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give the numbers of rows of one side, and keep those that are new."""
+        store = self._stores[side]
+        columns = (*tray.columns[1 : 1 + self._node.keys], *tray.columns[self._fields[side]])
+        fields = [column.take(mine) for column in columns]
+        numbers, firsts = self._idents[side].numbered(fields, len(mine))
+        if len(firsts):
+            new = tray.with_columns(_NO_FIELDS, ()).take(mine[firsts])
+            store.append(new.with_columns(store.row_type, [column.take(firsts) for column in fields]))
+        return numbers
+
+    def _reserve(self) -> None:
+        rows = max(each.end for each in self._stores)
+        self._copies = grown(self._copies, rows, axis=1)
+        self._links = grown(self._links, rows, fill=-1, axis=1)
+        if self._groups.count > self._ends.shape[1]:
+            before = self._ends.shape[1]
+            self._ends = grown(self._ends, self._groups.count, fill=-1, axis=1)
+            self._ends[:, before:, 2] = 0
+
+    def _result(self, tray: Tray, room: _Room, count: int) -> Tray:
+        causes, places = room.causes[:count], room.places[:count]
+        columns = [
+            column
+            for side in (LEFT, RIGHT)
+            for column in self._stores[side].joined(np.ascontiguousarray(places[:, side]))[self._node.keys :]
+        ]
+        return Tray(
+            self._node.row_type,
+            tuple(columns),
+            tray.rowtime[causes],
+            tray.origin[causes],
+            tray.counter[causes],
+            room.opcodes[:count],
+        )
+
+
+class _Room:
+    """Room for what the kernel writes."""
+
+    def __init__(self, rows: int) -> None:
+        self.causes = np.empty(rows, dtype=np.int64)
+        self.opcodes = np.empty(rows, dtype=np.int8)
+        self.places = np.empty((rows, 2), dtype=np.int64)
+
+    def grow(self, needed: int) -> None:
+        """Make room for at least ``needed`` rows."""
+        larger = _Room(max(needed, 2 * len(self.causes)))
+        for name in ("causes", "opcodes", "places"):
+            getattr(larger, name)[: len(self.causes)] = getattr(self, name)
+        self.__dict__.update(larger.__dict__)
+
+
+_NO_FIELDS = RowType(())

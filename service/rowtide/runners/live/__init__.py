@@ -1,1 +1,0 @@
-"""The live runner: plan -> flow."""

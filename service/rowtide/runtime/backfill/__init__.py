@@ -1,0 +1,1 @@
+"""Backfill with Spark."""

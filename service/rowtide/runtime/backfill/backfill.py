@@ -1,0 +1,304 @@
+"""Backfill: Spark fills history up to a cut of offsets and hands over there (docs/sql/semantics.md#backfill).
+
+The cut is chosen by a time, once, and asserts no bound. Spark works off exactly
+the messages before it and puts all rows aside (``backfill_output``); then one
+transaction moves them to their tables and writes the error rows, the positions
+and bounds at the cut and the state there, as one commit of the live service
+would. Until that commit nothing is visible, so a backfill that
+dies is simply run again; a service that starts meanwhile takes the epoch and
+makes the commit fail.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import structlog
+
+from rowtide.checkpoint.ledger import KeptSnapshot, Standing
+from rowtide.clock import Clock
+from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
+from rowtide.errors import StatementError
+from rowtide.operators.contract import Fault
+from rowtide.plan.outputs import table_nodes
+from rowtide.plan.plan import ForeignStream, Plan
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import EARLIEST, Bound
+from rowtide.runners.spark.stage import Definition
+from rowtide.runtime.backfill.backfill_output import ErrorsOutput, TablesOutput, errors_output, written_tables
+from rowtide.runtime.commit.commit import Committer
+from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
+from rowtide.runtime.commit.deadletters import RecentMessages
+from rowtide.runtime.commit.output import target_table
+from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.ingest.intake import ExplicitBound, deliver
+from rowtide.runtime.live.work import Cut
+from rowtide.runtime.pipeline import Pipeline
+from rowtide.runtime.recovery.digest import dumped, plan_digests
+from rowtide_connectors.api import Messages
+from rowtide_connectors.errors import RefusedStageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_log = structlog.get_logger("rowtide")
+
+Frames = Callable[[ForeignStream, Mapping[int, int], Mapping[int, int]], "DataFrame"]
+"""Gives the messages of a foreign stream between two offsets of each partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillReport:
+    """What a backfill did: rows written by table, error rows, messages read, cut by partition."""
+
+    rows: Mapping[str, int]
+    errors: int
+    messages: int
+    positions: Mapping[str, Mapping[int, int]]
+
+
+class MessageIntake:
+    """Makes rows of a frame's messages inside a task, as the live service does; pickled to workers."""
+
+    def __init__(self, streams: Mapping[str, ForeignStream]) -> None:
+        self._streams = dict(streams)
+
+    def __call__(
+        self, relation: str, batch: pa.RecordBatch, origins: Mapping[int, int]
+    ) -> Iterator[tuple[int, Tray | Bound | Fault]]:
+        """See ``stage.Intake``."""
+        stream = self._streams[relation]
+        decoder = decoder_for(
+            dict(stream.options).get("format", DEFAULT_FORMAT), stream.name, stream.row_type
+        )
+        for messages in _by_partition(batch):
+            delivery = deliver(stream, decoder, origins[messages.partition], messages)
+            for fault in delivery.faults:
+                yield messages.partition, fault
+            for part in delivery.parts:
+                yield messages.partition, part.bound if isinstance(part, ExplicitBound) else part
+
+
+def backfill(
+    pipeline: Pipeline,
+    session: SparkSession,
+    frames: Frames,
+    staging: str,
+    until_ms: int,
+    *,
+    clock: Clock,
+    wait: bool = True,
+    crash_points: CrashPoints | None = None,
+    in_order: bool = False,
+    take_over: bool = False,
+) -> BackfillReport:
+    """Fill history with Spark and hand over to the live service.
+
+    Args:
+      pipeline: the plan with its sources and its database, as the live service has it.
+      session: the Spark session.
+      frames: reads messages.
+      staging: a folder that driver and workers share; what the stages give is kept there.
+      until_ms: chooses the cut: per partition the first message stamped so or later, else the end.
+      clock: gives time, for waiting.
+      wait: False ends the backfill when the database or a broker is down.
+      crash_points: what a test arms to make the process die.
+      in_order: ``frames`` gives each partition in one task, in the order of its offsets.
+      take_over: begin although another backfill of the pipeline runs; that one will not commit.
+
+    Raises:
+      StatementError: the pipeline has committed positions, or another backfill of it runs; nothing has
+        changed.
+      SupersededError: another process took the pipeline meanwhile; nothing was committed.
+      TransientError: a dependency is down and waiting is not wanted, or Spark stops.
+    """
+    from rowtide.runners.spark.frames import SparkRun
+    from rowtide.runners.spark.session import spark_errors
+
+    def retry(dependency: str) -> Retry:
+        rng = random.Random()
+        return Retry(
+            dependency, clock=clock, rng=rng, stopping=lambda: False, wait=wait, denied_ends=lambda: True
+        )
+
+    refuse_if_begun(pipeline, take_over=take_over)
+    begin = {
+        name: {partition: held.earliest for partition, held in source.ranges().items()}
+        for name, source in pipeline.sources.items()
+    }
+    end = {
+        name: {
+            partition: max(offset, begin[name][partition])
+            for partition, offset in source.offsets_at(until_ms).items()
+        }
+        for name, source in pipeline.sources.items()
+    }
+    database = retry("database")
+    targets = [target_table(table) for table in pipeline.plan.foreign_tables]
+    database.call(lambda: pipeline.database.prepare(targets))
+    holder = f"{_process(os.getpid())}, a backfill"
+    record = database.call(lambda: pipeline.ledger.claim(dumped(plan_digests(pipeline.plan)), holder))
+    _log.info("backfill", pipeline=pipeline.name, epoch=record.epoch, cut=end)
+    if session.sparkContext.uiWebUrl is not None:
+        _log.info("web UI of Spark", url=session.sparkContext.uiWebUrl)
+    streams = {stream.name: stream for stream in pipeline.plan.foreign_streams}
+    outputs = table_nodes(pipeline.plan)
+    partitions = {name: sorted(held) for name, held in begin.items()}
+    keys = {table.name: table.key for table in written_tables(pipeline.plan)}
+    run = SparkRun(session, Definition(outputs, partitions), staging, MessageIntake(streams), keys)
+    messages = {name: frames(streams[name], begin[name], end[name]) for name in pipeline.sources}
+    with spark_errors():
+        run.read(messages, in_order=in_order)
+    flow = run.flow()
+    flow.check()
+    identities = {name: source.identity() for name, source in pipeline.sources.items()}
+    standings = [
+        Standing(
+            name,
+            pipeline.sources[name].topic,
+            partition,
+            offset,
+            begin[name][partition],
+            None if (bound := flow.bounds()[name, partition]) == EARLIEST else bound,
+            identities[name],
+        )
+        for name, offsets in end.items()
+        for partition, offset in sorted(offsets.items())
+    ]
+    positions = {standing.place: standing.next_offset for standing in standings}
+    places = {flow.origin(*place): place for place in positions}
+    topics = {name: source.topic for name, source in pipeline.sources.items()}
+    committer = Committer(
+        database=pipeline.database,
+        ledger=pipeline.ledger,
+        record=record,
+        sources=pipeline.sources,
+        source_of=flow.source_of,
+        retry=database,
+        fetching=retry("broker"),
+        clock=clock,
+        crash_points=crash_points or NoCrash(),
+    )
+    tables = TablesOutput(run, pipeline, record.epoch, database)
+
+    def commit() -> ErrorsOutput:
+        errors = errors_output(run, messages, places, topics, staging)
+        snapshot = KeptSnapshot(positions, flow.snapshot())
+        cut = Cut(tables.writes(), tuple(errors.faults), tuple(standings), snapshot, run.messages)
+        committer.commit(replace(cut, moves=tables.moves(), error_rows=errors.rows), RecentMessages())
+        return errors
+
+    try:
+        with spark_errors():
+            tables.prepare()
+            try:
+                errors = commit()
+            except RefusedStageError as error:
+                _log.info("a row is refused: the tables are written in chunks", why=error.message)
+                tables.unstage()
+                errors = commit()
+    except (Exception, KeyboardInterrupt):
+        tables.drop()
+        raise
+    return BackfillReport(tables.counts, errors.count, run.messages, end)
+
+
+def refuse_if_begun(pipeline: Pipeline, *, take_over: bool = False) -> None:
+    """Refuse to fill in what the live service has begun, or what another process is about to fill in.
+
+    Of two backfills only the one that has taken the epoch last can commit, so a second one would make the
+    first one's work void. A process on another machine is not seen. ``take_over`` wants just that.
+
+    Raises:
+      StatementError: the pipeline has committed positions, or another backfill of it runs.
+    """
+    record = pipeline.ledger.read()
+    if record is None:
+        return
+    if record.standings:
+        raise StatementError(
+            f'pipeline "{pipeline.name}" has committed positions: a backfill would repeat what is there',
+            hint="Run the pipeline to go on from them, or give it another name (pipeline.name) and other "
+            "tables to fill history anew.",
+        )
+    other = re.fullmatch(r"(.*) process (\d+), a backfill", record.holder)
+    if other is None or take_over:
+        return
+    pid = int(other[2])
+    if record.holder.startswith(_process(pid)) and pid != os.getpid() and _is_running(pid):
+        raise StatementError(
+            f'another backfill of pipeline "{pipeline.name}" is running: {_process(pid)}',
+            hint="Let it end, or end it; with --take-over this one begins and that one will not commit.",
+        )
+
+
+def _process(pid: int) -> str:
+    return f"{socket.gethostname()} process {pid}"
+
+
+def _is_running(pid: int) -> bool:
+    """Tell whether a process of this machine has not ended; one that nobody has waited for has."""
+    try:
+        # The name, in parentheses, may hold anything; the state comes after it.
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return not status.rpartition(")")[2].lstrip().startswith("Z")
+
+
+def _by_partition(batch: pa.RecordBatch) -> Iterator[Messages]:
+    """Cut a batch of messages, sorted by partition and offset, into those of each partition."""
+    partitions = np.asarray(batch.column("partition"))
+    starts = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
+    for start, stop in pairwise(starts):
+        if start == stop:
+            continue
+        part = batch.slice(start, stop - start)
+        offsets = np.asarray(part.column("offset"))
+        headers = part.column("headers").to_pylist()
+        yield Messages(
+            topic=part.column("topic")[0].as_py(),
+            partition=int(partitions[start]),
+            offsets=offsets,
+            timestamps=np.asarray(part.column("timestamp")),
+            keys=part.column("key").to_pylist(),
+            values=part.column("value").to_pylist(),
+            next_offset=int(offsets[-1]) + 1,
+            headers=[
+                None if each is None else [(pair["key"], pair["value"]) for pair in each] for each in headers
+            ],
+        )
+
+
+def kafka_frames(plan: Plan, read: Callable[..., DataFrame]) -> Frames:
+    """Give how the messages of a plan's foreign streams are read from Kafka.
+
+    ``read`` takes topic, server options, and the offsets to begin and to end at, by partition.
+
+    Raises:
+      StatementError: a foreign stream is not Kafka's; Spark reads no other log.
+    """
+    servers = {server.name: server for server in plan.servers}
+    for stream in plan.foreign_streams:
+        wrapper = servers[stream.server].wrapper
+        if wrapper.upper() != "KAFKA":
+            raise StatementError(
+                f'foreign stream "{stream.name}" is read through {wrapper}: a backfill reads Kafka only'
+            )
+
+    def frames(stream: ForeignStream, begin: Mapping[int, int], end: Mapping[int, int]) -> DataFrame:
+        return read(dict(stream.options)["topic"], dict(servers[stream.server].options), begin, end)
+
+    return frames

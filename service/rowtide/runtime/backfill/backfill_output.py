@@ -1,0 +1,336 @@
+"""What a backfill writes: tables folded by key, error rows with their messages, all prepared by Spark.
+
+Where the database has staging tables, the tasks themselves write there, each
+under a part of its own, and the commit moves the parts that count in one step.
+Elsewhere, and where the database refuses a row, so that it must be found out
+which, the rows lie in the staging folder and go through the driver in chunks.
+Few faults are brought to the driver, which fetches their messages; many stay on
+Spark, which reads the messages once more. Either way the driver's memory is
+bounded by a chunk.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rowtide.checkpoint.ledger import ErrorRow, Place
+from rowtide.errors import FaultError
+from rowtide.operators.contract import Fault
+from rowtide.plan.plan import ForeignTable, Plan, Server
+from rowtide.rows.rowop import Opcode
+from rowtide.rows.tray import Tray
+from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
+from rowtide.runtime.commit.output import TableOutput, Writes, target_table
+from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.pipeline import Pipeline
+from rowtide_connectors.api import Messages, Stage, StagingDatabase, Transaction
+from rowtide_connectors.errors import GoneError, RefusedRowError, UnavailableError
+from rowtide_connectors.registry import find_connector
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rowtide.runners.spark.folding import Note
+    from rowtide.runners.spark.frames import SparkRun
+
+OUTPUT_ROWS = 10_000
+"""Rows of one write statement."""
+FOLD_ROWS = 100_000
+"""Rows of a task that are first folded: a key that changes often does not fill its memory."""
+FETCHED_FAULTS = 1_000
+"""Faults whose messages the driver fetches: for more, Spark reads the log once more."""
+STAGES = "rowtide.stage"
+"""Schema and beginning of the names of staging tables; the schema is the checkpoint's."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFold:
+    """Puts aside what a table cannot take and keeps the last rowop of each key, inside a task."""
+
+    table: ForeignTable
+
+    def __call__(self, trays: Iterable[Tray]) -> Iterator[Tray | Fault]:
+        """Work off one task's rows."""
+        output = TableOutput(self.table)
+        limit = FOLD_ROWS
+        for tray in trays:
+            yield from output.add([tray])
+            if len(output) < limit:
+                continue
+            folded = output.fold()
+            if folded is not None and self.table.key:
+                yield from output.add([folded])
+                # Where few rows share a key, folding again soon would gain nothing.
+                limit = max(FOLD_ROWS, 2 * len(folded))
+            elif folded is not None:
+                yield folded
+        folded = output.fold()
+        if folded is not None:
+            yield folded
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPart:
+    """What one task has put into a staging table; ``trouble`` says why it could not."""
+
+    part: str
+    rows: int
+    refused: str | None = None
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFold:
+    """Folds as ``TableFold`` does and writes to the staging table ``stage``, inside a task."""
+
+    table: ForeignTable
+    server: Server = field(repr=False)
+    """Its options hold a password."""
+    stage: str
+
+    def __call__(self, trays: Iterable[Tray]) -> Iterator[Fault | Note]:
+        """Work off one task's rows."""
+        from rowtide.runners.spark.folding import Note
+
+        part, rows = uuid.uuid4().hex, 0
+        try:
+            for each in TableFold(self.table)(trays):
+                if isinstance(each, Fault):
+                    yield each
+                else:
+                    rows += len(each)
+                    self._put(part, each)
+        except RefusedRowError as error:
+            yield Note(StagedPart(part, 0, refused=error.message))
+        except (UnavailableError, GoneError) as error:
+            # Gone: another backfill of this pipeline has begun, as the commit will find.
+            yield Note(StagedPart(part, 0, trouble=error.message))
+        else:
+            yield Note(StagedPart(part, rows))
+
+    def _put(self, part: str, tray: Tray) -> None:
+        database = find_connector(self.server.wrapper).database(dict(self.server.options))
+        try:
+            stage = _stage_of(database, self.table, self.stage)
+            if stage is None:
+                raise FaultError(f'server "{self.server.name}" has no staging tables in this process')
+            for start in range(0, len(tray), OUTPUT_ROWS):
+                rows = tray.slice(start, min(start + OUTPUT_ROWS, len(tray)))
+                gone = rows.opcode == Opcode.DELETE
+                self._write(partial(stage.delete, part), rows.where(gone), self.table.key)
+                self._write(partial(stage.insert, part), rows.where(~gone), range(len(self.table.row_type)))
+        finally:
+            database.close()
+
+    def _write(
+        self, write: Callable[[Mapping[str, Sequence[object]]], None], rows: Tray, fields: Iterable[int]
+    ) -> None:
+        if len(rows):
+            write({self.table.row_type[each].name: rows.columns[each].to_list() for each in fields})
+
+
+def written_tables(plan: Plan) -> list[ForeignTable]:
+    """Give the foreign tables that a pump writes to."""
+    pumped = {pump.target for pump in plan.pumps}
+    return [table for table in plan.foreign_tables if table.name in pumped]
+
+
+class TablesOutput:
+    """The rows of every foreign table that a pump writes to, ready for the commit.
+
+    Args:
+      run: what Spark has worked off.
+      pipeline: its plan and database.
+      epoch: under which the commit is made; names the staging tables.
+      retry: repeats what fails because the database is down.
+    """
+
+    def __init__(self, run: SparkRun, pipeline: Pipeline, epoch: int, retry: Retry) -> None:
+        self.counts: dict[str, int] = {}
+        self._run = run
+        self._pipeline = pipeline
+        self._retry = retry
+        self._mine = f"{STAGES}_{blake2b(pipeline.name.encode(), digest_size=6).hexdigest()}_"
+        self._epoch = epoch
+        self._tables = {table.name: table for table in written_tables(pipeline.plan)}
+        self._paths: dict[str, Sequence[str]] = {}
+        self._staged: list[tuple[Stage, list[str]]] = []
+
+    def prepare(self) -> None:
+        """Let Spark write every table ahead: to staging tables where the database has them."""
+        database = self._pipeline.database
+        if isinstance(database, StagingDatabase):
+            # What a backfill that died has left.
+            self._retry.call(lambda: database.drop_stages(self._mine))
+        for number, table in enumerate(self._tables.values()):
+            stage = _stage_of(database, table, f"{self._mine}{self._epoch}_{number}")
+            if stage is None or not self._put_aside(table, stage, f"{self._mine}{self._epoch}_{number}"):
+                self._write_folder(table)
+
+    def moves(self) -> list[Callable[[Transaction], None]]:
+        """Give what the commit does to move the staged rows."""
+        return [partial(_move, stage, parts) for stage, parts in self._staged]
+
+    def writes(self) -> Iterable[Writes]:
+        """Give what the commit writes itself, in chunks; read again for each attempt."""
+        return _FolderWrites(self)
+
+    def unstage(self) -> None:
+        """Write every table to the staging folder: the database refuses a row of a staging table."""
+        self.drop()
+        for table in self._tables.values():
+            if table.name not in self._paths:
+                self._write_folder(table)
+
+    def drop(self) -> None:
+        """Drop the staging tables."""
+        staged, self._staged = self._staged, []
+        for stage, _ in staged:
+            self._retry.call(stage.drop)
+
+    def chunks(self) -> Iterator[Writes]:
+        """Read the staging folder."""
+        for name, paths in self._paths.items():
+            table = self._tables[name]
+            output = TableOutput(table)
+            self.counts[name] = 0
+            for batch in (each for path in paths for each in pq.ParquetFile(path).iter_batches(OUTPUT_ROWS)):
+                output.add([Tray.from_arrow(table.row_type, batch)])
+                writes = output.take()
+                if writes is not None:
+                    self.counts[name] += batch.num_rows
+                    yield writes
+
+    def _put_aside(self, table: ForeignTable, stage: Stage, name: str) -> bool:
+        """Let Spark fill a staging table; False if the database refuses a row of it."""
+        servers = {server.name: server for server in self._pipeline.plan.servers}
+        fold = StagedFold(table, servers[table.server], name)
+
+        def fill() -> list[StagedPart]:
+            stage.create()
+            folded = self._run.fold(table.name, table.row_type, fold, self._folder(table))
+            parts = [note for note in folded.notes if isinstance(note, StagedPart)]
+            if troubles := [part.trouble for part in parts if part.trouble is not None]:
+                raise UnavailableError(troubles[0])
+            return parts
+
+        parts = self._retry.call(fill)
+        if any(part.refused is not None for part in parts):
+            self._retry.call(stage.drop)
+            return False
+        self.counts[table.name] = sum(part.rows for part in parts)
+        self._staged.append((stage, [part.part for part in parts]))
+        return True
+
+    def _write_folder(self, table: ForeignTable) -> None:
+        folded = self._run.fold(table.name, table.row_type, TableFold(table), self._folder(table))
+        self._paths[table.name] = folded.paths
+
+    def _folder(self, table: ForeignTable) -> str:
+        return f"table-{list(self._tables).index(table.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _FolderWrites:
+    tables: TablesOutput
+
+    def __iter__(self) -> Iterator[Writes]:
+        return self.tables.chunks()
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRowMaker:
+    """Makes error rows of faults and their messages, inside a task; see ``faults.FaultRows``."""
+
+    places: Mapping[int, Place]
+    topics: Mapping[str, str]
+
+    def __call__(self, faults: Sequence[Fault], messages: pa.RecordBatch) -> bytes:
+        """Give the error rows, pickled."""
+        rows = error_rows(
+            faults,
+            source_of=self.places.get,
+            topics=self.topics,
+            recent=self._recent(messages),
+            fetch=lambda _place, _offsets: {},
+        )
+        return pickle.dumps(rows)
+
+    def _recent(self, batch: pa.RecordBatch) -> RecentMessages:
+        recent = RecentMessages()
+        held: dict[Place, dict[int, tuple[int, bytes | None]]] = {}
+        for row in batch.to_pylist():
+            if row["timestamp"] is not None:
+                place = (row["source"], row["partition"])
+                held.setdefault(place, {})[row["offset"]] = (row["timestamp"], row["value"])
+        for (relation, partition), found in held.items():
+            offsets = sorted(found)
+            recent.add(
+                relation,
+                Messages(
+                    topic=self.topics[relation],
+                    partition=partition,
+                    offsets=np.array(offsets, dtype=np.int64),
+                    timestamps=np.array([found[each][0] for each in offsets], dtype=np.int64),
+                    keys=[None] * len(offsets),
+                    values=[found[each][1] for each in offsets],
+                    next_offset=offsets[-1] + 1,
+                ),
+            )
+        return recent
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsOutput:
+    """The error rows of a backfill: ``faults`` where they are few, else ``rows``, in chunks.
+
+    ``count`` is how many there are.
+    """
+
+    count: int
+    faults: Sequence[Fault] = ()
+    rows: Iterable[Sequence[ErrorRow]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    read: Callable[[], Iterator[bytes]]
+
+    def __iter__(self) -> Iterator[Sequence[ErrorRow]]:
+        for content in self.read():
+            rows: list[ErrorRow] = pickle.loads(content)
+            yield rows
+
+
+def errors_output(
+    run: SparkRun,
+    messages: Mapping[str, DataFrame],
+    places: Mapping[int, Place],
+    topics: Mapping[str, str],
+    staging: str,
+) -> ErrorsOutput:
+    """Prepare the error rows of a run; ``places`` says which origin is which partition's."""
+    if run.faults.count() <= FETCHED_FAULTS:
+        faults = run.faults.read()
+        return ErrorsOutput(len(faults), faults=faults)
+    read = run.faults.rows(messages, places, ErrorRowMaker(places, topics), f"{staging}/errors")
+    pieces = _Pieces(read)
+    return ErrorsOutput(sum(map(len, pieces)), rows=pieces)
+
+
+def _stage_of(database: object, table: ForeignTable, name: str) -> Stage | None:
+    return database.stage(target_table(table), name) if isinstance(database, StagingDatabase) else None
+
+
+def _move(stage: Stage, parts: Sequence[str], transaction: Transaction) -> None:
+    stage.move(transaction, parts)

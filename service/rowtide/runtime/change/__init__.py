@@ -1,0 +1,1 @@
+"""A changed pipeline takes over: plan and apply."""

@@ -1,0 +1,201 @@
+"""``rowtide apply``: a changed pipeline goes on where the one before it stands, in one commit.
+
+The old plan is brought to the committed positions, as a start would do it; the
+new one takes over what ``flow.succession`` says; and one transaction writes what
+comes out of that, the new plan's digest and its state. Before it nothing has
+changed but the epoch, after it the new file runs. Since the log would not give
+the same under the new plan, the state of this commit or a later one is needed
+from then on (``Record.changed_at``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from rowtide.checkpoint.ledger import KeptSnapshot, Record, Standing
+from rowtide.errors import StatementError
+from rowtide.flow.flow import Flow
+from rowtide.operators.contract import PARTITION_BITS, RESUBMITTED, State
+from rowtide.plan.nodes import Node
+from rowtide.plan.outputs import table_nodes
+from rowtide.plan.plan import Plan
+from rowtide.rows.tray import ORIGIN
+from rowtide.runtime.commit.deadletters import RecentMessages
+from rowtide.runtime.commit.output import target_table
+from rowtide.runtime.inspect.state import state_entries
+from rowtide.runtime.live.work import Cut, Work
+from rowtide.runtime.recovery.begin import refuse_missing_tables
+from rowtide.runtime.recovery.digest import dumped, plan_digests
+from rowtide.runtime.recovery.recovery import partitions_of
+from rowtide.runtime.service import Equipment, Service
+
+_WAITING = frozenset({"Merge", "Sort", "AsOfJoin", "AsOfJoinOn"})
+"""Operators in which resubmitted rows wait before they have reached the relation that had refused them."""
+
+_log = structlog.get_logger("rowtide")
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What was done: the commit that switched, and what it wrote by table."""
+
+    commits: int
+    rows: Mapping[str, int]
+    snapshot_bytes: int
+
+
+def apply(older: Equipment, newer: Equipment, *, empty: frozenset[tuple[str, str]] = frozenset()) -> Applied:
+    """Let the plan of ``newer`` go on where that of ``older`` stands; both are of one pipeline and database.
+
+    A service that runs finds itself superseded at its next commit. ``empty`` are relations with their
+    operators that may be left because they keep no rows.
+
+    Raises:
+      StatementError: the change cannot be applied, one of ``empty`` keeps rows, or the start of the old
+        plan is refused; nothing has changed, though the epoch may have been taken.
+      SupersededError, TransientError: as ``Service.run``.
+    """
+    begun = succeeding(older, newer)
+    if empty:
+        kept = state_entries(KeptSnapshot(begun.work.positions, begun.work.flow.snapshot()))
+        held = {each.relation for each in kept if each.rows and (each.relation, each.operator) in empty}
+        if held:
+            raise state_would_be_lost(held)
+    cut = begun.after.cut(with_snapshot=True)
+    return commit_switch(begun, newer, cut, RecentMessages())
+
+
+def state_would_be_lost(relations: Iterable[str]) -> StatementError:
+    """Return the refusal of a change that leaves rows which these relations keep."""
+    lost = ", ".join(sorted(set(relations)))
+    return StatementError(
+        f"the state of {lost} would be lost", hint="Say --lose, or run the file under another name."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeding:
+    """Two plans at the committed positions: ``work`` is the old one's, ``after`` the new one's.
+
+    ``begun`` are partitions of new streams, ``gone`` streams that the new plan does not read.
+    """
+
+    record: Record
+    work: Work
+    after: Work
+    begun: Sequence[Standing]
+    gone: Sequence[str]
+
+
+def succeeding(older: Equipment, newer: Equipment) -> Succeeding:
+    """Take the pipeline, and let the new plan go on where the old one stands; nothing is committed.
+
+    Raises:
+      As ``apply``.
+    """
+    refuse_changed_streams(older.plan, newer.plan)
+    before = older.ledger.read()
+    if before is None or not before.standings:
+        raise StatementError(f'pipeline "{older.name}" has committed nothing: `rowtide run` begins it')
+    for each in older.ledger.resubmissions():
+        if each.place not in before.positions():
+            raise StatementError(
+                f'resubmitted error rows of "{each.relation}" wait for the pipeline',
+                hint="Let it run until they are read, and apply the change then.",
+            )
+    before_and_after = {table.name for table in older.plan.foreign_tables}
+    tables = [target_table(table) for table in newer.plan.foreign_tables]
+    kept = [table for table in tables if table.name in before_and_after]
+    refuse_missing_tables(newer.name, newer.database.missing(kept))
+    newer.database.prepare(tables)
+    # What of the old plan's tables only is missing was dropped ahead of the change.
+    record, work = Service(replace(older, recreate_tables=True)).stand()
+    _refuse_waiting_resubmitted(work.flow.snapshot())
+    standings, begun = _standings(record, newer)
+    flow = Flow(table_nodes(newer.plan), partitions_of(each.place for each in standings))
+    flow.succeed(work.flow, newer.clock.now_ms(), streams_of_both(older.plan, newer.plan))
+    after = Work(flow, newer.plan.foreign_tables, standings)
+    after.drain()
+    after.go_on_from(newer.ledger.accounts())
+    gone = {each.relation for each in record.standings} - {each.relation for each in standings}
+    return Succeeding(record, work, after, begun, sorted(gone))
+
+
+def commit_switch(begun: Succeeding, newer: Equipment, cut: Cut, recent: RecentMessages) -> Applied:
+    """Commit what came out and the new plan's state, and let its digest take the old one's place.
+
+    Raises:
+      As ``apply``.
+    """
+    digest = dumped(plan_digests(newer.plan))
+    cut = replace(
+        cut,
+        standings=(*cut.standings, *begun.begun),
+        moves=[lambda transaction: newer.ledger.replace_plan(transaction, digest, begun.gone)],
+    )
+    rows: dict[str, int] = {}
+    for writes in cut.writes:
+        rows[writes.name] = rows.get(writes.name, 0) + len(writes.tray)
+    committer = Service(newer).committer(begun.record, begun.after)
+    committer.commit(cut, recent)
+    _log.info("applied", pipeline=newer.name, epoch=begun.record.epoch, commits=committer.commits)
+    return Applied(committer.commits, rows, committer.stored.size_bytes)
+
+
+def _standings(record: Record, newer: Equipment) -> tuple[list[Standing], list[Standing]]:
+    """Give where the partitions of the new plan stand, and those among them that begin now."""
+    known = {each.relation for each in record.standings}
+    kept = [each for each in record.standings if each.relation in newer.sources]
+    begun = [
+        Standing(relation, source.topic, partition, held.earliest, held.earliest, None, source.identity())
+        for relation, source in sorted(newer.sources.items())
+        if relation not in known
+        for partition, held in sorted(source.ranges().items())
+    ]
+    return [*kept, *begun], begun
+
+
+def streams_of_both(older: Plan, newer: Plan) -> dict[str, tuple[Node, Node]]:
+    """Give the relations that both plans have, with the node of each."""
+    before = dict(older.relations)
+    return {name: (before[name], node) for name, node in newer.relations if name in before}
+
+
+def refuse_changed_streams(older: Plan, newer: Plan) -> None:
+    """Refuse a stream that is called as before and brings something else.
+
+    Raises:
+      StatementError: naming it.
+    """
+    before, after = plan_digests(older), plan_digests(newer)
+    for stream in newer.foreign_streams:
+        name = f'foreign stream "{stream.name}"'
+        if name in before and before[name] != after[name]:
+            raise StatementError(
+                f"{name} has changed: what was read of it would be read otherwise",
+                hint="Give the changed stream another name: it is read from its beginning then.",
+            )
+
+
+def _refuse_waiting_resubmitted(state: Mapping[str, State]) -> None:
+    """Refuse while resubmitted rows wait: where they may go is known to the old plan only.
+
+    Raises:
+      StatementError: some wait.
+    """
+    for key, tables in state.items():
+        if key.split("/", maxsplit=1)[0].rpartition(" ")[2] not in _WAITING:
+            continue
+        for table in tables.values():
+            if ORIGIN not in table.column_names:
+                continue
+            origins = table.column(ORIGIN).to_pylist()
+            if any(origin & ((1 << PARTITION_BITS) - 1) >= RESUBMITTED for origin in origins):
+                raise StatementError(
+                    "resubmitted error rows are still on their way",
+                    hint="They arrive when the rowtime bounds have passed them; apply the change then. If "
+                    "the stream has gone quiet, write a bound record to each of its partitions first.",
+                )

@@ -1,0 +1,149 @@
+"""What a changed pipeline file would keep, begin anew and lose of what is committed; touches nothing.
+
+Which operators keep their state is what ``flow.succession`` says of two plans.
+The checkpoint knows the plan that ran by its digests only, so what becomes of
+the state is told where the file that ran is there too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from rowtide.checkpoint.ledger import KeptSnapshot, Record
+from rowtide.errors import StatementError
+from rowtide.flow.program import Program, Step
+from rowtide.flow.succession import Succession
+from rowtide.plan.outputs import table_nodes
+from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
+from rowtide.runtime.commit.output import target_table
+from rowtide.runtime.inspect.state import state_entries
+from rowtide.runtime.pipeline import Pipeline
+from rowtide.runtime.recovery.digest import differences, plan_digests
+from rowtide.runtime.recovery.recovery import partitions_of
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorFate:
+    """What becomes of one relation's operator; ``rows`` are those that it has in the newest snapshot."""
+
+    relation: str
+    operator: str
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """What is different, and what becomes of state and tables.
+
+    ``kept`` goes on with its state, ``begins_empty`` is new or is another operator than it was, ``lost``
+    is state that nothing of the new plan stands for. They are None where the plan that ran is not known.
+    """
+
+    changes: tuple[str, ...]
+    kept: tuple[OperatorFate, ...] | None
+    begins_empty: tuple[OperatorFate, ...] | None
+    lost: tuple[OperatorFate, ...] | None
+    tables_created: tuple[str, ...]
+    tables_left: tuple[str, ...] | None
+    streams_begun: tuple[str, ...] | None
+    streams_left: tuple[str, ...] | None
+
+    def to_json(self) -> Mapping[str, object]:
+        """Give it as plain values."""
+        return asdict(self)
+
+
+def change_from(pipeline: Pipeline, older: Plan | None, file: str) -> PlannedChange:
+    """Say what running a pipeline in place of what is committed under its name would mean.
+
+    ``older`` is what ``file`` says has run.
+
+    Raises:
+      StatementError: nothing is committed, or it is something else that ran.
+      MismatchError: a table in the database does not fit.
+    """
+    record = pipeline.ledger.read()
+    if record is None or not record.standings:
+        raise StatementError(f'pipeline "{pipeline.name}" has committed nothing')
+    if older is not None and (wrong := differences(record.digest, plan_digests(older))):
+        raise StatementError(
+            f'{file} is not what pipeline "{pipeline.name}" has run: {"; ".join(wrong)}',
+            hint="Name the file as it was at the last start.",
+        )
+    return planned_change(
+        record,
+        pipeline.plan,
+        older=older,
+        snapshot=pipeline.ledger.newest_snapshot(),
+        missing=pipeline.database.missing([target_table(table) for table in pipeline.plan.foreign_tables]),
+    )
+
+
+def planned_change(
+    record: Record,
+    newer: Plan,
+    *,
+    older: Plan | None,
+    snapshot: KeptSnapshot | None,
+    missing: Sequence[str],
+) -> PlannedChange:
+    """Say what running ``newer`` in place of what is committed would mean.
+
+    Args:
+      record: what is committed.
+      newer: the plan of the changed file.
+      older: the plan that ran, if its file is there: one of the committed digests.
+      snapshot: the newest one.
+      missing: foreign tables of ``newer`` that the database does not have.
+    """
+    changes = tuple(differences(record.digest, plan_digests(newer)))
+    if older is None:
+        return PlannedChange(changes, None, None, None, tuple(missing), None, None, None)
+    partitions = partitions_of(record.positions())
+    before, after = (Program(table_nodes(plan), partitions) for plan in (older, newer))
+    succession = Succession(before, after)
+    rows: Counter[tuple[str, str]] = Counter()
+    for entry in () if snapshot is None else state_entries(snapshot):
+        rows[entry.relation, entry.operator] += entry.rows
+    goes_on = {at: old for at, old in succession.matched.items() if at not in succession.emptied}
+    taken = set(goes_on.values())
+    matched = [step for at, step in enumerate(before.steps) if at in taken]
+    others = [step for at, step in enumerate(before.steps) if at not in taken]
+    fresh = [step for at, step in enumerate(after.steps) if at not in goes_on]
+    known = None if snapshot is None else rows
+    return PlannedChange(
+        changes,
+        _fates(matched, known),
+        _fates(fresh, {}),
+        _fates(others, known),
+        tuple(missing),
+        _gone(older.foreign_tables, newer.foreign_tables),
+        _gone(newer.foreign_streams, older.foreign_streams),
+        _gone(older.foreign_streams, newer.foreign_streams),
+    )
+
+
+def _fates(steps: Sequence[Step], rows: Mapping[tuple[str, str], int] | None) -> tuple[OperatorFate, ...]:
+    """Give each relation's operators that keep anything, once for all partitions."""
+    names = [
+        (step.node.relation, type(step.node).__name__)
+        for step in steps
+        if not step.is_source and not step.node.is_row_wise
+    ]
+    return tuple(
+        OperatorFate(relation, operator, None if rows is None else rows.get((relation, operator), 0))
+        for relation, operator in sorted(set(names))
+    )
+
+
+def _names(held: Iterable[ForeignTable | ForeignStream]) -> list[str]:
+    return [each.name for each in held]
+
+
+def _gone(
+    held: Iterable[ForeignTable | ForeignStream], other: Iterable[ForeignTable | ForeignStream]
+) -> tuple[str, ...]:
+    left = set(_names(other))
+    return tuple(name for name in _names(held) if name not in left)

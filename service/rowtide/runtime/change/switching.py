@@ -1,0 +1,165 @@
+"""``rowtide apply --at``: the switch to a changed pipeline at one rowtime.
+
+From the committed positions on both plans read the same messages. Of what comes
+out, rows up to the rowtime are the old plan's and later ones the new one's,
+until the old one has promised that nothing up to it follows. All of it is one
+commit, so every row belongs to one version, and nobody sees half of it. A
+period that begins at the rowtime is the new plan's as a whole: it has read all
+of its rows, and a group's rowtime is its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+
+from rowtide.checkpoint.ledger import Decision
+from rowtide.errors import StatementError, TransientError
+from rowtide.flow.flow import Flow
+from rowtide.operators.contract import Fault
+from rowtide.plan.plan import ForeignTable
+from rowtide.rowtime.bound import EARLIEST, LATEST
+from rowtide.rowtime.text import time_text
+from rowtide.runtime.change.applying import Applied, Succeeding, commit_switch, succeeding
+from rowtide.runtime.ingest.intake import Channel, Delivery
+from rowtide.runtime.live.work import Cut, Work
+from rowtide.runtime.service import Equipment, Service
+
+MAX_GATHERED = 2_000_000
+"""Rows of both plans that may wait for the one commit: about half a gigabyte."""
+SAY_AGAIN_S = 10.0
+"""How often is said what is waited for."""
+_TAKE_S = 0.1
+
+_log = structlog.get_logger("rowtide")
+
+
+def apply_at(older: Equipment, newer: Equipment, at_ms: int) -> Applied:
+    """Let the plan of ``newer`` go on where that of ``older`` has given all rows up to ``at_ms``.
+
+    Reads until then, and for as long as it takes; nothing is committed meanwhile.
+
+    Raises:
+      StatementError: as ``applying.apply``; or rows of that time may have come out already, or too much
+        comes before it. Nothing has changed but the epoch.
+      TransientError: told to stop before it was passed; nothing has changed but the epoch.
+    """
+    first = at_ms + 1
+    begun = succeeding(older, newer)
+    reached = furthest(begun.work.flow)
+    if reached is not None and reached >= first:
+        raise StatementError(
+            f"rows up to {time_text(reached)} may have come out already",
+            hint="Name a later rowtime: the end of a period that is still open, for example.",
+        )
+    begun.after.span = (first, LATEST)
+    both = _Both(begun, older.plan.foreign_tables, newer, first)
+    _read_until(both, older, first)
+    before, cut = both.cut(with_snapshot=False), begun.after.cut(with_snapshot=True)
+    _count(both, begun.after)
+    cut = replace(cut, writes=(*before.writes, *cut.writes), faults=_faults(before, cut, both, first))
+    return commit_switch(begun, newer, cut, both.recent)
+
+
+def furthest(flow: Flow) -> int | None:
+    """Give the greatest rowtime that a row which has come out may have; None: none has."""
+    promised = [bound for bound in flow.promised().values() if bound not in (EARLIEST, LATEST)]
+    return max(promised, default=None)
+
+
+class _Both(Work):
+    """The old plan at work, with the new one beside it."""
+
+    def __init__(
+        self, begun: Succeeding, tables: Sequence[ForeignTable], newer: Equipment, first: int
+    ) -> None:
+        super().__init__(begun.work.flow, tables, begun.work.standings())
+        self.span = (EARLIEST, first)
+        self.after = begun.after
+        self._channels: Mapping[str, Channel] = Service(newer).channels(begun.after.flow)
+
+    def enter(self, delivery: Delivery) -> None:
+        """See ``Work``; the new plan reads the same messages."""
+        super().enter(delivery)
+        if delivery.relation in self._channels:
+            self.after.enter(self._channels[delivery.relation].deliver(delivery.messages))
+
+    def obey(self, decision: Decision) -> None:
+        """See ``Work``; what holds for one of the old plan's readers alone is none of the new one's."""
+        super().obey(decision)
+        if decision.relation in self._channels and decision.reader is None:
+            self.after.obey(decision)
+
+    def drain(self) -> None:
+        """See ``Work``."""
+        super().drain()
+        self.after.drain()
+
+
+def _read_until(both: _Both, older: Equipment, first: int) -> None:
+    """Read until the old plan has promised everywhere that what comes is at ``first`` or later."""
+    service = Service(older)
+    inbox = service.open_inbox(both.positions, service.channels(both.flow))
+    idle, append_times = service.watch(both)
+    pressure = service.new_backpressure()
+    said = older.clock.monotonic()
+    both.drain()
+    try:
+        while any(bound < first for bound in both.flow.promised().values()):
+            if older.stopping():
+                raise TransientError(
+                    f"{time_text(first - 1)} was not passed, and nothing was switched", hint="Say it again."
+                )
+            for delivery in inbox.take(_TAKE_S):
+                both.enter(delivery)
+                if len(delivery):
+                    idle.hear((delivery.relation, delivery.partition))
+                    append_times.hear(delivery.relation, delivery.messages.timestamps)
+            for decision in append_times.decide(both.positions, both.flow.bounds()):
+                both.obey(decision)
+            for decision in idle.decide(both.positions, both.flow.bounds(), both.flow.met):
+                both.obey(decision)
+            both.drain()
+            pressure.balance(both, inbox)
+            if both.gathered + both.after.gathered > MAX_GATHERED:
+                raise StatementError(
+                    f"more than {MAX_GATHERED} rows come up to {time_text(first - 1)}: they are one commit",
+                    hint="Let the old file run nearer to it first, or name an earlier rowtime.",
+                )
+            if older.clock.monotonic() - said >= SAY_AGAIN_S:
+                said = older.clock.monotonic()
+                _log.info(
+                    "waits_for_switch", pipeline=older.name, at_ms=first - 1, bounds_ms=both.flow.promised()
+                )
+    finally:
+        inbox.close()
+
+
+def _faults(before: Cut, after: Cut, both: _Both, first: int) -> tuple[Fault, ...]:
+    """Give the faults of the old plan before the switch and those of the new one from it on."""
+    old = [_moved(fault, both) for fault in before.faults if _is_before(fault, first)]
+    return (*old, *(fault for fault in after.faults if not _is_before(fault, first)))
+
+
+def _is_before(fault: Fault, first: int) -> bool:
+    return fault.rowtime is None or fault.rowtime < first
+
+
+def _moved(fault: Fault, both: _Both) -> Fault:
+    """Give a fault of the old plan with the origin that its partition has in the new one."""
+    place = both.flow.source_of(fault.origin)
+    if place is None or not both.after.flow.reads(place[0]):
+        return replace(fault, origin=-1)
+    return replace(fault, origin=both.after.flow.origin(*place))
+
+
+def _count(both: _Both, after: Work) -> None:
+    """Count what the old plan has written in the accounts of the new one's tables (law 4)."""
+    for name, output in both.outputs.items():
+        if name in after.outputs:
+            account = after.outputs[name].account
+            account.rows_in += output.account.rows_in
+            account.done += output.account.done
+            account.rejected += output.account.rejected

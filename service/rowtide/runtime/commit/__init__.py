@@ -1,0 +1,1 @@
+"""One transaction a commit: rows, errors, positions, state."""

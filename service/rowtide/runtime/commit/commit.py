@@ -1,0 +1,231 @@
+"""One transaction a commit (law 5): output rows, error rows, positions, bounds, snapshot, fence.
+
+A connection that breaks within the commit leaves open whether it happened: the
+committer then reads the number of commits from the ledger, and repeats the same
+writes only if theirs is not among them.
+
+Each commit first asks for the ids of the topics that its rows are from. An id
+never comes back, so rows that were read before the answer are rows of the topic
+that the pipeline began with, and none of a topic that was created again under
+its name is ever committed, however far that one's log reaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rowtide.checkpoint.ledger import (
+    ErrorRow,
+    Ledger,
+    Place,
+    Record,
+    Standing,
+    StoredError,
+    is_resubmission,
+)
+from rowtide.clock import Clock
+from rowtide.errors import FaultError, SupersededError
+from rowtide.operators.contract import RESUBMITTED, Fault
+from rowtide.runtime.commit.crashpoints import CrashPoints
+from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
+from rowtide.runtime.commit.output import RefusedWriteError
+from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.ingest.intake import check_identity
+from rowtide.runtime.live.work import Cut
+from rowtide_connectors.api import Database, Fetched, Source
+from rowtide_connectors.errors import UnavailableError
+
+
+class _RefusedError(Exception):
+    """The database refused a row of the cut's writes number ``at``."""
+
+    def __init__(self, at: int, row: RefusedWriteError) -> None:
+        super().__init__(row.why)
+        self.at = at
+        self.row = row
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSnapshot:
+    """How large a snapshot was in the database, and how long it took to write."""
+
+    size_bytes: int
+    seconds: float
+
+
+class Committer:
+    """Commits the cuts of one process, under the epoch that it has claimed.
+
+    Args:
+      database: where output and ledger are.
+      ledger: the checkpoint in that database.
+      record: what claiming the epoch gave.
+      sources: the sources by foreign stream, to fetch raw bytes from.
+      retry: repeats what fails because the database is down.
+      fetching: repeats what fails because a broker is down.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        ledger: Ledger,
+        record: Record,
+        sources: Mapping[str, Source],
+        source_of: Callable[[int], Place | None],
+        retry: Retry,
+        fetching: Retry,
+        clock: Clock,
+        crash_points: CrashPoints,
+    ) -> None:
+        self._database = database
+        self._ledger = ledger
+        self._epoch = record.epoch
+        self._commits = record.commits
+        self._sources = sources
+        self._topics = {relation: source.topic for relation, source in sources.items()}
+        self._source_of = source_of
+        self._retry = retry
+        self._fetching = fetching
+        self._clock = clock
+        self.stored = StoredSnapshot(0, 0.0)
+        """The last snapshot."""
+        self._crash_points = crash_points
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the commits are made under."""
+        return self._epoch
+
+    @property
+    def commits(self) -> int:
+        """How many commits the pipeline has, as far as this process knows."""
+        return self._commits
+
+    def commit(self, cut: Cut, recent: RecentMessages) -> Sequence[ErrorRow]:
+        """Commit ``cut``, for as long as it takes; give its error rows.
+
+        Raises:
+          SupersededError: another process took the pipeline; nothing of the cut was committed.
+          TransientError: the database is down and waiting is not wanted.
+          StoppedError: the service was told to stop while the database or a broker was down.
+          StatementError: a topic is another one than it was; nothing of the cut was committed.
+        """
+        faults = list(cut.faults)
+        refusals: dict[int, list[int]] = {}
+        errors = self._error_rows(faults, recent)
+        uncertain = False
+
+        def attempt() -> None:
+            nonlocal uncertain
+            if uncertain and self._has_happened():
+                return
+            try:
+                self._write(cut, refusals, errors)
+            except UnavailableError:
+                uncertain = True
+                raise
+
+        while True:
+            self._check_topics(cut)
+            try:
+                self._retry.call(attempt)
+                break
+            except _RefusedError as refused:
+                # The database decides last of a row's fate; the others are tried again without it.
+                refusals.setdefault(refused.at, []).append(refused.row.index)
+                account = refused.row.writes.account
+                account.done -= 1
+                account.rejected += 1
+                faults.append(refused.row.fault())
+                errors = self._error_rows(faults, recent)
+        self._commits += 1
+        self._crash_points.reach("commit.after_settled")
+        return errors
+
+    def _check_topics(self, cut: Cut) -> None:
+        """Check, after everything in the cut was read, that its topics are those that were known.
+
+        Raises:
+          StatementError: one was deleted and created again.
+        """
+        moved = [each for each in cut.standings if not is_resubmission(each.place)]
+        for relation, known in sorted({(each.relation, each.topic_id or "") for each in moved}):
+            self._fetching.call(partial(check_identity, self._sources[relation], known or None))
+
+    def _error_rows(self, faults: Sequence[Fault], recent: RecentMessages) -> Sequence[ErrorRow]:
+        self._crash_points.reach("commit.before_fetch")
+        return error_rows(
+            faults,
+            source_of=self._source_of,
+            topics=self._topics,
+            recent=recent,
+            fetch=self._fetch,
+            resubmitted=self._resubmitted,
+        )
+
+    def _resubmitted(self, place: Place) -> Sequence[StoredError]:
+        return self._retry.call(lambda: self._ledger.resubmitted(place[1] - RESUBMITTED))
+
+    def commit_start(self, standings: Sequence[Standing]) -> None:
+        """Commit where a new pipeline begins.
+
+        Raises:
+          As ``commit``.
+        """
+        self.commit(Cut((), (), tuple(standings), None, 0), RecentMessages())
+
+    def _write(self, cut: Cut, refusals: Mapping[int, Sequence[int]], errors: Sequence[ErrorRow]) -> None:
+        reach = self._crash_points.reach
+        reach("commit.before_begin")
+        with self._database.begin() as transaction:
+            reach("commit.after_begin")
+            self._ledger.fence(transaction, epoch=self._epoch, commits=self._commits)
+            reach("commit.after_fence")
+            for at, given in enumerate(cut.writes):
+                writes = given
+                for index in refusals.get(at, ()):
+                    writes = writes.without(index)
+                try:
+                    writes.apply(transaction)
+                except RefusedWriteError as error:
+                    raise _RefusedError(at, error) from error
+            for move in cut.moves:
+                move(transaction)
+            reach("commit.after_tables")
+            for chunk in cut.error_rows:
+                self._ledger.write_errors(transaction, self._epoch, chunk)
+            if errors:
+                self._ledger.write_errors(transaction, self._epoch, errors)
+            reach("commit.after_errors")
+            self._ledger.write_standings(transaction, self._epoch, cut.standings)
+            self._ledger.write_decisions(transaction, self._epoch, cut.decisions)
+            self._ledger.write_accounts(transaction, cut.accounts())
+            reach("commit.after_positions")
+            if cut.snapshot is not None:
+                began = self._clock.monotonic()
+                size = self._ledger.write_snapshot(transaction, self._epoch, cut.snapshot)
+                self.stored = StoredSnapshot(size, self._clock.monotonic() - began)
+            reach("commit.after_snapshot")
+        reach("commit.after_commit")
+
+    def _has_happened(self) -> bool:
+        """Tell whether the commit that was in doubt is in the database."""
+        record = self._ledger.read()
+        if record is None:
+            raise FaultError("the checkpoint is gone from the database")
+        if record.epoch != self._epoch:
+            raise SupersededError(
+                f"another process took the pipeline: epoch {record.epoch}, ours {self._epoch}"
+            )
+        if record.commits not in (self._commits, self._commits + 1):
+            raise FaultError(
+                f"the checkpoint counts {record.commits} commits, {self._commits} or one more were expected"
+            )
+        return record.commits == self._commits + 1
+
+    def _fetch(self, place: Place, offsets: Sequence[int]) -> Mapping[int, Fetched]:
+        relation, partition = place
+        return self._fetching.call(lambda: self._sources[relation].fetch(partition, offsets))

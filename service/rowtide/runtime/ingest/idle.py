@@ -1,0 +1,160 @@
+"""Partitions that have fallen silent, under a declared idle time-out (docs/sql/semantics.md#idle-partitions).
+
+A partition counts as silent only on evidence: its end, looked up a short while
+ago, is where it stands. One that is paused, lags, or whose broker is down says
+nothing and is waited for, whatever the clock shows; otherwise an outage would
+make good rows late.
+
+A stream all of whose partitions are silent follows the streams that it meets in
+the plan (``flow.meetings``; docs/sql/streams.md).
+
+What is decided is a bound. It goes into the log of decisions with the commit,
+with the offset before which it took effect; recovery and replay obey the log
+and do not ask.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from rowtide.checkpoint.ledger import RESET, SKIP, Decision, Place, is_resubmission, jump_of
+from rowtide.clock import Clock
+from rowtide.errors import StatementError
+from rowtide.plan.plan import ForeignStream
+from rowtide.rowtime.bound import EARLIEST
+from rowtide.rowtime.idle import IdlePartitions
+from rowtide.sql.catalog.notices import IDLE_TIMEOUT
+from rowtide.sql.grammar.literals import interval_text_ms
+
+IDLE = "IDLE"
+"""The kind of these decisions."""
+
+LOOK_UPS_A_TIMEOUT = 4
+"""How often ends are looked up within a time-out, so that there is fresh evidence when it is over."""
+
+
+def idle_timeouts(streams: Iterable[ForeignStream]) -> dict[str, int]:
+    """Give the time-out in ms of each stream that has one.
+
+    Raises:
+      StatementError: the option is no length of time.
+    """
+    found = {}
+    for stream in streams:
+        text = dict(stream.options).get(IDLE_TIMEOUT)
+        if text is not None:
+            try:
+                found[stream.name] = interval_text_ms(text)
+            except ValueError as error:
+                raise StatementError(
+                    f'option "{IDLE_TIMEOUT}" of foreign stream "{stream.name}": {error}'
+                ) from error
+    return found
+
+
+class IdleWatch:
+    """Tells which partitions take which bounds now; asked by the main thread."""
+
+    def __init__(self, timeouts: Mapping[str, int], places: Iterable[Place], clock: Clock) -> None:
+        self._timeouts = timeouts
+        self._clock = clock
+        self._looked_up: dict[Place, tuple[int, int]] = {}
+        now = self._now()
+        held: dict[str, list[int]] = {}
+        for relation, partition in places:
+            held.setdefault(relation, []).append(partition)
+        self._streams = {
+            relation: IdlePartitions(held[relation], timeout, now)
+            for relation, timeout in timeouts.items()
+            if relation in held
+        }
+
+    def hear(self, place: Place) -> None:
+        """Note that a message of a partition has come."""
+        relation, partition = place
+        if relation in self._streams:
+            self._streams[relation].hear(partition, self._now())
+
+    def look_up(self, ends: Mapping[Place, int]) -> None:
+        """Note the ends of partitions as they are now; may be called by another thread."""
+        now = self._now()
+        self._looked_up.update({place: (end, now) for place, end in ends.items()})
+
+    def decide(
+        self,
+        positions: Mapping[Place, int],
+        bounds: Mapping[Place, int],
+        met: Callable[[Collection[str]], Mapping[Place, int]] = lambda _idle: {},
+    ) -> list[Decision]:
+        """Give the bounds that silent partitions take now, by relation and partition.
+
+        ``positions`` and ``bounds`` are those of all partitions, as far as they are read. ``met`` returns
+        the bounds that partitions of idle streams take from the streams that they meet.
+        """
+        taken: dict[Place, int] = {}
+        idle = []
+        now = self._now()
+        for relation, partitions in self._streams.items():
+            for partition in partitions.idle(now):
+                if not self._is_silent((relation, partition), positions, now):
+                    partitions.hear(partition, now)
+            own = {
+                partition: bound
+                for (name, partition), bound in bounds.items()
+                if name == relation and not is_resubmission((name, partition))
+            }
+            taken.update(
+                ((relation, partition), bound) for partition, bound in partitions.decide(own, now).items()
+            )
+            if partitions.are_all_idle(now):
+                idle.append(relation)
+        for place, bound in (met(idle) if idle else {}).items():
+            if not is_resubmission(place) and bound > max(bounds[place], taken.get(place, EARLIEST)):
+                taken[place] = bound
+        return [Decision(IDLE, *place, positions[place], bound) for place, bound in sorted(taken.items())]
+
+    def timeout_ms(self, relation: str) -> int | None:
+        """Give the time-out of a stream; None where none is declared."""
+        return self._timeouts.get(relation)
+
+    def silent_ms(self, place: Place) -> int | None:
+        """Give since when nothing has come from a partition; None where no time-out is declared."""
+        relation, partition = place
+        stream = self._streams.get(relation)
+        return None if stream is None else stream.silent_ms(partition, self._now())
+
+    def _is_silent(self, place: Place, positions: Mapping[Place, int], now: int) -> bool:
+        """Tell whether a fresh look-up found nothing beyond where a partition stands."""
+        if place not in self._looked_up:
+            return False
+        end, at = self._looked_up[place]
+        return end <= positions[place] and now - at <= self._timeouts[place[0]] // 2
+
+    def _now(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+
+class DecisionLog:
+    """The committed decisions, for a replay to obey: by partition, in the order of the offsets."""
+
+    def __init__(self, decisions: Sequence[Decision]) -> None:
+        self._held: dict[Place, list[Decision]] = {}
+        self.jumps: list[tuple[str, int, int]] = []
+        """Models, with the rowtimes (ms) from which to which their time jumps: known from the beginning."""
+        for decision in decisions:
+            if decision.kind == RESET:
+                self.jumps.append(jump_of(decision))
+            elif decision.kind != SKIP:
+                # What is skipped is so from the start: whoever reads the messages knows it (``Channel``).
+                self._held.setdefault((decision.relation, decision.partition), []).append(decision)
+
+    def at(self, place: Place, offset: int) -> list[Decision]:
+        """Give what was decided before the message at ``offset`` of a partition, in order."""
+        return [each for each in self._held.get(place, ()) if each.next_offset == offset]
+
+    def next_after(self, place: Place, offset: int) -> int | None:
+        """Give the next offset above ``offset`` at which something was decided."""
+        offsets = [each.next_offset for each in self._held.get(place, ())]
+        found = bisect.bisect_right(offsets, offset)
+        return offsets[found] if found < len(offsets) else None

@@ -1,0 +1,401 @@
+"""From a topic to the flow: messages are read, decoded and handed over, partition by partition.
+
+An ``Intake`` belongs to one foreign stream and to one thread, and gives what a
+poll brought as deliveries. ``DirectInbox`` polls in the caller's thread, for
+tests and simulations; ``runtime.ingest.inbox`` has one thread a stream.
+
+A message becomes a row of its partition (rowtime: the message's timestamp;
+counter: its offset), an explicit bound, or a fault; none is passed over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rowtide.clock import Clock
+from rowtide.codec.contract import Decoder
+from rowtide.codec.pseudo import pseudo_columns
+from rowtide.errors import Reason, StatementError
+from rowtide.operators.contract import Fault
+from rowtide.plan.plan import ForeignStream
+from rowtide.rows.column import Column, Indices
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import Bound
+from rowtide.runtime.commit.crashpoints import CrashPoints
+from rowtide_connectors.api import Messages, OffsetRange, Reader, Source
+
+BOUND_HEADER = "rowtide.bound"
+STRICT_HEADER = "rowtide.strict"
+"""Headers of a bound record: ms UTC as ASCII integer; 1 for a strict bound.
+
+See docs/sql/semantics.md#explicit-bounds.
+"""
+
+POLL_MESSAGES = 10_000
+"""Messages of one poll at most: trays of about this size are best under load."""
+POLL_BYTES = 4 * 1024 * 1024
+"""About what one poll may bring, in bytes of values: they are copied several times while they are decoded."""
+PRESUMED_BYTES = 1024
+"""What a message is taken to have before the first one has come."""
+LOOK_UP_S = 5.0
+"""How often the ends of partitions are looked up: a new partition's rows are late where the others have
+gone meanwhile, and lag that is older is no lag to act on."""
+
+_NOTHING: frozenset[int] = frozenset()
+
+LookedUp = Callable[[str, Mapping[int, OffsetRange]], None]
+"""Is told what the partitions of a relation hold; called by reading threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplicitBound:
+    """A bound record: what it promises, and where it stands in the log."""
+
+    bound: Bound
+    offset: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delivery:
+    """What one poll brought from one partition, ready for the flow.
+
+    ``parts`` are trays and explicit bounds in log order. ``messages`` is what they were made from,
+    for the raw bytes of error rows. After it the partition stands at ``next_offset``.
+    """
+
+    relation: str
+    partition: int
+    parts: tuple[Tray | ExplicitBound, ...]
+    faults: tuple[Fault, ...]
+    messages: Messages
+    raw_bytes: int
+
+    @property
+    def next_offset(self) -> int:
+        """The position behind this delivery."""
+        return self.messages.next_offset
+
+    def __len__(self) -> int:
+        return len(self.messages.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """How messages of one foreign stream become rows."""
+
+    stream: ForeignStream
+    source: Source
+    decoder: Decoder
+    origins: Mapping[int, int]
+    """What rows of each partition carry as origin."""
+    skipped: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """The offsets of each partition that a committed decision skips."""
+
+    @property
+    def relation(self) -> str:
+        """The foreign stream's name."""
+        return self.stream.name
+
+    def deliver(self, messages: Messages) -> Delivery:
+        """Decode messages of one partition."""
+        skipped = self.skipped.get(messages.partition, _NOTHING)
+        return deliver(self.stream, self.decoder, self.origins[messages.partition], messages, skipped)
+
+
+def deliver(
+    stream: ForeignStream,
+    decoder: Decoder,
+    origin: int,
+    messages: Messages,
+    skipped: frozenset[int] = _NOTHING,
+) -> Delivery:
+    """Make rows, bounds and faults of messages of one partition, whose rows carry ``origin``.
+
+    Those at the offsets ``skipped`` are not decoded: they are faults.
+    """
+    relation = stream.name
+    marks = _bound_records(relation, origin, messages)
+    values = messages.values
+    for index in _places_of(skipped, messages):
+        values = [*values[:index], None, *values[index + 1 :]]
+        marks[index] = Fault(
+            relation,
+            Reason.SKIPPED,
+            "by `rowtide positions skip`",
+            int(messages.timestamps[index]),
+            origin,
+            int(messages.offsets[index]),
+        )
+    decoded = decoder.decode(values)
+    faults = [mark for mark in marks.values() if isinstance(mark, Fault)]
+    faults += [
+        Fault(
+            relation,
+            fault.reason,
+            fault.message,
+            int(messages.timestamps[fault.index]),
+            origin,
+            int(messages.offsets[fault.index]),
+        )
+        for fault in decoded.faults
+        if fault.index not in marks
+    ]
+    faults.sort(key=lambda fault: fault.counter)
+    accepted = decoded.accepted
+    tray = Tray.from_columns(
+        stream.source_type,
+        decoded.columns + _pseudo(stream, messages, accepted),
+        messages.timestamps[accepted],
+        origin,
+        messages.offsets[accepted],
+    )
+    bounds = {index: mark for index, mark in marks.items() if isinstance(mark, ExplicitBound)}
+    raw_bytes = sum(map(len, filter(None, messages.values)))
+    parts = _in_log_order(tray, accepted, bounds)
+    return Delivery(relation, messages.partition, parts, tuple(faults), messages, raw_bytes)
+
+
+def _pseudo(stream: ForeignStream, messages: Messages, accepted: Indices) -> tuple[Column, ...]:
+    """Give the pseudo-columns that the pipeline reads, of the messages at ``accepted``."""
+    if not stream.pseudo:
+        return ()
+    places = accepted.tolist()
+    headers = None if messages.headers is None else [messages.headers[place] for place in places]
+    columns = pseudo_columns(
+        stream.pseudo,
+        messages.topic,
+        messages.partition,
+        messages.offsets[accepted],
+        messages.timestamps[accepted],
+        [messages.keys[place] for place in places],
+        headers,
+    )
+    if messages.came_from is None:
+        return columns
+    # Read again: they are where they had come first.
+    first = [messages.came_from[place] for place in places]
+    moved = {"KAFKA_PARTITION": [each[0] for each in first], "KAFKA_OFFSET": [each[1] for each in first]}
+    return tuple(
+        Column.from_values(column.type, moved[name]) if name in moved else column
+        for name, column in zip(stream.pseudo, columns, strict=True)
+    )
+
+
+@dataclass(slots=True)
+class Intake:
+    """Reads one foreign stream from ``positions`` on; owned by one thread."""
+
+    channel: Channel
+    positions: dict[int, int]
+    crash_points: CrashPoints
+    clock: Clock
+    looked_up: LookedUp
+    """Told what the partitions hold, now and then; also of partitions that are not read yet."""
+    poll_messages: int = POLL_MESSAGES
+    look_up_s: float = LOOK_UP_S
+    identity: str | None = None
+    """What the topic was known by; None: it is not asked."""
+    _look_again: float = float("-inf")
+    _reader: Reader | None = None
+    _paused: frozenset[int] = field(default_factory=frozenset)
+    _joining: deque[tuple[Channel, Mapping[int, int]]] = field(default_factory=deque)
+    _suspected: str | None = None
+    _message_bytes: float = PRESUMED_BYTES
+
+    def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
+        """Read these partitions too from the next poll on, through ``channel``; called by any thread."""
+        self._joining.append((channel, positions))
+
+    def poll(self, timeout_s: float, paused: frozenset[int] = frozenset()) -> list[Delivery]:
+        """Give what has arrived, waiting up to ``timeout_s`` for the first message.
+
+        ``paused`` are the partitions not to be read for now. After an error the next call begins
+        where the last delivery ended.
+
+        Raises:
+          UnavailableError, GoneError: as ``Reader.poll``.
+          StatementError: the topic is another one than it was.
+        """
+        self.crash_points.reach("intake.before_poll")
+        while self._joining:
+            self.channel, joined = self._joining.popleft()
+            self.positions.update(joined)
+            self.close()
+        try:
+            if self._reader is None:
+                check_identity(self.channel.source, self.identity)
+                self._reader = self.channel.source.reader(self.positions)
+                self._paused = frozenset()
+            if paused != self._paused:
+                self._reader.pause(sorted(paused - self._paused))
+                self._reader.resume(sorted(self._paused - paused))
+                self._paused = paused
+            self._look_up()
+            polled = self._reader.poll(self._wanted(), timeout_s)
+        except BaseException:
+            self.close()
+            raise
+        self.crash_points.reach("intake.after_poll")
+        deliveries = []
+        for messages in polled:
+            deliveries.append(self.channel.deliver(messages))
+            self.positions[messages.partition] = messages.next_offset
+        self._weigh(deliveries)
+        self.crash_points.reach("intake.after_decode")
+        return deliveries
+
+    def _wanted(self) -> int:
+        """Give how many messages to ask for: fewer where those that came last were large."""
+        return max(1, min(self.poll_messages, int(POLL_BYTES / self._message_bytes)))
+
+    def _weigh(self, deliveries: Sequence[Delivery]) -> None:
+        messages = sum(map(len, deliveries))
+        if messages:
+            self._message_bytes = max(1.0, sum(each.raw_bytes for each in deliveries) / messages)
+
+    def _look_up(self) -> None:
+        """Look up, now and then, how far the partitions reach and whether they are still the same."""
+        if self.clock.monotonic() < self._look_again:
+            return
+        self._look_again = self.clock.monotonic() + self.look_up_s
+        check_identity(self.channel.source, self.identity)
+        ranges = self.channel.source.ranges()
+        wrong = another_topic(self.channel.source.topic, self.positions, ranges)
+        # Twice in a row: a broker that has just taken partitions over may not know all of it yet.
+        if wrong is not None and self._suspected is not None:
+            raise wrong
+        self._suspected = None if wrong is None else wrong.message
+        self.looked_up(self.channel.relation, ranges)
+
+    def close(self) -> None:
+        """Close the reader; a later poll opens another one."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+
+def check_identity(source: Source, known: str | None) -> None:
+    """Check that a topic is the one that was known.
+
+    Raises:
+      StatementError: it is another one of the same name.
+    """
+    if known is None:
+        return
+    found = source.identity()
+    if found is not None and found != known:
+        raise StatementError(
+            f'topic "{source.topic}" was deleted and created again: it is not the topic that the pipeline '
+            "has read",
+            hint="Drop the pipeline's checkpoint and its tables and start it anew.",
+        )
+
+
+def another_topic(
+    topic: str, positions: Mapping[int, int], ranges: Mapping[int, OffsetRange]
+) -> StatementError | None:
+    """Tell whether a topic cannot be the one that was read up to ``positions``; None: it may be."""
+    for partition, position in sorted(positions.items()):
+        if partition not in ranges:
+            continue
+        end = ranges[partition].end
+        if end < position:
+            return StatementError(
+                f'topic "{topic}" partition {partition} ends at offset {end}, but {position} is committed or '
+                "read: it is not the topic that the pipeline has read",
+                hint="Was it deleted and created again? Drop the pipeline's checkpoint and its tables "
+                "and start it anew.",
+            )
+    if gone := sorted(set(positions) - set(ranges)):
+        return StatementError(
+            f'topic "{topic}" no longer has partitions {", ".join(map(str, gone))}: it is not the topic that '
+            "the pipeline has read",
+            hint="Topics never lose partitions: it was deleted and created again. Drop the pipeline's "
+            "checkpoint and its tables and start it anew.",
+        )
+    return None
+
+
+def cut(delivery: Delivery, channel: Channel, offset: int) -> tuple[Delivery | None, Delivery | None]:
+    """Give the parts of a delivery before ``offset`` and from it on; None where there is none."""
+    messages = delivery.messages
+    if messages.next_offset <= offset:
+        return delivery, None
+    count = int(np.searchsorted(messages.offsets, offset))
+    head = channel.deliver(_slice(messages, 0, count, offset)) if count else None
+    return head, channel.deliver(_slice(messages, count, len(messages.offsets), messages.next_offset))
+
+
+def _slice(messages: Messages, start: int, stop: int, next_offset: int) -> Messages:
+    return Messages(
+        topic=messages.topic,
+        partition=messages.partition,
+        offsets=messages.offsets[start:stop],
+        timestamps=messages.timestamps[start:stop],
+        keys=messages.keys[start:stop],
+        values=messages.values[start:stop],
+        next_offset=next_offset,
+        headers=None if messages.headers is None else messages.headers[start:stop],
+        came_from=None if messages.came_from is None else messages.came_from[start:stop],
+    )
+
+
+def _places_of(offsets: frozenset[int], messages: Messages) -> list[int]:
+    """Return where among messages those at ``offsets`` are."""
+    if not offsets or not len(messages.offsets):
+        return []
+    return np.flatnonzero(np.isin(messages.offsets, list(offsets))).tolist()
+
+
+def _bound_records(relation: str, origin: int, messages: Messages) -> dict[int, ExplicitBound | Fault]:
+    """Find the bound records by position: explicit bounds, or faults where they are malformed."""
+    if messages.headers is None:
+        return {}
+    found: dict[int, ExplicitBound | Fault] = {}
+    for index, headers in enumerate(messages.headers):
+        if messages.values[index] is not None or not headers:
+            continue
+        given = dict(headers)
+        if BOUND_HEADER not in given:
+            continue
+        timestamp, offset = int(messages.timestamps[index]), int(messages.offsets[index])
+        try:
+            found[index] = ExplicitBound(_bound_of(given), offset, timestamp)
+        except ValueError as error:
+            message = f"the bound record is malformed: {error}"
+            found[index] = Fault(relation, Reason.BOUND, message, timestamp, origin, offset)
+    return found
+
+
+def _bound_of(headers: Mapping[str, bytes]) -> Bound:
+    """Read the bound of a bound record's headers; a ValueError says what is wrong with them."""
+    text = headers[BOUND_HEADER]
+    digits = text[1:] if text[:1] == b"-" else text
+    if not digits.isdigit() or len(digits) > 18:
+        raise ValueError(f"header {BOUND_HEADER} is no integer of milliseconds")
+    strict = headers.get(STRICT_HEADER, b"0")
+    if strict not in (b"0", b"1"):
+        raise ValueError(f"header {STRICT_HEADER} is neither 0 nor 1")
+    return Bound(int(text) + int(strict))
+
+
+def _in_log_order(
+    tray: Tray, accepted: np.ndarray[tuple[int], np.dtype[np.int64]], bounds: Mapping[int, ExplicitBound]
+) -> tuple[Tray | ExplicitBound, ...]:
+    """Cut a tray where bound records stand between its rows."""
+    parts: list[Tray | ExplicitBound] = []
+    start = 0
+    for index in sorted(bounds):
+        stop = int(np.searchsorted(accepted, index))
+        if stop > start:
+            parts.append(tray.slice(start, stop))
+        parts.append(bounds[index])
+        start = stop
+    if len(tray) > start:
+        parts.append(tray.slice(start, len(tray)) if start else tray)
+    return tuple(parts)

@@ -1,0 +1,1 @@
+"""Answers about a pipeline: why, why not, status, state, positions."""

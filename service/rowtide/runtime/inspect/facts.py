@@ -1,0 +1,47 @@
+"""What ``why_not`` needs to know of a running pipeline beside its flow; gathered by the main thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rowtide.checkpoint.ledger import is_resubmission
+from rowtide.plan.plan import Plan
+from rowtide.runtime.ingest.idle import IdleWatch
+from rowtide.runtime.ingest.inbox import Paused
+from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of
+from rowtide.runtime.inspect.why_not import Facts, PartitionFacts, bounds_of_idle
+from rowtide.runtime.live.work import IntakeAccount, Work
+
+
+def gathered(
+    work: Work, plan: Plan, topics: Mapping[str, str], board: StatusBoard, paused: Paused, idle: IdleWatch
+) -> Facts:
+    """Give offsets, pauses, dependencies that are down, and what waits for the commit, as they are now."""
+    ends, down = board.ends(), board.down()
+    partitions = {}
+    for place, position in work.positions.items():
+        relation, partition = place
+        if is_resubmission(place):
+            continue
+        account = work.accounts.get(relation, IntakeAccount())
+        partitions[place] = PartitionFacts(
+            topic=topics[relation],
+            position=position,
+            end=ends.get(place),
+            paused=partition in paused.get(relation, ()),
+            down=broker_of(relation) in down,
+            idle_timeout_ms=idle.timeout_ms(relation),
+            silent_ms=idle.silent_ms(place),
+            messages=account.messages,
+            rejected=account.rejected,
+        )
+    met, alone = bounds_of_idle(work.flow, partitions)
+    return Facts(
+        partitions,
+        streams=frozenset(name for name, _ in plan.relations),
+        uncommitted={name: len(output) for name, output in work.outputs.items()},
+        tables={name: output.account for name, output in work.outputs.items()},
+        database_down=DATABASE in down,
+        met=met,
+        alone=alone,
+    )

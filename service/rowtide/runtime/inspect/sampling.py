@@ -1,0 +1,220 @@
+"""A few real messages of a topic against what its foreign stream declares.
+
+Nothing is committed and no position moves: the last messages are read and let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import msgspec
+
+from rowtide.clock import Clock
+from rowtide.codec.contract import Decoded
+from rowtide.codec.registry import decoder_for
+from rowtide.plan.plan import ForeignStream
+from rowtide.rows.types import Kind
+from rowtide.rowtime.text import time_text
+from rowtide.sql.grammar.suggestions import did_you_mean
+from rowtide_connectors.api import Messages, Source
+
+PATIENCE_S = 10.0
+"""How long a broker may give nothing before what has come is all there is."""
+
+SECONDS_FROM = int(datetime(2001, 1, 1, tzinfo=UTC).timestamp())
+SECONDS_TO = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp())
+"""Whole numbers that are times of this century, if they are seconds since 1970."""
+
+Documents = Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Messages of a topic: the values of each partition in log order, and how many had none."""
+
+    topic: str
+    partitions: Mapping[int, Sequence[bytes]]
+    without_value: int = 0
+
+    @property
+    def values(self) -> list[bytes]:
+        """Return all values, partition after partition."""
+        return [value for values in self.partitions.values() for value in values]
+
+    def documents(self) -> list[Mapping[str, object]]:
+        """Return the values that are JSON objects."""
+        return [document for values in self.partitions.values() for document in documents_of(values)]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about the messages of a stream; ``fits`` False: rows or values are lost as it is declared."""
+
+    fits: bool
+    text: str
+    hint: str | None = None
+
+
+def take_sample(source: Source, count: int, clock: Clock) -> Sample:
+    """Return the last messages of a topic, about ``count`` over all partitions.
+
+    Raises:
+      UnavailableError, GoneError.
+    """
+    ranges = source.ranges()
+    share = -(-count // max(1, len(ranges)))
+    positions = {
+        number: max(held.earliest, held.end - share)
+        for number, held in ranges.items()
+        if held.end > held.earliest
+    }
+    taken: dict[int, list[bytes]] = {number: [] for number in sorted(positions)}
+    without_value = 0
+    left = dict(positions)
+    reader = source.reader(positions)
+    deadline = clock.monotonic() + PATIENCE_S
+    try:
+        while left and clock.monotonic() < deadline:
+            for messages in reader.poll(count, 0.5):
+                without_value += _keep(taken[messages.partition], messages, ranges[messages.partition].end)
+                left[messages.partition] = messages.next_offset
+                deadline = clock.monotonic() + PATIENCE_S
+            left = {number: position for number, position in left.items() if position < ranges[number].end}
+    finally:
+        reader.close()
+    return Sample(source.topic, taken, without_value)
+
+
+def documents_of(values: Sequence[bytes]) -> list[Mapping[str, object]]:
+    """Return those values that are JSON objects, numbers with a point as Decimal."""
+    decode = msgspec.json.Decoder(float_hook=Decimal).decode
+    found: list[Mapping[str, object]] = []
+    for value in values:
+        try:
+            document = decode(value)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ArithmeticError):
+            continue
+        if isinstance(document, dict):
+            found.append(document)
+    return found
+
+
+def folded(name: str) -> str:
+    """Return a field's name as the decoder of JSON compares it: without the case of ASCII letters."""
+    return name.encode().lower().decode()
+
+
+def looks_like_seconds(value: object) -> bool:
+    """Tell whether a JSON value is a time of this century in seconds since 1970."""
+    return isinstance(value, int) and not isinstance(value, bool) and SECONDS_FROM <= value <= SECONDS_TO
+
+
+def findings(stream: ForeignStream, sample: Sample) -> list[Finding]:
+    """Compare messages with what a foreign stream declares; the first finding says how many decode.
+
+    Raises:
+      StatementError: the stream's format does not exist or cannot carry its types.
+    """
+    values = sample.values
+    if not values:
+        return [Finding(True, f'topic "{sample.topic}" has no messages to look at')]
+    form = dict(stream.options).get("format", "JSON")
+    decoded = decoder_for(form, stream.name, stream.row_type).decode(values)
+    documents = sample.documents() if form.upper() == "JSON" else []
+    undeclared = _undeclared(stream, documents)
+    told = f"{len(decoded.accepted)} of {len(values)} messages decode"
+    if undeclared:
+        fields = ", ".join(f"{name} ({count})" for name, count in undeclared.items())
+        told += f"; fields that are not declared: {fields}"
+    return [
+        Finding(True, told),
+        *_refused(decoded),
+        *_never_there(stream, documents, undeclared),
+        *_seconds(stream, documents),
+    ]
+
+
+def _keep(taken: list[bytes], messages: Messages, end: int) -> int:
+    """Keep the values below offset ``end``; return how many messages have none."""
+    before = len(taken)
+    inside = [
+        value
+        for offset, value in zip(messages.offsets.tolist(), messages.values, strict=True)
+        if offset < end
+    ]
+    taken += [value for value in inside if value is not None]
+    return len(inside) - (len(taken) - before)
+
+
+def _undeclared(stream: ForeignStream, documents: Documents) -> dict[str, int]:
+    declared = {folded(field.name) for field in stream.row_type}
+    found: dict[str, int] = {}
+    for document in documents:
+        for name in document:
+            if folded(name) not in declared:
+                found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _refused(decoded: Decoded) -> Iterator[Finding]:
+    """Tell of the messages that do not decode: one finding for each reason and field."""
+    counts: dict[tuple[str, str], int] = {}
+    examples: dict[tuple[str, str], str] = {}
+    for fault in decoded.faults:
+        named = fault.message.split(": ", 1)[0] if fault.message.startswith('field "') else ""
+        what = (fault.reason.value, named)
+        counts[what] = counts.get(what, 0) + 1
+        examples.setdefault(what, fault.message)
+    for what, count in counts.items():
+        yield Finding(False, f"{_messages(count)} rejected ({what[0]}), such as: {examples[what]}")
+
+
+def _never_there(
+    stream: ForeignStream, documents: Documents, undeclared: Mapping[str, int]
+) -> Iterator[Finding]:
+    """Tell of declared columns that no message has."""
+    if not documents:
+        return
+    there: dict[str, bool] = {}
+    for document in documents:
+        for name, value in document.items():
+            there[folded(name)] = there.get(folded(name), False) or value is not None
+    for field in stream.row_type:
+        found = there.get(folded(field.name))
+        if found is None:
+            yield Finding(
+                False,
+                f'column "{field.name}" is in none of {len(documents)} messages: it is always NULL',
+                did_you_mean(field.name, undeclared)
+                or (f"The messages also have: {', '.join(undeclared)}." if undeclared else None),
+            )
+        elif not found:
+            yield Finding(True, f'column "{field.name}" is null in all of {len(documents)} messages')
+
+
+def _seconds(stream: ForeignStream, documents: Documents) -> Iterator[Finding]:
+    """Tell of numbers that are read as milliseconds and look like seconds."""
+    for field in stream.row_type:
+        if field.type.kind is not Kind.TIMESTAMP:
+            continue
+        given = [
+            value
+            for document in documents
+            for name, value in document.items()
+            if folded(name) == folded(field.name) and looks_like_seconds(value)
+        ]
+        if given and isinstance(given[0], int):
+            yield Finding(
+                False,
+                f'column "{field.name}" has numbers that look like seconds since 1970, but a TIMESTAMP is '
+                f"read from milliseconds: {given[0]} is {time_text(given[0])}, in seconds it would be "
+                f"{time_text(given[0] * 1000)}",
+                f"Declare it as BIGINT and promote it: CAST({field.name} * 1000 AS TIMESTAMP) AS ROWTIME.",
+            )
+
+
+def _messages(count: int) -> str:
+    return "1 message is" if count == 1 else f"{count} messages are"

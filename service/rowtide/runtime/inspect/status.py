@@ -1,0 +1,158 @@
+"""Where a running pipeline is, for other threads to look at: health pages, ``positions``, metrics."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from rowtide.checkpoint.ledger import Place, Record, Standing, is_resubmission
+from rowtide.clock import Clock
+from rowtide.runtime.live.tally import RunSummary
+
+Phase = Literal["starting", "recovering", "running", "waiting", "stopping"]
+"""starting: connecting; recovering: replaying up to the committed positions; running: recovered, every
+dependency there; waiting: a dependency is down; stopping: finishing the commit."""
+
+
+DATABASE = "database"
+"""The name under which the database is waited for."""
+
+
+def broker_of(relation: str) -> str:
+    """Give the name under which the broker of a foreign stream is waited for."""
+    return f'broker of "{relation}"'
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """Where one partition stands; ``bound`` in ms, ``end_offset`` as last looked up."""
+
+    relation: str
+    topic: str
+    partition: int
+    next_offset: int
+    end_offset: int | None
+    bound: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A pipeline at one moment; ``beat`` is on the monotonic clock, the rest in ms since the epoch."""
+
+    pipeline: str
+    phase: Phase
+    since_ms: int
+    beat: float
+    waits_for: str | None = None
+    epoch: int | None = None
+    last_commit_ms: int | None = None
+    positions: tuple[PartitionStatus, ...] = ()
+    summary: RunSummary | None = None
+    """What this process has committed; None before it runs."""
+
+
+class StatusBoard:
+    """The status of one pipeline: written by the threads that run it, read by any.
+
+    ``changed`` is told every new phase.
+    """
+
+    def __init__(self, pipeline: str, clock: Clock, changed: Callable[[Phase], None]) -> None:
+        self._clock = clock
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._ends: dict[Place, int] = {}
+        self._down: set[str] = set()
+        self._phase: Phase = "starting"
+        self._shown = Snapshot(pipeline, "starting", clock.now_ms(), clock.monotonic())
+
+    def status(self) -> Snapshot:
+        """Give where the pipeline is now; never waits for its main loop."""
+        return self._shown
+
+    def beat(self) -> None:
+        """Note that the main loop came round."""
+        with self._lock:
+            self._shown = replace(self._shown, beat=self._clock.monotonic())
+
+    def enter(self, phase: Phase) -> None:
+        """Note what the pipeline does now; a wait for a dependency comes and goes within a phase."""
+        with self._lock:
+            self._phase = phase
+            self._show()
+
+    def waiting(self, dependency: str, is_down: bool) -> None:
+        """Note that a dependency is waited for, or is back."""
+        with self._lock:
+            if is_down:
+                self._down.add(dependency)
+            else:
+                self._down.discard(dependency)
+            self._show()
+
+    def claimed(self, epoch: int) -> None:
+        """Note the epoch."""
+        with self._lock:
+            self._shown = replace(self._shown, epoch=epoch)
+
+    def stands(self, record: Record) -> None:
+        """Note where partitions stand and when that was committed, by whichever process."""
+        with self._lock:
+            self._shown = replace(self._shown, last_commit_ms=record.committed_at_ms)
+        self._place(record.standings)
+
+    def tell(self, summary: RunSummary) -> None:
+        """Note what this process has committed so far."""
+        with self._lock:
+            self._shown = replace(self._shown, summary=summary)
+
+    def committed(self, standings: Iterable[Standing]) -> None:
+        """Note where partitions stand now that this process has committed it."""
+        with self._lock:
+            self._shown = replace(self._shown, last_commit_ms=self._clock.now_ms())
+        self._place(standings)
+
+    def _place(self, standings: Iterable[Standing]) -> None:
+        with self._lock:
+            held = {(each.relation, each.partition): each for each in self._shown.positions}
+            for each in standings:
+                if is_resubmission(each.place):
+                    continue
+                end = self._ends.get(each.place)
+                held[each.place] = PartitionStatus(
+                    each.relation, each.topic, each.partition, each.next_offset, end, each.bound
+                )
+            self._shown = replace(self._shown, positions=tuple(held[place] for place in sorted(held)))
+
+    def ends(self) -> dict[Place, int]:
+        """Give the ends of partitions as last looked up."""
+        with self._lock:
+            return dict(self._ends)
+
+    def down(self) -> frozenset[str]:
+        """Give the dependencies that are waited for."""
+        with self._lock:
+            return frozenset(self._down)
+
+    def looked_up(self, ends: Mapping[Place, int]) -> None:
+        """Note the ends of partitions."""
+        with self._lock:
+            self._ends.update(ends)
+            self._shown = replace(
+                self._shown,
+                positions=tuple(
+                    replace(each, end_offset=self._ends.get((each.relation, each.partition)))
+                    for each in self._shown.positions
+                ),
+            )
+
+    def _show(self) -> None:
+        phase: Phase = "waiting" if self._down else self._phase
+        waits_for = ", ".join(sorted(self._down)) or None
+        if phase != self._shown.phase:
+            self._changed(phase)
+        if (phase, waits_for) != (self._shown.phase, self._shown.waits_for):
+            since = self._shown.since_ms if phase == self._shown.phase else self._clock.now_ms()
+            self._shown = replace(self._shown, phase=phase, since_ms=since, waits_for=waits_for)

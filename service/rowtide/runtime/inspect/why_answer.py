@@ -1,0 +1,86 @@
+"""What is asked about a row that came out, and what is answered (``runtime.inspect.why``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The row that is asked about: values by field, and its rowtime (ms) if that is given."""
+
+    values: Mapping[int, object]
+    rowtime: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One message that a row was made of. ``topic`` is None for a row of the pipeline's own INSERT."""
+
+    relation: str
+    topic: str | None
+    partition: int
+    offset: int
+    rowtime: int | None
+    row: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeOf:
+    """What an operator made a row of: so many rows of its inputs, of which ``inputs`` shows some.
+
+    ``offsets`` are the first and last message behind them, by partition, where they are messages' rows.
+    """
+
+    relation: str
+    operator: str
+    rowtime: int | None
+    row: Mapping[str, object]
+    rows: int
+    offsets: tuple[Mapping[str, object], ...] = ()
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A bound that the row waited for: of a partition, in the time of ``clock``; and what brought it.
+
+    ``by`` is ROW, BOUND (a bound record), the kind of a decision, or None where it is not known; it took
+    effect at ``offset``.
+    """
+
+    relation: str
+    topic: str | None
+    partition: int
+    clock: str
+    needs: int
+    by: str | None
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a row is there. ``path`` are the operators that it came through, from the row back to its messages.
+
+    ``since`` is given where the log no longer reaches back to where the pipeline began: what was read
+    before these positions is in the state, and cannot be told apart.
+    """
+
+    pipeline: str
+    relation: str
+    row: Mapping[str, object]
+    rowtime: int | None
+    matching: int
+    path: tuple[str, ...]
+    made_of: tuple[MadeOf, ...]
+    inputs: tuple[Input, ...]
+    releases: tuple[Release, ...]
+    decisions: tuple[Mapping[str, object], ...]
+    messages_read: int
+    notes: tuple[str, ...] = ()
+    since: tuple[Mapping[str, object], ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Give it as plain values."""
+        return asdict(self)

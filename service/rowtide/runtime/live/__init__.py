@@ -1,0 +1,1 @@
+"""The loop of the running service and what listens to it."""

@@ -1,0 +1,139 @@
+"""Metrics of a running pipeline, moved as its deliveries and commits go by."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import get_args
+
+from rowtide.checkpoint.ledger import ErrorRow, Place, Record, Standing, is_resubmission
+from rowtide.clock import Clock
+from rowtide.metrics import AccountCounts, Metrics
+from rowtide.operators.contract import Account
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import EARLIEST, LATEST
+from rowtide.runtime.ingest.intake import Delivery
+from rowtide.runtime.inspect.status import Phase
+from rowtide.runtime.live.work import Cut, Work
+
+
+class MetricsObserver:
+    """Follows one pipeline; called by its main thread."""
+
+    def __init__(self, metrics: Metrics, clock: Clock, version: str) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._version = version
+        self._accounts = AccountCounts(metrics)
+        self._ends: Mapping[Place, int] = {}
+        self._positions: Mapping[Place, int] = {}
+        self._revived: Mapping[str, int] = {}
+
+    def entered_phase(self, phase: Phase) -> None:
+        """Show the phase; called by any thread."""
+        for each in get_args(Phase):
+            self._metrics.phase.labels(each).set(each == phase)
+        self._metrics.up.set(phase == "running")
+
+    def claimed(self, pipeline: str, record: Record) -> None:
+        """Show the pipeline and its epoch."""
+        digest = hashlib.sha256(record.digest.encode()).hexdigest()[:16]
+        self._metrics.pipeline.labels(pipeline, digest, self._version).set(1)
+        self._metrics.epoch.set(record.epoch)
+        if record.committed_at_ms is not None:
+            self._metrics.last_commit.set(record.committed_at_ms / 1000)
+        self._stand(record.standings)
+
+    def retried(self, dependency: str) -> None:
+        """Count a failure; called by any thread."""
+        self._metrics.retries.labels(dependency).inc()
+
+    def stored_snapshot(self, size_bytes: int, seconds: float) -> None:
+        """Count a snapshot."""
+        self._metrics.snapshots.inc()
+        self._metrics.snapshot_bytes.set(size_bytes)
+        self._metrics.snapshot_seconds.observe(seconds)
+
+    def recovered(self, work: Work, seconds: float) -> None:
+        """Take what has been counted so far as the base line, and show where everything is."""
+        self._metrics.recovery_seconds.set(seconds)
+        for relation, view in work.flow.accounts().items():
+            self._accounts.start_at(relation, asdict(view.account), view.held)
+        for table, output in work.outputs.items():
+            self._accounts.start_at(table, _totals(output.account), 0)
+        self._stand(work.standings())
+        self._show_bounds(work)
+        self._revived = work.flow.revived()
+
+    def entered(self, delivery: Delivery) -> None:
+        """Count what was read."""
+        labels = (delivery.messages.topic, str(delivery.partition))
+        self._metrics.messages_read.labels(*labels).inc(len(delivery))
+        self._metrics.message_bytes_read.labels(*labels).inc(delivery.raw_bytes)
+        for part in delivery.parts:
+            if isinstance(part, Tray):
+                self._metrics.tray_rows.observe(len(part))
+
+    def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
+        """Count a commit, and follow accounts, positions and bounds."""
+        metrics = self._metrics
+        metrics.commits.inc()
+        metrics.commit_seconds.observe(seconds)
+        metrics.commit_rows.observe(sum(len(writes.tray) for writes in cut.writes))
+        metrics.last_commit.set(self._clock.now_ms() / 1000)
+        for (kind, reason), rows in Counter(
+            (row.kind, row.reason.split(":", 1)[0]) for row in errors
+        ).items():
+            metrics.error_rows.labels(kind, reason).inc(rows)
+        for relation, view in work.flow.accounts().items():
+            self._accounts.follow(relation, asdict(view.account), view.held)
+        revived = work.flow.revived()
+        for relation, rows in revived.items():
+            metrics.rows_revived.labels(relation).inc(rows - self._revived.get(relation, 0))
+        self._revived = revived
+        for table, output in work.outputs.items():
+            self._accounts.follow(table, _totals(output.account), 0)
+        self._stand(cut.standings)
+        self._show_bounds(work)
+
+    def _stand(self, standings: Iterable[Standing]) -> None:
+        """Show where partitions are; each has all its samples from then on."""
+        metrics = self._metrics
+        shown = [each for each in standings if not is_resubmission(each.place)]
+        self._positions = {**self._positions, **{each.place: each.next_offset for each in shown}}
+        for standing in shown:
+            labels = (standing.topic, str(standing.partition))
+            metrics.position.labels(*labels).set(standing.next_offset)
+            metrics.messages_read.labels(*labels)
+            metrics.message_bytes_read.labels(*labels)
+            self._show_lag(standing.place, standing.topic)
+            if standing.bound is not None:
+                bound = metrics.partition_bound.labels(standing.relation, *labels)
+                bound.set(standing.bound / 1000)
+
+    def _show_lag(self, place: Place, topic: str) -> None:
+        position, end = self._positions.get(place), self._ends.get(place)
+        if position is not None and end is not None:
+            self._metrics.lag.labels(topic, str(place[1])).set(max(0, end - position))
+
+    def _show_bounds(self, work: Work) -> None:
+        metrics = self._metrics
+        least: dict[str, int] = {}
+        for (relation, _), bound_ms in work.flow.bounds().items():
+            least[relation] = min(least.get(relation, LATEST), bound_ms)
+        for relation, bound_ms in least.items():
+            if bound_ms != EARLIEST:
+                metrics.bound.labels(relation).set(bound_ms / 1000)
+
+    def looked_up(self, topics: Mapping[str, str], ends: Mapping[Place, int]) -> None:
+        """Note the ends of partitions; may be called by another thread."""
+        self._ends = {**self._ends, **ends}
+        for (relation, partition), end in ends.items():
+            self._metrics.end_offset.labels(topics[relation], str(partition)).set(end)
+            self._show_lag((relation, partition), topics[relation])
+
+
+def _totals(account: Account) -> dict[str, int]:
+    return asdict(account)

@@ -1,0 +1,56 @@
+"""Questions of other threads to the one that owns the flow: asked here, answered between two turns."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TimedOut
+from typing import Any, TypeVar
+
+from rowtide.errors import TransientError
+from rowtide.runtime.live.work import Work
+
+Given = TypeVar("Given")
+
+WAITING_AT_MOST = 16
+"""Questions that may wait: people ask them, and one is answered in a turn of the loop."""
+PATIENCE_S = 10.0
+"""How long an answer is waited for: longer than a turn with a commit commonly takes."""
+
+
+class Questions:
+    """Asked by any thread, answered by the owner of the flow."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.Queue[tuple[Callable[[Work], Any], Future[Any]]] = queue.Queue(WAITING_AT_MOST)
+
+    def ask(self, question: Callable[[Work], Given], patience_s: float = PATIENCE_S) -> Given:
+        """Give the answer; whatever ``question`` raises is raised here.
+
+        Raises:
+          TransientError: the main loop did not come round in time, or too many ask.
+        """
+        future: Future[Given] = Future()
+        try:
+            self._waiting.put_nowait((question, future))
+            return future.result(patience_s)
+        except (queue.Full, TimedOut) as error:
+            future.cancel()
+            raise TransientError(
+                "the pipeline is busy and has not answered", hint="Ask again in a few seconds."
+            ) from error
+
+    def answer(self, work: Work) -> None:
+        """Answer all that wait; everything that has entered must have been drained."""
+        while True:
+            try:
+                question, future = self._waiting.get_nowait()
+            except queue.Empty:
+                return
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(question(work))
+            except Exception as error:  # noqa: BLE001 - it is raised again where it was asked
+                future.set_exception(error)

@@ -1,0 +1,371 @@
+"""What has been worked off since the last commit: the flow with everything that hangs on it.
+
+Owned by one thread. Deliveries enter, the flow drains, output rows and faults
+gather; ``cut`` takes all of it as one commit. During recovery and ``--compare``
+the same rows go the same way and what comes out is treated otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from rowtide.checkpoint.ledger import (
+    RESET,
+    Decision,
+    ErrorRow,
+    KeptAccount,
+    KeptSnapshot,
+    Place,
+    Standing,
+    jump_of,
+)
+from rowtide.errors import BoundRegressionError, FaultError, Reason
+from rowtide.flow.flow import Flow
+from rowtide.flow.gates import Target
+from rowtide.operators.contract import Account, Fault
+from rowtide.plan.plan import ForeignTable
+from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
+from rowtide.runtime.commit.deadletters import RecentMessages
+from rowtide.runtime.commit.output import TableOutput, Writes
+from rowtide.runtime.ingest.idle import IDLE
+from rowtide.runtime.ingest.intake import Delivery, ExplicitBound
+from rowtide.runtime.live.following import Followers
+from rowtide_connectors.api import Transaction
+
+SOURCE_PART, OPERATORS_PART, TABLE_PART = "SOURCE", "OPERATORS", "TABLE"
+"""The parts of accounts that are kept."""
+JOIN = "JOIN"
+"""The kind of the decisions by which a partition joins."""
+
+
+@dataclass(slots=True)
+class IntakeAccount:
+    """Where the messages of one foreign stream went, before the flow (law 4)."""
+
+    messages: int = 0
+    rows: int = 0
+    bounds: int = 0
+    rejected: int = 0
+
+    def check(self, relation: str) -> None:
+        """Check that every message became a row, a bound or an error row.
+
+        Raises:
+          FaultError: naming the stream and its numbers.
+        """
+        if self.messages != self.rows + self.bounds + self.rejected:
+            raise FaultError(
+                f'messages of "{relation}" are not accounted for: {self.messages} in, {self.rows} rows, '
+                f"{self.bounds} bounds, {self.rejected} rejected"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One commit's worth: what became final since the last one, and the positions it came from.
+
+    Of a backfill: ``moves`` bring rows to their tables that lie aside in the database, ``error_rows``
+    are those that are made already, in chunks.
+    """
+
+    writes: Iterable[Writes]
+    faults: tuple[Fault, ...]
+    standings: tuple[Standing, ...]
+    snapshot: KeptSnapshot | None
+    messages: int
+    decisions: tuple[Decision, ...] = ()
+    moves: Sequence[Callable[[Transaction], None]] = ()
+    error_rows: Iterable[Sequence[ErrorRow]] = ()
+    accounts: Callable[[], Sequence[KeptAccount]] = tuple
+    """Those that have changed; asked at the commit itself, since the database may still refuse rows."""
+
+
+class Work:
+    """A flow between its sources and its tables.
+
+    Args:
+      flow: the flow of ``plan.outputs.table_nodes``: its outputs are foreign tables by name.
+      tables: the foreign tables.
+      standings: where each partition stands as recorded; recovery moves the flow there.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        tables: Sequence[ForeignTable],
+        standings: Sequence[Standing],
+    ) -> None:
+        self.flow = flow
+        self.recent = RecentMessages()
+        self.followers = Followers()
+        self.outputs = {table.name: TableOutput(table) for table in tables}
+        self.accounts: dict[str, IntakeAccount] = {}
+        self.messages = self.raw_bytes = 0
+        self.span: tuple[int, int] | None = None
+        """Rowtimes from (included) and to (excluded) which rows are for the tables; None: all are."""
+        self._sizes: dict[str, tuple[int, int]] = {}
+        self._standings = {standing.place: standing for standing in standings}
+        self._positions = {standing.place: standing.next_offset for standing in standings}
+        self._moved: set[Place] = set()
+        self._faults: list[Fault] = []
+        self._decisions: dict[tuple[str, Place, int, str | None], Decision] = {}
+        self._kept_accounts: dict[tuple[str, str], KeptAccount] = {}
+        self._told_accounts: dict[tuple[str, str], KeptAccount] = {}
+
+    @property
+    def positions(self) -> Mapping[Place, int]:
+        """The next offset of each partition, behind everything that has entered."""
+        return self._positions
+
+    @property
+    def has_moved(self) -> bool:
+        """Tell whether there is anything to commit."""
+        return bool(self._moved) or self.gathered > 0 or bool(self._decisions)
+
+    @property
+    def gathered(self) -> int:
+        """Count the output and error rows that wait for the commit."""
+        return sum(map(len, self.outputs.values())) + len(self._faults)
+
+    def mean_bytes(self, relation: str) -> float:
+        """Give the mean size of a foreign stream's messages so far, in bytes of values; 0: none came."""
+        messages, size = self._sizes.get(relation, (0, 0))
+        return size / messages if messages else 0.0
+
+    def held(self) -> int:
+        """Count the rows that the flow holds."""
+        return sum(view.held for view in self.flow.accounts().values())
+
+    def source_of(self, origin: int) -> Place | None:
+        """Give the partition of an origin; None where an operator made the row."""
+        return self.flow.source_of(origin)
+
+    def place_at(self, positions: Mapping[Place, int]) -> None:
+        """Say where the partitions stand before anything has entered: where recovery begins."""
+        self._positions = dict(positions)
+
+    def enter(self, delivery: Delivery) -> None:
+        """Let a delivery into the flow; ``drain`` works it off.
+
+        Raises:
+          FaultError: the delivery is not the partition's next.
+        """
+        place = (delivery.relation, delivery.partition)
+        offsets = delivery.messages.offsets
+        if len(offsets) and int(offsets[0]) < self._positions[place]:
+            raise FaultError(
+                f'partition {delivery.partition} of "{delivery.relation}" gave offset {offsets[0]} again: '
+                f"it stands at {self._positions[place]}"
+            )
+        account = self.accounts.setdefault(delivery.relation, IntakeAccount())
+        faults = list(delivery.faults)
+        for part in delivery.parts:
+            if isinstance(part, ExplicitBound):
+                fault = self._promise(place, part)
+                if fault is None:
+                    account.bounds += 1
+                else:
+                    faults.append(fault)
+            else:
+                self.flow.insert(delivery.relation, delivery.partition, part)
+                self.followers.insert(place, part)
+                account.rows += len(part)
+        account.rejected += len(faults)
+        account.messages += len(delivery)
+        self.messages += len(delivery)
+        self.raw_bytes += delivery.raw_bytes
+        messages, size = self._sizes.get(delivery.relation, (0, 0))
+        self._sizes[delivery.relation] = (messages + len(delivery), size + delivery.raw_bytes)
+        self._faults += faults
+        self.recent.add(delivery.relation, delivery.messages)
+        self._positions[place] = delivery.next_offset
+        self._moved.add(place)
+
+    def obey(self, decision: Decision) -> None:
+        """Let a decision take effect, here and now in its partition; ``drain`` works it off."""
+        place = (decision.relation, decision.partition)
+        if decision.kind == RESET:
+            self.flow.jump(*jump_of(decision))
+        elif decision.kind == IDLE and decision.bound is not None:
+            self.flow.follow(*place, Bound(decision.bound))
+            self.followers.follow(place, Bound(decision.bound))
+        elif decision.bound is not None:
+            self.followers.bound(place, Bound(decision.bound), decision.reader)
+            # Of a decision that the state knows already, nothing is left to do.
+            with suppress(BoundRegressionError):
+                if decision.reader is None:
+                    self.flow.bound(*place, Bound(decision.bound))
+                else:
+                    self.flow.promise(decision.reader, Bound(decision.bound))
+        self._decisions[decision.kind, place, decision.next_offset, decision.reader] = decision
+
+    def join(self, place: Place, topic: str, start_offset: int, target: Target | None = None) -> int | None:
+        """Let a partition in that was not known before, from ``start_offset`` on; give its bound (ms).
+
+        It may not go behind the bound that the others have given the stream
+        (docs/sql/semantics.md#new-partitions): that is a decision, one for each judge of its lateness. What
+        is read of it comes by ``enter``. ``target`` is where its rows are to go, if they are resubmitted
+        ones.
+        """
+        self.drain()
+        self.followers.end("the pipeline has got another partition: ask again")
+        relation, partition = place
+        partitions: dict[str, list[int]] = {}
+        for name, number in sorted({*self._positions, place}):
+            partitions.setdefault(name, []).append(number)
+        self.flow = self.flow.widened(partitions, {} if target is None else {place: target})
+        self._positions[place] = start_offset
+        known = (each.topic_id for each in self._standings.values() if each.relation == relation)
+        topic_id = next(known, None)
+        self._standings[place] = Standing(
+            relation, topic, partition, start_offset, start_offset, None, topic_id
+        )
+        self._moved.add(place)
+        judges = self.flow.judges(relation, partition)
+        bounds = {reader: None if bound == EARLIEST else bound for reader, bound in judges.items()}
+        self.obey(Decision(JOIN, relation, partition, start_offset, None))
+        for reader, bound in bounds.items():
+            self.obey(Decision(JOIN, relation, partition, start_offset, bound, reader))
+        self.drain()
+        return min((bound for bound in bounds.values() if bound is not None), default=None)
+
+    def drain(self) -> None:
+        """Work off what has entered; output rows and faults gather."""
+        emitted = self.flow.drain()
+        self.followers.drain()
+        self._faults += emitted.faults
+        for table, trays in emitted.outputs.items():
+            if trays:
+                self._faults += self.outputs[table].add([self._within(tray) for tray in trays])
+
+    def _within(self, tray: Tray) -> Tray:
+        if self.span is None:
+            return tray
+        begin, end = self.span
+        return tray.where((tray.rowtime >= begin) & (tray.rowtime < end))
+
+    def drop(self) -> None:
+        """Drop what has gathered: it was committed before (recovery), or is not wanted."""
+        for output in self.outputs.values():
+            output.take()
+        self._faults = []
+        self._decisions.clear()
+        self._moved.clear()
+        self.messages = self.raw_bytes = 0
+        self.recent.forget()
+
+    def check(self) -> None:
+        """Check law 4 everywhere.
+
+        Raises:
+          FaultError: a row or message is not accounted for.
+        """
+        self.flow.check()
+        for relation, account in self.accounts.items():
+            account.check(relation)
+        for name, output in self.outputs.items():
+            output.account.check(name, 0)
+
+    def standings(self) -> tuple[Standing, ...]:
+        """Give where every partition stands, with its bound as known now."""
+        bounds = self.flow.bounds()
+        return tuple(
+            Standing(
+                held.relation,
+                held.topic,
+                held.partition,
+                self._positions[place],
+                held.start_offset,
+                None if (bound := bounds.get(place, EARLIEST)) in (EARLIEST, LATEST) else bound,
+                held.topic_id,
+            )
+            for place, held in self._standings.items()
+        )
+
+    def cut(self, *, with_snapshot: bool) -> Cut:
+        """Take everything since the last cut as one commit; everything must have been drained.
+
+        Raises:
+          FaultError: law 4 does not hold.
+        """
+        self.check()
+        standings = self.standings()
+        moved = tuple(
+            standing for standing in standings if standing.place in self._moved or self._differs(standing)
+        )
+        taken = (output.take() for output in self.outputs.values())
+        result = Cut(
+            writes=tuple(writes for writes in taken if writes is not None),
+            faults=tuple(self._faults),
+            standings=moved,
+            snapshot=KeptSnapshot(dict(self._positions), self.flow.snapshot()) if with_snapshot else None,
+            messages=self.messages,
+            decisions=tuple(self._decisions.values()),
+            accounts=self._changed_accounts,
+        )
+        # What was told before this cut is committed by now.
+        self._kept_accounts = self._told_accounts
+        self._standings.update((standing.place, standing) for standing in moved)
+        self._faults = []
+        self._decisions.clear()
+        self._moved.clear()
+        self.messages = self.raw_bytes = 0
+        return result
+
+    def go_on_from(self, accounts: Sequence[KeptAccount]) -> None:
+        """Count on from the accounts as of the last commit: a replay has not read everything again."""
+        for each in accounts:
+            if each.part == SOURCE_PART:
+                self.accounts[each.relation] = IntakeAccount(
+                    each.rows_in, each.done, each.filtered, each.rejected
+                )
+            elif each.part == TABLE_PART and each.relation in self.outputs:
+                account = self.outputs[each.relation].account
+                account.rows_in, account.done, account.rejected = each.rows_in, each.done, each.rejected
+        self._told_accounts = {(each.part, each.relation): each for each in accounts}
+
+    def _changed_accounts(self) -> Sequence[KeptAccount]:
+        """Give the accounts that are not as they were at the last commit."""
+        now = [
+            KeptAccount(
+                SOURCE_PART, relation, each.messages, each.rows, each.bounds, 0, each.rejected, 0, each.rows
+            )
+            for relation, each in self.accounts.items()
+        ]
+        views = self.flow.accounts()
+        now += [_kept(OPERATORS_PART, name, view.account, view.held) for name, view in views.items()]
+        now += [_kept(TABLE_PART, name, output.account, 0) for name, output in self.outputs.items()]
+        self._told_accounts = {(each.part, each.relation): each for each in now}
+        return [each for each in now if self._kept_accounts.get((each.part, each.relation)) != each]
+
+    def _differs(self, standing: Standing) -> bool:
+        return self._standings[standing.place] != standing
+
+    def _promise(self, place: Place, mark: ExplicitBound) -> Fault | None:
+        relation, partition = place
+        try:
+            self.flow.bound(relation, partition, mark.bound)
+            self.followers.bound(place, mark.bound)
+        except BoundRegressionError as error:
+            origin = self.flow.origin(relation, partition)
+            return Fault(
+                relation, Reason.BOUND, error.message, mark.timestamp, origin, mark.offset, bound=error.held
+            )
+        return None
+
+
+def _kept(part: str, relation: str, account: Account, held: int) -> KeptAccount:
+    return KeptAccount(
+        part,
+        relation,
+        account.rows_in,
+        account.done,
+        account.filtered,
+        account.late,
+        account.rejected,
+        held,
+        account.rows_out,
+    )

@@ -1,0 +1,1 @@
+"""Start, recovery and replay."""

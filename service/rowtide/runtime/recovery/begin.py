@@ -1,0 +1,151 @@
+"""Where a pipeline begins that has committed nothing yet (``run --from``), and what a start refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+
+from rowtide.checkpoint.ledger import Record
+from rowtide.errors import StatementError
+from rowtide.plan.plan import Plan
+from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rowtide.runtime.commit.output import target_table
+from rowtide.runtime.recovery.digest import differences
+from rowtide_connectors.api import Database, Source
+
+
+class Edge(Enum):
+    """Beginnings that are no time."""
+
+    WATERMARK = "watermark"
+    """Where the last commit stands; nothing committed: earliest."""
+    EARLIEST = "earliest"
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The first message stamped ``timestamp_ms`` or later, in each partition."""
+
+    timestamp_ms: int
+
+
+Begin = Edge | At
+
+
+def parse_begin(text: str) -> Begin:
+    """Read ``watermark``, ``earliest`` or a time.
+
+    Raises:
+      StatementError: it is none of these.
+    """
+    for edge in Edge:
+        if text.lower() == edge.value:
+            return edge
+    return At(parse_time(text))
+
+
+def parse_time(text: str) -> int:
+    """Read an ISO 8601 time (without zone: UTC) or whole milliseconds since the epoch; give ms.
+
+    Raises:
+      StatementError: it is neither.
+    """
+    digits = text[1:] if text[:1] == "-" else text
+    if digits.isascii() and digits.isdigit() and len(digits) > 8:
+        given = int(text)
+    else:
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise StatementError(
+                f'"{text}" is no time',
+                hint='Times are UTC, such as "2026-01-31 12:00:00", or milliseconds since 1970.',
+            ) from None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        given = int(moment.timestamp() * 1000)
+    if not MIN_TIMESTAMP_MS <= given <= MAX_TIMESTAMP_MS:
+        raise StatementError(f'"{text}" is not within the years 1 to 9999')
+    return given
+
+
+def first_offsets(source: Source, begin: Begin) -> Mapping[int, int]:
+    """Give, for each partition of a topic, the offset to begin at.
+
+    Raises:
+      UnavailableError, GoneError.
+    """
+    if isinstance(begin, At):
+        return source.offsets_at(begin.timestamp_ms)
+    return {partition: held.earliest for partition, held in source.ranges().items()}
+
+
+def refuse_another_plan(name: str, record: Record, digests: Mapping[str, str]) -> None:
+    """Refuse to run another plan over an existing checkpoint.
+
+    See docs/sql/semantics.md#checkpoint-and-plan-digest.
+
+    Raises:
+      StatementError: naming what changed.
+    """
+    if changes := differences(record.digest, digests):
+        raise StatementError(
+            f'pipeline "{name}" has committed positions under another plan: {"; ".join(changes)}',
+            hint="Its state would not fit. `rowtide plan` shows the change, and `rowtide apply` lets it go "
+            "on. Or take it back, or run the changed file under another name (pipeline.name) into tables of "
+            "its own.",
+        )
+
+
+def refuse_begin(name: str, begin: Begin) -> None:
+    """Refuse ``--from`` where positions are committed.
+
+    Raises:
+      StatementError: it is anything but ``watermark``.
+    """
+    if begin is not Edge.WATERMARK:
+        raise StatementError(
+            f'pipeline "{name}" has committed positions: it can only go on from its watermark',
+            hint="Leave --from out.",
+        )
+
+
+def refuse_start(name: str, record: Record, digests: Mapping[str, str], begin: Begin) -> None:
+    """Refuse another plan, and ``--from``, where positions are committed.
+
+    Raises:
+      StatementError: naming what changed.
+    """
+    refuse_another_plan(name, record, digests)
+    refuse_begin(name, begin)
+
+
+def prepare_tables(name: str, database: Database, plan: Plan, *, kept: bool) -> Sequence[str]:
+    """Create the output tables that are missing, and return their names; if rows are ``kept``, none may be.
+
+    Raises:
+      StatementError: naming those that are missing; and as ``Database.prepare``.
+    """
+    tables = [target_table(table) for table in plan.foreign_tables]
+    missing = database.missing(tables)
+    if kept:
+        refuse_missing_tables(name, missing)
+    database.prepare(tables)
+    return missing
+
+
+def refuse_missing_tables(name: str, missing: Sequence[str]) -> None:
+    """Refuse to create output tables again where positions are committed: their former rows would be missing.
+
+    Raises:
+      StatementError: naming the tables.
+    """
+    if missing:
+        listed = ", ".join(f'"{table}"' for table in missing)
+        raise StatementError(
+            f'pipeline "{name}" has committed positions, but its output tables {listed} do not exist',
+            hint="Restore them. Or start with --recreate-tables, which creates them empty: the rows that "
+            "were committed before are not in them then.",
+        )

@@ -1,0 +1,312 @@
+"""Bringing a flow to the committed positions: a snapshot, then exactly the offsets behind it.
+
+What comes out while the log is replayed was committed before, or was refused
+before, and is dropped. What is left is the state in which the last commit was
+made: t-sort buffers, high-water marks, open windows, tables (exactly-once,
+points 4 to 8). Kafka group offsets play no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import structlog
+
+from rowtide.checkpoint.ledger import (
+    KeptSnapshot,
+    Place,
+    Record,
+    Resubmission,
+    StoredError,
+    is_resubmission,
+)
+from rowtide.clock import Clock
+from rowtide.errors import StatementError
+from rowtide.flow.flow import Flow
+from rowtide.flow.gates import Gates, Target
+from rowtide.flow.program import Program
+from rowtide.plan.nodes import Node
+from rowtide.runtime.commit.crashpoints import CrashPoints
+from rowtide.runtime.ingest.backpressure import Backpressure
+from rowtide.runtime.ingest.idle import DecisionLog
+from rowtide.runtime.ingest.inbox import Inbox, Paused
+from rowtide.runtime.ingest.intake import Channel, Delivery, another_topic, cut
+from rowtide.runtime.ingest.resubmission import let_in, targets_of
+from rowtide.runtime.live.work import Work
+from rowtide_connectors.api import OffsetRange
+
+SAY_PROGRESS_S = 10.0
+"""How often a recovery says how far it is."""
+_TAKE_S = 0.5
+_log = structlog.get_logger("rowtide")
+
+AGED_OUT_HINT = (
+    "Kafka deletes by the rows' own timestamps: a topic of old rows needs retention.ms=-1. Restore the "
+    "offsets, or drop the pipeline's checkpoint and its tables and start it anew."
+)
+
+
+def begin_of_replay(record: Record, snapshot: KeptSnapshot | None) -> dict[Place, int]:
+    """Give where the replay begins: at the snapshot, or where the pipeline began with a partition.
+
+    Raises:
+      StatementError: there is no snapshot, and what was read before the plan changed cannot be replayed.
+    """
+    if snapshot is None and record.changed_at is not None:
+        raise StatementError(
+            f"the plan was changed at commit {record.changed_at}: what came before cannot be replayed, and "
+            "no usable snapshot is there",
+            hint="Drop the pipeline's checkpoint and its tables and start it anew.",
+        )
+    reached = {} if snapshot is None else snapshot.positions
+    return {each.place: reached.get(each.place, each.start_offset) for each in record.standings}
+
+
+def flow_at(
+    nodes: Mapping[str, Node],
+    record: Record,
+    snapshot: KeptSnapshot | None,
+    resubmissions: Sequence[Resubmission] = (),
+) -> Flow:
+    """Give a flow of the committed partitions as it was at the snapshot; None: as it began.
+
+    Partitions that have joined since the snapshot are there with nothing promised: the replay obeys the
+    decisions by which they joined before anything else.
+    """
+    committed = partitions_of(record.positions())
+    targets = {
+        place: target for place, target in targets_of(resubmissions).items() if place in record.positions()
+    }
+    if record.changed_at is not None:
+        # Of those that were read under another plan no row is on its way, and the relation may be gone.
+        program = Program(nodes, committed)
+        targets = {place: target for place, target in targets.items() if _is_open(program, place, target)}
+    if snapshot is None:
+        return Flow(nodes, committed, targets)
+    known = partitions_of(snapshot.positions)
+    before = {place: target for place, target in targets.items() if place in snapshot.positions}
+    flow = Flow(nodes, known, before)
+    flow.restore(snapshot.state)
+    return flow if known == committed else flow.widened(committed, targets)
+
+
+def _is_open(program: Program, place: Place, target: Target) -> bool:
+    try:
+        Gates(program, {place: target})
+    except StatementError:
+        return False
+    return True
+
+
+def partitions_of(places: Iterable[Place]) -> dict[str, list[int]]:
+    """Give the partitions of each relation, in order."""
+    found: dict[str, list[int]] = {}
+    for relation, partition in sorted(places):
+        found.setdefault(relation, []).append(partition)
+    return found
+
+
+def usable(snapshot: KeptSnapshot | None, record: Record) -> KeptSnapshot | None:
+    """Give the snapshot if it is one of committed partitions and not ahead of their positions."""
+    if snapshot is None:
+        return None
+    committed = record.positions()
+    # Partitions may have joined since: they are read from where they began.
+    if not snapshot.positions.keys() <= committed.keys():
+        return None
+    if any(offset > committed[place] for place, offset in snapshot.positions.items()):
+        return None
+    return snapshot
+
+
+def identities_of(record: Record) -> dict[str, str]:
+    """Give, by foreign stream, what its topic was known by when the pipeline began with it."""
+    return {each.relation: each.topic_id for each in record.standings if each.topic_id is not None}
+
+
+def check_ranges(
+    record: Record, begin: Mapping[Place, int], ranges: Mapping[str, Mapping[int, OffsetRange]]
+) -> None:
+    """Check that the log still holds what is needed, and is the log that the positions are of.
+
+    Raises:
+      StatementError: offsets have aged out, a partition is gone, or the topic is another one.
+    """
+    for relation, partitions in ranges.items():
+        own = [each for each in record.standings if each.relation == relation]
+        standings = [each for each in own if not is_resubmission(each.place)]
+        positions = {each.partition: each.next_offset for each in standings}
+        for topic in {each.topic for each in standings}:
+            wrong = another_topic(topic, positions, partitions)
+            if wrong is not None:
+                raise wrong
+        for standing in standings:
+            first, held = begin[standing.place], partitions[standing.partition]
+            if held.earliest > first and (
+                first < standing.next_offset or held.earliest > standing.next_offset
+            ):
+                raise StatementError(
+                    f'topic "{standing.topic}" partition {standing.partition} no longer holds offsets '
+                    f"{first} to {held.earliest - 1}: it begins at {held.earliest}",
+                    hint=AGED_OUT_HINT,
+                )
+
+
+def check_compacted(record: Record, begin: Mapping[Place, int], compacted: Mapping[str, str]) -> None:
+    """Check that nothing of compacted topics has to be read again: the same messages may not be there.
+
+    ``compacted`` are the topics by foreign stream.
+
+    Raises:
+      StatementError: the state at the committed positions is not there.
+    """
+    for standing in record.standings:
+        if standing.relation in compacted and begin[standing.place] != standing.next_offset:
+            raise StatementError(
+                f'topic "{standing.topic}" is compacted and cannot be read again from offset '
+                f"{begin[standing.place]}: the state at the committed positions is not stored",
+                hint="Was it made compacted later, or were the snapshots dropped? Drop the pipeline's "
+                "checkpoint and its tables and start it anew.",
+            )
+
+
+def replay(
+    work: Work,
+    begin: Mapping[Place, int],
+    targets: Mapping[Place, int],
+    *,
+    decisions: DecisionLog,
+    channels: Mapping[str, Channel],
+    open_inbox: Callable[[Mapping[Place, int]], Inbox],
+    crash_points: CrashPoints,
+    stopping: Callable[[], bool],
+    resubmitted: Callable[[Place], Sequence[StoredError]],
+    emit: Callable[[], None] | None = None,
+    backpressure: Backpressure | None = None,
+    progress: Callable[[int], None] = lambda _messages: None,
+) -> int:
+    """Read from ``begin`` up to exactly ``targets`` into ``work``; give the number of messages.
+
+    ``resubmitted`` gives the rows of a resubmission, which no inbox brings. ``emit`` is called after each
+    turn, when what came out is in ``work``; by default it is dropped.
+    ``backpressure`` lets partitions that are read ahead wait, as a running pipeline does.
+    ``progress`` is told how many messages have been read. Returns early when told to stop.
+
+    Raises:
+      UnavailableError and others, as ``Inbox.take``.
+    """
+    work.place_at(begin)
+    for model, before, after in decisions.jumps:
+        work.flow.jump(model, before, after)
+    obeyed = [_obey(work, decisions, place, offset) for place, offset in begin.items()]
+    left = {place: targets[place] for place, offset in begin.items() if offset < targets[place]}
+    if not left and not any(obeyed):
+        return 0
+    messages = 0
+    for place in [place for place in left if is_resubmission(place)]:
+        let_in(work, channels[place[0]], place, resubmitted(place))
+        messages += left.pop(place)
+    opened = {place: begin[place] for place in left}
+    inbox = open_inbox(opened)
+    reading = _Reading(inbox)
+    try:
+        while True:
+            # At the end once more: a decision may be all that followed the last message.
+            work.drain()
+            if emit is None:
+                work.drop()
+            else:
+                emit()
+            if not left or stopping():
+                break
+            for delivery in inbox.take(_TAKE_S):
+                place = (delivery.relation, delivery.partition)
+                if place not in left:
+                    continue
+                channel = channels[delivery.relation]
+                for part, reached in _pieces(
+                    delivery, channel, work.positions[place], left[place], decisions
+                ):
+                    if part is not None:
+                        work.enter(part)
+                        messages += len(part)
+                    _obey(work, decisions, place, reached)
+                if delivery.next_offset >= left[place]:
+                    del left[place]
+                    reading.stop(place)
+            if backpressure is not None:
+                backpressure.balance(work, reading, targets.keys() - left.keys())
+            progress(messages)
+            crash_points.reach("recovery.within_replay")
+    finally:
+        inbox.close()
+    work.place_at(targets)
+    return messages
+
+
+def telling_progress(
+    pipeline: str, clock: Clock, work: Work, targets: Mapping[Place, int]
+) -> Callable[[int], None]:
+    """Return what logs now and then how far a recovery is: a long one must not look like one that hangs."""
+    said = clock.monotonic()
+
+    def tell(messages: int) -> None:
+        nonlocal said
+        if clock.monotonic() - said >= SAY_PROGRESS_S:
+            said = clock.monotonic()
+            left = sum(targets[place] - offset for place, offset in work.positions.items())
+            _log.info(
+                "recovering",
+                pipeline=pipeline,
+                replayed_messages=messages,
+                offsets_left=left,
+                held_rows=work.held(),
+            )
+
+    return tell
+
+
+def _pieces(
+    delivery: Delivery, channel: Channel, position: int, target: int, decisions: DecisionLog
+) -> Iterator[tuple[Delivery | None, int]]:
+    """Cut a delivery at its target and wherever a decision took effect; with the offset reached by each."""
+    place = (delivery.relation, delivery.partition)
+    rest: Delivery | None = delivery
+    while rest is not None and position < target:
+        decided = decisions.next_after(place, position)
+        stop = target if decided is None else min(decided, target)
+        head, rest = cut(rest, channel, stop)
+        position = stop if rest is not None else delivery.next_offset
+        yield head, position
+
+
+def _obey(work: Work, decisions: DecisionLog, place: Place, offset: int) -> bool:
+    """Let what was decided at an offset take effect; tell whether there was anything."""
+    found = decisions.at(place, offset)
+    for decision in found:
+        work.obey(decision)
+    return bool(found)
+
+
+class _Reading:
+    """Reads no more of partitions that have reached their targets, nor for now of those told to wait."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._reached: dict[str, frozenset[int]] = {}
+        self._waiting: Paused = {}
+
+    def stop(self, place: Place) -> None:
+        relation, partition = place
+        self._reached[relation] = self._reached.get(relation, frozenset()) | {partition}
+        self.pause(self._waiting)
+
+    def pause(self, partitions: Paused) -> None:
+        self._waiting = partitions
+        none: frozenset[int] = frozenset()
+        self._inbox.pause(
+            {
+                relation: self._reached.get(relation, none) | partitions.get(relation, none)
+                for relation in self._reached.keys() | partitions.keys()
+            }
+        )

@@ -1,0 +1,312 @@
+"""``replay --compare``: recompute what was committed, and say where it differs.
+
+See docs/sql/semantics.md#replay.
+
+The log is read again from where the pipeline began, up to the committed
+positions, and tables are compared as multisets at those positions, on disk
+(``replay_tables``). Rows that the database has refused are in the error stream,
+and are wanted in no table.
+Where the log no longer reaches back so far, the newest snapshot will do for
+rows that came out after it, and ``begin_ms`` must leave out the others. Nothing
+is written and no epoch is taken: a service that runs goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+
+import structlog
+
+from rowtide.checkpoint.ledger import KeptSnapshot, Place, Record, Standing
+from rowtide.errors import StatementError
+from rowtide.flow.flow import Flow
+from rowtide.plan.outputs import table_nodes
+from rowtide.plan.plan import Plan
+from rowtide.rows.rowop import Row
+from rowtide.rows.types import MAX_TIMESTAMP_MS
+from rowtide.rowtime.bound import EARLIEST, LATEST
+from rowtide.runtime.change.applying import refuse_changed_streams, streams_of_both
+from rowtide.runtime.commit.output import target_table
+from rowtide.runtime.ingest.idle import DecisionLog
+from rowtide.runtime.ingest.intake import check_identity
+from rowtide.runtime.live.work import Work
+from rowtide.runtime.recovery.begin import refuse_another_plan
+from rowtide.runtime.recovery.digest import plan_digests
+from rowtide.runtime.recovery.recovery import (
+    begin_of_replay,
+    check_ranges,
+    flow_at,
+    identities_of,
+    partitions_of,
+    replay,
+    usable,
+)
+from rowtide.runtime.recovery.replay_tables import ComparedTable, Refused, scratch
+from rowtide.runtime.service import Equipment, Service
+from rowtide_connectors.api import OffsetRange
+
+MAX_DIFFERENCES = 20
+"""Differences that are told one by one; how many there are is told in any case."""
+
+Offsets = Mapping[Place, tuple[int, int]]
+"""First and last offset by partition."""
+
+_log = structlog.get_logger("rowtide")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What is compared: rows whose time lies from ``begin_ms`` (inclusive) to ``end_ms`` (exclusive)."""
+
+    begin_ms: int | None = None
+    end_ms: int | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Tell whether nothing is left out."""
+        return self.begin_ms is None and self.end_ms is None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One row that is not the same; ``committed`` or ``recomputed`` is None where there is none.
+
+    ``offsets`` are those behind the recomputed row: the message's, or what was read when it came out.
+    """
+
+    table: str
+    committed: Row | None
+    recomputed: Row | None
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What was found; ``differences`` are the first ones in order of coming out, ``count`` is all."""
+
+    rows: Mapping[str, int]
+    messages: int
+    positions: Mapping[Place, int]
+    differences: tuple[Difference, ...]
+    count: int
+
+
+def compare(
+    equipment: Equipment,
+    compared: Range,
+    told: Callable[[str, Row], None] | None = None,
+    older: Plan | None = None,
+) -> Comparison:
+    """Recompute and compare the tables of a pipeline; nothing is written.
+
+    With ``told`` nothing is compared: it is called with each recomputed row and the name of its table.
+    ``older`` is given where another plan than the equipment's has run: what is committed is compared with
+    what this one would have given, had it run all the time. Tables that it would create count as empty,
+    streams that only it reads are read to their present ends.
+
+    Raises:
+      StatementError: nothing is committed, the plan is another one, a table has no column of time to
+        restrict it by, or the log no longer holds what is needed.
+      UnavailableError: a dependency is down.
+    """
+    fields = _time_fields(equipment.plan, compared)
+    for source in equipment.sources.values():
+        if source.is_compacted():
+            raise StatementError(
+                f'topic "{source.topic}" is compacted: a replay would not find the same messages',
+                hint="What it has given is only in the tables and in the state.",
+            )
+    with scratch() as connection:
+        tables = {
+            table.name: ComparedTable(connection, number, table, fields.get(table.name), Refused())
+            for number, table in enumerate(equipment.plan.foreign_tables)
+        }
+        record = _committed(equipment, tables)
+        refuse_another_plan(equipment.name, record, plan_digests(older or equipment.plan))
+        if older is not None:
+            refuse_changed_streams(older, equipment.plan)
+            record = _as_read_by(equipment, record)
+        return _recomputed(equipment, compared, record, tables, told, older)
+
+
+def _recomputed(
+    equipment: Equipment,
+    compared: Range,
+    record: Record,
+    tables: Mapping[str, ComparedTable],
+    told: Callable[[str, Row], None] | None,
+    older: Plan | None,
+) -> Comparison:
+    """Recompute what the tables should hold, and compare."""
+    identities = identities_of(record)
+    for relation, source in equipment.sources.items():
+        check_identity(source, identities.get(relation))
+    ranges = {relation: source.ranges() for relation, source in equipment.sources.items()}
+    flow, snapshot = _begin(equipment, record, ranges, compared, older)
+    work = Work(flow, equipment.plan.foreign_tables, record.standings)
+    turns = _Turns(work, tables)
+    if snapshot is None:
+        work.drain()
+        turns.emit()
+    service = Service(equipment)
+    channels = service.channels(flow)
+    messages = replay(
+        work,
+        begin_of_replay(record, snapshot),
+        record.positions(),
+        decisions=DecisionLog(equipment.ledger.decisions()),
+        channels=channels,
+        open_inbox=lambda positions: service.open_inbox(positions, channels),
+        crash_points=equipment.crash_points,
+        stopping=equipment.stopping,
+        resubmitted=service.resubmitted,
+        emit=turns.emit,
+        backpressure=service.new_backpressure(),
+    )
+    between = (compared.begin_ms, compared.end_ms)
+    count = 0
+    if told is not None:
+        for name, table in tables.items():
+            for row in table.rows(*between):
+                told(name, row)
+
+    def found() -> Iterator[Difference]:
+        nonlocal count
+        for name, table in tables.items():
+            for held, wanted, turn in table.differences(*between):
+                count += 1
+                yield Difference(name, held, wanted, {} if turn is None else turns.offsets(turn))
+
+    first = nsmallest(MAX_DIFFERENCES, found() if told is None else (), key=_last_offset)
+    rows = {name: table.count(*between) for name, table in tables.items()}
+    return Comparison(rows, messages, record.positions(), tuple(first), count)
+
+
+def _last_offset(difference: Difference) -> int:
+    return min((last for _, last in difference.offsets.values()), default=LATEST)
+
+
+class _Turns:
+    """Takes what comes out, turn by turn, and remembers what had been read in each."""
+
+    def __init__(self, work: Work, tables: Mapping[str, ComparedTable]) -> None:
+        self._work = work
+        self._tables = tables
+        self._positions: list[dict[Place, int]] = []
+
+    def emit(self) -> None:
+        """Take what has come out since the last turn."""
+        turn = len(self._positions)
+        self._positions.append(dict(self._work.positions))
+        for name, output in self._work.outputs.items():
+            writes = output.take()
+            if writes is not None:
+                self._tables[name].apply(writes.tray.rows(), turn)
+        self._work.drop()
+
+    def offsets(self, turn: int) -> Offsets:
+        """Give what was read in a turn."""
+        before = self._positions[turn - 1] if turn else {}
+        return {
+            place: (before.get(place, 0), offset - 1)
+            for place, offset in self._positions[turn].items()
+            if offset > before.get(place, 0)
+        }
+
+
+def _time_fields(plan: Plan, compared: Range) -> dict[str, int]:
+    """Give, by table, the field that tells a row's time; all must agree on it, and have one if it is needed.
+
+    Raises:
+      StatementError: a table has none, and the comparison is restricted by time.
+    """
+    fields: dict[str, int] = {}
+    for pump in plan.pumps:
+        field = pump.rowtime_field
+        if field is None or fields.get(pump.target, field) != field:
+            if not compared.is_everything:
+                raise StatementError(
+                    f'table "{pump.target}" has no column that ROWTIME feeds: it cannot be compared by time',
+                    hint="Leave --from and --to out.",
+                )
+            continue
+        fields[pump.target] = field
+    return fields
+
+
+def _committed(equipment: Equipment, tables: Mapping[str, ComparedTable]) -> Record:
+    """Read record and tables as they are at one moment.
+
+    Raises:
+      StatementError: nothing is committed.
+    """
+    missing = equipment.database.missing([target_table(table.table) for table in tables.values()])
+    with equipment.database.begin() as transaction:
+        if transaction.connection.dialect.name == "postgresql":
+            transaction.connection.exec_driver_sql(
+                "set transaction isolation level repeatable read read only"
+            )
+        record = equipment.ledger.read_within(transaction)
+        if record is None or not record.standings:
+            raise StatementError(f'pipeline "{equipment.name}" has committed nothing that could be compared')
+        for name, table in tables.items():
+            if name in missing:
+                continue
+            table.hold(transaction.rows(target_table(table.table)))
+            table.leave_out(equipment.ledger.refused_within(transaction, table.table.name))
+    return record
+
+
+def _begin(
+    equipment: Equipment,
+    record: Record,
+    ranges: Mapping[str, Mapping[int, OffsetRange]],
+    compared: Range,
+    older: Plan | None,
+) -> tuple[Flow, KeptSnapshot | None]:
+    """Choose where to begin, and give the flow there: None for the log's start, else a snapshot.
+
+    Raises:
+      StatementError: neither reaches back far enough.
+    """
+    nodes, resubmissions = table_nodes(equipment.plan), equipment.ledger.resubmissions()
+    try:
+        check_ranges(record, begin_of_replay(record, None), ranges)
+    except StatementError as gone:
+        snapshot = usable(equipment.ledger.newest_snapshot(), record)
+        if snapshot is None:
+            raise
+        check_ranges(record, begin_of_replay(record, snapshot), ranges)
+        if older is None:
+            flow = flow_at(nodes, record, snapshot, resubmissions)
+        else:
+            flow = Flow(nodes, partitions_of(record.positions()))
+            before = flow_at(table_nodes(older), record, snapshot, resubmissions)
+            flow.succeed(before, equipment.clock.now_ms(), streams_of_both(older, equipment.plan))
+        # A row is out before this at most: what comes later was not in the tables when it was taken.
+        reached = max((bound for bound in flow.bounds().values() if bound != EARLIEST), default=EARLIEST)
+        if compared.begin_ms is None or compared.begin_ms < reached:
+            raise StatementError(
+                f"{gone.message}; the snapshot there is covers rows from {reached} ms on",
+                hint=f"Compare with --from {min(reached, MAX_TIMESTAMP_MS)} or later.",
+            ) from gone
+        return flow, snapshot
+    if older is not None:
+        # What resubmitted rows were for may not be there any more.
+        record = replace(record, changed_at=record.commits)
+    return flow_at(nodes, record, None, resubmissions), None
+
+
+def _as_read_by(equipment: Equipment, record: Record) -> Record:
+    """Give a record as if the equipment's plan had run: it has read its new streams to their ends."""
+    known = {each.relation for each in record.standings}
+    kept = [each for each in record.standings if each.relation in equipment.sources]
+    begun = [
+        Standing(relation, source.topic, partition, held.end, held.earliest, None, source.identity())
+        for relation, source in sorted(equipment.sources.items())
+        if relation not in known
+        for partition, held in sorted(source.ranges().items())
+    ]
+    return replace(record, standings=(*kept, *begun))

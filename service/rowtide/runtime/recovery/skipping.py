@@ -1,0 +1,89 @@
+"""Skipping one message, as the last resort where it stops the pipeline at every start.
+
+That a message is skipped is a decision: it is committed under an epoch of its
+own, so that no process which still runs commits the message, and every start,
+recovery and replay obeys it. A skipped message is not decoded; it is an error
+row (SKIPPED) with its bytes, so law 4 holds. Only messages that are not
+committed yet are skipped: nothing that came out is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rowtide.checkpoint.ledger import SKIP, Decision, Ledger, Record, is_resubmission
+from rowtide.errors import StatementError
+from rowtide.runtime.ingest.intake import check_identity
+from rowtide_connectors.api import Source
+
+Skipped = Mapping[str, Mapping[int, frozenset[int]]]
+"""The offsets to skip, by foreign stream and partition."""
+
+
+def skipped_of(decisions: Iterable[Decision]) -> Skipped:
+    """Return what the committed decisions skip."""
+    found: dict[str, dict[int, frozenset[int]]] = {}
+    for each in decisions:
+        if each.kind == SKIP:
+            partitions = found.setdefault(each.relation, {})
+            partitions[each.partition] = partitions.get(each.partition, frozenset()) | {each.next_offset}
+    return found
+
+
+def skip(
+    pipeline: str,
+    ledger: Ledger,
+    sources: Mapping[str, Source],
+    relation: str,
+    partition: int,
+    offset: int,
+    holder: str,
+) -> int:
+    """Commit that the message at ``offset`` is skipped; return the epoch that was taken for it.
+
+    Raises:
+      StatementError: there is no such message, or it is committed already; nothing has changed.
+      UnavailableError: the database or the broker is down.
+    """
+    where = f'"{relation}" partition {partition}'
+    if ledger.read() is None:
+        raise _nothing_committed(pipeline)
+    source = sources.get(relation)
+    if source is None:
+        raise StatementError(
+            f'no pump of pipeline "{pipeline}" reads a foreign stream "{relation}"',
+            hint="`rowtide positions` shows the streams, partitions and positions.",
+        )
+    ranges = source.ranges()
+    if partition in ranges and offset >= ranges[partition].end:
+        raise StatementError(
+            f"offset {offset} of {where} is not in the log: it ends at {ranges[partition].end}",
+            hint="Only a message that is there can be skipped.",
+        )
+
+    def decide(record: Record) -> list[Decision]:
+        held = [each for each in record.standings if not is_resubmission(each.place)]
+        if not held:
+            raise _nothing_committed(pipeline)
+        found = next((each for each in held if each.place == (relation, partition)), None)
+        if found is None:
+            raise StatementError(
+                f'pipeline "{pipeline}" has no committed position of {where}',
+                hint="`rowtide positions` shows the streams, partitions and positions.",
+            )
+        check_identity(source, found.topic_id)
+        if offset < found.next_offset:
+            raise StatementError(
+                f"offset {offset} of {where} is committed: the position is {found.next_offset}",
+                hint="Only a message from the position on can be skipped.",
+            )
+        return [Decision(SKIP, relation, partition, offset, None)]
+
+    return ledger.decide(holder, decide).epoch
+
+
+def _nothing_committed(pipeline: str) -> StatementError:
+    return StatementError(
+        f'pipeline "{pipeline}" has committed nothing yet, so there is no position to skip from',
+        hint="`rowtide run` starts it.",
+    )

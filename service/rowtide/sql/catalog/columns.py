@@ -1,0 +1,171 @@
+"""The columns of streams and tables: their types and defaults, what CHECK says, and what ALTER changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rowtide.errors import StatementError
+from rowtide.expr.functions import resolve
+from rowtide.expr.tree import Call, Expr, Literal
+from rowtide.plan.nodes import Filter, Node
+from rowtide.rows.types import BOOLEAN, VARCHAR, Field, RowType
+from rowtide.sql.catalog.models import refuse_port
+from rowtide.sql.catalog.objects import Catalog, StreamDefinition, TableDefinition, relation_name
+from rowtide.sql.catalog.values import constant_of
+from rowtide.sql.grammar.statements import AddColumn, CheckDefinition, ColumnDefinition, DropColumn, Rename
+from rowtide.sql.grammar.suggestions import did_you_mean_or_all
+from rowtide.sql.grammar.syntax import Name
+from rowtide.sql.select.expressions import ExpressionPlanner
+from rowtide.sql.select.relations import column_index, distinct_names
+from rowtide.sql.select.scope import ROWTIME, Binding, Scope
+
+Defaults = tuple[tuple[int, object], ...]
+Columned = StreamDefinition | TableDefinition
+
+
+def row_type_of(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tuple[RowType, tuple[int, ...]]:
+    """Give the row type of declared columns and where the PRIMARY KEY is.
+
+    Raises:
+      StatementError: a column stands twice, or one of the key does not exist.
+    """
+    distinct_names([column.name for column in columns])
+    for column in columns:
+        if column.name.text == ROWTIME:
+            raise StatementError("ROWTIME is there in every row and is not declared", place=column.name.place)
+    if not columns:
+        raise StatementError("there is no column", place=key[0].place)
+    names = [column.name.text for column in columns]
+    distinct_names(key)
+    for name in key:
+        if name.text not in names:
+            raise StatementError(
+                f'column "{name.text}" of the PRIMARY KEY does not exist',
+                place=name.place,
+                hint=did_you_mean_or_all(name.text, names),
+            )
+    in_key = {name.text for name in key}
+    fields = tuple(
+        Field(column.name.text, column.type, column.nullable and column.name.text not in in_key)
+        for column in columns
+    )
+    return RowType(fields), tuple(names.index(name.text) for name in key)
+
+
+def defaults_of(columns: Sequence[ColumnDefinition], row_type: RowType) -> Defaults:
+    """Give the DEFAULT of each column that has one.
+
+    Raises:
+      StatementError: it is no constant, or does not fit its column.
+    """
+    return tuple(
+        (at, constant_of(column.default, row_type[at], "the DEFAULT"))
+        for at, column in enumerate(columns)
+        if column.default is not None
+    )
+
+
+def checked(node: Node, relation: str, checks: Sequence[CheckDefinition]) -> Node:
+    """Give the rows for which every CHECK is TRUE or UNKNOWN; the others are rejected (CONSTRAINT).
+
+    Raises:
+      StatementError: a CHECK is no condition over the columns.
+    """
+    scope = Scope((Binding((relation,), node.row_type, 0, has_rowtime=False),))
+    for number, check in enumerate(checks, 1):
+        condition = ExpressionPlanner(scope, "CHECK").condition(check.condition)
+        name = f"CHECK {number}" if check.name is None else check.name.text
+        or_unknown: Expr = Call("COALESCE", (condition, Literal(True, BOOLEAN)), BOOLEAN)
+        args = (or_unknown, Literal(name, replace(VARCHAR, precision=len(name))))
+        node = Filter(relation, node, Call("$CHECK", args, resolve("$CHECK", [each.type for each in args])))
+    return node
+
+
+# ---------------------------------------------------------------------- ALTER
+
+
+def with_column(catalog: Catalog, statement: AddColumn) -> Catalog:
+    """Add a column at the end; rows that are there have its DEFAULT, or NULL.
+
+    Raises:
+      StatementError: there is one of its name, or it cannot be NULL in the rows that are there.
+    """
+    key, found = _columned(catalog, statement)
+    column = statement.column
+    if column.name.text in found.row_type.names:
+        raise StatementError(f'column "{column.name.text}" is there already', place=column.name.place)
+    added, _ = row_type_of([column], [])
+    row_type = RowType((*found.row_type, *added))
+    default = defaults_of([column], added)
+    value = default[0][1] if default else None
+    changed = replace(
+        found,
+        row_type=row_type,
+        defaults=(*found.defaults, *((len(found.row_type), each) for _, each in default)),
+    )
+    if isinstance(changed, TableDefinition) and changed.rows:
+        if value is None and not column.nullable:
+            raise StatementError(
+                f'column "{column.name.text}" is NOT NULL and has no DEFAULT for the rows that are there',
+                place=column.name.place,
+            )
+        changed = replace(changed, rows=tuple((*row, value) for row in changed.rows))
+    return catalog.define(key, changed)
+
+
+def without_column(catalog: Catalog, statement: DropColumn) -> Catalog:
+    """Take a column away.
+
+    Raises:
+      StatementError: it does not exist, is the last one, or a key or index has it.
+    """
+    key, found = _columned(catalog, statement)
+    name, shown = statement.column, relation_name(key)
+    gone = column_index(found.row_type, name, shown)
+    if len(found.row_type) == 1:
+        raise StatementError(f'column "{name.text}" is the only one of "{shown}"', place=name.place)
+
+    def moved(places: Sequence[int]) -> tuple[int, ...]:
+        if gone in places:
+            raise StatementError(f'a key or index of "{shown}" has column "{name.text}"', place=name.place)
+        return tuple(place - (place > gone) for place in places)
+
+    fields = tuple(field for at, field in enumerate(found.row_type) if at != gone)
+    defaults = tuple((at - (at > gone), value) for at, value in found.defaults if at != gone)
+    changed = replace(found, row_type=RowType(fields), defaults=defaults)
+    if isinstance(changed, TableDefinition):
+        changed = replace(
+            changed,
+            key=moved(changed.key),
+            indexes=tuple(replace(each, columns=moved(each.columns)) for each in changed.indexes),
+            rows=tuple((*row[:gone], *row[gone + 1 :]) for row in changed.rows),
+        )
+    return catalog.define(key, changed)
+
+
+def with_renamed_column(catalog: Catalog, statement: Rename, column: Name) -> Catalog:
+    """Give a column another name.
+
+    Raises:
+      StatementError: it does not exist, or one of the new name does.
+    """
+    key, found = _columned(catalog, statement)
+    at = column_index(found.row_type, column, relation_name(key))
+    if statement.to.text in (*found.row_type.names, ROWTIME):
+        raise StatementError(f'column "{statement.to.text}" is there already', place=statement.to.place)
+    fields = list(found.row_type)
+    fields[at] = replace(fields[at], name=statement.to.text)
+    return catalog.define(key, replace(found, row_type=RowType(tuple(fields))))
+
+
+def _columned(
+    catalog: Catalog, statement: AddColumn | DropColumn | Rename
+) -> tuple[tuple[str, str], Columned]:
+    key, found = catalog.find_of(statement.name, statement.kind)
+    if not isinstance(found, StreamDefinition | TableDefinition):
+        raise StatementError(
+            f"a {found.kind.value} has no columns of its own to change", place=statement.name.place
+        )
+    refuse_port(catalog, key, statement.name.place)
+    return key, found

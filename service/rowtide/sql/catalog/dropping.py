@@ -1,0 +1,100 @@
+"""What depends on what: DROP refuses what others use, DROP .. CASCADE takes them along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rowtide.sql.catalog.definitions import refuse_drop_of_used
+from rowtide.sql.catalog.models import ports_of, refuse_port
+from rowtide.sql.catalog.objects import Catalog, Key, PumpDefinition, StreamDefinition, TableDefinition
+from rowtide.sql.grammar.statements import Drop, ObjectKind, Rename
+from rowtide.sql.planner import PlannedPump, Planner
+
+_USED_BY_NAME = (ObjectKind.SCHEMA, ObjectKind.WRAPPER, ObjectKind.SERVER, ObjectKind.INDEX)
+"""What is dropped without looking at queries: something else says who uses it."""
+
+
+def pumps_of(catalog: Catalog, planner: Planner) -> dict[Key, PlannedPump]:
+    """Plan all pumps, stopped ones too.
+
+    Raises:
+      StatementError: one of them cannot be planned.
+    """
+    return {key: planner.pump(key) for key, _ in catalog.pumps()}
+
+
+def prepared_drop(catalog: Catalog, statement: Drop) -> Catalog:
+    """Give the catalog in which a DROP may drop: with CASCADE without what uses it.
+
+    Raises:
+      StatementError: something uses it, and there is no CASCADE; nothing has changed.
+    """
+    if statement.cascade:
+        held = _held(catalog, statement)
+        gone = [*_users(catalog, held), *(held if statement.kind in _USED_BY_NAME else ())]
+        for key in gone:
+            catalog = catalog.without(key)
+        return catalog
+    if statement.kind in (*_USED_BY_NAME, ObjectKind.PUMP):
+        return catalog
+    keys = _held(catalog, statement)
+    if keys and keys[0] in catalog.objects and statement.kind is not ObjectKind.MODEL:
+        catalog.find_of(statement.name, statement.kind)
+    if statement.kind is not ObjectKind.MODEL:
+        refuse_port(catalog, keys[0], statement.name.place)
+    for key in keys:
+        if key in catalog.objects:
+            refuse_drop_of_used(catalog, key, _readers(catalog, [key], but=keys), statement.name.place)
+    return catalog
+
+
+def refuse_renaming_of_used(catalog: Catalog, statement: Rename) -> None:
+    """Refuse to rename what queries name.
+
+    Raises:
+      StatementError: naming them.
+    """
+    key = catalog.key(statement.name)
+    if key in catalog.objects:
+        refuse_drop_of_used(catalog, key, _readers(catalog, [key], but=[key]), statement.name.place)
+
+
+def _held(catalog: Catalog, statement: Drop) -> list[Key]:
+    """Give the objects that a statement drops, or that cannot be without what it drops."""
+    match statement.kind:
+        case ObjectKind.MODEL:
+            return list(ports_of(catalog, statement.name))
+        case ObjectKind.SCHEMA:
+            return [key for key in catalog.objects if key[0] == statement.name.parts[-1].text]
+        case ObjectKind.SERVER:
+            name = statement.name.parts[-1].text
+            return [
+                key
+                for key, found in catalog.objects.items()
+                if isinstance(found, StreamDefinition | TableDefinition) and found.server == name
+            ]
+        case ObjectKind.WRAPPER | ObjectKind.INDEX:
+            return []
+        case _:
+            return [catalog.key(statement.name)]
+
+
+def _readers(catalog: Catalog, keys: Sequence[Key], but: Iterable[Key]) -> list[Key]:
+    """Give the views and pumps that read, and the pumps that write, any of some objects."""
+    planner = Planner(catalog).prepared()
+    pumps = pumps_of(catalog, planner)
+    for each, found in catalog.objects.items():
+        if not isinstance(found, PumpDefinition):
+            planner.relation(each)
+    users = [reader for reader, read in planner.readers.items() if not read.isdisjoint(keys)]
+    users += [pump for pump, planned in pumps.items() if planned.target in keys]
+    left_out = set(but)
+    return [user for user in dict.fromkeys(users) if user not in left_out]
+
+
+def _users(catalog: Catalog, keys: Sequence[Key]) -> list[Key]:
+    """Give all that uses some objects, and all that uses that."""
+    found: list[Key] = []
+    while users := _readers(catalog, [*keys, *found], but=[*keys, *found]):
+        found += users
+    return found

@@ -1,0 +1,62 @@
+"""VALUES: tables whose rows stand in the text. SELECT without FROM reads one of one row."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+
+from rowtide.errors import StatementError
+from rowtide.expr.functions import common_type
+from rowtide.expr.tree import FieldRef
+from rowtide.plan.nodes import TableSource
+from rowtide.rows.types import Field, RowType
+from rowtide.sql.catalog.values import constant_of
+from rowtide.sql.grammar.syntax import Values
+from rowtide.sql.select.conversions import UNTYPED_NULL, guarded
+from rowtide.sql.select.expressions import ExpressionPlanner
+from rowtide.sql.select.relations import Output, Shape
+from rowtide.sql.select.scope import Scope
+
+
+def table_of(values: Values) -> Shape:
+    """Give the table of VALUES; its columns are EXPR$0, EXPR$1 and so on.
+
+    Raises:
+      StatementError: a value is no constant, or the rows do not fit together.
+    """
+    planner = ExpressionPlanner(Scope(()), "VALUES")
+    width = len(values.rows[0])
+    for row in values.rows:
+        if len(row) != width:
+            raise StatementError(
+                f"this row has {len(row)} values, the first one has {width}", place=row[0].place
+            )
+    fields = []
+    for at, column in enumerate(zip(*values.rows, strict=True)):
+        typed = [planner.plan_as(each, UNTYPED_NULL.type) for each in column]
+        known = [each.type for each in typed if each != UNTYPED_NULL]
+        if not known:
+            raise StatementError(
+                "NULL has no type here", place=column[0].place, hint="Write CAST(NULL AS type)."
+            )
+        of = guarded(partial(common_type, known), column[0].place)
+        fields.append(Field(f"EXPR${at}", of, nullable=True))
+    rows = tuple(
+        tuple(constant_of(each, field, "VALUES") for each, field in zip(row, fields, strict=True))
+        for row in values.rows
+    )
+    held = [
+        Field(field.name, field.type, any(row[at] is None for row in rows)) for at, field in enumerate(fields)
+    ]
+    node = _table(RowType(tuple(held)), rows)
+    outputs = tuple(
+        Output(field.name, FieldRef(at, field.type), field.nullable, values.rows[0][at].place)
+        for at, field in enumerate(held)
+    )
+    return Shape(node, outputs, changelog=True, place=values.place)
+
+
+def _table(row_type: RowType, rows: tuple[tuple[object, ...], ...]) -> TableSource:
+    """Give rows as a table; what it is called depends on them alone, so that equal ones are one."""
+    digest = hashlib.sha256(repr((row_type, rows)).encode()).hexdigest()
+    return TableSource(f"VALUES {digest[:12]}", row_type, rows, loaded_once=True)

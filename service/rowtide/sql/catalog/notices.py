@@ -1,0 +1,141 @@
+"""What ``check`` tells about a plan that runs, but may not do what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+
+from rowtide.plan.frames import EdgeUnit
+from rowtide.plan.nodes import (
+    AsOfJoin,
+    KeyedTable,
+    Node,
+    Source,
+    TableSource,
+    WindowAggregate,
+    WindowsAbreast,
+    nodes_below,
+)
+from rowtide.plan.plan import ForeignStream, Notice
+from rowtide.sql.catalog.objects import (
+    Catalog,
+    PumpDefinition,
+    Retention,
+    TableDefinition,
+    ViewDefinition,
+    relation_name,
+)
+from rowtide.sql.catalog.period_ends import rounded_again
+from rowtide.sql.grammar.syntax import Binary, NullLiteral, Query
+
+IDLE_TIMEOUT = "idle_timeout"
+COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
+
+
+def notices(relations: Mapping[str, Node], streams: Mapping[str, ForeignStream]) -> tuple[Notice, ...]:
+    """Give the notices of a plan: each once, in the order of the relations that they are about."""
+    found = [notice for name, node in relations.items() for notice in _of(name, node, streams)]
+    return tuple(dict.fromkeys(found))
+
+
+def text_notices(catalog: Catalog, relations: Mapping[str, Node]) -> tuple[Notice, ...]:
+    """Return what is to be told of definitions: windows that never forget, comparisons with NULL, indexes."""
+    found: list[Notice] = []
+    for key, definition in catalog.objects.items():
+        if not isinstance(definition, ViewDefinition | PumpDefinition):
+            continue
+        name = relation_name(key)
+        if name in relations:
+            found += _endless_windows(name, relations[name], definition.retention)
+        found += _comparisons_with_null(name, definition.query)
+    return (*dict.fromkeys(found), *_index_notices(catalog))
+
+
+def _endless_windows(name: str, node: Node, retention: Retention | None) -> Iterator[Notice]:
+    """Tell of windows without a start by key: what they keep of a key is never forgotten."""
+    for each in nodes_below(node):
+        if not isinstance(each, WindowAggregate | WindowsAbreast) or each.relation != name:
+            continue
+        for window in [each] if isinstance(each, WindowAggregate) else each.each():
+            if window.frame.start.unit is not EdgeUnit.UNBOUNDED or not window.partition or window.snap:
+                continue
+            keys = ", ".join(each.input.row_type[at].name for at in window.partition)
+            kept = f"keeps running results of every {keys} for ever"
+            if retention is None:
+                yield Notice(
+                    name,
+                    f"{kept}. Give the window a start or add FLOOR(ROWTIME TO DAY) to PARTITION BY; if "
+                    "this is meant, write CREATE .. OPTIONS (RETENTION 'UNBOUNDED') AS ..",
+                )
+            elif retention.length_ms is None:
+                yield Notice(name, f"{kept}: RETENTION is UNBOUNDED")
+            else:
+                yield Notice(name, f"{kept}: RETENTION of a time does not limit windows")
+
+
+def _comparisons_with_null(name: str, query: Query) -> Iterator[Notice]:
+    """Tell of ``x = NULL`` and its like, which is never TRUE."""
+    pending: list[object] = [query]
+    while pending:
+        syntax = pending.pop()
+        if isinstance(syntax, tuple):
+            pending += reversed(syntax)
+        elif is_dataclass(syntax):
+            pending += [getattr(syntax, field.name) for field in reversed(fields(syntax))]
+        if not isinstance(syntax, Binary) or syntax.operator not in COMPARISONS:
+            continue
+        if isinstance(syntax.left, NullLiteral) or isinstance(syntax.right, NullLiteral):
+            asks = "IS NOT NULL" if syntax.operator == "<>" else "IS NULL"
+            line = syntax.place.line
+            yield Notice(name, f"a comparison with NULL is never TRUE (line {line}): write x {asks}")
+
+
+def _index_notices(catalog: Catalog) -> tuple[Notice, ...]:
+    """Give a notice for each declared index: joins keep what they look up by their own keys."""
+    return tuple(
+        Notice(
+            relation_name(key),
+            f'nothing uses index "{index.name}": what looks into the table keeps its rows by its own keys',
+        )
+        for key, found in catalog.objects.items()
+        if isinstance(found, TableDefinition)
+        for index in found.indexes
+        if not index.unique
+    )
+
+
+def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:
+    for each in nodes_below(node):
+        if each.relation == name:
+            # One that both a period and a column round is told once: the notices of a plan are distinct.
+            yield from (Notice(name, text) for text in rounded_again(each))
+        if isinstance(each, AsOfJoin) and each.relation == name:
+            for table in nodes_below(each.table):
+                if isinstance(table, KeyedTable):
+                    yield from _silent(name, table, streams)
+        unlimited = each.unlimited_state()
+        if unlimited is not None and each.relation == name:
+            yield Notice(name, unlimited)
+
+
+def _silent(name: str, table: KeyedTable, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:
+    """Tell that a join waits for a table whose source may be silent.
+
+    See docs/sql/semantics.md#joins-of-a-stream-with-a-table.
+    """
+    for source in nodes_below(table):
+        if isinstance(source, TableSource) and not source.loaded_once:
+            yield Notice(
+                name,
+                f'rows wait until table "{table.relation}" has a rowtime bound past them; '
+                "no pump and no INSERT statement fills it",
+            )
+        if isinstance(source, Source) and source.relation in streams:
+            options = dict(streams[source.relation].options)
+            if IDLE_TIMEOUT not in options:
+                yield Notice(
+                    name,
+                    f'rows wait for table "{table.relation}", and so for "{source.relation}": while it is '
+                    f"silent, nothing comes out. With {IDLE_TIMEOUT} '30 SECOND' in its OPTIONS it follows "
+                    "the rows that wait once it has been silent for so long",
+                )

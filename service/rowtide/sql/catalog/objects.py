@@ -1,0 +1,312 @@
+"""What the statements so far have defined: schemas and objects by name; values, never changed in place.
+
+A definition that holds a query keeps it as syntax, with the schema that was
+set when it was made: the planner resolves it again for every plan, so that a
+replaced relation reaches all that read it. ``place`` is that of the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from rowtide.errors import Place, StatementError
+from rowtide.plan.nodes import ModelPort
+from rowtide.plan.plan import Server
+from rowtide.plan.pseudo import PSEUDO_COLUMNS, WITH_PSEUDO_COLUMNS
+from rowtide.rows.rowop import Row
+from rowtide.rows.types import RowType
+from rowtide.sql.grammar.statements import CheckDefinition, ObjectKind
+from rowtide.sql.grammar.suggestions import did_you_mean
+from rowtide.sql.grammar.syntax import Name, QualifiedName, Query
+
+DEFAULT_SCHEMA = "PUBLIC"
+SYSTEM_SCHEMA = "SYS"
+"""Where the error stream is; nothing can be created in it."""
+
+Key = tuple[str, str]
+"""Schema and name, folded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a definition was written: for errors that are found later."""
+
+    text: str
+    file: str | None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDefinition:
+    """A stream or, with ``server``, a foreign stream."""
+
+    row_type: RowType
+    origin: Origin
+    server: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    max_ahead_ms: int | None = None
+    model: str | None = None
+    """The model whose input it is."""
+    defaults: tuple[tuple[int, object], ...] = ()
+    checks: tuple[CheckDefinition, ...] = ()
+
+    @property
+    def kind(self) -> ObjectKind:
+        """Stream or foreign stream."""
+        return ObjectKind.STREAM if self.server is None else ObjectKind.FOREIGN_STREAM
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A foreign data wrapper: the connector that it is, and options that its servers begin with."""
+
+    library: str
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableIndex:
+    """A secondary index of an engine table; no two rows have its ``columns`` alike if it is ``unique``."""
+
+    name: str
+    columns: tuple[int, ...]
+    unique: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """An engine table or, with ``server``, a foreign table. ``rows`` are those of INSERT statements.
+
+    ``defaults`` are the fields that have one, each with its value.
+    """
+
+    row_type: RowType
+    key: tuple[int, ...]
+    origin: Origin
+    server: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    rows: tuple[Row, ...] = ()
+    indexes: tuple[TableIndex, ...] = ()
+    defaults: tuple[tuple[int, object], ...] = ()
+    checks: tuple[CheckDefinition, ...] = ()
+
+    @property
+    def kind(self) -> ObjectKind:
+        """Table or foreign table."""
+        return ObjectKind.TABLE if self.server is None else ObjectKind.FOREIGN_TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """OPTIONS (RETENTION '..') of a view or pump: how long state without limit is kept; None is for ever."""
+
+    length_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDefinition:
+    """A view: its query, and the names of its columns if it gives its own.
+
+    ``pseudo`` are the pseudo-columns that its query names.
+    """
+
+    query: Query
+    columns: tuple[Name, ...]
+    schema: str
+    origin: Origin
+    pseudo: frozenset[str] = frozenset()
+    retention: Retention | None = None
+    kind: ObjectKind = ObjectKind.VIEW
+
+
+@dataclass(frozen=True, slots=True)
+class PumpDefinition:
+    """A pump: what it reads and where it writes."""
+
+    query: Query
+    target: QualifiedName
+    columns: tuple[Name, ...]
+    schema: str
+    started: bool
+    origin: Origin
+    pseudo: frozenset[str] = frozenset()
+    retention: Retention | None = None
+    kind: ObjectKind = ObjectKind.PUMP
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDefinition:
+    """A model, as its class has wired it; its ports are objects of the schema of its name.
+
+    ``code`` is a digest of its text, ``folder`` where its module was looked for beside the pipeline's file.
+    """
+
+    path: str
+    options: tuple[tuple[str, str], ...]
+    accepts: tuple[ModelPort, ...]
+    gives: tuple[ModelPort, ...]
+    origin: Origin
+    code: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOutputDefinition:
+    """Output ``number`` of a model: a stream, or with ``changes`` a table whose rows ``key`` tells apart."""
+
+    model: str
+    number: int
+    row_type: RowType
+    changes: bool
+    key: tuple[int, ...]
+    origin: Origin
+
+    @property
+    def kind(self) -> ObjectKind:
+        """Model output or model table."""
+        return ObjectKind.MODEL_TABLE if self.changes else ObjectKind.MODEL_OUTPUT
+
+
+Definition = StreamDefinition | TableDefinition | ViewDefinition | PumpDefinition | ModelOutputDefinition
+
+
+def _is_same(here: object, there: object) -> bool:
+    """Tell whether a definition is what it was; the rows of a table are no part of it."""
+    if here is there:
+        return True
+    if not (isinstance(here, TableDefinition) and isinstance(there, TableDefinition)):
+        return False
+    return replace(here, rows=()) == replace(there, rows=())
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All definitions, in the order in which they were made."""
+
+    schemas: tuple[str, ...] = (DEFAULT_SCHEMA,)
+    current: str = DEFAULT_SCHEMA
+    servers: Mapping[str, Server] = field(default_factory=dict)
+    wrappers: Mapping[str, Wrapper] = field(default_factory=dict)
+    pseudo: frozenset[str] = frozenset()
+    """Pseudo-columns that foreign streams carry besides those that queries name."""
+    models: Mapping[str, ModelDefinition] = field(default_factory=dict)
+    objects: Mapping[Key, Definition] = field(default_factory=dict)
+
+    def key(self, name: QualifiedName, *, schema: str | None = None) -> Key:
+        """Give schema and name of ``name``, seen from ``schema`` (by default the one that is set).
+
+        Raises:
+          StatementError: there is no such schema.
+        """
+        if len(name.parts) == 1:
+            return schema or self.current, name.parts[0].text
+        written = name.parts[0].text
+        if written not in self.schemas and written not in self.models and written != SYSTEM_SCHEMA:
+            raise StatementError(
+                f'schema "{written}" does not exist',
+                place=name.parts[0].place,
+                hint=did_you_mean(written, [*self.schemas, *self.models])
+                or f"CREATE SCHEMA {_part(written)}; makes it.",
+            )
+        return written, name.parts[1].text
+
+    def find(
+        self, name: QualifiedName, what: str, *, schema: str | None = None, near: tuple[str, ...] = ()
+    ) -> tuple[Key, Definition]:
+        """Give the definition that ``name`` means; ``what`` says what is looked for.
+
+        ``near`` are names that could be meant besides.
+
+        Raises:
+          StatementError: there is none; the hint says which one may be meant.
+        """
+        key = self.key(name, schema=schema)
+        found = self.objects.get(key)
+        if found is not None:
+            return key, found
+        if key[0] == SYSTEM_SCHEMA:
+            raise StatementError(
+                f'"{relation_name(key)}" is no relation of a pipeline',
+                place=name.place,
+                hint="rowtide sql pipeline.sql -e 'SELECT * FROM SYS.ERRORS' reads what it has committed."
+                if key[1] == "ERRORS"
+                else None,
+            )
+        elsewhere = [relation_name(other) for other in self.objects if other[1] == key[1]]
+        if elsewhere:
+            hint = f"There is one in another schema: {', '.join(sorted(elsewhere))}."
+            if key[0] == DEFAULT_SCHEMA and len(name.parts) == 1:
+                hint += " SET SCHEMA says which schema names without one mean."
+        else:
+            hint = (
+                did_you_mean(key[1], [*near, *(other[1] for other in self.objects if other[0] == key[0])])
+                or ""
+            )
+        raise StatementError(
+            f'{what} "{relation_name(key)}" does not exist', place=name.place, hint=hint or None
+        )
+
+    def find_of(self, name: QualifiedName, kind: ObjectKind) -> tuple[Key, Definition]:
+        """Give the definition of kind ``kind`` that ``name`` means.
+
+        Raises:
+          StatementError: there is none, or it is something else.
+        """
+        key, found = self.find(name, kind.value)
+        if found.kind is not kind:
+            raise StatementError(
+                f'"{relation_name(key)}" is a {found.kind.value}, not a {kind.value}', place=name.place
+            )
+        return key, found
+
+    def define(self, key: Key, definition: Definition) -> Catalog:
+        """Give a catalog with ``definition`` under ``key``; a replaced one keeps its place in the order."""
+        return replace(self, objects={**self.objects, key: definition})
+
+    def without(self, key: Key) -> Catalog:
+        """Give a catalog without ``key``."""
+        return replace(self, objects={other: found for other, found in self.objects.items() if other != key})
+
+    def pseudo_columns(self, key: Key, further: frozenset[str] = frozenset()) -> tuple[str, ...]:
+        """Give the pseudo-columns that the rows of a stream carry: those that any query names.
+
+        ``further`` are the names of one more query. A column of the stream hides a pseudo-column.
+        """
+        stream = self.objects[key]
+        if not isinstance(stream, StreamDefinition) or stream.server is None:
+            return ()
+        if self.servers[stream.server].wrapper not in WITH_PSEUDO_COLUMNS:
+            return ()
+        named = further | self.named_pseudo()
+        return tuple(name for name in PSEUDO_COLUMNS if name in named and name not in stream.row_type.names)
+
+    def named_pseudo(self) -> frozenset[str]:
+        """Give the pseudo-columns that any query names."""
+        given = self.objects.values()
+        queries = (each for each in given if isinstance(each, ViewDefinition | PumpDefinition))
+        return self.pseudo.union(*(query.pseudo for query in queries))
+
+    def holds(self, other: Catalog) -> bool:
+        """Tell whether all that is in ``other`` is here unchanged, and carries no further pseudo-column."""
+        return (
+            all(_is_same(self.objects.get(key), found) for key, found in other.objects.items())
+            and all(self.servers.get(name) is server for name, server in other.servers.items())
+            and all(self.models.get(name) is model for name, model in other.models.items())
+            and self.named_pseudo() == other.named_pseudo()
+        )
+
+    def pumps(self) -> Iterator[tuple[Key, PumpDefinition]]:
+        """Give the pumps in the order in which they were made."""
+        return ((key, found) for key, found in self.objects.items() if isinstance(found, PumpDefinition))
+
+
+def relation_name(key: Key) -> str:
+    """Give the catalog name as error rows and steps name it: with schema unless it is the default one."""
+    schema, name = (_part(part) for part in key)
+    return name if key[0] == DEFAULT_SCHEMA else f"{schema}.{name}"
+
+
+def _part(name: str) -> str:
+    """Quote a part that would otherwise read as several."""
+    return '"' + name.replace('"', '""') + '"' if "." in name or '"' in name else name

@@ -1,0 +1,264 @@
+"""Servers, wrappers and their options in the catalog. Pure: a catalog in, a catalog out.
+
+A wrapper is a connector under a name of its own, with options that servers made of it begin with; a server
+that names no wrapper of the catalog names the connector itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from rowtide.errors import Place, StatementError
+from rowtide.plan.plan import Server
+from rowtide.sql.catalog.objects import Catalog, StreamDefinition, TableDefinition, Wrapper, relation_name
+from rowtide.sql.grammar.literals import interval_text_ms
+from rowtide.sql.grammar.statements import (
+    Alter,
+    CreateRelation,
+    CreateServer,
+    CreateWrapper,
+    ObjectKind,
+    OptionChange,
+    OptionItem,
+)
+from rowtide.sql.grammar.suggestions import did_you_mean, did_you_mean_or_all
+from rowtide.sql.grammar.syntax import QualifiedName
+
+MAX_AHEAD = "max_ahead"
+DEFAULT_MAX_AHEAD = "1 DAY"
+"""How far ahead of its message's timestamp a promoted rowtime may be, unless the stream says so."""
+_ONLY_SOURCES = ("KAFKA",)
+_ONLY_DATABASES = ("RDBMS",)
+
+Options = tuple[tuple[str, str], ...]
+
+
+def single(name: QualifiedName, what: str) -> str:
+    """Give a name that has no schema before it; ``what`` has it.
+
+    Raises:
+      StatementError: there is a dot in it.
+    """
+    if len(name.parts) > 1:
+        raise StatementError(f"{what} has one name, without a dot", place=name.place)
+    return name.parts[0].text
+
+
+def refuse_if_used(what: str, users: Sequence[str], place: Place) -> None:
+    """Refuse to drop ``what`` while there are ``users``.
+
+    Raises:
+      StatementError: naming them.
+    """
+    if users:
+        shown = ", ".join(f'"{user}"' for user in sorted(users))
+        raise StatementError(f"{what} is used by {shown}", place=place, hint="Drop these first.")
+
+
+# ------------------------------------------------------------------- wrappers
+
+
+def create_wrapper(catalog: Catalog, statement: CreateWrapper) -> Catalog:
+    """Give the catalog after CREATE FOREIGN DATA WRAPPER."""
+    name = single(statement.name, "a foreign data wrapper")
+    _refuse_second("foreign data wrapper", name, catalog.wrappers, statement)
+    library = name if statement.library is None else statement.library.upper()
+    wrapper = Wrapper(library, options_of(statement.options))
+    return replace(catalog, wrappers={**catalog.wrappers, name: wrapper})
+
+
+def drop_wrapper(catalog: Catalog, name: QualifiedName, *, if_exists: bool) -> Catalog:
+    """Give the catalog after DROP FOREIGN DATA WRAPPER; servers made of it stay what they are."""
+    wrapper = single(name, "a foreign data wrapper")
+    if wrapper not in catalog.wrappers:
+        if if_exists:
+            return catalog
+        raise _unknown_wrapper(catalog, wrapper, name.place)
+    left = {other: kept for other, kept in catalog.wrappers.items() if other != wrapper}
+    return replace(catalog, wrappers=left)
+
+
+# -------------------------------------------------------------------- servers
+
+
+def create_server(catalog: Catalog, statement: CreateServer) -> Catalog:
+    """Give the catalog after CREATE SERVER."""
+    name = single(statement.name, "a server")
+    _refuse_second("server", name, catalog.servers, statement)
+    named = statement.wrapper.text
+    wrapper = catalog.wrappers.get(named, Wrapper(named.upper(), ()))
+    options = dict(wrapper.options) | dict(options_of(statement.options))
+    server = Server(name, wrapper.library, tuple(options.items()))
+    return replace(catalog, servers={**catalog.servers, name: server})
+
+
+def drop_server(catalog: Catalog, name: QualifiedName, *, if_exists: bool) -> Catalog:
+    """Give the catalog after DROP SERVER."""
+    server = single(name, "a server")
+    if server not in catalog.servers:
+        if if_exists:
+            return catalog
+        raise _unknown("server", server, catalog.servers, name.place)
+    users = [
+        relation_name(key)
+        for key, found in catalog.objects.items()
+        if isinstance(found, StreamDefinition | TableDefinition) and found.server == server
+    ]
+    refuse_if_used(f'server "{server}"', users, name.place)
+    left = {other: kept for other, kept in catalog.servers.items() if other != server}
+    return replace(catalog, servers=left)
+
+
+def server_for(catalog: Catalog, statement: CreateRelation) -> Server:
+    """Give the server that a foreign stream or table names, if it can serve it.
+
+    Raises:
+      StatementError: there is none, it has none of these, or its database is not that of the other tables.
+    """
+    assert statement.server is not None
+    name = single(statement.server, "a server")
+    server = catalog.servers.get(name)
+    place = statement.server.place
+    if server is None:
+        raise _unknown("server", name, catalog.servers, place)
+    wrong = _ONLY_SOURCES if statement.kind is ObjectKind.FOREIGN_TABLE else _ONLY_DATABASES
+    if server.wrapper in wrong:
+        what = "tables" if statement.kind is ObjectKind.FOREIGN_TABLE else "streams"
+        raise StatementError(f'server "{name}" ({server.wrapper}) has no foreign {what}', place=place)
+    if statement.kind is ObjectKind.FOREIGN_TABLE:
+        _one_database(catalog, server, place)
+    return server
+
+
+def _one_database(catalog: Catalog, server: Server, place: Place) -> None:
+    """See that the foreign tables there are in the database of ``server``, too."""
+    for table, other in _databases(catalog):
+        if (other.wrapper, other.options) != (server.wrapper, server.options):
+            raise StatementError(
+                f'foreign table "{table}" is in another database',
+                place=place,
+                hint="A pipeline writes to one database, so that one transaction commits everything.",
+            )
+
+
+def _databases(catalog: Catalog) -> Iterator[tuple[str, Server]]:
+    for key, found in catalog.objects.items():
+        if isinstance(found, TableDefinition) and found.server is not None:
+            yield relation_name(key), catalog.servers[found.server]
+
+
+def _refuse_second(
+    kind: str, name: str, there: Mapping[str, object], statement: CreateServer | CreateWrapper
+) -> None:
+    if name in there and not statement.replace:
+        raise StatementError(
+            f'{kind} "{name}" is there already',
+            place=statement.name.place,
+            hint=f"CREATE OR REPLACE {kind.upper()} replaces it.",
+        )
+
+
+def _unknown(kind: str, name: str, there: Iterable[str], place: Place) -> StatementError:
+    return StatementError(
+        f'{kind} "{name}" does not exist', place=place, hint=did_you_mean_or_all(name, there)
+    )
+
+
+def _unknown_wrapper(catalog: Catalog, name: str, place: Place) -> StatementError:
+    error = _unknown("foreign data wrapper", name, catalog.wrappers, place)
+    error.hint = error.hint or (
+        "An installed connector is no object of the pipeline; CREATE FOREIGN DATA WRAPPER makes one of it."
+    )
+    return error
+
+
+# -------------------------------------------------------------------- options
+
+
+def options_of(items: Sequence[OptionItem]) -> Options:
+    """Give options as the plan holds them."""
+    return tuple((item.name, item.value) for item in items)
+
+
+def max_ahead_ms(options: Options, items: Iterable[OptionItem]) -> int:
+    """Give how far ahead promoted rowtimes may be; ``items`` are where options were written.
+
+    Raises:
+      StatementError: the option is no length of time.
+    """
+    text = dict(options).get(MAX_AHEAD, DEFAULT_MAX_AHEAD)
+    try:
+        return interval_text_ms(text)
+    except ValueError as error:
+        place = next((item.place for item in items if item.name == MAX_AHEAD), None)
+        raise StatementError(f'option "{MAX_AHEAD}": {error}', place=place) from error
+
+
+def altered(catalog: Catalog, statement: Alter) -> Catalog:
+    """Give the catalog after ALTER .. OPTIONS or DESCRIPTION.
+
+    Raises:
+      StatementError: the object, or an option that is set or dropped, is not there, or one that is added is.
+    """
+    kind, name = statement.kind, statement.name
+    if kind is ObjectKind.SCHEMA:
+        schema = single(name, "a schema")
+        if schema not in catalog.schemas:
+            raise _unknown("schema", schema, catalog.schemas, name.place)
+        return catalog
+    if kind is ObjectKind.WRAPPER:
+        wrapper = catalog.wrappers.get(single(name, "a foreign data wrapper"))
+        if wrapper is None:
+            raise _unknown_wrapper(catalog, name.parts[0].text, name.place)
+        wrapper = replace(wrapper, options=_changed(wrapper.options, statement))
+        return replace(catalog, wrappers={**catalog.wrappers, name.parts[0].text: wrapper})
+    if kind is ObjectKind.SERVER:
+        return _altered_server(catalog, statement)
+    if kind is ObjectKind.MODEL:
+        if single(name, "a model") not in catalog.models:
+            raise _unknown("model", name.parts[0].text, catalog.models, name.place)
+        return catalog
+    key, found = catalog.find_of(name, kind)
+    if not statement.changes or not isinstance(found, StreamDefinition | TableDefinition):
+        return catalog
+    options = _changed(found.options, statement)
+    if isinstance(found, TableDefinition):
+        return catalog.define(key, replace(found, options=options))
+    ahead = max_ahead_ms(options, [item for _, item in statement.changes])
+    return catalog.define(key, replace(found, options=options, max_ahead_ms=ahead))
+
+
+def _altered_server(catalog: Catalog, statement: Alter) -> Catalog:
+    name = single(statement.name, "a server")
+    server = catalog.servers.get(name)
+    if server is None:
+        raise _unknown("server", name, catalog.servers, statement.name.place)
+    server = replace(server, options=_changed(server.options, statement))
+    after = replace(catalog, servers={**catalog.servers, name: server})
+    if any(other is server for _, other in _databases(after)):
+        _one_database(after, server, statement.name.place)
+    return after
+
+
+def _changed(options: Options, statement: Alter) -> Options:
+    changed = dict(options)
+    for change, item in statement.changes:
+        there = item.name in changed
+        if there and change is OptionChange.ADD:
+            raise StatementError(
+                f'option "{item.name}" is there already',
+                place=item.place,
+                hint=f"SET {item.name} '..' changes it.",
+            )
+        if not there and change is not OptionChange.ADD:
+            raise StatementError(
+                f'option "{item.name}" is not there',
+                place=item.place,
+                hint=did_you_mean(item.name, list(changed)) or f"ADD {item.name} '..' makes it.",
+            )
+        if change is OptionChange.DROP:
+            del changed[item.name]
+        else:
+            changed[item.name] = item.value
+    return tuple(changed.items())

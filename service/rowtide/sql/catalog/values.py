@@ -1,0 +1,125 @@
+"""INSERT INTO table VALUES: rows that are known when the pipeline is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rowtide.errors import RejectedRowError, StatementError
+from rowtide.expr.rowwise import compile_row
+from rowtide.expr.tree import Expr, Literal
+from rowtide.rows.rowop import Row
+from rowtide.rows.types import TIMESTAMP, Field, RowType
+from rowtide.sql.grammar.statements import InsertValues
+from rowtide.sql.grammar.syntax import Expression, FunctionCall
+from rowtide.sql.select.conversions import UNTYPED_NULL, assign
+from rowtide.sql.select.expressions import ExpressionPlanner
+from rowtide.sql.select.relations import column_index, distinct_names
+from rowtide.sql.select.scope import ROWTIME, Scope
+
+_ROWTIME_COLUMN = Field(ROWTIME, TIMESTAMP)
+
+ARRIVAL = frozenset({"CURRENT_ROW_TIMESTAMP", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"})
+"""As the ROWTIME of an inserted row these mean its arrival, as if none were named.
+
+See docs/sql/semantics.md#pumps-and-inserts.
+"""
+
+TimedValues = tuple[int | None, Row]
+"""A row, and its ROWTIME (ms) where the statement names one."""
+
+
+def inserted_rows(
+    statement: InsertValues,
+    row_type: RowType,
+    key: Sequence[int],
+    table: str,
+    defaults: Mapping[int, object],
+) -> tuple[Row, ...]:
+    """Give the rows of an INSERT statement as the table stores them.
+
+    Raises:
+      StatementError: a value is no constant, does not fit its column, or is missing; with its place.
+    """
+    for name in statement.columns:
+        if name.text == ROWTIME:
+            raise StatementError(
+                "INSERT with a ROWTIME into a table is not supported yet",
+                place=name.place,
+                hint="Rows of INSERT statements are there from the beginning.",
+            )
+    return tuple(row for _, row in timed_rows(statement, row_type, key, table, defaults))
+
+
+def timed_rows(
+    statement: InsertValues,
+    row_type: RowType,
+    key: Sequence[int],
+    relation: str,
+    defaults: Mapping[int, object],
+) -> tuple[TimedValues, ...]:
+    """Give the rows of an INSERT statement, which may name ROWTIME among its columns.
+
+    ``defaults`` are those of the fields that have one.
+
+    Raises:
+      StatementError: a value is no constant, does not fit its column, or is missing; with its place.
+    """
+    positions: list[int | None] = list(range(len(row_type)))
+    if statement.columns:
+        distinct_names(statement.columns)
+        positions = [
+            None if name.text == ROWTIME else column_index(row_type, name, relation)
+            for name in statement.columns
+        ]
+    rows = []
+    for syntax in statement.rows:
+        if len(syntax) != len(positions):
+            raise StatementError(
+                f'{len(syntax)} values are given, "{relation}" takes {len(positions)}',
+                place=syntax[0].place,
+            )
+        rowtime: int | None = None
+        values: list[object] = [defaults.get(position) for position in range(len(row_type))]
+        for position, each in zip(positions, syntax, strict=True):
+            column = _ROWTIME_COLUMN if position is None else row_type[position]
+            if isinstance(each, FunctionCall) and each.name == "DEFAULT":
+                continue
+            if position is None and isinstance(each, FunctionCall) and each.name in ARRIVAL:
+                continue
+            value = constant_of(each, column, f'column "{column.name}" of "{relation}"')
+            if position is not None:
+                values[position] = value
+            elif isinstance(value, int):
+                rowtime = value
+        for position, column in enumerate(row_type):
+            if values[position] is None and (not column.nullable or position in key):
+                raise StatementError(
+                    f'column "{column.name}" of "{relation}" cannot be NULL', place=syntax[0].place
+                )
+        rows.append((rowtime, tuple(values)))
+    return tuple(rows)
+
+
+def constant_of(syntax: Expression, column: Field, what: str) -> object:
+    """Give the value that a constant is in a column; ``what`` names it in messages.
+
+    Raises:
+      StatementError: it is no constant, or does not fit.
+    """
+    typed = ExpressionPlanner(Scope(()), "a constant").plan_as(syntax, UNTYPED_NULL.type)
+    return _constant(assign(typed, column.type, what, syntax.place), syntax)
+
+
+def _constant(expr: Expr, syntax: Expression) -> object:
+    """Give the value of an expression that reads nothing.
+
+    Raises:
+      StatementError: it has none, such as a division by zero.
+    """
+    if isinstance(expr, Literal):
+        return expr.value
+    try:
+        value: object = compile_row(expr)((), 0)
+        return value
+    except RejectedRowError as error:
+        raise StatementError(error.message, place=syntax.place) from error

@@ -1,0 +1,537 @@
+"""The grammar of expressions: tokens -> syntax.
+
+Precedence from loose to tight: OR, AND, NOT, predicates and comparisons
+(which do not chain), ``||`` with + and -, then * / %, then signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowtide.errors import Place
+from rowtide.rowtime.period import CalendarUnit
+from rowtide.sql.grammar.dialect import Token, TokenKind
+from rowtide.sql.grammar.syntax import (
+    LENGTH_UNITS,
+    Between,
+    Binary,
+    BooleanLiteral,
+    Case,
+    Cast,
+    ColumnRef,
+    DerivedTable,
+    Exists,
+    Expression,
+    Extract,
+    FunctionCall,
+    InList,
+    InQuery,
+    IsDistinct,
+    IsTest,
+    Like,
+    Name,
+    NullLiteral,
+    NumberLiteral,
+    OrderItem,
+    Quantified,
+    Query,
+    Rounded,
+    ScalarQuery,
+    Select,
+    SelectItem,
+    Stepped,
+    StringLiteral,
+    Unary,
+)
+from rowtide.sql.grammar.syntax_walk import connected
+from rowtide.sql.grammar.type_grammar import TypeGrammar
+from rowtide.sql.grammar.window_grammar import over
+from rowtide.sql.group.aggregates import LISTS, PERCENTILES
+
+_COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
+_EXTRACTED = (
+    *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "ISODOW", "ISOYEAR", "DECADE", "CENTURY"),
+    *("HOUR", "MINUTE", "SECOND", "MILLISECOND", "EPOCH"),
+)
+_NILADIC = (
+    *("CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP", "LOCALTIME"),
+    "CURRENT_ROW_TIMESTAMP",
+)
+
+
+class ExpressionGrammar(TypeGrammar):
+    """Reads expressions from a cursor."""
+
+    def query(self) -> Query:
+        """Read a query: the grammar of queries says how."""
+        raise self.cursor.unsupported("a query inside of an expression is")
+
+    # ---------------------------------------------------------- precedence
+
+    def expression(self) -> Expression:
+        """Read one expression."""
+        self.cursor.enter()
+        first = self.cursor.current
+        left = self._conjunction()
+        while self.cursor.accept("OR"):
+            left = Binary("OR", left, self._conjunction(), self.cursor.span(first))
+        self.cursor.leave()
+        return left
+
+    def _conjunction(self) -> Expression:
+        first = self.cursor.current
+        left = self._negation()
+        while self.cursor.accept("AND"):
+            left = Binary("AND", left, self._negation(), self.cursor.span(first))
+        return left
+
+    def _negation(self) -> Expression:
+        first = self.cursor.current
+        if not self.cursor.accept("NOT"):
+            return self._predicate()
+        self.cursor.enter()
+        operand = self._negation()
+        self.cursor.leave()
+        return Unary("NOT", operand, self.cursor.span(first))
+
+    def _predicate(self) -> Expression:
+        first = self.cursor.current
+        left = self._sum()
+        if self.cursor.is_symbol(*_COMPARISONS):
+            operator = self.cursor.advance().text
+            if self._is_quantified():
+                return self._quantified(operator, left, first)
+            right = self._sum()
+            left = Binary("<>" if operator == "!=" else operator, left, right, self.cursor.span(first))
+            if self.cursor.is_symbol(*_COMPARISONS):
+                raise self.cursor.fail("comparisons do not chain", hint="Combine two comparisons with AND.")
+        while True:
+            after = self._suffix(left, first)
+            if after is None:
+                return left
+            left = after
+
+    def _is_quantified(self) -> bool:
+        cursor = self.cursor
+        return any(cursor.is_word(word) for word in ("ANY", "SOME", "ALL")) and cursor.ahead(1).text == "("
+
+    def _quantified(self, operator: str, left: Expression, first: Token) -> Expression:
+        """Read ``ANY (query)`` or ``ALL (query)``: ``= ANY`` is IN, ``<> ALL`` is NOT IN."""
+        cursor = self.cursor
+        word = cursor.one_of("ANY", "SOME", "ALL")
+        cursor.expect_symbol("(")
+        query = self.query()
+        cursor.expect_symbol(")")
+        place, every = cursor.span(first), word == "ALL"
+        operator = "<>" if operator == "!=" else operator
+        if (operator, every) in (("=", False), ("<>", True)):
+            return InQuery(left, query, every, place)
+        return Quantified(operator, left, query, every, place)
+
+    def _suffix(self, left: Expression, first: Token) -> Expression | None:
+        """Read IS, BETWEEN, IN or LIKE behind ``left``; None if none of them follows."""
+        cursor = self.cursor
+        if cursor.accept("IS"):
+            negated = cursor.accept("NOT")
+            if cursor.accept("DISTINCT", "FROM"):
+                return IsDistinct(left, self._sum(), negated, cursor.span(first))
+            test = cursor.one_of("NULL", "TRUE", "FALSE", "UNKNOWN")
+            if test is None:
+                raise cursor.unexpected("NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
+            return IsTest(left, test, negated, cursor.span(first))
+        if cursor.is_word("NOT") and not any(
+            cursor.is_word(word, ahead=1) for word in ("BETWEEN", "IN", "LIKE", "SIMILAR")
+        ):
+            raise cursor.unexpected("a comparison")
+        negated = cursor.accept("NOT")
+        if cursor.accept("BETWEEN"):
+            return self._between(left, negated, first)
+        if cursor.accept("IN"):
+            return self._in(left, negated, first)
+        for words in ("LIKE", "SIMILAR TO"):
+            if cursor.accept(*words.split()):
+                pattern = self._sum()
+                escape = self._sum() if cursor.accept("ESCAPE") else None
+                return Like(left, pattern, escape, negated, cursor.span(first), words)
+        return None
+
+    def _between(self, left: Expression, negated: bool, first: Token) -> Expression:
+        cursor = self.cursor
+        symmetric = cursor.one_of("SYMMETRIC", "ASYMMETRIC") == "SYMMETRIC"
+        low = self._sum()
+        cursor.expect("AND")
+        high = self._sum()
+        place = cursor.span(first)
+        if not symmetric:
+            return Between(left, low, high, negated, place)
+        either = Binary(
+            "OR", Between(left, low, high, False, place), Between(left, high, low, False, place), place
+        )
+        return Unary("NOT", either, place) if negated else either
+
+    def _in(self, left: Expression, negated: bool, first: Token) -> Expression:
+        cursor = self.cursor
+        cursor.expect_symbol("(")
+        if cursor.is_query:
+            query = self.query()
+            cursor.expect_symbol(")")
+            return InQuery(left, query, negated, cursor.span(first))
+        items = cursor.comma_list(self.expression)
+        cursor.expect_symbol(")")
+        return InList(left, items, negated, cursor.span(first))
+
+    def _sum(self) -> Expression:
+        first = self.cursor.current
+        left = self._product()
+        while self.cursor.is_symbol("+", "-", "||"):
+            operator = self.cursor.advance().text
+            left = Binary(operator, left, self._product(), self.cursor.span(first))
+        return left
+
+    def _product(self) -> Expression:
+        first = self.cursor.current
+        left = self._signed()
+        while self.cursor.is_symbol("*", "/", "%"):
+            operator = self.cursor.advance().text
+            left = Binary(operator, left, self._signed(), self.cursor.span(first))
+        return left
+
+    def _signed(self) -> Expression:
+        first = self.cursor.current
+        if not self.cursor.is_symbol("+", "-"):
+            return self._primary()
+        operator = self.cursor.advance().text
+        self.cursor.enter()
+        operand = self._signed()
+        self.cursor.leave()
+        return Unary(operator, operand, self.cursor.span(first))
+
+    # ------------------------------------------------------------ primaries
+
+    def _primary(self) -> Expression:
+        cursor = self.cursor
+        token = cursor.current
+        if token.kind is TokenKind.NUMBER:
+            return NumberLiteral(cursor.advance().text, cursor.place_of(token))
+        if token.kind is TokenKind.STRING:
+            return StringLiteral(cursor.advance().text, cursor.place_of(token))
+        if cursor.accept_symbol("("):
+            if cursor.is_query:
+                query = self.query()
+                cursor.expect_symbol(")")
+                return ScalarQuery(query, cursor.span(token))
+            inner = self.expression()
+            if cursor.is_symbol(","):
+                return self._row_in(token, inner)
+            cursor.expect_symbol(")")
+            return self._measured(inner, token)
+        if token.kind is TokenKind.WORD:
+            special = self._word(token)
+            if special is not None:
+                return special
+        if not cursor.is_name():
+            raise cursor.unexpected("an expression")
+        if cursor.ahead(1).kind is TokenKind.SYMBOL and cursor.ahead(1).text == "(":
+            return self._call(token)
+        return self.column()
+
+    def _measured(self, inner: Expression, first: Token) -> Expression:
+        """Read the unit behind a difference of times, as in ``(x - y) MINUTE TO SECOND``, if there is one."""
+        cursor = self.cursor
+        if not isinstance(inner, Binary) or inner.operator != "-":
+            return inner
+        unit = cursor.one_of(*LENGTH_UNITS)
+        if unit is None:
+            return inner
+        if cursor.accept("TO"):
+            # The value is the same; but no one unit counts it.
+            unit = cursor.one_of(*LENGTH_UNITS)
+            if unit is None:
+                raise cursor.unexpected("HOUR, MINUTE or SECOND")
+            unit = "TO"
+        return Unary(unit, inner, cursor.span(first))
+
+    def _row_in(self, token: Token, first: Expression) -> Expression:
+        """Read ``(x, y) [NOT] IN ((1, 2), ..)`` behind the first value; any other use of rows is refused."""
+        cursor = self.cursor
+        values = [first]
+        while cursor.accept_symbol(","):
+            values.append(self.expression())
+        cursor.expect_symbol(")")
+        negated = cursor.is_word("NOT", "IN") and cursor.accept("NOT")
+        if not cursor.accept("IN"):
+            raise cursor.unsupported("a row of values in another place than before IN is", token=token)
+        cursor.expect_symbol("(")
+        if cursor.is_query:
+            query = self.query()
+            cursor.expect_symbol(")")
+            return self._row_in_query(values, query, negated=negated, place=cursor.span(token))
+        found: Expression | None = None
+        for other in cursor.comma_list(lambda: (cursor.current, cursor.wrapped(self.expression))):
+            start, row = other
+            if len(row) != len(values):
+                raise cursor.fail(f"this row has {len(row)} values, not {len(values)}", token=start)
+            place = cursor.place_of(start)
+            pairs = zip(values, row, strict=True)
+            same = connected(Binary("=", left, right, place) for left, right in pairs)
+            if same is not None:
+                found = same if found is None else Binary("OR", found, same, place)
+        cursor.expect_symbol(")")
+        if found is None:
+            raise cursor.unexpected("a row of values")
+        return Unary("NOT", found, cursor.span(token)) if negated else found
+
+    def _row_in_query(
+        self, values: Sequence[Expression], query: Query, *, negated: bool, place: Place
+    ) -> Expression:
+        """Give ``(x, y) IN (query)`` as EXISTS of rows that are equal."""
+        names = tuple(Name(f"$C{at}", place) for at in range(len(values)))
+        rows = Name("$ROWS", place)
+        pairs = zip(names, values, strict=True)
+        same = connected(Binary("=", ColumnRef((rows, name), place), value, place) for name, value in pairs)
+        source = DerivedTable(query, rows, place=place, columns=names)
+        items = (SelectItem(NumberLiteral("1", place), None, place),)
+        found = Exists(Select(items, source, False, same, (), None, (), place), place, of_row=True)
+        return Unary("NOT", found, place) if negated else found
+
+    def _word(self, token: Token) -> Expression | None:
+        """Read what a keyword begins; None if the word is a name."""
+        cursor = self.cursor
+        following = cursor.ahead(1)
+        match token.text:
+            case "NULL":
+                cursor.advance()
+                return NullLiteral(cursor.place_of(token))
+            case "TRUE" | "FALSE" | "UNKNOWN":
+                cursor.advance()
+                return BooleanLiteral(
+                    None if token.text == "UNKNOWN" else token.text == "TRUE", cursor.place_of(token)
+                )
+            case "X" if following.kind is TokenKind.STRING and following.start == token.end:
+                return self.binary()
+            case "CASE":
+                return self._case()
+            case "CAST":
+                return self._cast()
+            case "TRY_CAST" if following.text == "(":
+                return self._cast(tried=True)
+            case "INTERVAL":
+                return self.interval()
+            case "EXISTS":
+                cursor.advance()
+                cursor.expect_symbol("(")
+                query = self.query()
+                cursor.expect_symbol(")")
+                return Exists(query, cursor.span(token))
+            case "DATE" | "TIME" | "TIMESTAMP" if following.kind is TokenKind.STRING:
+                return self.datetime()
+            case "LEFT" | "RIGHT" if following.kind is TokenKind.SYMBOL and following.text == "(":
+                cursor.advance()
+                cursor.advance()
+                return self._plain_call(token, Name(token.text, cursor.place_of(token)))
+            case "CURSOR" | "TABLE" if following.text == "(":
+                raise cursor.unsupported(f"{token.text}(...) is")
+        if token.text in _NILADIC and following.text != "(":
+            cursor.advance()
+            return FunctionCall(token.text, (), cursor.place_of(token))
+        return None
+
+    def column(self) -> ColumnRef:
+        """Read the name of a column, with a dot for each qualifier."""
+        cursor = self.cursor
+        first = cursor.current
+        parts = [cursor.name("the name of a column")]
+        while cursor.accept_symbol("."):
+            parts.append(cursor.name("the name of a column"))
+        return ColumnRef(tuple(parts), cursor.span(first))
+
+    def _case(self) -> Case:
+        cursor = self.cursor
+        first = cursor.expect("CASE")
+        operand = None if cursor.is_word("WHEN") else self.expression()
+        branches = []
+        while cursor.accept("WHEN"):
+            condition = self.expression()
+            cursor.expect("THEN")
+            branches.append((condition, self.expression()))
+        if not branches:
+            raise cursor.unexpected('"WHEN"')
+        otherwise = self.expression() if cursor.accept("ELSE") else None
+        cursor.expect("END")
+        return Case(operand, tuple(branches), otherwise, cursor.span(first))
+
+    def _cast(self, *, tried: bool = False) -> Cast:
+        cursor = self.cursor
+        first = cursor.expect("TRY_CAST" if tried else "CAST")
+        cursor.expect_symbol("(")
+        operand = self.expression()
+        cursor.expect("AS")
+        target, fields = self.interval_type() if cursor.is_word("INTERVAL") else (self.type(), None)
+        cursor.expect_symbol(")")
+        return Cast(operand, target, cursor.span(first), tried, fields)
+
+    def order_item(self) -> OrderItem:
+        """Read one term of an ORDER BY, without WITHIN."""
+        cursor = self.cursor
+        first = cursor.current
+        expression = self.expression()
+        descending = cursor.one_of("ASC", "DESC") == "DESC"
+        nulls_first = None
+        if cursor.accept("NULLS"):
+            word = cursor.one_of("FIRST", "LAST")
+            if word is None:
+                raise cursor.unexpected("FIRST or LAST")
+            nulls_first = word == "FIRST"
+        return OrderItem(expression, descending, None, cursor.span(first), nulls_first)
+
+    # ------------------------------------------------------------ functions
+
+    def _call(self, token: Token) -> Expression:
+        cursor = self.cursor
+        name = cursor.name("the name of a function")
+        cursor.expect_symbol("(")
+        match name.text if token.kind is TokenKind.WORD else "":
+            case "FLOOR" | "CEIL" | "CEILING":
+                return self._floor(token, "FLOOR" if name.text == "FLOOR" else "CEIL")
+            case "STEP":
+                operand = self.expression()
+                cursor.expect("BY")
+                length = self.expression()
+                cursor.expect_symbol(")")
+                return Stepped(operand, length, cursor.span(token))
+            case "EXTRACT":
+                unit = cursor.one_of(*_EXTRACTED)
+                if unit is None:
+                    raise cursor.unexpected("a unit such as YEAR or HOUR")
+                cursor.expect("FROM")
+                operand = self.expression()
+                cursor.expect_symbol(")")
+                return Extract(unit, operand, cursor.span(token))
+            case "TRIM":
+                return self._trim(token)
+            case "POSITION":
+                needle = self._sum()
+                cursor.expect("IN")
+                args: tuple[Expression, ...] = (needle, self.expression())
+                cursor.expect_symbol(")")
+                return FunctionCall("POSITION", args, cursor.span(token))
+            case "SUBSTRING":
+                return self._listed(token, "SUBSTRING", ("FROM", "FOR"))
+            case "OVERLAY":
+                return self._listed(token, "OVERLAY", ("PLACING", "FROM", "FOR"))
+        return self._plain_call(token, name)
+
+    def _plain_call(self, token: Token, name: Name) -> FunctionCall:
+        """Read the arguments of ``name`` and what may follow an aggregate."""
+        cursor = self.cursor
+        star = cursor.accept_symbol("*")
+        distinct = not star and cursor.accept("DISTINCT")
+        if not star and not distinct:
+            cursor.accept("ALL")
+        if cursor.is_word("SELECT") or cursor.is_word("CURSOR"):
+            raise cursor.unsupported("a query as an argument is")
+        args = () if star or cursor.is_symbol(")") else cursor.comma_list(self.expression)
+        descending = False
+        if cursor.is_word("ORDER"):
+            order, descending = self._value_order(name.text, args)
+            args = (*args, *order)
+        inside = cursor.accept("IGNORE", "NULLS")
+        cursor.expect_symbol(")")
+        if cursor.accept("WITHIN", "GROUP"):
+            cursor.expect_symbol("(")
+            order, descending = self._value_order(name.text, args)
+            args = (*args, *order)
+            cursor.expect_symbol(")")
+        condition = None
+        if cursor.is_word("FILTER") and cursor.ahead(1).text == "(":
+            cursor.advance()
+            cursor.expect_symbol("(")
+            cursor.expect("WHERE")
+            condition = self.expression()
+            cursor.expect_symbol(")")
+        ignore_nulls = cursor.accept("IGNORE", "NULLS") or inside
+        if not ignore_nulls:
+            cursor.accept("RESPECT", "NULLS")
+        window = over(self) if cursor.accept("OVER") else None
+        place = cursor.span(token)
+        return FunctionCall(
+            name.text, args, place, star, distinct, condition, window, ignore_nulls, descending
+        )
+
+    def _value_order(self, name: str, args: tuple[Expression, ...]) -> tuple[tuple[Expression, ...], bool]:
+        """Read ORDER BY of the values of an aggregate, as further arguments, and whether it descends.
+
+        LISTAGG has its separator before it, '' where none is written.
+        """
+        cursor = self.cursor
+        lists = name in LISTS
+        if name == "MODE" and not args:
+            lists = False
+        elif not lists and name not in PERCENTILES:
+            raise cursor.unsupported(f"ORDER BY inside of {name} is")
+        separator = (StringLiteral("", cursor.place_of(cursor.current)),) if lists and len(args) == 1 else ()
+        cursor.expect("ORDER", "BY")
+        order = self.expression()
+        if cursor.is_word("DESC") and name not in PERCENTILES:
+            raise cursor.unsupported(f"DESC in {name} is")
+        descending = cursor.accept("DESC")
+        if not descending:
+            cursor.accept("ASC")
+        return (*separator, order), descending
+
+    def _floor(self, token: Token, function: str) -> Expression:
+        cursor = self.cursor
+        operand = self.expression()
+        if not cursor.accept("TO"):
+            args = [operand]
+            while cursor.accept_symbol(","):
+                args.append(self.expression())
+            cursor.expect_symbol(")")
+            if cursor.is_word("TO"):
+                raise cursor.fail(
+                    "the unit stands inside of the parentheses",
+                    hint=f"Write {function}(ROWTIME TO {cursor.ahead(1).text}).",
+                )
+            return FunctionCall(function, tuple(args), cursor.span(token))
+        word = cursor.one_of(*(unit.value for unit in CalendarUnit))
+        if word is None:
+            raise cursor.unexpected("SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER or YEAR")
+        cursor.expect_symbol(")")
+        return Rounded(function, operand, CalendarUnit(word), cursor.span(token))
+
+    def _trim(self, token: Token) -> FunctionCall:
+        cursor = self.cursor
+        side = cursor.one_of("BOTH", "LEADING", "TRAILING")
+        characters: Expression = StringLiteral(" ", cursor.place_of(token))
+        if side is not None and cursor.accept("FROM"):
+            text = self.expression()
+        else:
+            text = self.expression()
+            if cursor.accept("FROM"):
+                characters, text = text, self.expression()
+            elif side is not None:
+                raise cursor.unexpected('"FROM"')
+        cursor.expect_symbol(")")
+        name = {"LEADING": "TRIM_LEADING", "TRAILING": "TRIM_TRAILING"}.get(side or "", "TRIM")
+        return FunctionCall(name, (text, characters), cursor.span(token))
+
+    def _listed(self, token: Token, name: str, words: tuple[str, ...]) -> FunctionCall:
+        """Read ``f(x WORD y WORD z)``, where later words may be left out, or plain commas."""
+        cursor = self.cursor
+        args = [self._sum()]
+        if cursor.is_symbol(","):
+            while cursor.accept_symbol(","):
+                args.append(self._sum())
+        else:
+            if name == "SUBSTRING" and cursor.accept("SIMILAR"):
+                args.append(self._sum())
+                cursor.expect("ESCAPE")
+                args.append(self._sum())
+                words = ()
+            for word in words:
+                if cursor.accept(word):
+                    args.append(self._sum())
+                elif word != "FOR":
+                    raise cursor.unexpected(f'"{word}"')
+        cursor.expect_symbol(")")
+        return FunctionCall(name, tuple(args), cursor.span(token))

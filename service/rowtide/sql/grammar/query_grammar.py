@@ -1,0 +1,434 @@
+"""The grammar of queries: tokens -> syntax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from rowtide.errors import StatementError
+from rowtide.sql.grammar.dialect import Token, TokenKind
+from rowtide.sql.grammar.expression_grammar import ExpressionGrammar
+from rowtide.sql.grammar.syntax import (
+    BooleanLiteral,
+    CommonTable,
+    DerivedTable,
+    Emit,
+    Expression,
+    FromItem,
+    Join,
+    Limit,
+    Name,
+    NumberLiteral,
+    OrderItem,
+    Query,
+    RangeWindow,
+    RelationRef,
+    Select,
+    SelectItem,
+    SetOperation,
+    StarItem,
+    UnionAll,
+    Values,
+    With,
+)
+from rowtide.sql.grammar.syntax_walk import calls_in
+from rowtide.sql.grammar.window_grammar import named_windows, with_named_ranges
+from rowtide.sql.group.aggregates import OF_GROUPS
+
+_BEHIND_FROM = ("WHERE", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT")
+"""What may follow the select list of a query without FROM."""
+
+
+class QueryGrammar(ExpressionGrammar):
+    """Reads queries from a cursor."""
+
+    def query(self) -> Query:
+        """Read [WITH ..] SELECT ..., or several with UNION ALL in between."""
+        cursor = self.cursor
+        cursor.enter()
+        token = cursor.current
+        tables = self._common_tables() if cursor.accept("WITH") else ()
+        left = self._combined(self._intersection, "UNION", "EXCEPT")
+        left = self._ordered(left)
+        if cursor.is_word("EMIT"):
+            emit = self._emit()
+            if not isinstance(left, Select):
+                raise StatementError("EMIT stands behind one query that groups", place=emit.place)
+            left = replace(left, emit=emit)
+        cursor.leave()
+        return With(tables, left, cursor.place_of(token)) if tables else left
+
+    def _ordered(self, left: Query) -> Query:
+        """Read ORDER BY and LIMIT behind a whole query: of a UNION they are not of its last SELECT."""
+        cursor = self.cursor
+        first = cursor.current
+        order_by = self._order_by() if cursor.is_word("ORDER") else ()
+        limit = self._limit()
+        if not order_by and limit is None:
+            return left
+        if cursor.is_word("UNION") or cursor.is_word("EXCEPT") or cursor.is_word("INTERSECT"):
+            raise cursor.fail("ORDER BY stands before this query's end")
+        if isinstance(left, UnionAll) and not left.order_by and limit is None:
+            return UnionAll(left.left, left.right, order_by, left.place)
+        if isinstance(left, Select) and not left.order_by and left.limit is None:
+            return replace(left, order_by=order_by, limit=limit)
+        raise cursor.fail(
+            f"{first.text} cannot stand behind this query",
+            token=first,
+            hint="Put the query into FROM (..) of another one, which has the ORDER BY.",
+        )
+
+    def _common_tables(self) -> tuple[CommonTable, ...]:
+        """Read ``name [(columns)] AS (query), ...`` behind WITH."""
+        cursor = self.cursor
+        if cursor.is_word("RECURSIVE") and cursor.is_name(1):
+            raise cursor.unsupported("WITH RECURSIVE is", hint="Loops are for models.")
+
+        def table() -> CommonTable:
+            name = cursor.name("the name of a query")
+            columns = self._column_names()
+            cursor.expect("AS")
+            cursor.expect_symbol("(")
+            query = self.query()
+            cursor.expect_symbol(")")
+            return CommonTable(name, columns, query)
+
+        return cursor.comma_list(table)
+
+    def _column_names(self) -> tuple[Name, ...]:
+        """Read ``(name, ...)`` if it follows."""
+        cursor = self.cursor
+        if not cursor.is_symbol("("):
+            return ()
+        return cursor.wrapped(lambda: cursor.name("the name of a column"))
+
+    def _intersection(self) -> Query:
+        return self._combined(self._term, "INTERSECT")
+
+    def _combined(self, part: Callable[[], Query], *words: str) -> Query:
+        """Read queries with some of UNION, EXCEPT and INTERSECT in between, from left to right."""
+        cursor = self.cursor
+        left = part()
+        while True:
+            token = cursor.current
+            word = cursor.one_of(*words)
+            if word is None:
+                return left
+            if cursor.accept("ALL"):
+                if word != "UNION":
+                    raise cursor.unsupported(f"{word} ALL is", token=token)
+                left = UnionAll(left, part(), (), cursor.place_of(token))
+            else:
+                cursor.accept("DISTINCT")
+                left = SetOperation(word, left, part(), cursor.place_of(token))
+
+    def _term(self) -> Query:
+        cursor = self.cursor
+        if cursor.accept_symbol("("):
+            inner = self.query()
+            cursor.expect_symbol(")")
+            return inner
+        if cursor.is_word("VALUES"):
+            return self._values()
+        return self._select()
+
+    def _values(self) -> Values:
+        """Read ``VALUES (a, b), (c, d)``, or ``VALUES a, b`` for rows of one column."""
+        cursor = self.cursor
+        first = cursor.expect("VALUES")
+
+        def row() -> tuple[Expression, ...]:
+            if cursor.is_word("ROW") and cursor.ahead(1).text == "(":
+                cursor.advance()
+            return cursor.wrapped(self.expression) if cursor.is_symbol("(") else (self.expression(),)
+
+        return Values(cursor.comma_list(row), cursor.place_of(first))
+
+    def _one_row(self, items: Sequence[SelectItem | StarItem], stream: bool, first: Token) -> DerivedTable:
+        """Give what a SELECT without FROM reads: one row, whose column cannot be named."""
+        cursor = self.cursor
+        ends = cursor.at_end or cursor.is_symbol(")") or any(map(cursor.is_word, _BEHIND_FROM))
+        if stream or not ends or any(isinstance(each, StarItem) for each in items):
+            raise cursor.unexpected('"," or "FROM"')
+        place = cursor.place_of(first)
+        row = Values(((NumberLiteral("0", place),),), place)
+        return DerivedTable(row, Name("$ROW", place), place=place, columns=(Name("$0", place),))
+
+    def _select(self) -> Select:
+        cursor = self.cursor
+        first = cursor.expect("SELECT")
+        stream = cursor.accept("STREAM")
+        distinct = cursor.accept("DISTINCT")
+        if not distinct:
+            cursor.accept("ALL")
+        if not stream:
+            stream = cursor.accept("STREAM")
+        items = cursor.comma_list(self._item)
+        source = self._sources() if cursor.accept("FROM") else self._one_row(items, stream, first)
+        where = self.expression() if cursor.accept("WHERE") else None
+        group_by: tuple[Expression, ...] = ()
+        if cursor.accept("GROUP", "BY"):
+            if cursor.is_word("ROLLUP") or cursor.is_word("CUBE") or cursor.is_word("GROUPING", "SETS"):
+                raise cursor.unsupported(f"GROUP BY {cursor.current.text} is")
+            if cursor.is_symbol("(") and cursor.ahead(1).text == ")":
+                self._all_rows(items)
+            else:
+                group_by = cursor.comma_list(self.expression)
+        having = self.expression() if cursor.accept("HAVING") else None
+        windows = named_windows(self) if cursor.accept("WINDOW") else ()
+        source = with_named_ranges(source, windows)
+        qualify = self.expression() if cursor.accept("QUALIFY") else None
+        if qualify is not None and cursor.accept("WINDOW"):
+            windows = (*windows, *named_windows(self))
+            source = with_named_ranges(source, windows)
+        place = cursor.place_of(first)
+        select = Select(items, source, stream, where, group_by, having, (), place, windows, distinct)
+        return replace(select, qualify=qualify)
+
+    def _all_rows(self, items: Sequence[SelectItem | StarItem]) -> None:
+        """Read (), one group of all rows: aggregates without GROUP BY are of that, too."""
+        cursor = self.cursor
+        first = cursor.expect_symbol("(")
+        cursor.expect_symbol(")")
+        for item in items:
+            if isinstance(item, SelectItem) and any(
+                call.name in OF_GROUPS for call in calls_in(item.expression)
+            ):
+                return
+        raise StatementError("GROUP BY () wants an aggregate in the select list", place=cursor.span(first))
+
+    def _emit(self) -> Emit:
+        """Read EMIT CHANGES [EVERY interval]."""
+        cursor = self.cursor
+        first = cursor.expect("EMIT")
+        if cursor.is_word("FINAL"):
+            raise cursor.fail("without EMIT a group gives its final row: take EMIT FINAL away")
+        cursor.expect("CHANGES")
+        every = None
+        if cursor.accept("EVERY"):
+            length = self.interval()
+            every = length.value
+            if length.type.kind.name != "INTERVAL_DAY" or every <= 0:
+                raise StatementError(
+                    "EVERY takes an interval of days to seconds above zero", place=length.place
+                )
+        return Emit(every, cursor.span(first))
+
+    def _limit(self) -> Limit | None:
+        """Read LIMIT n [OFFSET m] or [OFFSET m ROWS] [FETCH FIRST n ROWS ONLY] if it follows."""
+        cursor = self.cursor
+        first = cursor.current
+        count, offset = None, 0
+        while True:
+            if count is None and cursor.accept("LIMIT"):
+                count = self._row_number("LIMIT")
+            elif not offset and cursor.accept("OFFSET"):
+                offset = self._row_number("OFFSET")
+                cursor.one_of("ROW", "ROWS")
+            elif count is None and cursor.accept("FETCH"):
+                if cursor.one_of("FIRST", "NEXT") is None:
+                    raise cursor.unexpected("FIRST")
+                count = 1 if cursor.is_word("ROW") else self._row_number("FETCH FIRST")
+                if cursor.one_of("ROW", "ROWS") is None:
+                    raise cursor.unexpected("ROWS")
+                if cursor.is_word("WITH", "TIES"):
+                    raise cursor.unsupported("WITH TIES is")
+                cursor.expect("ONLY")
+            else:
+                break
+        return None if cursor.current is first else Limit(count, offset, cursor.span(first))
+
+    def _row_number(self, clause: str) -> int:
+        cursor = self.cursor
+        token = cursor.current
+        if token.kind is not TokenKind.NUMBER or not token.text.isdigit() or len(token.text) > 10:
+            raise cursor.unexpected(f"a number of rows, as {clause} takes it")
+        cursor.advance()
+        return int(token.text)
+
+    def _item(self) -> SelectItem | StarItem:
+        cursor = self.cursor
+        first = cursor.current
+        if cursor.accept_symbol("*"):
+            return StarItem((), cursor.span(first))
+        ahead = 0
+        while cursor.is_name(ahead) and cursor.ahead(ahead + 1).text == ".":
+            ahead += 2
+        if ahead and cursor.ahead(ahead).text == "*" and not cursor.is_name(ahead):
+            qualifier = []
+            while not cursor.accept_symbol("*"):
+                qualifier.append(cursor.name("an alias"))
+                cursor.expect_symbol(".")
+            return StarItem(tuple(qualifier), cursor.span(first))
+        expression = self.expression()
+        return SelectItem(expression, self._alias("the alias of a column"), cursor.span(first))
+
+    def _alias(self, what: str) -> Name | None:
+        cursor = self.cursor
+        # What stands behind the query of a view or pump is no name.
+        options = cursor.is_word("OPTIONS") and cursor.ahead(1).text == "("
+        description = cursor.is_word("DESCRIPTION") and cursor.ahead(1).kind is TokenKind.STRING
+        if cursor.accept("AS") or (cursor.is_name() and not options and not description):
+            return cursor.name(what)
+        return None
+
+    # ----------------------------------------------------------------- FROM
+
+    def _sources(self) -> FromItem:
+        """Read relations and joins with commas in between: each comma is a join without ON."""
+        first, *others = self.cursor.comma_list(self._from)
+        for other in others:
+            first = Join(first, other, "INNER", BooleanLiteral(True, other.place), other.place)
+        return first
+
+    def _from(self) -> FromItem:
+        cursor = self.cursor
+        left = self._from_primary()
+        while True:
+            token = cursor.current
+            if cursor.accept("CROSS", "JOIN"):
+                place = cursor.place_of(token)
+                left = Join(left, self._from_primary(), "INNER", BooleanLiteral(True, place), place)
+                continue
+            if cursor.is_word("LATERAL"):
+                raise cursor.unsupported("LATERAL JOIN is", hint="Write JOIN .. ON.")
+            natural = cursor.accept("NATURAL")
+            kind = cursor.one_of("LEFT", "RIGHT", "FULL", "INNER", "OUTER")
+            if kind == "OUTER":
+                kind = "FULL"
+            elif kind not in (None, "INNER"):
+                cursor.accept("OUTER")
+            if kind is None and not natural and not cursor.is_word("JOIN"):
+                return left
+            cursor.expect("JOIN")
+            right = self._from_primary()
+            place = cursor.place_of(token)
+            using: tuple[Name, ...] | None = None
+            if natural:
+                using = ()
+            elif cursor.accept("USING"):
+                using = cursor.wrapped(lambda: cursor.name("the name of a column"))
+            else:
+                cursor.expect("ON")
+            condition = self.expression() if using is None else BooleanLiteral(True, place)
+            left = Join(left, right, kind or "INNER", condition, place, using)
+
+    def _from_primary(self) -> FromItem:
+        cursor = self.cursor
+        first = cursor.current
+        if cursor.accept_symbol("("):
+            if cursor.is_query or cursor.is_symbol("("):
+                query = self.query()
+                cursor.expect_symbol(")")
+                window = self._window()
+                alias, columns = self._relation_alias()
+                window = window or self._window()
+                return DerivedTable(query, alias, window, cursor.place_of(first), columns)
+            inner = self._from()
+            cursor.expect_symbol(")")
+            return inner
+        if cursor.is_word("TABLE") and cursor.ahead(1).text == "(":
+            raise cursor.unsupported("TABLE(...) is")
+        if cursor.is_word("SELECT"):
+            raise cursor.fail("a query in FROM stands in parentheses")
+        name = cursor.qualified_name("the name of a stream, view or table")
+        window = self._window()
+        if cursor.is_symbol("("):
+            raise cursor.unsupported("a function in FROM is", token=first)
+        as_of = self._as_of()
+        alias, columns = self._relation_alias()
+        if as_of is None:
+            as_of = self._as_of()
+        window = window or self._window()
+        return RelationRef(name, alias, as_of, window, cursor.place_of(first), columns)
+
+    def _relation_alias(self) -> tuple[Name | None, tuple[Name, ...]]:
+        """Read ``[AS] alias [(column, ...)]`` if it follows."""
+        alias = self._alias("the alias of a relation")
+        return alias, () if alias is None else self._column_names()
+
+    def _window(self) -> RangeWindow | None:
+        """Read OVER ([ORDER BY ..] RANGE ..) of a relation that is joined, before its alias or behind it."""
+        cursor = self.cursor
+        first = cursor.current
+        if not cursor.accept("OVER"):
+            return None
+        if not cursor.is_symbol("("):
+            name = cursor.name("the name of a window, or its definition in parentheses")
+            return RangeWindow(0, 0, cursor.span(first), named=name)
+        cursor.expect_symbol("(")
+        if cursor.accept("PARTITION", "BY"):
+            # Which rows are near in time does not depend on it; ON says which belong together.
+            cursor.comma_list(self.expression)
+        order = None
+        if cursor.accept("ORDER", "BY"):
+            order = self.expression()
+            cursor.accept("ASC")
+        if cursor.accept("ROWS", "CURRENT", "ROW"):
+            # The row itself and no other: as without a window.
+            cursor.expect_symbol(")")
+            return None
+        if cursor.is_word("ROWS"):
+            raise cursor.unsupported("ROWS on a joined relation is", hint="RANGE INTERVAL .. counts time.")
+        cursor.expect("RANGE")
+        if cursor.accept("BETWEEN"):
+            start = self._window_edge()
+            cursor.expect("AND")
+            end = self._window_edge()
+        else:
+            edge = self._window_edge()
+            start, end = min(edge, 0), max(edge, 0)
+        cursor.expect_symbol(")")
+        place = cursor.span(first)
+        if start > end:
+            raise StatementError("the window ends before it begins", place=place)
+        return RangeWindow(start, end, place, order)
+
+    def _window_edge(self) -> int:
+        """Read one end of a window; gives ms after the other side's row."""
+        cursor = self.cursor
+        if cursor.accept("CURRENT", "ROW"):
+            return 0
+        if cursor.is_word("UNBOUNDED"):
+            raise cursor.fail(
+                "a join of streams needs a limit: all rows would have to be kept for ever",
+                hint="Write RANGE INTERVAL '10' MINUTE PRECEDING.",
+            )
+        length = self.interval()
+        if length.type.kind.name != "INTERVAL_DAY" or not isinstance(length.value, int) or length.value < 0:
+            raise StatementError(
+                "RANGE takes an interval of days to seconds, not below zero", place=length.place
+            )
+        if cursor.accept("PRECEDING"):
+            return -length.value
+        if cursor.accept("FOLLOWING"):
+            return length.value
+        raise cursor.unexpected('"PRECEDING" or "FOLLOWING"')
+
+    def _as_of(self) -> Expression | None:
+        cursor = self.cursor
+        if not cursor.is_word("FOR"):
+            return None
+        if not cursor.accept("FOR", "SYSTEM_TIME", "AS", "OF"):
+            cursor.advance()
+            raise cursor.unexpected('"SYSTEM_TIME AS OF"')
+        return self.expression()
+
+    # ------------------------------------------------------------- ORDER BY
+
+    def _order_by(self) -> tuple[OrderItem, ...]:
+        self.cursor.expect("ORDER", "BY")
+        return self.cursor.comma_list(self._order_item)
+
+    def _order_item(self) -> OrderItem:
+        cursor = self.cursor
+        first: Token = cursor.current
+        item = self.order_item()
+        if not cursor.accept("WITHIN"):
+            return item
+        length = self.interval()
+        if length.type.kind.name != "INTERVAL_DAY" or length.value < 0:
+            raise StatementError(
+                "WITHIN takes an interval of days to seconds, not below zero", place=length.place
+            )
+        return replace(item, within_ms=length.value, place=cursor.span(first))

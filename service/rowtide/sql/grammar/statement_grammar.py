@@ -1,0 +1,568 @@
+"""The grammar of statements, and ``parse``: text -> statements."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from rowtide.errors import Place, StatementError
+from rowtide.sql.grammar.cursor import Cursor
+from rowtide.sql.grammar.dialect import Places, Token, TokenKind, tokenize
+from rowtide.sql.grammar.query_grammar import QueryGrammar
+from rowtide.sql.grammar.statements import (
+    CREATED_KINDS,
+    AddColumn,
+    Alter,
+    AlterPump,
+    CheckDefinition,
+    ColumnDefinition,
+    CreateIndex,
+    CreateModel,
+    CreatePump,
+    CreateRelation,
+    CreateSchema,
+    CreateServer,
+    CreateView,
+    CreateWrapper,
+    Drop,
+    DropColumn,
+    Explain,
+    IndexDefinition,
+    InsertValues,
+    ObjectKind,
+    OptionChange,
+    OptionItem,
+    QueryStatement,
+    Rename,
+    SetSchema,
+    Statement,
+)
+from rowtide.sql.grammar.syntax import Expression, FunctionCall, Name, QualifiedName, Query
+
+_CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW, PUMP or MODEL"
+_LATER = ("FUNCTION", "UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
+_BY_INSERT = dict.fromkeys(
+    ("UPDATE", "MERGE"), "INSERT, or a pump, puts a row in the place of that of its PRIMARY KEY."
+) | {"DELETE": "A pump from a query over a table deletes in its target what the query gives no longer."}
+_ADDED_CONSTRAINTS = (("CONSTRAINT",), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("UNIQUE",))
+_NO_REFERENCES = "A join or a sub-query looks into the other table; rows without one there are not rejected."
+_NOT_OURS = ("UPDATE", "DELETE", "MERGE", "GRANT", "REVOKE", "COMMIT", "ROLLBACK")
+
+
+_WITH_OPTIONS = (
+    ObjectKind.WRAPPER,
+    ObjectKind.SERVER,
+    ObjectKind.FOREIGN_STREAM,
+    ObjectKind.FOREIGN_TABLE,
+)
+_WITH_COLUMNS = (
+    ObjectKind.STREAM,
+    ObjectKind.FOREIGN_STREAM,
+    ObjectKind.TABLE,
+    ObjectKind.FOREIGN_TABLE,
+)
+
+
+def parse(text: str) -> list[Statement]:
+    """Read all statements of ``text``, which semicolons separate.
+
+    Raises:
+      StatementError: the first statement that is none, with its place.
+    """
+    tokens, places = tokenize(text)
+    statements = []
+    for part in _split(tokens):
+        end = part[-1].end
+        try:
+            statements.append(_Grammar(Cursor(part, places, end)).statement())
+        except RecursionError as error:
+            raise _too_deep(places, part[0]) from error
+    return statements
+
+
+def parse_name(text: str) -> QualifiedName:
+    """Read ``text`` as the name of a relation: folded unless quoted, a schema before a dot.
+
+    Raises:
+      StatementError: it is none.
+    """
+    tokens, places = tokenize(text)
+    cursor = Cursor(tokens, places, len(text))
+    name = cursor.qualified_name("the name of a relation")
+    if not cursor.at_end:
+        raise cursor.unexpected("the end of the name")
+    return name
+
+
+def _too_deep(places: Places, first: Token) -> StatementError:
+    return StatementError("the statement is nested too deeply", place=places.place(first.start, first.end))
+
+
+def _split(tokens: Sequence[Token]) -> list[list[Token]]:
+    """Cut tokens at the semicolons; empty statements are left out."""
+    parts: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.kind is TokenKind.SYMBOL and token.text == ";":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part]
+
+
+class _Grammar(QueryGrammar):
+    """Reads one statement."""
+
+    def statement(self) -> Statement:
+        """Read the statement and see that nothing follows it."""
+        statement = self._statement()
+        if not self.cursor.at_end:
+            raise self.cursor.fail(
+                f"expected the end of the statement, found {self.cursor.current.shown}",
+                hint="A semicolon ends a statement."
+                if self.cursor.is_word("CREATE") or self.cursor.is_word("SELECT")
+                else None,
+            )
+        return statement
+
+    def _statement(self) -> Statement:
+        cursor = self.cursor
+        first = cursor.current
+        if cursor.is_query or cursor.is_symbol("("):
+            query = self.query()
+            return QueryStatement(query, cursor.place_of(first))
+        if cursor.accept("EXPLAIN"):
+            if cursor.accept("PLAN"):
+                cursor.expect("FOR")
+            return Explain(self.query(), cursor.place_of(first))
+        match cursor.one_of("CREATE", "SET", "ALTER", "DROP", "INSERT"):
+            case "CREATE":
+                return self._create(first)
+            case "SET":
+                return self._set(first)
+            case "ALTER":
+                return self._alter(first)
+            case "DROP":
+                return self._drop(first)
+            case "INSERT":
+                target, columns = self._into()
+                if cursor.is_symbol("(") or (cursor.is_query and not cursor.is_word("VALUES")):
+                    raise cursor.fail(
+                        "INSERT of a query stands in a pump",
+                        token=first,
+                        hint="Write CREATE PUMP name AS INSERT INTO .. SELECT STREAM ...",
+                    )
+                cursor.expect("VALUES")
+                rows = cursor.comma_list(lambda: cursor.wrapped(self._inserted))
+                return InsertValues(target, columns, rows, cursor.place_of(first))
+        for word in _NOT_OURS:
+            if cursor.is_word(word):
+                raise cursor.unsupported(f"{word} is", hint=_BY_INSERT.get(word))
+        raise cursor.unexpected("CREATE, SET, ALTER, DROP, INSERT or SELECT")
+
+    def _inserted(self) -> Expression:
+        """Read one value of an INSERT statement, or DEFAULT."""
+        cursor = self.cursor
+        token = cursor.current
+        if cursor.is_word("DEFAULT") and cursor.ahead(1).text in (",", ")"):
+            cursor.advance()
+            return FunctionCall("DEFAULT", (), cursor.place_of(token))
+        return self.expression()
+
+    # --------------------------------------------------------------- CREATE
+
+    def _create(self, first: Token) -> Statement:
+        cursor = self.cursor
+        replace = cursor.accept("OR", "REPLACE")
+        if any(cursor.is_word("IF", "NOT", "EXISTS", ahead=kind) for kind in (1, 2)):
+            raise cursor.unsupported(
+                "IF NOT EXISTS is", hint="CREATE OR REPLACE takes the place of what is there."
+            )
+        if cursor.accept("SCHEMA"):
+            name = cursor.qualified_name("the name of the schema")
+            self._description()
+            return CreateSchema(name, replace, cursor.place_of(first))
+        if cursor.accept("SERVER"):
+            return self._server(first, replace)
+        if cursor.accept("VIEW"):
+            return self._view(first, replace)
+        if cursor.accept("PUMP"):
+            return self._pump(first, replace)
+        if cursor.accept("FOREIGN", "DATA", "WRAPPER"):
+            return self._wrapper(first, replace)
+        if (cursor.is_word("INDEX") or cursor.is_word("UNIQUE", "INDEX")) and not replace:
+            return self._create_index(first)
+        if cursor.accept("MODEL"):
+            return self._model(first, replace)
+        for words in _LATER:
+            if cursor.is_word(*words.split()):
+                raise cursor.unsupported(f"CREATE {words} is")
+        foreign = cursor.accept("FOREIGN")
+        if cursor.accept("STREAM"):
+            kind = ObjectKind.FOREIGN_STREAM if foreign else ObjectKind.STREAM
+        elif cursor.accept("TABLE"):
+            kind = ObjectKind.FOREIGN_TABLE if foreign else ObjectKind.TABLE
+        else:
+            raise cursor.unexpected("STREAM or TABLE" if foreign else _CREATED)
+        return self._relation(first, kind, replace)
+
+    def _wrapper(self, first: Token, replace: bool) -> CreateWrapper:
+        cursor = self.cursor
+        name = cursor.qualified_name("the name of the wrapper")
+        library = None
+        if cursor.accept("LIBRARY"):
+            library = cursor.string("the name of the connector in single quotes")
+        if cursor.is_word("LANGUAGE"):
+            raise cursor.fail("a wrapper has no LANGUAGE here: connectors are Python packages")
+        options = self._options()
+        self._description()
+        return CreateWrapper(name, replace, library, options, cursor.place_of(first))
+
+    def _create_index(self, first: Token) -> CreateIndex:
+        cursor = self.cursor
+        unique = cursor.accept("UNIQUE")
+        cursor.expect("INDEX")
+        token = cursor.current
+        name = cursor.name("the name of the index")
+        cursor.expect("ON")
+        table = cursor.qualified_name("the name of a table")
+        columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
+        index = IndexDefinition(name, columns, cursor.place_of(token), unique)
+        return CreateIndex(table, index, cursor.place_of(first))
+
+    def _server(self, first: Token, replace: bool) -> CreateServer:
+        cursor = self.cursor
+        name = cursor.qualified_name("the name of the server")
+        if cursor.is_word("TYPE"):
+            raise cursor.unsupported("TYPE of a server is")
+        cursor.expect("FOREIGN", "DATA", "WRAPPER")
+        wrapper = cursor.name("the name of the wrapper")
+        options = self._options()
+        self._description()
+        return CreateServer(name, replace, wrapper, options, cursor.place_of(first))
+
+    def _relation(self, first: Token, kind: ObjectKind, replace: bool) -> CreateRelation:
+        cursor = self.cursor
+        name = cursor.qualified_name(f"the name of the {kind.value}")
+        columns: list[ColumnDefinition] = []
+        key: list[Name] = []
+        indexes: list[IndexDefinition] = []
+        checks: list[CheckDefinition] = []
+
+        def element() -> None:
+            if self._is_index():
+                indexes.append(self._index())
+                return
+            constraint = None
+            if cursor.accept("CONSTRAINT"):
+                constraint = cursor.name("the name of the constraint")
+            if cursor.is_word("FOREIGN", "KEY"):
+                raise cursor.unsupported("FOREIGN KEY is", hint=_NO_REFERENCES)
+            if cursor.is_word("PRIMARY"):
+                token = cursor.expect("PRIMARY", "KEY")
+                if key:
+                    raise cursor.fail("a second PRIMARY KEY", token=token)
+                key.extend(cursor.wrapped(lambda: cursor.name("the name of a column")))
+                return
+            if cursor.is_word("CHECK"):
+                checks.append(self._check(constraint))
+                return
+            if cursor.is_word("UNIQUE"):
+                token = cursor.expect("UNIQUE")
+                named = cursor.wrapped(lambda: cursor.name("the name of a column"))
+                indexes.append(IndexDefinition(constraint, named, cursor.span(token), unique=True))
+                return
+            columns.append(self._column(key, checks, indexes))
+
+        cursor.expect_symbol("(")
+        cursor.comma_list(element)
+        cursor.expect_symbol(")")
+        server = None
+        if kind in (ObjectKind.FOREIGN_STREAM, ObjectKind.FOREIGN_TABLE):
+            cursor.expect("SERVER")
+            server = cursor.qualified_name("the name of the server")
+        options = self._options()
+        self._description()
+        place = cursor.place_of(first)
+        return CreateRelation(
+            kind,
+            name,
+            replace,
+            tuple(columns),
+            tuple(key),
+            server,
+            options,
+            place,
+            tuple(indexes),
+            tuple(checks),
+        )
+
+    def _check(self, name: Name | None) -> CheckDefinition:
+        cursor = self.cursor
+        first = cursor.expect("CHECK")
+        cursor.expect_symbol("(")
+        condition = self.expression()
+        cursor.expect_symbol(")")
+        return CheckDefinition(name, condition, cursor.span(first))
+
+    def _is_index(self) -> bool:
+        """Tell INDEX [name] (column, ..) from a column called INDEX."""
+        cursor = self.cursor
+        if not cursor.is_word("INDEX"):
+            return False
+        named = cursor.is_name(1)
+        opened = cursor.ahead(2 if named else 1)
+        inner = cursor.ahead(3 if named else 2)
+        return opened.text == "(" and opened.kind is TokenKind.SYMBOL and inner.kind is not TokenKind.NUMBER
+
+    def _index(self) -> IndexDefinition:
+        cursor = self.cursor
+        first = cursor.expect("INDEX")
+        name = cursor.name("the name of the index") if cursor.is_name() else None
+        columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
+        return IndexDefinition(name, columns, cursor.span(first))
+
+    def _column(
+        self, key: list[Name], checks: list[CheckDefinition], indexes: list[IndexDefinition]
+    ) -> ColumnDefinition:
+        cursor = self.cursor
+        name = cursor.name("the name of a column")
+        column_type = self.type()
+        nullable = True
+        default: Expression | None = None
+        constraint: Name | None = None
+        while True:
+            token = cursor.current
+            if cursor.accept("CONSTRAINT"):
+                constraint = cursor.name("the name of the constraint")
+                continue
+            if cursor.accept("NOT", "NULL"):
+                nullable = False
+            elif cursor.accept("PRIMARY", "KEY"):
+                if key:
+                    raise cursor.fail("a second PRIMARY KEY", token=token)
+                key.append(name)
+            elif default is None and cursor.accept("DEFAULT"):
+                # No predicate: NOT NULL may stand behind it.
+                default = self._sum()
+            elif cursor.is_word("CHECK"):
+                checks.append(self._check(constraint))
+            elif cursor.accept("UNIQUE"):
+                indexes.append(IndexDefinition(constraint, (name,), cursor.place_of(token), unique=True))
+            elif cursor.is_word("REFERENCES"):
+                raise cursor.unsupported("REFERENCES is", hint=_NO_REFERENCES)
+            elif not cursor.accept("NULL"):
+                return ColumnDefinition(name, column_type, nullable, default)
+
+    def _view(self, first: Token, replace: bool) -> CreateView:
+        cursor = self.cursor
+        name = cursor.qualified_name("the name of the view")
+        columns: tuple[Name, ...] = ()
+        if cursor.is_symbol("("):
+            columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
+        options = self._options_and_description()
+        cursor.expect("AS")
+        query = self.query()
+        options = self._options_behind(options)
+        return CreateView(name, replace, columns, query, options, cursor.place_of(first))
+
+    def _pump(self, first: Token, replace: bool) -> CreatePump:
+        cursor = self.cursor
+        name = cursor.qualified_name("the name of the pump")
+        started = cursor.one_of("STARTED", "STOPPED") != "STOPPED"
+        options = self._options_and_description()
+        cursor.expect("AS")
+        cursor.expect("INSERT")
+        target, columns = self._into()
+        query: Query = self.query()
+        options = self._options_behind(options)
+        return CreatePump(name, replace, started, target, columns, query, options, cursor.place_of(first))
+
+    def _model(self, first: Token, replace: bool) -> CreateModel:
+        cursor = self.cursor
+        name = cursor.qualified_name("the name of the model")
+        cursor.expect("AS")
+        token = cursor.current
+        path = cursor.string("the model's class as 'package.module:Class'")
+        options = self._options_and_description()
+        return CreateModel(name, replace, path, options, cursor.place_of(token), cursor.place_of(first))
+
+    def _into(self) -> tuple[QualifiedName, tuple[Name, ...]]:
+        """Read INTO target [(columns)]."""
+        cursor = self.cursor
+        if cursor.is_word("EXPEDITED"):
+            raise cursor.unsupported("INSERT EXPEDITED is")
+        cursor.expect("INTO")
+        target = cursor.qualified_name("the name of a stream or table")
+        columns: tuple[Name, ...] = ()
+        if cursor.is_symbol("(") and not (cursor.is_word("SELECT", ahead=1)):
+            columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
+        return target, columns
+
+    def _options_and_description(self) -> tuple[OptionItem, ...]:
+        options = self._options()
+        self._description()
+        return options or self._options()
+
+    def _options_behind(self, before: tuple[OptionItem, ...]) -> tuple[OptionItem, ...]:
+        """Read OPTIONS behind a query, where they may stand if none are ``before`` it."""
+        token = self.cursor.current
+        behind = self._options_and_description()
+        if before and behind:
+            raise self.cursor.fail("OPTIONS stand before AS and behind the query", token=token)
+        return before or behind
+
+    def _options(self) -> tuple[OptionItem, ...]:
+        """Read OPTIONS (name 'value', ...) if it follows."""
+        cursor = self.cursor
+        if not cursor.is_word("OPTIONS"):
+            return ()
+        cursor.advance()
+        options = cursor.wrapped(self._option)
+        for place, option in enumerate(options):
+            if any(option.name == before.name for before in options[:place]):
+                raise StatementError(f'option "{option.name}" stands twice', place=option.place)
+        return options
+
+    def _option(self, *, takes_value: bool = True) -> OptionItem:
+        """Read ``name 'value'``."""
+        cursor = self.cursor
+        token = cursor.current
+        if token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
+            raise cursor.unexpected("the name of an option")
+        name = token.text if token.kind is TokenKind.QUOTED else token.text.lower()
+        cursor.advance()
+        value = cursor.string("the value of the option in single quotes") if takes_value else ""
+        return OptionItem(name, value, cursor.span(token))
+
+    def _description(self) -> None:
+        """Read DESCRIPTION '..' if it follows; it is for people and not kept."""
+        if self.cursor.accept("DESCRIPTION"):
+            self.cursor.string("the description in single quotes")
+
+    # ------------------------------------------------------------ the others
+
+    def _set(self, first: Token) -> SetSchema:
+        cursor = self.cursor
+        if not cursor.accept("SCHEMA"):
+            raise cursor.unexpected('"SCHEMA"')
+        token = cursor.current
+        if token.kind is not TokenKind.STRING:
+            return SetSchema(cursor.qualified_name("the name of the schema"), cursor.place_of(first))
+        cursor.advance()
+        inner, _ = tokenize(token.text)
+        if len(inner) != 1 or inner[0].kind not in (TokenKind.WORD, TokenKind.QUOTED):
+            raise cursor.fail(f"'{token.text}' is not the name of a schema", token=token)
+        place = cursor.place_of(token)
+        return SetSchema(QualifiedName((Name(inner[0].text, place),), place), cursor.place_of(first))
+
+    def _alter(self, first: Token) -> Statement:
+        cursor = self.cursor
+        kind = self._kind("can be altered")
+        place = cursor.place_of(first)
+        if kind is ObjectKind.PUMP and (all_of := self._all_pumps()) is not None:
+            word = cursor.one_of("START", "STOP")
+            if word is None:
+                raise cursor.unexpected("START or STOP")
+            return AlterPump(all_of, word == "START", place, every=True)
+        if kind is ObjectKind.VIEW and self._is_new_view():
+            return dataclasses.replace(self._view(first, replace=True), alters=True)
+        name = cursor.qualified_name(f"the name of the {kind.value}")
+        if kind is ObjectKind.PUMP and (word := cursor.one_of("START", "STOP")) is not None:
+            return AlterPump(name, word == "START", place)
+        if cursor.is_word("DESCRIPTION"):
+            self._description()
+            return Alter(kind, name, (), place)
+        if kind in _WITH_OPTIONS and cursor.accept("OPTIONS"):
+            return Alter(kind, name, cursor.wrapped(self._option_change), place)
+        if kind in _WITH_COLUMNS and cursor.accept("ADD"):
+            cursor.accept("COLUMN")
+            return self._added_column(kind, name, place)
+        if kind in _WITH_COLUMNS and cursor.accept("DROP"):
+            cursor.accept("COLUMN")
+            return DropColumn(kind, name, cursor.name("the name of a column"), place)
+        if kind in (*_WITH_COLUMNS, ObjectKind.VIEW, ObjectKind.PUMP) and cursor.accept("RENAME"):
+            column = None
+            if not cursor.is_word("TO"):
+                if kind not in _WITH_COLUMNS:
+                    raise cursor.unexpected('"TO"')
+                cursor.accept("COLUMN")
+                column = cursor.name("the name of a column")
+            cursor.expect("TO")
+            return Rename(kind, name, column, cursor.name("the new name"), place)
+        for word in ("ADD", "DROP", "RENAME", "SET", "ALTER", "AS"):
+            if cursor.is_word(word):
+                hint = f"CREATE OR REPLACE {kind.value.upper()} defines it anew."
+                raise cursor.unsupported(f"ALTER {kind.value.upper()} .. {word} is", hint=hint)
+        wanted = "START, STOP" if kind is ObjectKind.PUMP else "OPTIONS" if kind in _WITH_OPTIONS else ""
+        raise cursor.unexpected(f"{wanted}{' or ' if wanted else ''}DESCRIPTION")
+
+    def _is_new_view(self) -> bool:
+        """Tell whether a view's name has its columns, options or query behind it."""
+        cursor, ahead = self.cursor, 0
+        while cursor.is_name(ahead) and cursor.ahead(ahead + 1).text == ".":
+            ahead += 2
+        behind = ahead + 1
+        return cursor.ahead(behind).text == "(" or any(
+            cursor.is_word(word, ahead=behind) for word in ("AS", "OPTIONS")
+        )
+
+    def _all_pumps(self) -> QualifiedName | None:
+        """Read ``*`` or ``schema.*``; the name is that of the schema, or empty."""
+        cursor = self.cursor
+        first = cursor.current
+        if cursor.accept_symbol("*"):
+            return QualifiedName((), cursor.span(first))
+        if not cursor.is_name() or cursor.ahead(1).text != "." or cursor.ahead(2).text != "*":
+            return None
+        schema = cursor.name("the name of a schema")
+        cursor.expect_symbol(".")
+        cursor.expect_symbol("*")
+        return QualifiedName((schema,), cursor.span(first))
+
+    def _added_column(self, kind: ObjectKind, name: QualifiedName, place: Place) -> AddColumn:
+        cursor = self.cursor
+        key: list[Name] = []
+        checks: list[CheckDefinition] = []
+        first = cursor.current
+        unique: list[IndexDefinition] = []
+        if any(cursor.is_word(*words) for words in _ADDED_CONSTRAINTS):
+            hint = f"CREATE OR REPLACE {kind.value.upper()} defines it anew."
+            raise cursor.unsupported(f"ALTER .. ADD {first.text} is", hint=hint)
+        column = self._column(key, checks, unique)
+        if key or checks or unique:
+            raise cursor.unsupported("a key, CHECK or UNIQUE with an added column is", token=first)
+        return AddColumn(kind, name, column, place)
+
+    def _option_change(self) -> tuple[OptionChange, OptionItem]:
+        """Read ``[ADD | SET] name 'value'`` or ``DROP name``."""
+        cursor = self.cursor
+        change = OptionChange.ADD
+        following = cursor.ahead(1)
+        if cursor.current.kind is TokenKind.WORD and following.kind in (TokenKind.WORD, TokenKind.QUOTED):
+            word = cursor.one_of(*(each.value for each in OptionChange))
+            if word is None:
+                raise cursor.unexpected("ADD, SET or DROP")
+            change = OptionChange(word)
+        return change, self._option(takes_value=change is not OptionChange.DROP)
+
+    def _kind(self, what: str) -> ObjectKind:
+        """Read SCHEMA, FOREIGN STREAM, ..; ``what`` says what such an object is named for."""
+        cursor = self.cursor
+        for kind in sorted(CREATED_KINDS, key=lambda each: -len(each.value)):
+            if cursor.accept(*kind.value.upper().split()):
+                return kind
+        for words in _LATER:
+            if cursor.is_word(*words.split()):
+                raise cursor.unsupported(f"{words} is")
+        raise cursor.fail(
+            f"expected {_CREATED}, found {cursor.current.shown}",
+            hint=f"These, FOREIGN STREAM, FOREIGN TABLE and FOREIGN DATA WRAPPER {what}.",
+        )
+
+    def _drop(self, first: Token) -> Drop:
+        cursor = self.cursor
+        kind = self._kind("can be dropped")
+        if_exists = cursor.accept("IF", "EXISTS")
+        name = cursor.qualified_name(f"the name of the {kind.value}")
+        cascade = cursor.one_of("RESTRICT", "CASCADE") == "CASCADE"
+        return Drop(kind, name, if_exists, cursor.place_of(first), cascade)

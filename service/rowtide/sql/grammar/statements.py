@@ -1,0 +1,293 @@
+"""The statements that define a pipeline, as they stand in the text; frozen, each with its places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rowtide.errors import Place
+from rowtide.rows.types import Type
+from rowtide.sql.grammar.syntax import NOWHERE, Expression, Name, QualifiedName, Query
+
+
+class OptionChange(Enum):
+    """What ALTER does with one option."""
+
+    ADD = "ADD"
+    SET = "SET"
+    DROP = "DROP"
+
+
+class ObjectKind(Enum):
+    """What can be created and dropped; the value is how a message names it."""
+
+    SCHEMA = "schema"
+    WRAPPER = "foreign data wrapper"
+    SERVER = "server"
+    FOREIGN_STREAM = "foreign stream"
+    STREAM = "stream"
+    FOREIGN_TABLE = "foreign table"
+    TABLE = "table"
+    VIEW = "view"
+    PUMP = "pump"
+    INDEX = "index"
+    MODEL = "model"
+    MODEL_OUTPUT = "model output"
+    MODEL_TABLE = "model table"
+
+
+CREATED_KINDS = tuple(
+    kind for kind in ObjectKind if kind not in (ObjectKind.MODEL_OUTPUT, ObjectKind.MODEL_TABLE)
+)
+"""What statements create and drop by itself: the ports of a model come and go with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionItem:
+    """``name 'value'``; the name is folded to lower case, or quoted as it stands."""
+
+    name: str
+    value: str
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckDefinition:
+    """``[CONSTRAINT name] CHECK (condition)``."""
+
+    name: Name | None
+    condition: Expression
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """``name type [NOT NULL] [DEFAULT constant]``."""
+
+    name: Name
+    type: Type
+    nullable: bool
+    default: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDefinition:
+    """``INDEX [name] (column, ...)`` of a table; ``UNIQUE (column, ...)`` is one, too."""
+
+    name: Name | None
+    columns: tuple[Name, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+    unique: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSchema:
+    """CREATE [OR REPLACE] SCHEMA."""
+
+    name: QualifiedName
+    replace: bool
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SetSchema:
+    """SET SCHEMA 'name'."""
+
+    name: QualifiedName
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateWrapper:
+    """CREATE [OR REPLACE] FOREIGN DATA WRAPPER: a connector, with options for its servers."""
+
+    name: QualifiedName
+    replace: bool
+    library: str | None
+    options: tuple[OptionItem, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateServer:
+    """CREATE [OR REPLACE] SERVER."""
+
+    name: QualifiedName
+    replace: bool
+    wrapper: Name
+    options: tuple[OptionItem, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRelation:
+    """CREATE [OR REPLACE] [FOREIGN] STREAM or TABLE. ``key`` names the PRIMARY KEY columns."""
+
+    kind: ObjectKind
+    name: QualifiedName
+    replace: bool
+    columns: tuple[ColumnDefinition, ...]
+    key: tuple[Name, ...]
+    server: QualifiedName | None
+    options: tuple[OptionItem, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+    indexes: tuple[IndexDefinition, ...] = ()
+    checks: tuple[CheckDefinition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex:
+    """CREATE INDEX name ON table (column, ...)."""
+
+    table: QualifiedName
+    index: IndexDefinition
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """CREATE [OR REPLACE] VIEW name [(columns)] AS query; ``alters`` makes it ALTER VIEW."""
+
+    name: QualifiedName
+    replace: bool
+    columns: tuple[Name, ...]
+    query: Query
+    options: tuple[OptionItem, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+    alters: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePump:
+    """CREATE [OR REPLACE] PUMP name [STARTED | STOPPED] AS INSERT INTO target [(columns)] query."""
+
+    name: QualifiedName
+    replace: bool
+    started: bool
+    target: QualifiedName
+    columns: tuple[Name, ...]
+    query: Query
+    options: tuple[OptionItem, ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateModel:
+    """CREATE [OR REPLACE] MODEL name AS 'package.module:Class'. ``path_place`` is that of the text."""
+
+    name: QualifiedName
+    replace: bool
+    path: str
+    options: tuple[OptionItem, ...]
+    path_place: Place = field(default=NOWHERE, compare=False)
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InsertValues:
+    """INSERT INTO target [(columns)] VALUES (...), (...)."""
+
+    target: QualifiedName
+    columns: tuple[Name, ...]
+    rows: tuple[tuple[Expression, ...], ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPump:
+    """ALTER PUMP name START | STOP; with ``every`` all pumps of schema ``name``, or of the set one."""
+
+    name: QualifiedName
+    start: bool
+    place: Place = field(default=NOWHERE, compare=False)
+    every: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """ALTER kind name OPTIONS ([ADD | SET | DROP] name ['value'], ...); without changes, of DESCRIPTION."""
+
+    kind: ObjectKind
+    name: QualifiedName
+    changes: tuple[tuple[OptionChange, OptionItem], ...]
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """ALTER kind name ADD [COLUMN] column."""
+
+    kind: ObjectKind
+    name: QualifiedName
+    column: ColumnDefinition
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """ALTER kind name DROP [COLUMN] column."""
+
+    kind: ObjectKind
+    name: QualifiedName
+    column: Name
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """ALTER kind name RENAME TO other; with ``column`` RENAME [COLUMN] column TO other."""
+
+    kind: ObjectKind
+    name: QualifiedName
+    column: Name | None
+    to: Name
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """DROP kind [IF EXISTS] name [CASCADE]."""
+
+    kind: ObjectKind
+    name: QualifiedName
+    if_exists: bool
+    place: Place = field(default=NOWHERE, compare=False)
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN [PLAN FOR] query: ``rowtide explain`` shows its plan."""
+
+    query: Query
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatement:
+    """A query by itself: for a prompt; a pipeline file has no use for it."""
+
+    query: Query
+    place: Place = field(default=NOWHERE, compare=False)
+
+
+Statement = (
+    CreateSchema
+    | SetSchema
+    | CreateWrapper
+    | CreateServer
+    | CreateRelation
+    | CreateIndex
+    | CreateView
+    | CreatePump
+    | CreateModel
+    | InsertValues
+    | AlterPump
+    | Alter
+    | AddColumn
+    | DropColumn
+    | Rename
+    | Drop
+    | Explain
+    | QueryStatement
+)

@@ -1,0 +1,223 @@
+"""The grammar of types, and of the literals that name theirs: tokens -> syntax."""
+
+from __future__ import annotations
+
+from string import hexdigits
+
+from rowtide.errors import StatementError
+from rowtide.rows.types import (
+    DATE,
+    INTERVAL_DAY,
+    INTERVAL_MONTH,
+    MAX_DECIMAL_PRECISION,
+    TIME,
+    TIMESTAMP,
+    Kind,
+    Type,
+    decimal,
+)
+from rowtide.sql.grammar import literals
+from rowtide.sql.grammar.cursor import Cursor
+from rowtide.sql.grammar.dialect import Token, TokenKind
+from rowtide.sql.grammar.syntax import BinaryLiteral, IntervalFields, TypedLiteral
+
+MAX_TEXT_LENGTH = 2**31 - 1
+
+
+class TypeGrammar:
+    """Reads types and literals from a cursor."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+
+    # ---------------------------------------------------------------- types
+
+    def type(self) -> Type:
+        """Read the name of a type."""
+        cursor = self.cursor
+        token = cursor.current
+        word = token.text if token.kind is TokenKind.WORD else ""
+        plain = _PLAIN_TYPES.get(word)
+        if plain is not None:
+            cursor.advance()
+            if word == "DOUBLE":
+                cursor.accept("PRECISION")
+            if plain in (TIME, TIMESTAMP):
+                self._millisecond_precision(word)
+            return plain
+        match word:
+            case "DECIMAL" | "NUMERIC" | "DEC":
+                cursor.advance()
+                return self._decimal(token)
+            case "VARCHAR" | "VARBINARY":
+                cursor.advance()
+                return Type(Kind[word], self._length())
+            case "CHAR" | "CHARACTER" | "BINARY":
+                cursor.advance()
+                family = "BINARY" if word == "BINARY" else "CHAR"
+                if cursor.accept("VARYING"):
+                    return Type(Kind["VAR" + family], self._length())
+                return Type(Kind[family], self._length() or 1)
+            case "INTERVAL":
+                return self.interval_type()[0]
+        if cursor.is_name():
+            raise cursor.fail(f'there is no type "{token.text}"', hint=f"Types are {_TYPE_NAMES}.")
+        raise cursor.unexpected("a type")
+
+    def interval_type(self) -> tuple[Type, IntervalFields]:
+        """Read INTERVAL unit [(precision)] [TO unit [(precision)]]."""
+        cursor = self.cursor
+        first = cursor.expect("INTERVAL")
+        unit, precision = self._interval_unit()
+        to, to_precision = self._interval_unit() if cursor.accept("TO") else (unit, precision)
+        if unit != to and not literals.is_range(unit, to):
+            raise cursor.fail(f"there are no intervals of {unit} TO {to}", token=first)
+        of = INTERVAL_DAY if unit in literals.MS else INTERVAL_MONTH
+        return of, self._interval_fields(unit, precision, to, to_precision)
+
+    def _interval_fields(
+        self, unit: str, precision: tuple[int, ...], to: str, to_precision: tuple[int, ...]
+    ) -> IntervalFields:
+        """Return what units and precisions say; the last precision of SECOND is of its parts."""
+        sizes = literals.MS if unit in literals.MS else literals.MONTHS
+        least = sizes[to]
+        if to == "SECOND":
+            # SECOND (digits, parts), and TO SECOND (parts).
+            parts = to_precision[-1:] if unit != to else to_precision[1:]
+            least = 10 ** max(3 - parts[0], 0) if parts else 1
+        return IntervalFields(
+            sizes[unit], sizes[unit] if unit == to else None, least, precision[0] if precision else None
+        )
+
+    def _decimal(self, first: Token) -> Type:
+        cursor = self.cursor
+        precision, scale = MAX_DECIMAL_PRECISION, 0
+        if cursor.accept_symbol("("):
+            precision = self._digits("the digits of the DECIMAL")
+            if cursor.accept_symbol(","):
+                scale = self._digits("the digits after the point")
+            cursor.expect_symbol(")")
+        if not 1 <= precision <= MAX_DECIMAL_PRECISION or scale > precision:
+            raise StatementError(
+                f"there is no DECIMAL({precision}, {scale})",
+                place=cursor.span(first),
+                hint=f"It has 1 to {MAX_DECIMAL_PRECISION} digits, and no more of them after the point.",
+            )
+        return decimal(precision, scale)
+
+    def _length(self) -> int | None:
+        """Read ``(n)`` if it follows."""
+        cursor = self.cursor
+        if not cursor.accept_symbol("("):
+            return None
+        token = cursor.current
+        length = self._digits("a length")
+        if not 1 <= length <= MAX_TEXT_LENGTH:
+            raise cursor.fail(f"a length of {length} is not possible", token=token)
+        cursor.expect_symbol(")")
+        return length
+
+    def _millisecond_precision(self, word: str) -> None:
+        """Read ``(3)`` and WITHOUT TIME ZONE if they follow; refuse any other precision and zone."""
+        cursor = self.cursor
+        if cursor.accept_symbol("("):
+            token = cursor.current
+            if self._digits("a precision") != 3:
+                raise cursor.fail(f"{word} has milliseconds, no other precision", token=token)
+            cursor.expect_symbol(")")
+        if cursor.is_word("WITH", "TIME", "ZONE"):
+            raise cursor.unsupported(f"{word} WITH TIME ZONE is", hint="All times are UTC.")
+        cursor.accept("WITHOUT", "TIME", "ZONE")
+
+    def _digits(self, what: str) -> int:
+        token = self.cursor.current
+        if token.kind is not TokenKind.NUMBER or not token.text.isdigit() or len(token.text) > 10:
+            raise self.cursor.unexpected(what)
+        self.cursor.advance()
+        return int(token.text)
+
+    # ------------------------------------------------------------- literals
+
+    def datetime(self) -> TypedLiteral:
+        """Read DATE, TIME or TIMESTAMP and the text behind it."""
+        cursor = self.cursor
+        first = cursor.advance()
+        text = cursor.advance().text
+        try:
+            match first.text:
+                case "DATE":
+                    return TypedLiteral(literals.date_days(text), DATE, cursor.span(first))
+                case "TIME":
+                    return TypedLiteral(literals.time_ms(text), TIME, cursor.span(first))
+                case _:
+                    return TypedLiteral(literals.timestamp_ms(text), TIMESTAMP, cursor.span(first))
+        except ValueError as error:
+            raise StatementError(str(error), place=cursor.span(first)) from error
+
+    def interval(self) -> TypedLiteral:
+        """Read INTERVAL [sign] '..' unit [TO unit]."""
+        cursor = self.cursor
+        first = cursor.expect("INTERVAL")
+        sign = -1 if cursor.accept_symbol("-") else 1
+        if sign > 0:
+            cursor.accept_symbol("+")
+        text = cursor.string("the length of the interval in single quotes")
+        unit, precision = self._interval_unit()
+        to, to_precision = None, precision
+        # An interval goes from large to small: in FLOOR(x + INTERVAL '1' HOUR TO DAY) the TO is FLOOR's.
+        if cursor.is_word("TO") and literals.is_range(unit, cursor.ahead(1).text):
+            cursor.expect("TO")
+            to, to_precision = self._interval_unit()
+        fields = self._interval_fields(unit, precision, to or unit, to_precision)
+        try:
+            value = sign * literals.interval(text, unit, to)
+            if fields.digits is not None and abs(value) // fields.first >= 10**fields.digits:
+                raise ValueError(f"'{text}' has more than {fields.digits} digits of {unit}")
+        except ValueError as error:
+            raise StatementError(str(error), place=cursor.span(first)) from error
+        of = INTERVAL_DAY if unit in literals.MS else INTERVAL_MONTH
+        if value % fields.least:
+            raise cursor.fail(f"'{text}' has more parts of a second than its type", token=first)
+        return TypedLiteral(value, of, cursor.span(first), fields.unit)
+
+    def _interval_unit(self) -> tuple[str, tuple[int, ...]]:
+        """Read a unit of an interval, and its precision if there is one."""
+        cursor = self.cursor
+        token = cursor.current
+        word = token.text.removesuffix("S") if token.kind is TokenKind.WORD else ""
+        if word not in literals.MS and word not in literals.MONTHS:
+            raise cursor.unexpected("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
+        if word != token.text:
+            raise cursor.fail(f'there is no unit "{token.text}"', hint=f"Write {word}.")
+        cursor.advance()
+        if not cursor.accept_symbol("("):
+            return word, ()
+        digits = cursor.comma_list(lambda: self._digits("the precision of the interval"))
+        cursor.expect_symbol(")")
+        return word, tuple(digits)
+
+    def binary(self) -> BinaryLiteral:
+        """Read X'..'."""
+        cursor = self.cursor
+        first = cursor.advance()
+        digits = cursor.advance().text
+        if len(digits) % 2 or not all(each in hexdigits for each in digits):
+            raise StatementError("X'..' has two hexadecimal digits a byte", place=cursor.span(first))
+        return BinaryLiteral(bytes.fromhex(digits), cursor.span(first))
+
+
+_PLAIN_TYPES = {
+    "BOOLEAN": Type(Kind.BOOLEAN),
+    "TINYINT": Type(Kind.TINYINT),
+    "SMALLINT": Type(Kind.SMALLINT),
+    "INTEGER": Type(Kind.INTEGER),
+    "INT": Type(Kind.INTEGER),
+    "BIGINT": Type(Kind.BIGINT),
+    "REAL": Type(Kind.REAL),
+    "FLOAT": Type(Kind.DOUBLE),
+    "DOUBLE": Type(Kind.DOUBLE),
+    "DATE": DATE,
+    "TIME": TIME,
+    "TIMESTAMP": TIMESTAMP,
+}
+_TYPE_NAMES = ", ".join(kind.value for kind in Kind if "INTERVAL" not in kind.value) + " and INTERVAL"

@@ -1,0 +1,1 @@
+"""GROUP BY, aggregates and changelogs of groups."""

@@ -1,0 +1,80 @@
+"""EMIT CHANGES, and groups of tables: what a changelog may be asked for, and what limits its state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.tree import Expr, FieldRef, uses_rowtime
+from rowtide.plan.nodes import GroupChanges
+from rowtide.sql.catalog.objects import Retention
+from rowtide.sql.grammar.syntax import Emit
+from rowtide.sql.select.relations import Output, Shape, projected
+
+
+def check_emit(emit: Emit, *, grouped: bool, changelog: bool) -> None:
+    """See that there is something whose changes can be told.
+
+    Raises:
+      StatementError: the rows of the query never change.
+    """
+    if not grouped and (not changelog or emit.every_ms is not None):
+        raise StatementError(
+            "EMIT CHANGES stands behind a query that groups",
+            place=emit.place,
+            hint="The rows of a stream do not change; those of a table are its changes anyway.",
+        )
+
+
+def check_rowtime(outputs: Sequence[Output], having: Expr | None, having_place: Place | None) -> None:
+    """See that no column is computed from ROWTIME: DELETE would not have the value that INSERT had.
+
+    Raises:
+      StatementError: one is.
+    """
+    places = [each.place for each in outputs if not each.is_rowtime and uses_rowtime(each.expr)]
+    if having is not None and uses_rowtime(having) and having_place is not None:
+        places.append(having_place)
+    if places:
+        raise StatementError(
+            "ROWTIME of a changelog is that of each change: no column can be computed from it",
+            place=places[0],
+            hint="MAX(ROWTIME) is the time of the group's last row.",
+        )
+
+
+def limited(node: GroupChanges, retention: Retention | None, place: Place) -> GroupChanges:
+    """Give groups the limit that the view or pump states, where they have none of their own.
+
+    Raises:
+      StatementError: they would be kept for ever, and nobody has said so.
+    """
+    if node.unlimited_state() is None and not (retention is not None and node.is_one_small_group()):
+        return node
+    if retention is None:
+        raise StatementError(
+            "the groups of this query never end: all of them would have to be kept for ever",
+            place=place,
+            hint="Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY; or write CREATE VIEW name "
+            "OPTIONS (RETENTION '1 DAY') AS .., or RETENTION 'UNBOUNDED', if that is meant.",
+        )
+    if node.of_changes and retention.length_ms is not None:
+        raise StatementError(
+            "groups of changes cannot be forgotten after a time: a row of theirs may still be deleted",
+            place=place,
+            hint="RETENTION 'UNBOUNDED' keeps them for ever.",
+        )
+    return replace(node, retention_ms=retention.length_ms)
+
+
+def distinct_changes(shape: Shape, relation: str, retention: Retention | None) -> Shape:
+    """Give each of the rows that changes leave once: groups by all columns."""
+    node = projected(shape, relation)
+    keys = tuple(range(len(node.row_type)))
+    grouped = GroupChanges(relation, node, None, keys, (), node.row_type, of_changes=True)
+    fields = iter(
+        replace(output, expr=FieldRef(at, output.expr.type)) for at, output in enumerate(shape.fields)
+    )
+    outputs = tuple(output if output.is_rowtime else next(fields) for output in shape.outputs)
+    return replace(shape, node=limited(grouped, retention, shape.place), outputs=outputs)

@@ -1,0 +1,183 @@
+"""The group windows of GROUP BY: TUMBLE, HOP and SESSION, and their *_START and *_END.
+
+See docs/sql/semantics.md#grouped-windows.
+
+``TUMBLE(ROWTIME, size [, offset])`` is a STEP whose edges are moved by ``offset``. The group's row has the
+start of its window as first field and the end as ROWTIME.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.functions import resolve
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.rows.types import INTERVAL_DAY, TIMESTAMP, Kind
+from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
+from rowtide.sql.grammar.syntax import Expression, FunctionCall
+from rowtide.sql.group.aggregates import AggregateList
+from rowtide.sql.select.expressions import ExpressionPlanner, unit_literal
+from rowtide.sql.select.relations import is_plain_rowtime, substitute
+
+Window = Period | Hop | Session
+"""What cuts the rows of a stream into groups that end."""
+
+FORMS = {
+    "TUMBLE": "TUMBLE(ROWTIME, size [, offset])",
+    "HOP": "HOP(ROWTIME, slide, size [, offset])",
+    "SESSION": "SESSION(ROWTIME, gap)",
+}
+MAX_WINDOWS = 1_000
+"""The most windows of a HOP that one row may be in: each costs an addition and a group a key."""
+_LENGTHS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
+
+
+def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) -> Window:
+    """Give the window that the arguments of ``name``, or of its *_START or *_END, mean.
+
+    Raises:
+      StatementError: they are not ROWTIME and constant intervals.
+    """
+    count = _LENGTHS[name]
+    most = 1 + count + (name != "SESSION")
+    plain = not (syntax.star or syntax.distinct or syntax.condition is not None)
+    if not plain or not count < len(syntax.args) <= most:
+        raise StatementError(f"the window is written {FORMS[name]}", place=syntax.place)
+    rowtime, *rest = syntax.args
+    if not is_plain_rowtime(planner.plan(rowtime)):
+        raise StatementError(
+            f"{name} cuts ROWTIME, nothing else",
+            place=rowtime.place,
+            hint="A query in FROM promotes another column: SELECT STREAM x AS ROWTIME, ..",
+        )
+    lengths = [_length(planner, each, name) for each in rest[:count]]
+    match name:
+        case "TUMBLE":
+            (size,) = lengths
+            return Period(
+                PeriodEdge.FLOOR, step_ms=size, offset_ms=_offset(planner, rest[count:], name) % size
+            )
+        case "HOP":
+            slide, size = lengths
+            if size > MAX_WINDOWS * slide:
+                raise StatementError(
+                    f"each row would be in more than {MAX_WINDOWS} windows",
+                    place=syntax.place,
+                    hint="Let HOP slide further.",
+                )
+            return Hop(slide, size, _offset(planner, rest[count:], name) % slide)
+        case _:
+            return Session(lengths[0])
+
+
+def window_edge(
+    planner: ExpressionPlanner, window: Window | None, end: Callable[[], Expr], syntax: FunctionCall
+) -> Expr:
+    """Give what *_START or *_END is of the row of a group of ``window``; ``end`` gives the latter.
+
+    Raises:
+      StatementError: it speaks of another window than GROUP BY does.
+    """
+    name, _, edge = syntax.name.partition("_")
+    if group_window(planner, syntax, name) != window:
+        raise StatementError(
+            "this window is not the one in GROUP BY",
+            place=syntax.place,
+            hint=f"{syntax.name} takes what {name} in GROUP BY takes.",
+        )
+    return FieldRef(0, TIMESTAMP) if edge == "START" else end()
+
+
+def last_edge(window: Window | None, aggregates: AggregateList) -> Expr:
+    """Give the end of a group's window where its rows come before that, so that ROWTIME is not the end.
+
+    A session ends one gap after its last row.
+    """
+    match window:
+        case None:
+            raise ValueError("these groups have no window")
+        case Session(gap_ms=gap):
+            last = aggregates.reference(AggregateCall("MAX", RowtimeRef(), TIMESTAMP))
+            return _moved("+", last, Literal(gap, INTERVAL_DAY))
+        case Hop(size_ms=size):
+            return _moved("+", FieldRef(0, TIMESTAMP), Literal(size, INTERVAL_DAY))
+        case Period(step_ms=step):
+            return _moved("+", FieldRef(0, TIMESTAMP), Literal(step or 0, INTERVAL_DAY))
+
+
+def start_of_end(window: Window) -> Expr | None:
+    """Give what the first field of a group's row is of the row's ROWTIME; None if that does not say it."""
+    match window:
+        case Period(edge=PeriodEdge.FLOOR):
+            millisecond = Literal(1, INTERVAL_DAY)
+            return period_call(window, _moved("-", RowtimeRef(), millisecond))
+        case Period():
+            return RowtimeRef()
+        case Hop(size_ms=size):
+            return _moved("-", RowtimeRef(), Literal(size, INTERVAL_DAY))
+        case Session():
+            return None
+
+
+def of_group_end(expr: Expr, window: Window) -> Expr:
+    """Write the first field of a group's row as what it is of ROWTIME, so that bounds can be mapped by it."""
+    start = start_of_end(window)
+    return expr if start is None else substitute(expr, {FieldRef(0, TIMESTAMP): start})
+
+
+def period_of(expr: Expr) -> Period | None:
+    """Give the period of ROWTIME that an expression names; None if it names none."""
+    match expr:
+        case RowtimeRef():
+            return Period(PeriodEdge.EXACT)
+        case Call(function="FLOOR_TO" | "CEIL_TO" as name, args=(RowtimeRef(), Literal(value=str(unit)))):
+            return Period(PeriodEdge(name.removesuffix("_TO")), CalendarUnit(unit))
+        case Call(function="STEP", args=(RowtimeRef(), Literal(value=int(length)))):
+            return Period(PeriodEdge.FLOOR, step_ms=length)
+        case _:
+            return None
+
+
+def period_call(period: Period, of: Expr) -> Expr:
+    """Give the call that names the period which ``of`` is in."""
+    if period.unit is not None:
+        unit = unit_literal(period.unit.value)
+        name = f"{period.edge.value}_TO"
+        return Call(name, (of, unit), resolve(name, (of.type, unit.type)))
+    length = Literal(period.step_ms, INTERVAL_DAY)
+    offset = Literal(period.offset_ms, INTERVAL_DAY)
+    inner = _moved("-", of, offset) if period.offset_ms else of
+    step = Call("STEP", (inner, length), resolve("STEP", (inner.type, length.type)))
+    return _moved("+", step, offset) if period.offset_ms else step
+
+
+def _moved(sign: str, of: Expr, by: Literal) -> Expr:
+    return Call(sign, (of, by), resolve(sign, (of.type, by.type)))
+
+
+def _length(planner: ExpressionPlanner, syntax: Expression, name: str) -> int:
+    value = _constant(planner, syntax, (Kind.INTERVAL_DAY,))
+    if value is None or value <= 0:
+        raise _no_interval(name, "an interval of days to seconds above zero", syntax.place)
+    return value
+
+
+def _offset(planner: ExpressionPlanner, syntax: list[Expression], name: str) -> int:
+    """Give the offset of a window, 0 if there is none; Calcite writes it as a TIME, so both will do."""
+    if not syntax:
+        return 0
+    value = _constant(planner, syntax[0], (Kind.INTERVAL_DAY, Kind.TIME))
+    if value is None:
+        raise _no_interval(name, "as offset an interval of days to seconds", syntax[0].place)
+    return value
+
+
+def _constant(planner: ExpressionPlanner, syntax: Expression, kinds: tuple[Kind, ...]) -> int | None:
+    found = planner.plan(syntax)
+    fits = isinstance(found, Literal) and found.type.kind in kinds
+    return found.value if fits and isinstance(found, Literal) and isinstance(found.value, int) else None
+
+
+def _no_interval(name: str, wanted: str, place: Place) -> StatementError:
+    return StatementError(f"{name} takes {wanted}", place=place, hint=f"It is written {FORMS[name]}.")

@@ -1,0 +1,194 @@
+"""Expressions of a grouped query: over the group's row, with its aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+
+from rowtide.errors import StatementError
+from rowtide.expr.constant import fold
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.rows.types import INTEGER, VARCHAR
+from rowtide.sql.grammar.syntax import (
+    BinaryLiteral,
+    BooleanLiteral,
+    ColumnRef,
+    Expression,
+    FunctionCall,
+    NullLiteral,
+    NumberLiteral,
+    Rounded,
+    Stepped,
+    StringLiteral,
+    TypedLiteral,
+)
+from rowtide.sql.grammar.syntax_walk import calls_in
+from rowtide.sql.group.aggregates import (
+    LATER,
+    LISTS,
+    NEVER_DISTINCT,
+    OF_GROUPS,
+    PERCENTILES,
+    SPREADS,
+    WINDOW_EDGES,
+    AggregateList,
+    result_type,
+)
+from rowtide.sql.select.conversions import cast
+from rowtide.sql.select.expressions import ExpressionPlanner
+from rowtide.sql.select.scope import Scope
+
+
+class GroupedPlanner(ExpressionPlanner):
+    """Plans the select list and HAVING of a grouped query, over the group's row.
+
+    ``groups`` maps what GROUP BY computes from an input row to the field of the group's row that
+    holds it. ROWTIME is that of the group's row: the end of its period, or, ``exact``, that of
+    all its rows. ``edges`` gives what TUMBLE_START and its like are of the group's row, ``over`` what a
+    window function over groups is.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        clause: str,
+        groups: dict[Expr, FieldRef],
+        aggregates: AggregateList,
+        *,
+        exact: bool,
+        edges: Callable[[FunctionCall], Expr],
+        over: Callable[[FunctionCall], Expr] | None = None,
+    ) -> None:
+        super().__init__(scope, clause)
+        self._edges = edges
+        self._window_call = over
+        self._groups = groups
+        self._exact = exact
+        self._aggregates = aggregates
+
+    def _plan(self, syntax: Expression) -> Expr:
+        if isinstance(syntax, FunctionCall) and syntax.name in WINDOW_EDGES:
+            return self._edges(syntax)
+        if isinstance(syntax, ColumnRef | Rounded | Stepped) or not _is_constant_or_aggregate(syntax):
+            group = self._groups.get(fold(ExpressionPlanner(self._scope, self._clause)._plan(syntax)))
+            if group is not None:
+                return group
+        return super()._plan(syntax)
+
+    def _column(self, syntax: ColumnRef) -> Expr:
+        typed = super()._column(syntax)
+        if isinstance(typed, RowtimeRef):
+            return typed
+        name = ".".join(part.text for part in syntax.parts)
+        raise StatementError(
+            f'column "{name}" is neither a term of GROUP BY nor in an aggregate', place=syntax.place
+        )
+
+    def _rounded(self, syntax: Rounded) -> Expr:
+        self._refuse_other_period(syntax)
+        return super()._rounded(syntax)
+
+    def _stepped(self, syntax: Stepped) -> Expr:
+        self._refuse_other_period(syntax)
+        return super()._stepped(syntax)
+
+    def _refuse_other_period(self, syntax: Rounded | Stepped) -> None:
+        """Refuse FLOOR(ROWTIME TO ..) that is not the period of the group: it would be of its end."""
+        if not self._exact and isinstance(self.plan(syntax.operand), RowtimeRef):
+            raise StatementError(
+                "this period of ROWTIME is not the one in GROUP BY",
+                place=syntax.place,
+                hint="ROWTIME alone is the group's: the end of its period.",
+            )
+
+    def _over(self, syntax: FunctionCall) -> Expr:
+        return super()._over(syntax) if self._window_call is None else self._window_call(syntax)
+
+    def _aggregate(self, syntax: FunctionCall) -> Expr:
+        inner = ExpressionPlanner(self._scope, "an aggregate")
+        name, place = SPREADS.get(syntax.name, syntax.name), syntax.place
+        argument, fraction = None, None
+        args = syntax.args
+        if name in LISTS:
+            return self._list(syntax, inner)
+        if name == "MEDIAN":
+            fraction = Fraction(1, 2)
+        elif name in PERCENTILES and not syntax.star:
+            if len(args) != 2:
+                raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
+            fraction, args = fraction_of(inner.plan(args[0]), syntax), args[1:]
+        if syntax.star:
+            if name != "COUNT":
+                raise StatementError(f"{syntax.name}(*) has no meaning", place=place)
+        elif name == "COUNT" and syntax.distinct and len(args) > 1:
+            argument = inner.as_one(args, place)
+        elif len(args) != 1:
+            raise StatementError(f"{syntax.name} takes one argument", place=place)
+        else:
+            argument = inner.plan(args[0])
+        if syntax.ignore_nulls and name not in ("FIRST_VALUE", "LAST_VALUE"):
+            raise StatementError(f"{syntax.name} never counts NULLs", place=place)
+        condition = None if syntax.condition is None else inner.condition(syntax.condition)
+        of = result_type(name, argument.type if argument is not None else None, place)
+        distinct = syntax.distinct and name not in NEVER_DISTINCT
+        call = AggregateCall(name, argument, of, distinct, condition, syntax.ignore_nulls, fraction)
+        return self._aggregates.reference(call)
+
+    def _list(self, syntax: FunctionCall, inner: ExpressionPlanner) -> Expr:
+        """Plan LISTAGG: each value behind the separator, and the first separator taken away again."""
+        place, args = syntax.place, syntax.args
+        if syntax.star or not 1 <= len(args) <= 3:
+            raise StatementError(f"{syntax.name} is written {syntax.name}(x, ', ')", place=place)
+        value = inner.plan(args[0])
+        separator = inner.plan(args[1]) if len(args) > 1 else Literal("", VARCHAR)
+        if not isinstance(separator, Literal) or not isinstance(separator.value, str):
+            raise StatementError(f"what {syntax.name} puts in between is constant text", place=args[1].place)
+        name = "LISTAGG"
+        if len(args) == 3 and not isinstance(by := inner.plan(args[2]), RowtimeRef):
+            if by != value:
+                raise StatementError(
+                    f"{syntax.name} puts values into their own order, or that of ROWTIME", place=args[2].place
+                )
+            name = "SORTED_LISTAGG"
+        if not value.type.is_text:
+            value = cast(value, VARCHAR, args[0].place)
+        width = len(separator.value)
+        argument = fold(Call("||", (separator, value), VARCHAR)) if width else value
+        condition = None if syntax.condition is None else inner.condition(syntax.condition)
+        call = AggregateCall(name, argument, VARCHAR, syntax.distinct, condition)
+        whole = self._aggregates.reference(call)
+        return Call("SUBSTRING", (whole, Literal(width + 1, INTEGER)), VARCHAR) if width else whole
+
+
+_STEP = Fraction(1, 2**40)
+"""Less than one of the values of a group, however many they are."""
+
+
+def fraction_of(typed: Expr, syntax: FunctionCall) -> Fraction:
+    """Give the fraction of a percentile, its first argument, of the values as they ascend.
+
+    One at the fraction p of values that descend is at 1 - p of those that ascend; where it is one of the
+    values it is just behind that place.
+
+    Raises:
+      StatementError: it is no constant from 0 to 1.
+    """
+    value = typed.value if isinstance(typed, Literal) else None
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise StatementError(f"{syntax.name} takes a constant from 0 to 1", place=syntax.args[0].place)
+    if not syntax.descending:
+        return Fraction(value)
+    return min(Fraction(1), 1 - Fraction(value) + (_STEP if syntax.name == "PERCENTILE_DISC" else 0))
+
+
+def has_aggregate(syntax: Expression) -> bool:
+    """Tell whether an aggregate stands in ``syntax``."""
+    return any(each.over is None and each.name in OF_GROUPS | LATER for each in calls_in(syntax))
+
+
+def _is_constant_or_aggregate(syntax: Expression) -> bool:
+    literal = NumberLiteral | StringLiteral | BinaryLiteral | BooleanLiteral | NullLiteral | TypedLiteral
+    calls = list(calls_in(syntax))
+    special = any(each.over is not None or each.name in OF_GROUPS | LATER | WINDOW_EDGES for each in calls)
+    return special or isinstance(syntax, literal)

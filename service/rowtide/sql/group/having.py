@@ -1,0 +1,109 @@
+"""HAVING with a sub-query: the groups go into FROM of another query, whose WHERE has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from rowtide.errors import StatementError
+from rowtide.sql.grammar.syntax import (
+    ColumnRef,
+    DerivedTable,
+    Expression,
+    FromItem,
+    FunctionCall,
+    Join,
+    Name,
+    Rounded,
+    Select,
+    SelectItem,
+    StarItem,
+    Stepped,
+)
+from rowtide.sql.grammar.syntax_walk import conjuncts, connected, holds_query, replaced
+from rowtide.sql.group.aggregates import OF_GROUPS, WINDOW_EDGES
+from rowtide.sql.join.comma_joins import Leaf
+from rowtide.sql.select.scope import ROWTIME, Scope
+
+
+def groups_in_from(select: Select, scope_of: Callable[[Leaf], Scope]) -> Select:
+    """Give a grouped SELECT whose HAVING has a sub-query as a SELECT from its groups, where that is WHERE.
+
+    ``scope_of`` is of one relation.
+
+    Raises:
+      StatementError: it sorts its groups, too.
+    """
+    if select.having is None:
+        return select
+    if select.order_by or select.distinct or select.limit is not None:
+        raise StatementError(
+            "a query with a sub-query in HAVING has neither ORDER BY nor DISTINCT",
+            place=select.place,
+            hint="Put it into FROM (..) of another one, which has them.",
+        )
+    inner: list[SelectItem] = []
+    outer: list[SelectItem | StarItem] = []
+    for position, item in enumerate(select.items):
+        if isinstance(item, StarItem):
+            raise StatementError("* cannot stand in a grouped query", place=item.place)
+        name = _name_of(item, position)
+        is_rowtime = name.text == ROWTIME
+        inner.append(item if is_rowtime else replace(item, alias=name))
+        outer.append(SelectItem(ColumnRef((name,), item.place), None, item.place))
+
+    def computed(syntax: object) -> Expression | None:
+        """Give the column of the groups that a part of HAVING is."""
+        if isinstance(syntax, ColumnRef) and syntax.parts[-1].text == ROWTIME:
+            return ColumnRef((syntax.parts[-1],), syntax.place)
+        if not isinstance(syntax, ColumnRef | Rounded | Stepped) and not _is_of_group(syntax):
+            return None
+        if not isinstance(syntax, ColumnRef | Rounded | Stepped | FunctionCall):
+            return None
+        name = Name(f"$H{len(inner)}", syntax.place)
+        inner.append(SelectItem(syntax, name, syntax.place))
+        return ColumnRef((name,), syntax.place)
+
+    rows = _scope(select.source, scope_of)
+
+    def outside(syntax: object) -> object | None:
+        """Give a query whose WHERE names terms of the groups around it, where those are columns now."""
+        if isinstance(syntax, Select) and syntax.where is not None:
+            own = _scope(syntax.source, scope_of)
+
+            def named(part: object) -> Expression | None:
+                if not isinstance(part, ColumnRef) or own.resolves(part) or not rows.resolves(part):
+                    return None
+                return computed(part)
+
+            return replace(syntax, where=replaced(syntax.where, named))
+        return computed(syntax)
+
+    conditions = list(conjuncts(select.having))
+    where = connected(replaced(each, outside) for each in conditions if holds_query(each))
+    having = connected(each for each in conditions if not holds_query(each))
+    groups = replace(select, items=tuple(inner), having=having)
+    source = DerivedTable(groups, None, None, select.place)
+    return Select(tuple(outer), source, select.stream, where, (), None, (), select.place)
+
+
+def _scope(source: FromItem, scope_of: Callable[[Leaf], Scope]) -> Scope:
+    """Give what a FROM names, whether or not its joins are possible as they are."""
+    if isinstance(source, Join):
+        sides = (_scope(source.left, scope_of), _scope(source.right, scope_of))
+        return Scope(tuple(each for side in sides for each in side.bindings))
+    return scope_of(source)
+
+
+def _is_of_group(syntax: object) -> bool:
+    if not isinstance(syntax, FunctionCall):
+        return False
+    return syntax.over is None and syntax.name in OF_GROUPS | WINDOW_EDGES
+
+
+def _name_of(item: SelectItem, position: int) -> Name:
+    if item.alias is not None:
+        return item.alias
+    if isinstance(item.expression, ColumnRef):
+        return item.expression.parts[-1]
+    return Name(f"EXPR${position}", item.place)

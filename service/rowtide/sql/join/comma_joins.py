@@ -1,0 +1,107 @@
+"""FROM a, b WHERE a.x = b.x: what WHERE says of both sides of a join without ON is its ON.
+
+That changes no row, only how it is found. Conditions are not moved where a missing row of an outer join would
+pass by them, nor if they name ROWTIME, which means that of the joined row. A condition that may fail takes
+the conditions before it along, which guard it; these stay in WHERE, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from rowtide.errors import StatementError
+from rowtide.expr.failing import can_fail
+from rowtide.sql.grammar.syntax import (
+    BooleanLiteral,
+    DerivedTable,
+    Expression,
+    FromItem,
+    Join,
+    RelationRef,
+    Select,
+)
+from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, holds_query
+from rowtide.sql.select.expressions import ExpressionPlanner
+from rowtide.sql.select.scope import ROWTIME, Binding, Scope
+
+Leaf = RelationRef | DerivedTable
+_INNER_ON = {"INNER": (True, True), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (False, False)}
+"""Of which sides of a join every row that comes out is one that WHERE sees as it was."""
+
+
+def with_joined_where(select: Select, scope_of: Callable[[Leaf], Scope]) -> Select:
+    """Give the SELECT with conditions of WHERE in the joins that have none; ``scope_of`` is of one relation.
+
+    Raises:
+      StatementError: a column of such a condition is ambiguous.
+    """
+    if select.where is None or not _has_cross(select.source):
+        return select
+    pending = list(conjuncts(select.where))
+    moved: list[Expression] = []
+
+    def visit(item: FromItem, *, inner: bool) -> tuple[FromItem, tuple[Binding, ...]]:
+        if not isinstance(item, Join):
+            return item, scope_of(item).bindings
+        on_left, on_right = _INNER_ON[item.kind]
+        left, lefts = visit(item.left, inner=inner and on_left)
+        right, rights = visit(item.right, inner=inner and on_right)
+        item = replace(item, left=left, right=right)
+        if inner and _is_cross(item):
+            joining = [each for each in pending if _joins(each, Scope(lefts), Scope(rights))]
+            condition = connected(_guarded(joining, pending, Scope((*lefts, *rights))))
+            for each in joining:
+                pending.remove(each)
+                moved.append(each)
+            item = item if condition is None else replace(item, condition=condition)
+        return item, (*lefts, *rights)
+
+    source, bindings = visit(select.source, inner=True)
+    for each in moved:
+        for column in columns_in(each):
+            Scope(bindings).resolve(column)
+    return replace(select, source=source, where=connected(pending))
+
+
+def _guarded(joining: list[Expression], pending: list[Expression], scope: Scope) -> Iterator[Expression]:
+    """Give conditions of a join, and before them those of WHERE that guard one that may fail."""
+    failing = [at for at, each in enumerate(pending) if each in joining and _can_fail(each, scope)]
+    last = max(failing, default=-1)
+    for at, each in enumerate(pending):
+        if each in joining or (at < last and _can_move(each) and all(map(scope.resolves, columns_in(each)))):
+            yield each
+
+
+def _can_fail(condition: Expression, scope: Scope) -> bool:
+    """Tell whether a condition may reject a row; what is wrong with it is said where it is planned."""
+    try:
+        return can_fail(ExpressionPlanner(scope, "WHERE").condition(condition))
+    except StatementError:
+        return False
+
+
+def _can_move(condition: Expression) -> bool:
+    """Tell whether a condition means the same in ON as in WHERE."""
+    named = {column.parts[-1].text for column in columns_in(condition)}
+    return not holds_query(condition) and ROWTIME not in named
+
+
+def _joins(condition: Expression, left: Scope, right: Scope) -> bool:
+    """Tell whether a condition names both sides and nothing else."""
+    columns = list(columns_in(condition))
+    if not _can_move(condition):
+        return False
+    of_left = [left.resolves(column) for column in columns]
+    of_right = [right.resolves(column) for column in columns]
+    either = all(one or other for one, other in zip(of_left, of_right, strict=True))
+    return either and any(of_left) and any(of_right)
+
+
+def _is_cross(join: Join) -> bool:
+    plain = isinstance(join.condition, BooleanLiteral) and join.condition.value is True
+    return plain and join.kind == "INNER" and join.using is None
+
+
+def _has_cross(item: FromItem) -> bool:
+    return isinstance(item, Join) and (_is_cross(item) or _has_cross(item.left) or _has_cross(item.right))

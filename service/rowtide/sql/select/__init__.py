@@ -1,0 +1,1 @@
+"""SELECT: names, types, expressions and clauses."""

@@ -1,0 +1,140 @@
+"""Functions that are other expressions under a name of their own: NVL2, IF, DECODE, STRPOS, DATE_TRUNC, ..
+
+They are written out before they are planned: each has the types, the NULLs and the errors of what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rowtide.errors import Place, RejectedRowError, StatementError
+from rowtide.expr.functions.patterns import pattern_error
+from rowtide.expr.functions.time_formats import FormatError
+from rowtide.expr.functions.times_as_text import FORMATS
+from rowtide.expr.rowwise import compile_row
+from rowtide.expr.tree import Call, Expr, Literal
+from rowtide.rows.types import BOOLEAN, VARCHAR
+from rowtide.rowtime.period import CalendarUnit
+from rowtide.sql.grammar.syntax import (
+    Case,
+    Expression,
+    FunctionCall,
+    IsDistinct,
+    IsTest,
+    Rounded,
+    StringLiteral,
+)
+
+_Write = Callable[[Sequence[Expression], Place], Expression]
+
+
+def _if(args: Sequence[Expression], place: Place) -> Expression:
+    return Case(None, ((args[0], args[1]),), args[2], place)
+
+
+def _nvl2(args: Sequence[Expression], place: Place) -> Expression:
+    return Case(None, ((IsTest(args[0], "NULL", True, place), args[1]),), args[2], place)
+
+
+def _decode(args: Sequence[Expression], place: Place) -> Expression:
+    operand, *rest = args
+    branches = tuple(
+        (IsDistinct(operand, value, True, place), result)
+        for value, result in zip(rest[::2], rest[1::2], strict=False)
+    )
+    return Case(None, branches, rest[-1] if len(rest) % 2 else None, place)
+
+
+def _found(args: Sequence[Expression], place: Place) -> Expression:
+    return FunctionCall("POSITION", (args[0], args[1]), place)
+
+
+def _found_last(args: Sequence[Expression], place: Place) -> Expression:
+    return FunctionCall("POSITION", (args[1], args[0]), place)
+
+
+def _space(args: Sequence[Expression], place: Place) -> Expression:
+    return FunctionCall("REPEAT", (StringLiteral(" ", place), args[0]), place)
+
+
+def _date_trunc(args: Sequence[Expression], place: Place) -> Expression:
+    unit, operand = args
+    if not isinstance(unit, StringLiteral) or unit.text.upper() not in CalendarUnit.__members__:
+        raise StatementError(
+            "DATE_TRUNC takes the name of a unit in quotes",
+            place=unit.place,
+            hint=f"Units: {', '.join(each.value for each in CalendarUnit)}.",
+        )
+    return Rounded("FLOOR", operand, CalendarUnit(unit.text.upper()), place)
+
+
+_FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
+    "IF": (3, 3, "condition, x, y", _if),
+    "IIF": (3, 3, "condition, x, y", _if),
+    "NVL2": (3, 3, "x, y, z", _nvl2),
+    "DECODE": (3, None, "x, value, result, ..", _decode),
+    "STRPOS": (2, 2, "x, part", _found_last),
+    "INSTR": (2, 2, "x, part", _found_last),
+    "LOCATE": (2, 2, "part, x", _found),
+    "CHARINDEX": (2, 2, "part, x", _found),
+    "SPACE": (1, 1, "n", _space),
+    "DATE_TRUNC": (2, 2, "'unit', x", _date_trunc),
+}
+"""Least and greatest number of arguments, how the function is written, and what it is."""
+
+
+def written_out(syntax: FunctionCall) -> Expression | None:
+    """Give the expression that a function is another name of; None for any other function.
+
+    Raises:
+      StatementError: it is called with too few or too many arguments.
+    """
+    form = _FORMS.get(syntax.name)
+    if form is None:
+        return None
+    least, most, usage, write = form
+    if len(syntax.args) < least or (most is not None and len(syntax.args) > most):
+        raise StatementError(f"{syntax.name} is written {syntax.name}({usage})", place=syntax.place)
+    return write(syntax.args, syntax.place)
+
+
+def check_pattern(operator: str, args: Sequence[Expr], place: Place) -> None:
+    """See that what stands in the text as a pattern, with its ESCAPE, is one.
+
+    Raises:
+      StatementError: it is none.
+    """
+    if not all(isinstance(each, Literal) and isinstance(each.value, str) for each in args):
+        return
+    try:
+        compile_row(Call(operator, (Literal("", VARCHAR), *args), BOOLEAN))((), 0)
+    except RejectedRowError as error:
+        raise StatementError(f"this is no pattern of {operator}: {error.message}", place=place) from error
+
+
+def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
+    """See that what stands in the text as the format of a time, or as a regular expression, is one.
+
+    Raises:
+      StatementError: it is none.
+    """
+    if name.startswith("REGEXP_") and len(args) > 1:
+        pattern = args[1]
+        why = (
+            pattern_error(pattern.value)
+            if isinstance(pattern, Literal) and isinstance(pattern.value, str)
+            else None
+        )
+        if why is not None:
+            raise StatementError(f"this is no regular expression: {why}", place=syntax.args[1].place)
+    place, understood = FORMATS.get(syntax.name, (0, None))
+    if understood is None or len(args) <= place:
+        return
+    form = args[place]
+    if isinstance(form, Literal) and isinstance(form.value, str):
+        try:
+            understood(form.value)
+        except FormatError as error:
+            raise StatementError(
+                f"this is no format of {syntax.name}: {error}", place=syntax.args[place].place
+            ) from error

@@ -1,0 +1,48 @@
+"""Promotion: another ROWTIME for the rows of a query, by AS ROWTIME or by a pump that names ROWTIME."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.tree import Expr
+from rowtide.plan.nodes import BoundPolicy, Filter, Node, Project, Promote, Source
+from rowtide.rows.types import Kind
+from rowtide.sql.select.conversions import UNTYPED_NULL
+from rowtide.sql.select.period_order import with_old_rowtime
+from rowtide.sql.select.relations import Output
+
+
+def promoted(
+    relation: str,
+    node: Node,
+    outputs: tuple[Output, ...],
+    rowtime: Expr,
+    max_ahead_ms: Mapping[str, int],
+) -> tuple[Node, tuple[Output, ...]]:
+    """Give rows with ``rowtime`` as their ROWTIME; outputs that read the old one get it from a field.
+
+    ``max_ahead_ms`` is how far ahead each foreign stream allows a promoted rowtime to be.
+    """
+    node, outputs = with_old_rowtime(relation, node, outputs)
+    below = node
+    while isinstance(below, Filter | Project):
+        below = below.input
+    foreign = isinstance(below, Source) and below.foreign
+    ahead = max_ahead_ms[below.relation] if foreign else None
+    return Promote(relation, node, rowtime, BoundPolicy.DROP, ahead), outputs
+
+
+def check_rowtime_type(expr: Expr, place: Place) -> None:
+    """See that what is promoted is a TIMESTAMP.
+
+    Raises:
+      StatementError: it is not.
+    """
+    if expr.type.kind is not Kind.TIMESTAMP or expr == UNTYPED_NULL:
+        shown = "NULL" if expr == UNTYPED_NULL else str(expr.type)
+        raise StatementError(
+            f"ROWTIME is a TIMESTAMP, what is promoted is {shown}",
+            place=place,
+            hint="CAST(.. AS TIMESTAMP) takes text such as '2024-02-29 10:00:00', or whole ms since 1970.",
+        )

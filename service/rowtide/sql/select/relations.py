@@ -1,0 +1,243 @@
+"""What planning passes around: planned relations, and queries that lack only their last projection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.functions import MAY_BE_NULL
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.plan.narrow import narrowed
+from rowtide.plan.nodes import Node, Project
+from rowtide.rows.types import BOOLEAN, Field, RowType
+from rowtide.rowtime.period import Period
+from rowtide.sql.grammar.suggestions import did_you_mean_or_all
+from rowtide.sql.grammar.syntax import Name
+from rowtide.sql.select.conversions import UNTYPED_NULL
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A relation that can be read. ``changelog``: its rows are changes of a table, with opcodes.
+
+    Its last ``hidden`` fields are pseudo-columns.
+    """
+
+    node: Node
+    changelog: bool
+    hidden: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One item of a select list. ``is_rowtime``: ROWTIME selected plainly, no field of a view.
+
+    ``named``: AS has given the name.
+    """
+
+    name: str
+    expr: Expr
+    nullable: bool
+    place: Place
+    is_rowtime: bool = False
+    named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """How a query's rows were cut: all rows of one period have its end as ROWTIME.
+
+    ``column`` is the field that names the period; None: ROWTIME does, plainly selected.
+    """
+
+    period: Period
+    column: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A query without its last projection: ``outputs`` are over the rows of ``node``.
+
+    ``closed`` is given where the query groups by a period and selects it. ``order`` is that of a table's
+    rows, whose keys are the last outputs: for each key whether it descends.
+    """
+
+    node: Node
+    outputs: tuple[Output, ...]
+    changelog: bool
+    place: Place
+    closed: Closed | None = None
+    order: tuple[bool, ...] = ()
+
+    @property
+    def fields(self) -> tuple[Output, ...]:
+        """The outputs that are fields of a view."""
+        return tuple(output for output in self.outputs if not output.is_rowtime)
+
+
+def renamed(shape: Shape, names: Sequence[Name], what: str = "the view") -> Shape:
+    """Give a view's query the names of the view's column list; ``what`` is what names them.
+
+    Raises:
+      StatementError: there are more or fewer names than columns.
+    """
+    if not names:
+        return shape
+    fields = shape.fields
+    if len(fields) != len(names):
+        raise StatementError(
+            f"{what} names {len(names)} columns, its query gives {len(fields)}", place=names[0].place
+        )
+    given = [
+        replace(field, name=name.text, place=name.place) for field, name in zip(fields, names, strict=True)
+    ]
+    return replace(shape, outputs=tuple(given))
+
+
+def told_apart(outputs: Sequence[Output]) -> tuple[Output, ...]:
+    """Give numbers to columns that have another one's name by themselves, and not by AS: K, K0, K1.
+
+    So ``SELECT STREAM *`` of a join has all columns of both sides, as in Calcite.
+    """
+    taken = {output.name for output in outputs if output.named}
+    found = []
+    for output in outputs:
+        name = output.name
+        if not output.named and not output.is_rowtime:
+            number = 0
+            while name in taken:
+                name, number = f"{output.name}{number}", number + 1
+            taken.add(name)
+        found.append(replace(output, name=name))
+    return tuple(found)
+
+
+def projected(shape: Shape, relation: str) -> Node:
+    """Give the node whose rows are exactly the fields of ``shape``.
+
+    Raises:
+      StatementError: two fields have one name, one is an untyped NULL, or there are none.
+    """
+    fields = shape.fields
+    if not fields:
+        raise StatementError("the select list has no column besides ROWTIME", place=shape.place)
+    seen: set[str] = set()
+    for field in fields:
+        if field.expr == UNTYPED_NULL:
+            raise StatementError("NULL has no type here", place=field.place, hint="Write CAST(NULL AS type).")
+        if field.name in seen:
+            raise StatementError(
+                f'column "{field.name}" stands twice in the select list',
+                place=field.place,
+                hint="AS gives one of them another name.",
+            )
+        seen.add(field.name)
+    row_type = RowType(tuple(Field(field.name, field.expr.type, field.nullable) for field in fields))
+    return project(relation, shape.node, tuple(field.expr for field in fields), row_type)
+
+
+def project(relation: str, node: Node, expressions: tuple[Expr, ...], row_type: RowType) -> Node:
+    """Give a Project, or ``node`` itself where it would change nothing; joins keep only what it reads."""
+    same = tuple(FieldRef(index, field.type) for index, field in enumerate(node.row_type))
+    if expressions == same and row_type == node.row_type:
+        return node
+    return narrowed(Project(relation, node, expressions, row_type))
+
+
+def substitute(expr: Expr, replaced: dict[Expr, Expr]) -> Expr:
+    """Put other expressions in the place of some, wherever they stand in ``expr``."""
+    if expr in replaced:
+        return replaced[expr]
+    if isinstance(expr, Call):
+        return replace(expr, args=tuple(substitute(arg, replaced) for arg in expr.args))
+    return expr
+
+
+def conjunction(conditions: Sequence[Expr]) -> Expr | None:
+    """Connect conditions with AND; None where there are none."""
+    found = None
+    for each in conditions:
+        found = each if found is None else Call("AND", (found, each), BOOLEAN)
+    return found
+
+
+def shifted(expr: Expr, start: int, by: int) -> Expr:
+    """Move the fields from ``start`` on by ``by`` positions."""
+    match expr:
+        case FieldRef(index=index) if index >= start:
+            return replace(expr, index=index + by)
+        case Call(args=args):
+            return replace(expr, args=tuple(shifted(arg, start, by) for arg in args))
+        case _:
+            return expr
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Make names distinct by numbering those that came before."""
+    given: list[str] = []
+    for name in names:
+        candidate, number = name, 2
+        while candidate in given:
+            candidate, number = f"{name}${number}", number + 1
+        given.append(candidate)
+    return given
+
+
+def can_be_null(expr: Expr, row_type: RowType) -> bool:
+    """Tell whether an expression over rows of ``row_type`` can be NULL."""
+    match expr:
+        case Literal(value=value):
+            return value is None
+        case RowtimeRef():
+            return False
+        case FieldRef(index=index):
+            return row_type[index].nullable
+        case Call(function="IS NULL"):
+            return False
+        case Call(function="COALESCE", args=args):
+            return all(can_be_null(arg, row_type) for arg in args)
+        case Call(function="CASE", args=args):
+            return any(can_be_null(arg, row_type) for arg in (*args[1:-1:2], args[-1]))
+        case Call(function=function, args=args):
+            return function in MAY_BE_NULL or any(can_be_null(arg, row_type) for arg in args)
+
+
+def is_plain_rowtime(expr: Expr) -> bool:
+    """Tell whether an expression is ROWTIME itself."""
+    return isinstance(expr, RowtimeRef)
+
+
+def aggregate_label(call: AggregateCall, argument_name: str | None) -> str:
+    """Give the name of an aggregate's field in the group's row, as EXPLAIN shows it."""
+    inner = "*" if call.argument is None else argument_name or "expression"
+    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{inner})"
+
+
+def column_index(row_type: RowType, name: Name, relation: str) -> int:
+    """Give the position of column ``name`` of ``relation``.
+
+    Raises:
+      StatementError: there is none.
+    """
+    try:
+        return row_type.index(name.text)
+    except KeyError:
+        raise StatementError(
+            f'column "{name.text}" of "{relation}" does not exist',
+            place=name.place,
+            hint=did_you_mean_or_all(name.text, row_type.names),
+        ) from None
+
+
+def distinct_names(names: Iterable[Name]) -> None:
+    """See that no column is named twice.
+
+    Raises:
+      StatementError: one is.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name.text in seen:
+            raise StatementError(f'column "{name.text}" stands twice', place=name.place)
+        seen.add(name.text)

@@ -1,0 +1,199 @@
+"""Names inside of one query: which fields and which ROWTIME an expression can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.functions import common_type
+from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef
+from rowtide.plan.pseudo import PSEUDO_COLUMNS
+from rowtide.rows.types import TIMESTAMP, RowType
+from rowtide.sql.grammar.suggestions import did_you_mean, did_you_mean_or_all
+from rowtide.sql.grammar.syntax import ColumnRef, Name
+
+ROWTIME = "ROWTIME"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One relation of FROM: its fields stand from ``start`` on in the row that expressions read.
+
+    ``has_rowtime`` is False for a table: its rows have none of their own in the joined row. A stream
+    that was joined with another has its own ROWTIME in the field ``rowtime_field``, unless it is that of
+    the joined row.
+    ``qualifiers`` are the names by which it can be called: its alias, or else its schema and name.
+    The last ``hidden`` fields are pseudo-columns: they can be named, and are in no ``*``.
+    """
+
+    qualifiers: tuple[str, ...]
+    row_type: RowType
+    start: int
+    has_rowtime: bool
+    rowtime_field: int | None = None
+    hidden: int = 0
+
+    @property
+    def alias(self) -> str:
+        """The name that qualifies its columns."""
+        return self.qualifiers[-1]
+
+    def columns(self) -> Iterator[tuple[str, FieldRef, bool]]:
+        """Give what ``*`` means of it: names with the fields that they are, and whether they can be NULL."""
+        for index, column in enumerate(islice(self.row_type, len(self.row_type) - self.hidden)):
+            yield column.name, FieldRef(self.start + index, column.type), column.nullable
+
+    def field(self, name: str) -> FieldRef | None:
+        """Give the field that its column ``name`` is, None where it has none; found without a search."""
+        try:
+            index = self.row_type.index(name)
+        except KeyError:
+            return None
+        return FieldRef(self.start + index, self.row_type[index].type)
+
+    def nullable(self, index: int) -> bool | None:
+        """Tell whether the field at ``index`` can be NULL; None where it is not of this relation."""
+        own = index - self.start
+        return self.row_type[own].nullable if 0 <= own < len(self.row_type) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A column that USING has made one of several: the first value of ``sources``, relations by alias.
+
+    ``owners`` are all relations that have it.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    owners: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The relations of one FROM, in the order in which they stand there, and the columns of USING."""
+
+    bindings: tuple[Binding, ...]
+    merged: tuple[Merged, ...] = ()
+
+    def columns(self) -> Iterator[tuple[str, Expr, bool]]:
+        """Give what ``*`` means: merged columns first, then those of each relation."""
+        hidden = set()
+        for each in self.merged:
+            hidden |= {(owner, each.name) for owner in each.owners}
+            found = self._fields(each)
+            yield each.name, _first_of(found), all(self.nullable(field.index) for field in found)
+        for binding in self.bindings:
+            for name, field, nullable in binding.columns():
+                if (binding.alias, name) not in hidden:
+                    yield name, field, nullable
+
+    def _fields(self, merged: Merged) -> list[FieldRef]:
+        """Give the fields that a merged column takes its value from."""
+        of = {binding.alias: binding.field(merged.name) for binding in reversed(self.bindings)}
+        return [field for alias in merged.sources if (field := of[alias]) is not None]
+
+    def resolve(self, column: ColumnRef) -> Expr:
+        """Give the field, or ROWTIME, that ``column`` means.
+
+        Raises:
+          StatementError: none, or more than one, has this name.
+        """
+        name = column.parts[-1]
+        if len(column.parts) == 1:
+            return self._unqualified(name, column.place)
+        binding = self.binding(column.parts[:-1], column.place)
+        if name.text == ROWTIME:
+            if not binding.has_rowtime:
+                raise StatementError(
+                    f'table "{binding.alias}" has no ROWTIME in a join',
+                    place=column.place,
+                    hint="ROWTIME alone is that of the stream row.",
+                )
+            if binding.rowtime_field is not None:
+                return FieldRef(binding.rowtime_field, TIMESTAMP)
+            return RowtimeRef()
+        field = binding.field(name.text)
+        if field is None:
+            raise _no_column(name, binding.row_type.names, f' of "{binding.alias}"')
+        return field
+
+    def resolves(self, column: ColumnRef) -> bool:
+        """Tell whether one column, or ROWTIME, is called so."""
+        try:
+            self.resolve(column)
+        except StatementError:
+            return False
+        return True
+
+    def binding(self, parts: Sequence[Name], place: Place) -> Binding:
+        """Give the relation of FROM that these names mean.
+
+        Raises:
+          StatementError: there is none.
+        """
+        wanted = tuple(part.text for part in parts)
+        for binding in self.bindings:
+            if binding.qualifiers[-len(wanted) :] == wanted:
+                return binding
+        shown = ".".join(wanted)
+        aliases = [binding.alias for binding in self.bindings]
+        raise StatementError(
+            f'"{shown}" is no relation of this FROM',
+            place=place,
+            hint=did_you_mean(wanted[-1], aliases) or (f"It has {', '.join(aliases)}." if aliases else None),
+        )
+
+    def _unqualified(self, name: Name, place: Place) -> Expr:
+        if name.text == ROWTIME:
+            if not any(binding.has_rowtime for binding in self.bindings):
+                raise StatementError("a table has no ROWTIME to select", place=place)
+            return RowtimeRef()
+        for each in self.merged:
+            if each.name == name.text:
+                return _first_of(self._fields(each))
+        found = [
+            (binding, field) for binding in self.bindings if (field := binding.field(name.text)) is not None
+        ]
+        if not found:
+            names = [column for binding in self.bindings for column in binding.row_type.names]
+            raise _no_column(name, names)
+        if len(found) > 1:
+            owners = " and ".join(f'"{binding.alias}"' for binding, _ in found)
+            raise StatementError(
+                f'column "{name.text}" is ambiguous: {owners} have one',
+                place=place,
+                hint=f"Write {found[0][0].alias}.{name.text}.",
+            )
+        return found[0][1]
+
+    def nullable(self, index: int) -> bool:
+        """Tell whether the field at ``index`` can be NULL."""
+        told = (binding.nullable(index) for binding in self.bindings)
+        return next(nullable for nullable in told if nullable is not None)
+
+
+def _first_of(fields: Sequence[FieldRef]) -> Expr:
+    """Give the first of several fields that is not NULL."""
+    if len(fields) == 1:
+        return fields[0]
+    of = common_type([field.type for field in fields])
+    cast = [field if field.type == of else Call("CAST", (field,), of) for field in fields]
+    return Call("COALESCE", tuple(cast), of)
+
+
+def _no_column(name: Name, names: Sequence[str], where: str = "") -> StatementError:
+    """Give the error that nothing in ``names`` is called ``name``."""
+    if name.text in PSEUDO_COLUMNS:
+        return StatementError(
+            f'pseudo-column "{name.text}"{where} does not exist',
+            place=name.place,
+            hint="A foreign stream of Kafka has it: a view on it can select it under a name.",
+        )
+    return StatementError(
+        f'column "{name.text}"{where} does not exist',
+        place=name.place,
+        hint=did_you_mean_or_all(name.text, names),
+    )

@@ -1,0 +1,42 @@
+"""What terms of GROUP BY and ORDER BY mean: positions and aliases of the select list."""
+
+from __future__ import annotations
+
+from rowtide.errors import StatementError
+from rowtide.sql.grammar.syntax import ColumnRef, Expression, NumberLiteral, Select, SelectItem, StarItem
+from rowtide.sql.select.scope import ROWTIME, Scope
+
+
+def meant_by_group_term(select: Select, term: Expression, scope: Scope) -> Expression:
+    """Give what a term of GROUP BY means: an alias of the select list, if no column is called so.
+
+    A number is a position in the select list.
+    """
+    if isinstance(term, NumberLiteral):
+        return at_position(select, term, "GROUP BY")
+    if not isinstance(term, ColumnRef) or len(term.parts) > 1 or term.parts[0].text == ROWTIME:
+        return term
+    if any(name == term.parts[0].text for name, _, _ in scope.columns()):
+        return term
+    for item in select.items:
+        if isinstance(item, SelectItem) and item.alias == term.parts[0]:
+            return item.expression
+    return term
+
+
+def at_position(select: Select, number: NumberLiteral, clause: str) -> Expression:
+    """Give the column of the select list that a number in GROUP BY or ORDER BY means.
+
+    Raises:
+      StatementError: there is no such column.
+    """
+    items = select.items
+    if number.text.isdigit() and 1 <= int(number.text) <= len(items):
+        item = items[int(number.text) - 1]
+        if not any(isinstance(each, StarItem) for each in items) and isinstance(item, SelectItem):
+            return item.expression
+    raise StatementError(
+        f"{number.text} is no position in the select list",
+        place=number.place,
+        hint=f"A number in {clause} counts the columns of the list from 1 on; there must be no * in it.",
+    )

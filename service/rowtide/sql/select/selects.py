@@ -1,0 +1,592 @@
+"""SELECT -> nodes, up to the last projection, which depends on what the query is for.
+
+A plain query becomes Filter, then Promote and Sort where it promotes or
+t-sorts. A grouped one becomes Filter, Project (keys and arguments of
+aggregates), GroupByPeriod, Filter (HAVING), then Promote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from rowtide.errors import StatementError
+from rowtide.expr.constant import fold
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
+from rowtide.plan.nodes import Filter, Node, Sort
+from rowtide.plan.questions import begins_with_window, reads_streams
+from rowtide.rows.types import BOOLEAN, TIMESTAMP, RowType
+from rowtide.rowtime.period import Period, PeriodEdge, Session
+from rowtide.sql.catalog.objects import Retention
+from rowtide.sql.grammar.syntax import (
+    ColumnRef,
+    Expression,
+    FunctionCall,
+    NumberLiteral,
+    OrderItem,
+    Select,
+    SelectItem,
+    StarItem,
+)
+from rowtide.sql.grammar.syntax_walk import parts_of
+from rowtide.sql.group.aggregates import GROUP_WINDOWS, AggregateList
+from rowtide.sql.group.changes import check_emit, check_rowtime, distinct_changes, limited
+from rowtide.sql.group.group_nodes import group_changes, group_rows
+from rowtide.sql.group.group_windows import (
+    Window,
+    group_window,
+    last_edge,
+    of_group_end,
+    period_call,
+    period_of,
+    window_edge,
+)
+from rowtide.sql.group.grouped_expressions import GroupedPlanner, has_aggregate
+from rowtide.sql.join.joins import Read
+from rowtide.sql.select.conversions import UNTYPED_NULL
+from rowtide.sql.select.expressions import ExpressionPlanner
+from rowtide.sql.select.period_order import (
+    PeriodOrder,
+    first_of_changes,
+    sorted_in_period,
+    with_old_rowtime,
+    with_order,
+)
+from rowtide.sql.select.promotion import check_rowtime_type, promoted
+from rowtide.sql.select.relations import (
+    Closed,
+    Output,
+    Shape,
+    can_be_null,
+    is_plain_rowtime,
+    substitute,
+    told_apart,
+)
+from rowtide.sql.select.scope import ROWTIME, Scope
+from rowtide.sql.select.select_terms import at_position, meant_by_group_term
+from rowtide.sql.select.set_operations import closed_by_period
+from rowtide.sql.window.qualify import Kept, Qualify, kept_of_changes, with_names_of
+from rowtide.sql.window.windows import WindowedPlanner, Windows
+
+
+@dataclass(frozen=True, slots=True)
+class _Promotion:
+    """``expression AS ROWTIME``: the typed expression, and the syntax that ORDER BY may repeat."""
+
+    expr: Expr
+    syntax: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """A planned select list over ``node``."""
+
+    node: Node
+    outputs: tuple[Output, ...]
+    promotion: _Promotion | None
+    order: PeriodOrder | None
+    closed: Closed | None = None
+    kept: Kept | None = None
+
+
+class SelectPlanner:
+    """Plans one SELECT over its planned FROM, for the relation in whose text it stands.
+
+    ``max_ahead_ms`` is how far ahead each foreign stream allows a promoted rowtime to be. With ``lists``
+    the rows of a table are listed: ORDER BY without LIMIT sorts them, then.
+    """
+
+    def __init__(
+        self,
+        relation: str,
+        select: Select,
+        read: Read,
+        max_ahead_ms: dict[str, int],
+        retention: Retention | None = None,
+        *,
+        lists: bool = False,
+    ) -> None:
+        self._relation = relation
+        self._select = select
+        self._read = read
+        self._max_ahead_ms = max_ahead_ms
+        self._retention = retention
+        self._lists = lists
+        self._tells_changes = read.changelog or select.emit is not None
+        self._select = replace(select, order_by=tuple(map(self._ordered_by, select.order_by)))
+
+    def plan(self) -> Shape:
+        """Give the query's node and outputs.
+
+        Raises:
+          StatementError: something in it does not exist, fit or work on a stream; with its place.
+        """
+        select, read = self._select, self._read
+        if select.stream and read.changelog and not reads_streams(read.node):
+            raise StatementError(
+                "SELECT STREAM reads streams, this is a table",
+                place=select.place,
+                hint="SELECT without STREAM gives the changes of the table.",
+            )
+        node = read.node
+        if select.where is not None:
+            condition = ExpressionPlanner(read.scope, "WHERE").condition(select.where)
+            node = Filter(self._relation, node, condition)
+        grouped = bool(select.group_by) or any(
+            has_aggregate(item.expression) for item in select.items if isinstance(item, SelectItem)
+        )
+        by_group = grouped or select.having is not None
+        self._of_rows = not by_group and not read.changelog
+        if select.emit is not None:
+            follows = by_group or (select.qualify is not None and select.emit.every_ms is None)
+            check_emit(select.emit, grouped=follows, changelog=read.changelog)
+        selected = self._grouped(node) if by_group else self._plain(node)
+        if selected.promotion is not None and self._tells_changes:
+            raise StatementError("a table has no ROWTIME to promote", place=selected.promotion.syntax.place)
+        order = self._limited(selected.order)
+        within = None if order is not None else self._within(selected.promotion, grouped)
+        shape = self._timed(selected, within)
+        if selected.kept is not None:
+            shape = self._followed(shape, selected.kept)
+        if shape.changelog:
+            return self._of_changes(shape, order)
+        if select.distinct:
+            distinct = closed_by_period(shape, self._relation, "DISTINCT")
+            order = None if order is None else self._order_of_distinct(order, shape, distinct)
+            shape = distinct
+        return shape if order is None else sorted_in_period(self._relation, shape, order)
+
+    def _followed(self, shape: Shape, kept: Kept) -> Shape:
+        """Give the rows of a table that QUALIFY keeps."""
+        if self._select.order_by or self._select.limit is not None:
+            raise StatementError(
+                "QUALIFY over changes keeps the first rows: it goes without ORDER BY and LIMIT",
+                place=self._select.place,
+                hint="Put it into FROM (..) of another query.",
+            )
+        node, outputs = with_old_rowtime(self._relation, shape.node, shape.outputs)
+        return kept_of_changes(
+            self._relation, replace(shape, node=node, outputs=outputs), kept, self._retention
+        )
+
+    def _of_changes(self, shape: Shape, order: PeriodOrder | None) -> Shape:
+        """Give DISTINCT, or the first rows, of changes."""
+        select = self._select
+        if select.distinct:
+            distinct = distinct_changes(shape, self._relation, self._retention)
+            order = None if order is None else self._order_of_distinct(order, shape, distinct)
+            shape = distinct
+        if order is None:
+            return shape
+        if self._lists:
+            shape = with_order(shape, order)
+        if select.limit is None:
+            if self._lists:
+                return shape
+            raise StatementError(
+                "changes have no order: what is first is said with LIMIT",
+                place=select.order_by[0].place,
+                hint="ORDER BY x DESC LIMIT 3 gives the changes of the three greatest.",
+            )
+        # Sorted by its period first, a group's row competes with those of its period.
+        period = FieldRef(0, TIMESTAMP)
+        by_period = begins_with_window(shape.node) and order.keys[:1] == ((period, False),)
+        partition = (period,) if by_period else ()
+        return first_of_changes(self._relation, shape, order, partition, self._retention)
+
+    def _ordered_by(self, item: OrderItem) -> OrderItem:
+        """Give a term of ORDER BY with the column that it means where it is a number."""
+        if not isinstance(item.expression, NumberLiteral):
+            return item
+        return replace(item, expression=at_position(self._select, item.expression, "ORDER BY"))
+
+    # ------------------------------------------------------------ select list
+
+    def _plain(self, node: Node) -> _Selected:
+        """Plan a select list without groups, with the windows in it."""
+        windows = Windows(
+            self._relation,
+            ExpressionPlanner(self._read.scope, "a window"),
+            self._select.windows,
+            of_changes=self._tells_changes,
+        )
+        planner = WindowedPlanner(self._read.scope, "the select list", windows)
+        qualify = self._qualify(planner, windows)
+        # Where a result stands in the row is known once all windows are: plan the list, then type it.
+        for item in self._select.items:
+            if isinstance(item, SelectItem):
+                planner.plan_as(item.expression, UNTYPED_NULL.type)
+        windows.check()
+        node = qualify.over(self._relation, windows.over(node), windows.old_rowtime)
+        outputs, promotion = self._outputs(planner, node.row_type, windows)
+        return _Selected(
+            node, outputs, promotion, self._period_order(planner, promotion), kept=qualify.kept()
+        )
+
+    def _qualify(self, planner: ExpressionPlanner, windows: Windows) -> Qualify:
+        """Give what QUALIFY says of the rows that ``planner`` plans expressions of."""
+        return Qualify(
+            with_names_of(self._select, self._read.scope),
+            planner,
+            windows.follow if self._tells_changes else None,
+            lambda items: self._sort_keys(planner, items, None),
+        )
+
+    def _outputs(
+        self, planner: ExpressionPlanner, row_type: RowType, windows: Windows
+    ) -> tuple[tuple[Output, ...], _Promotion | None]:
+        """Plan the select list; ``row_type`` is that of the rows that it is computed from."""
+        outputs: list[Output] = []
+        promotion = None
+        for item in self._select.items:
+            if isinstance(item, StarItem):
+                outputs += self._star(item)
+                continue
+            expr = planner.plan_as(item.expression, UNTYPED_NULL.type)
+            called = None if item.alias is None else item.alias.text
+            # TUMBLE_END(..) is the ROWTIME of a group's row too, but a column like others.
+            is_rowtime = is_plain_rowtime(expr) and (
+                called == ROWTIME or (called is None and isinstance(item.expression, ColumnRef))
+            )
+            if item.alias is not None and item.alias.text == ROWTIME and not is_rowtime:
+                if promotion is not None:
+                    raise StatementError("two columns are promoted to ROWTIME", place=item.place)
+                check_rowtime_type(expr, item.expression.place)
+                promotion = _Promotion(expr, item.expression)
+                continue
+            nullable = can_be_null(expr, row_type)
+            name, named = _name(item, len(outputs)), item.alias is not None
+            outputs.append(Output(name, expr, nullable, item.place, is_rowtime, named))
+        if promotion is not None and any(output.is_rowtime for output in outputs):
+            place = next(output.place for output in outputs if output.is_rowtime)
+            raise StatementError(
+                "ROWTIME stands twice in the select list",
+                place=place,
+                hint="The old rowtime takes another name: ROWTIME AS arrived_at.",
+            )
+        outputs = list(told_apart(outputs))
+        if windows.old_rowtime is None:
+            return tuple(outputs), promotion
+        if promotion is not None or self._select.order_by or self._select.distinct:
+            raise StatementError(
+                "a query that ranks by value neither promotes nor sorts nor is DISTINCT",
+                place=self._select.place,
+                hint="Put it into FROM (..) of another query.",
+            )
+        # Ranked rows have the end of their period as ROWTIME; what is computed is of the rows as they were.
+        old: dict[Expr, Expr] = {RowtimeRef(): windows.old_rowtime}
+        return tuple(
+            each if each.is_rowtime else replace(each, expr=substitute(each.expr, old)) for each in outputs
+        ), None
+
+    def _star(self, item: StarItem) -> list[Output]:
+        scope = self._read.scope
+        columns = scope.binding(item.qualifier, item.place).columns() if item.qualifier else scope.columns()
+        return [Output(name, expr, nullable, item.place) for name, expr, nullable in columns]
+
+    # ------------------------------------------------------- ROWTIME and order
+
+    def _within(self, promotion: _Promotion | None, grouped: bool) -> int | None:
+        """Give WITHIN of the query's ORDER BY; None where it has none.
+
+        Raises:
+          StatementError: the rows are to be ordered by anything but their rowtime.
+        """
+        items = self._select.order_by
+        if not items:
+            return None
+        first = items[0]
+        if len(items) > 1 or first.descending or not self._is_order_of(first, promotion, grouped):
+            by_time = first.within_ms is not None
+            raise StatementError(
+                "ORDER BY .. WITHIN takes the column that is promoted to ROWTIME, or ROWTIME itself"
+                if by_time
+                else "ORDER BY on a stream begins with ROWTIME or a period of it",
+                place=first.place,
+                hint="SELECT STREAM x AS ROWTIME, .. ORDER BY x WITHIN INTERVAL '10' SECOND sorts by x."
+                if by_time
+                else "ORDER BY FLOOR(ROWTIME TO MINUTE), x sorts the rows of each minute by x.",
+            )
+        return first.within_ms
+
+    def _is_order_of(self, item: OrderItem, promotion: _Promotion | None, grouped: bool) -> bool:
+        expression = item.expression
+        if isinstance(expression, ColumnRef) and expression.parts[-1].text == ROWTIME:
+            # The output's ROWTIME comes first: s.ROWTIME is still that of the relation.
+            return promotion is None or len(expression.parts) == 1
+        if promotion is None or grouped:
+            return promotion is not None and expression == promotion.syntax
+        typed = ExpressionPlanner(self._read.scope, "ORDER BY").plan(expression)
+        return typed == promotion.expr
+
+    def _period_order(
+        self, planner: ExpressionPlanner, promotion: _Promotion | None, window: Window | None = None
+    ) -> PeriodOrder | None:
+        """Give ORDER BY a period and further keys; None where the query has none, or orders by ROWTIME alone.
+
+        ``window`` is that of GROUP BY; the keys are over the rows that the select list is computed from.
+
+        Raises:
+          StatementError: the rows of no period could be sorted so.
+        """
+        items = self._select.order_by
+        if self._tells_changes and (items or self._select.limit):
+            return PeriodOrder(Period(PeriodEdge.EXACT), self._sort_keys(planner, items, None))
+        if not items or any(item.within_ms is not None for item in items):
+            return None
+        first, *rest = items
+        plain = isinstance(first.expression, ColumnRef)
+        if not rest and (plain or (promotion is not None and first.expression == promotion.syntax)):
+            return None
+        typed = planner.plan_as(first.expression, UNTYPED_NULL.type)
+        if window is not None or promotion is not None:
+            # The rows of a group, and promoted ones, are of one ROWTIME: the one that comes out.
+            of_rowtime = plain and self._is_order_of(first, promotion, grouped=window is not None)
+            named = window is not None and promotion is None and typed == FieldRef(0, TIMESTAMP)
+            same = promotion is not None and first.expression == promotion.syntax
+            exact = of_rowtime or same or (named and not isinstance(window, Session))
+            period = Period(PeriodEdge.EXACT) if exact else None
+            if window is None and not exact and not _qualifies_rowtime(first.expression):
+                period = period_of(typed)
+        else:
+            period = period_of(typed)
+        if period is None or first.descending:
+            raise StatementError(
+                "ORDER BY on a stream begins with ROWTIME or a period of it, ascending",
+                place=first.place,
+                hint="ORDER BY FLOOR(ROWTIME TO MINUTE), x sorts the rows of each minute by x.",
+            )
+        return PeriodOrder(period, self._sort_keys(planner, rest, promotion))
+
+    def _sort_keys(
+        self, planner: ExpressionPlanner, items: Sequence[OrderItem], promotion: _Promotion | None
+    ) -> tuple[tuple[Expr, bool], ...]:
+        """Give what terms of ORDER BY sort by, each with True where it descends."""
+        keys: list[tuple[Expr, bool]] = []
+        for item in items:
+            if item.within_ms is not None and self._tells_changes:
+                raise StatementError("WITHIN sorts a stream by ROWTIME, no changes", place=item.place)
+            key = self._order_key(planner, item, promotion)
+            # NULL is the greatest value: only the other way round has to be said.
+            if item.nulls_first not in (None, item.descending):
+                keys.append((Call("IS NULL", (key,), BOOLEAN), bool(item.nulls_first)))
+            keys.append((key, item.descending))
+        return tuple(keys)
+
+    def _order_key(self, planner: ExpressionPlanner, item: OrderItem, promotion: _Promotion | None) -> Expr:
+        """Give what a further term sorts by: a column of the select list, by its name, or anything else."""
+        syntax = item.expression
+        if isinstance(syntax, ColumnRef) and len(syntax.parts) == 1:
+            name = syntax.parts[0]
+            for each in self._select.items:
+                if isinstance(each, SelectItem) and each.alias == name:
+                    syntax = each.expression
+        key = planner.plan_as(syntax, UNTYPED_NULL.type)
+        if isinstance(key, Literal):
+            raise StatementError("a constant sorts nothing", place=item.place)
+        if promotion is not None and uses_rowtime(key):
+            raise StatementError("ROWTIME is promoted here: it can only be the first term", place=item.place)
+        if self._tells_changes and not self._of_rows and uses_rowtime(key):
+            raise StatementError(
+                "changes are not sorted by ROWTIME: it is that of each change", place=item.place
+            )
+        return key
+
+    def _order_of_distinct(self, order: PeriodOrder, shape: Shape, distinct: Shape) -> PeriodOrder:
+        """Give an order over the rows of DISTINCT: by its period and columns.
+
+        Raises:
+          StatementError: it sorts by something else.
+        """
+        columns = {
+            before.expr: after.expr for before, after in zip(shape.outputs, distinct.outputs, strict=True)
+        }
+        exact = Period(PeriodEdge.EXACT)
+        fits = distinct.closed is not None and order.period in (exact, distinct.closed.period)
+        # A term with NULLS FIRST or LAST sorts by whether it is NULL before anything else.
+        told = {
+            Call("IS NULL", (before,), BOOLEAN): Call("IS NULL", (of,), BOOLEAN)
+            for before, of in columns.items()
+        }
+        sorts = told | columns
+        if not (fits or shape.changelog) or any(key not in sorts for key, _ in order.keys):
+            of = "its columns" if shape.changelog else "its period and its columns"
+            raise StatementError(
+                f"ORDER BY of DISTINCT takes {of}, nothing else", place=self._select.order_by[0].place
+            )
+        keys = tuple((sorts[key], descending) for key, descending in order.keys)
+        return PeriodOrder(exact, keys, order.limit, order.offset)
+
+    def _timed(self, selected: _Selected, within: int | None) -> Shape:
+        """Put promotion and t-sort on top of what was selected from."""
+        node, outputs, promotion = selected.node, selected.outputs, selected.promotion
+        place, changelog = self._select.place, self._tells_changes
+        if promotion is None:
+            if within is not None:
+                node = Sort(self._relation, node, within)
+            return Shape(node, outputs, changelog, place, selected.closed)
+        node, outputs = promoted(self._relation, node, outputs, promotion.expr, self._max_ahead_ms)
+        if within is not None:
+            node = Sort(self._relation, node, within)
+        return Shape(node, outputs, changelog, place)
+
+    def _limited(self, order: PeriodOrder | None) -> PeriodOrder | None:
+        """Give ``order`` with the query's LIMIT.
+
+        Raises:
+          StatementError: there is a LIMIT and no order in a period.
+        """
+        limit = self._select.limit
+        if limit is None:
+            return order
+        if order is None:
+            raise StatementError(
+                "LIMIT and FETCH FIRST take the first rows of each period: ORDER BY says of which",
+                place=limit.place,
+                hint="ORDER BY FLOOR(ROWTIME TO MINUTE), x DESC LIMIT 3 gives the three greatest a minute.",
+            )
+        return replace(order, limit=limit.count, offset=limit.offset)
+
+    # ---------------------------------------------------------------- groups
+
+    def _grouped(self, node: Node) -> _Selected:
+        select, scope = self._select, self._read.scope
+        window, window_expr, keys = self._group_terms(scope)
+        # Grouped by ROWTIME itself, the group's rowtime is that of its rows: no field is needed for it.
+        exact = window_expr == RowtimeRef()
+        groups: dict[Expr, FieldRef] = {}
+        if window_expr is not None and not exact:
+            groups[window_expr] = FieldRef(0, TIMESTAMP)
+        first = 0 if window is None else 1
+        for index, key in enumerate(keys):
+            groups.setdefault(key, FieldRef(first + index, key.type))
+        aggregates = AggregateList(first + len(keys))
+        for item in select.items:
+            if isinstance(item, StarItem):
+                raise StatementError("* cannot stand in a grouped query", place=item.place)
+        end = partial(last_edge, window, aggregates) if self._tells_changes else RowtimeRef
+        edges = partial(window_edge, ExpressionPlanner(scope, "the select list"), window, end)
+
+        def planner_of(clause: str, windows: Windows | None = None) -> GroupedPlanner:
+            over = None if windows is None else windows.reference
+            return GroupedPlanner(scope, clause, groups, aggregates, exact=exact, edges=edges, over=over)
+
+        # A group's window and its ROWTIME name each other, but for a SESSION, which has any length.
+        named_by = None if window is None or isinstance(window, Session) else FieldRef(0, TIMESTAMP)
+        windows = Windows(
+            self._relation, planner_of("a window"), select.windows, named_by, of_changes=self._tells_changes
+        )
+        planner = planner_of("the select list", windows)
+        qualify = self._qualify(planner_of("QUALIFY", windows), windows)
+        having = None if select.having is None else planner_of("HAVING").condition(select.having)
+        written = next(
+            (each for each in select.items if isinstance(each, SelectItem) and _promotes(each)), None
+        )
+        ordered = partial(
+            self._period_order,
+            planner_of("ORDER BY", windows),
+            None if written is None else _Promotion(RowtimeRef(), written.expression),
+            window,
+        )
+        # The layout of the group's row is known once all aggregates and windows are: plan all, then type it.
+        for item in select.items:
+            if isinstance(item, SelectItem):
+                planner.plan_as(item.expression, UNTYPED_NULL.type)
+        windows.check()
+        ordered()
+        qualify.kept()
+        grouped: Node
+        if window is None or self._tells_changes:
+            changes = group_changes(self._relation, node, window, keys, aggregates.calls)
+            every_ms = None if select.emit is None else select.emit.every_ms
+            changes = replace(changes, every_ms=every_ms, of_changes=self._read.changelog)
+            grouped = limited(changes, self._retention, select.place)
+        else:
+            grouped = group_rows(self._relation, node, window, keys, aggregates.calls)
+        if having is not None:
+            grouped = Filter(self._relation, grouped, having)
+        grouped = qualify.over(self._relation, windows.over(grouped), windows.old_rowtime)
+        outputs, promotion = self._outputs(planner, grouped.row_type, windows)
+        if self._tells_changes:
+            if not exact:
+                check_rowtime(outputs, having, None if select.having is None else select.having.place)
+            if promotion is not None:
+                raise StatementError(
+                    "changes have the ROWTIME of what caused them: none can be promoted",
+                    place=promotion.syntax.place,
+                )
+            return _Selected(grouped, outputs, None, ordered(), kept=qualify.kept())
+        order = ordered()
+        if promotion is not None and window is not None:
+            promotion = replace(promotion, expr=of_group_end(promotion.expr, window))
+            if is_plain_rowtime(promotion.expr):
+                promotion = None
+        closed = None
+        if promotion is None and isinstance(window, Period):
+            fields = [output.expr for output in outputs if not output.is_rowtime]
+            if FieldRef(0, TIMESTAMP) in fields:
+                closed = Closed(window, fields.index(FieldRef(0, TIMESTAMP)))
+            elif len(fields) < len(outputs):
+                closed = Closed(window, None)
+        return _Selected(grouped, outputs, promotion, order, closed)
+
+    def _group_terms(self, scope: Scope) -> tuple[Window | None, Expr | None, list[Expr]]:
+        """Give the window of GROUP BY, the expression that names it if one does, and the other terms.
+
+        Only groups whose changes are told may have no window.
+        """
+        planner = ExpressionPlanner(scope, "GROUP BY")
+        window: Window | None = None
+        window_expr: Expr | None = None
+        keys: list[Expr] = []
+        for written in self._select.group_by:
+            term = meant_by_group_term(self._select, written, scope)
+            if isinstance(term, FunctionCall) and term.name in GROUP_WINDOWS:
+                if window is not None:
+                    raise StatementError("GROUP BY has a period already", place=term.place)
+                window = group_window(planner, term, term.name)
+                window_expr = period_call(window, RowtimeRef()) if isinstance(window, Period) else None
+                continue
+            typed = planner.plan(term)
+            if isinstance(typed, Literal):
+                raise StatementError("a constant groups nothing", place=term.place)
+            # What the other clauses look up is folded, too.
+            typed = fold(typed)
+            found = period_of(typed)
+            if found is not None and window is None:
+                window, window_expr = found, typed
+            elif typed != window_expr and typed not in keys:
+                keys.append(typed)
+        if window is None and not self._tells_changes:
+            first = self._select.group_by[0].place if self._select.group_by else self._select.place
+            raise StatementError(
+                "an aggregate over a stream needs a period: without one no group would ever end",
+                place=first,
+                hint="Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY; "
+                "or EMIT CHANGES, for a result that goes on changing.",
+            )
+        return window, window_expr, keys
+
+
+def _qualifies_rowtime(syntax: Expression) -> bool:
+    """Tell whether ``s.ROWTIME`` stands in ``syntax``: that is the relation's, also where it is promoted."""
+    if isinstance(syntax, ColumnRef):
+        return len(syntax.parts) > 1 and syntax.parts[-1].text == ROWTIME
+    return any(map(_qualifies_rowtime, parts_of(syntax)))
+
+
+def _promotes(item: SelectItem) -> bool:
+    """Tell whether a column of a grouped query takes the place of the group's own ROWTIME."""
+    syntax = item.expression
+    own = isinstance(syntax, ColumnRef) and syntax.parts[-1].text == ROWTIME
+    return item.alias is not None and item.alias.text == ROWTIME and not own
+
+
+def _name(item: SelectItem, position: int) -> str:
+    """Give the name of a column: its alias, the column's own, or EXPR$ and its position."""
+    if item.alias is not None:
+        return item.alias.text
+    if isinstance(item.expression, ColumnRef):
+        return item.expression.parts[-1].text
+    return f"EXPR${position}"

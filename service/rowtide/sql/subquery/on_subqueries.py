@@ -1,0 +1,87 @@
+"""Sub-queries in ON: looked up for the rows of one side before they are joined, or for the joined rows.
+
+What names one side alone is a matter of that side's rows, for any kind of join: a row that could match
+nothing else is filtered out where the join does not keep it, any other has a field that says what the
+sub-query gives. What names both sides is a condition on the pairs, so only an inner join takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from rowtide.errors import StatementError
+from rowtide.sql.grammar.syntax import BooleanLiteral, Expression, Join
+from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, holds_query
+from rowtide.sql.select.scope import Scope
+
+Read = TypeVar("Read")
+"""A planned side of a join."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parted(Generic[Read]):
+    """A join whose ON has no sub-queries, its sides, and what is still to be seen of joined rows."""
+
+    join: Join
+    left: Read
+    right: Read
+    of_pairs: tuple[Expression, ...]
+
+
+def parted(
+    join: Join,
+    sides: tuple[Read, Read],
+    scope_of: Callable[[Read], Scope],
+    resolved: Callable[[Expression, Read, bool, Sequence[Expression]], tuple[Expression | None, Read]],
+) -> Parted[Read]:
+    """Take the conditions with sub-queries out of ON, and join the side that each names with what it gives.
+
+    ``resolved`` gives a condition without sub-queries and the rows that it is over then; where its third
+    argument is True, rows for which it is not TRUE may be gone. Its last one are the conditions on the same
+    side that stand before it.
+
+    Raises:
+      StatementError: a column of one of them is ambiguous.
+    """
+    left, right = sides
+    rest: list[Expression] = []
+    of_pairs: list[Expression] = []
+    scopes = scope_of(left), scope_of(right)
+    merged = tuple(each for scope in scopes for each in scope.merged)
+    both = Scope(tuple(each for scope in scopes for each in scope.bindings), merged)
+    for each in conjuncts(join.condition):
+        if not holds_query(each):
+            rest.append(each)
+            continue
+        for column in columns_in(each):
+            both.resolve(column)
+        # The side whose rows the join keeps comes last: the other one's need not be kept.
+        for is_left in (True, False) if join.kind == "RIGHT" else (False, True):
+            filters = join.kind in ("INNER", "RIGHT" if is_left else "LEFT")
+            side = left if is_left else right
+            if not all(scope_of(side).resolves(column) for column in columns_in(each)):
+                continue
+            try:
+                behind = [one for one in rest if all(map(scope_of(side).resolves, columns_in(one)))]
+                condition, side = resolved(each, side, filters, behind)
+            except StatementError:
+                # It names the other side; whatever else is wrong is said of the joined rows.
+                continue
+            rest += [] if condition is None else [condition]
+            left, right = (side, right) if is_left else (left, side)
+            break
+        else:
+            of_pairs.append(each)
+    condition = connected(rest) or BooleanLiteral(True, join.condition.place)
+    return Parted(replace(join, condition=condition), left, right, tuple(of_pairs))
+
+
+def refused_pairs(join: Join, condition: Expression) -> StatementError:
+    """Give the error that an outer join has a sub-query about its pairs."""
+    return StatementError(
+        f"a sub-query in the ON of a {join.kind} JOIN names columns of one of its sides, not of both",
+        place=condition.place,
+        hint="JOIN takes it in ON, and a query around the join in WHERE.",
+    )

@@ -1,0 +1,146 @@
+"""Sub-queries over a stream with a window: for each row, aggregates of the rows that the window brings to it.
+
+``EXISTS (SELECT * FROM t OVER (RANGE INTERVAL '1' MINUTE FOLLOWING) AS t WHERE t.id = s.id)``: the row is
+joined with the window's rows, kept without any, and the pairs are put together again by the number that the
+row was given. It comes when nothing more can come into its window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.tree import Call, Expr, FieldRef
+from rowtide.plan.frames import CURRENT_ROW, Frame, WindowCall
+from rowtide.plan.nodes import Node, WindowAggregate
+from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, Field, RowType
+from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.sql.grammar.syntax import (
+    ColumnRef,
+    DerivedTable,
+    Expression,
+    FunctionCall,
+    Name,
+    Query,
+    RelationRef,
+    Select,
+)
+from rowtide.sql.grammar.syntax_walk import conjuncts, connected, parts_of, replaced
+from rowtide.sql.group.aggregates import AggregateList
+from rowtide.sql.group.group_nodes import group_rows
+from rowtide.sql.group.grouped_expressions import GroupedPlanner
+from rowtide.sql.join.joins import FromPlanner, Read
+from rowtide.sql.select.relations import conjunction, project, unique_names
+from rowtide.sql.select.scope import Binding, Scope
+from rowtide.sql.subquery.lazy_parts import may_fail
+
+EXACT = Period(PeriodEdge.EXACT)
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """A sub-query over one stream with a window; ``source`` is that, ``where`` its WHERE."""
+
+    select: Select
+    source: RelationRef | DerivedTable
+
+
+def windowed(query: Query) -> Windowed | None:
+    """Give a sub-query that reads one relation with a window, as such; None for any other."""
+    if not isinstance(query, Select) or query.group_by or query.having is not None or query.limit is not None:
+        return None
+    source = query.source
+    if isinstance(source, RelationRef | DerivedTable) and source.window is not None:
+        return Windowed(query, source)
+    return None
+
+
+def looked_at_where(
+    window: Windowed, calls: Sequence[FunctionCall], guards: Sequence[Expression], outer: Scope
+) -> Windowed:
+    """Give a window that has no rows where not all ``guards`` on the rows of ``outer`` hold.
+
+    It stays as it is where neither its WHERE nor the argument of an aggregate may fail.
+    """
+    where = list(conjuncts(window.select.where))
+    if not guards or not any(map(may_fail, [*where, *(part for call in calls for part in parts_of(call))])):
+        return window
+
+    def qualified(syntax: object) -> ColumnRef | None:
+        # The window may have a column of that name, too.
+        if not isinstance(syntax, ColumnRef) or len(syntax.parts) > 1:
+            return None
+        owner = next((each for each in outer.bindings if Scope((each,)).resolves(syntax)), None)
+        return None if owner is None else replace(syntax, parts=(Name(owner.alias), *syntax.parts))
+
+    whole = connected([*(replaced(each, qualified) for each in guards), *where])
+    return replace(window, select=replace(window.select, where=whole))
+
+
+def with_aggregates(
+    relation: str,
+    from_planner: FromPlanner,
+    read: Read,
+    inner: Windowed,
+    calls: Sequence[FunctionCall],
+    binding_name: str,
+    place: Place,
+) -> Read:
+    """Give each row with aggregates of the rows of the window that WHERE brings to it.
+
+    They are the columns ``$A0``, ``$A1``, .. of a relation called ``binding_name``.
+
+    Raises:
+      StatementError: the rows around are of a table, or an aggregate or WHERE cannot be planned.
+    """
+    if read.changelog:
+        raise StatementError("a sub-query of a table reads tables, this one reads a stream", place=place)
+    numbered = _numbered(relation, read.node)
+    pairs = from_planner.windowed(replace(read, node=numbered), inner.source, inner.select.where, place)
+    own = pairs.scope.bindings[-1].rowtime_field
+    if own is None:
+        raise StatementError("a window stands on a stream", place=place)
+    met = Call("IS NOT NULL", (FieldRef(own, TIMESTAMP),), BOOLEAN)
+    aggregates = AggregateList(0)
+    planner = GroupedPlanner(pairs.scope, "a sub-query", {}, aggregates, exact=True, edges=_no_edge)
+    places = []
+    for call in calls:
+        found = planner.plan(call)
+        if not isinstance(found, FieldRef):
+            raise StatementError(f"{call.name} of a stream's window is not supported yet", place=call.place)
+        places.append(found.index)
+    conditioned = [
+        replace(each, condition=met if each.condition is None else conjunction([met, each.condition]))
+        for each in aggregates.calls
+    ]
+    width = len(read.node.row_type)
+    keys: list[Expr] = [FieldRef(at, field.type) for at, field in enumerate(numbered.row_type)]
+    grouped = group_rows(relation, pairs.node, EXACT, keys, conditioned)
+    fields = tuple(read.node.row_type)
+    given = [
+        Field(f"$A{at}", conditioned[place].type, nullable=conditioned[place].function != "COUNT")
+        for at, place in enumerate(places)
+    ]
+    first = 1 + len(keys)
+    expressions: list[Expr] = [FieldRef(1 + at, field.type) for at, field in enumerate(fields)]
+    expressions += [FieldRef(first + at, field.type) for at, field in zip(places, given, strict=True)]
+    names = unique_names([*(field.name for field in fields), *(field.name for field in given)])
+    row_type = RowType(
+        tuple(replace(field, name=name) for field, name in zip((*fields, *given), names, strict=True))
+    )
+    node = project(relation, grouped, tuple(expressions), row_type)
+    binding = Binding((binding_name,), RowType(tuple(given)), width, has_rowtime=False, hidden=len(given))
+    return Read(node, Scope((*read.scope.bindings, binding), read.scope.merged), changelog=False)
+
+
+def _numbered(relation: str, node: Node) -> WindowAggregate:
+    """Give the rows with a number each: two rows that are equal are two."""
+    name = unique_names([*node.row_type.names, "$ROW"])[-1]
+    fields = (*node.row_type, Field(name, BIGINT, nullable=False))
+    number = WindowCall("ROW_NUMBER", None, BIGINT)
+    return WindowAggregate(relation, node, (), EXACT, Frame(end=CURRENT_ROW), (number,), RowType(fields))
+
+
+def _no_edge(call: FunctionCall) -> Expr:
+    raise StatementError(f"{call.name} cannot stand in a sub-query", place=call.place)

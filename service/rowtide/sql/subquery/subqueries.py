@@ -1,0 +1,594 @@
+"""EXISTS, IN and queries that stand for a value -> joins, and expressions over what these give.
+
+Those over a stream with a window are ``stream_subqueries``.
+
+A sub-query over tables becomes a table of what it gives for each key, and the query around it is joined
+with that: a stream as of each row's ROWTIME, a table as its changes. EXISTS and IN that stand in WHERE alone,
+or with AND, are inner joins that keep the rows with a match; everything else is an outer one, whose columns
+say whether there was a match, and may stand in any expression.
+
+A sub-query may name columns of the query around it where its WHERE says that something of its own equals
+them: these equalities become the keys of the join. What is added to the row cannot be named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.failing import can_fail
+from rowtide.plan.nodes import JoinKind
+from rowtide.rows.types import BOOLEAN
+from rowtide.sql.grammar.syntax import (
+    Binary,
+    BooleanLiteral,
+    Case,
+    ColumnRef,
+    DerivedTable,
+    Exists,
+    Expression,
+    FromItem,
+    FunctionCall,
+    InQuery,
+    IsTest,
+    Name,
+    NumberLiteral,
+    Quantified,
+    Query,
+    ScalarQuery,
+    Select,
+    SelectItem,
+    SubQuery,
+    Unary,
+)
+from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, holds_query, replaced
+from rowtide.sql.join.joins import FromPlanner, Read
+from rowtide.sql.select.expressions import ExpressionPlanner
+from rowtide.sql.select.relations import Planned, Shape, can_be_null, projected
+from rowtide.sql.select.scope import Binding
+from rowtide.sql.select.select_terms import meant_by_group_term
+from rowtide.sql.subquery.lazy_parts import after, is_of_row, visited
+from rowtide.sql.subquery.stream_subqueries import Windowed, looked_at_where, windowed, with_aggregates
+from rowtide.sql.subquery.subquery_syntax import (
+    COUNT,
+    KNOWN,
+    VALUE,
+    Inner,
+    Pair,
+    asked_for,
+    column_in,
+    count_of_rows,
+    decisive,
+    each_once,
+    grouped_by,
+    is_aggregate,
+    is_aggregated,
+    is_global,
+    key_name,
+    only_column,
+    over_aggregates,
+    own_column,
+    pair_of,
+    plain_select,
+    several_columns,
+    unlimited,
+    unordered,
+)
+
+SINGLE = "$SINGLE"
+"""The function that rejects a row for which a query gives more than the one value that it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """A WHERE without sub-queries, and what takes them out of the rest of such a SELECT."""
+
+    where: Expression | None
+    rest: SubqueryPlanner
+
+
+class SubqueryPlanner:
+    """Takes the sub-queries out of one SELECT that reads ``read``.
+
+    ``plan`` gives the shape of a query, ``read_from`` its FROM, both where the SELECT stands.
+    """
+
+    def __init__(
+        self,
+        relation: str,
+        from_planner: FromPlanner,
+        read: Read,
+        plan: Callable[[Query], Shape],
+        read_from: Callable[[FromItem], Read],
+    ) -> None:
+        self._relation = relation
+        self._from = from_planner
+        self._read = read
+        self._plan = plan
+        self._read_from = read_from
+        self._known: dict[tuple[Expression, tuple[Expression, ...]], Expression] = {}
+        self._guards: tuple[Expression, ...] = ()
+        self._guarded = False
+
+    def filtered(self, where: Expression | None, place: Place) -> Filtered:
+        """Take the sub-queries out of the WHERE of a SELECT that stands at ``place``.
+
+        Raises:
+          StatementError: one reads a stream, or names the outer query in another way; with its place.
+        """
+        if holds_query(where):
+            with _not_too_deep(place):
+                rest: list[Expression] = []
+                for each in conjuncts(where):
+                    if not self._kept(each, rest):
+                        rest.append(each)
+                where = None if not rest else replaced(connected(rest), self._replacement)
+        return Filtered(where, self)
+
+    def listed(self, select: Select) -> tuple[Select, Read]:
+        """Take the sub-queries out of what a SELECT gives, groups and sorts; give the rows that it reads.
+
+        Raises:
+          StatementError: as ``filtered``.
+        """
+        if not holds_query((select.items, select.group_by, select.order_by)):
+            return select, self._read
+        # The join with what a sub-query gives comes before WHERE is looked at.
+        with _not_too_deep(select.place), self._where(conjuncts(select.where)):
+            terms = (self._meant(select, term) for term in select.group_by)
+            group_by = replaced(tuple(terms), self._replacement)
+            grouped = bool(group_by) or any(map(is_aggregated, select.items))
+            rule = self._in_aggregate if grouped else self._replacement
+            items, order_by = replaced(select.items, rule), replaced(select.order_by, rule)
+        return replace(select, items=items, group_by=group_by, order_by=order_by), self._read
+
+    def condition(
+        self, syntax: Expression, *, filters: bool, behind: Sequence[Expression]
+    ) -> tuple[Expression | None, Read]:
+        """Give one condition without sub-queries, and the rows that it is over then.
+
+        With ``filters`` only rows for which it is TRUE have to be there; None: no others are. It is looked at
+        ``behind`` other conditions on the same rows.
+
+        Raises:
+          StatementError: as ``filtered``.
+        """
+        if filters and self._kept(syntax, behind):
+            return None, self._read
+        with self._where(after(behind)):
+            return replaced(syntax, self._replacement), self._read
+
+    def __copy__(self) -> SubqueryPlanner:
+        """Give one that goes on from here by itself."""
+        given = SubqueryPlanner(self._relation, copy(self._from), self._read, self._plan, self._read_from)
+        given._known = dict(self._known)
+        return given
+
+    def _meant(self, select: Select, term: Expression) -> Expression:
+        """Give the sub-query of the select list that a term of GROUP BY means, or the term as it is."""
+        meant = meant_by_group_term(select, term, self._read.scope)
+        return meant if holds_query(meant) else term
+
+    def _in_aggregate(self, syntax: object) -> object | None:
+        """Give what stands for a part of a grouped query's list: sub-queries are inside of aggregates."""
+        if isinstance(syntax, SubQuery):
+            return self._known.get((syntax, ())) or self._known.get((syntax, self._guards))
+        if is_aggregate(syntax):
+            condition = syntax.condition
+            if condition is not None and holds_query(syntax.args):
+                condition = replaced(condition, self._replacement)
+            with self._where(() if condition is None else [condition]):
+                args = replaced(syntax.args, self._replacement)
+            return replace(syntax, args=args, condition=replaced(condition, self._replacement))
+        return self._visited(syntax, self._in_aggregate)
+
+    def _replacement(self, syntax: object) -> Expression | None:
+        """Give what stands for a sub-query, over a row that is joined with what it gives."""
+        if not isinstance(syntax, SubQuery):
+            return self._visited(syntax, self._replacement)
+        known = next((at for at in ((syntax, ()), (syntax, self._guards)) if at in self._known), None)
+        if known is not None:
+            self._guarded |= bool(known[1])
+            return self._known[known]
+        around, self._guarded = self._guarded, False
+        match syntax:
+            case Exists():
+                found = self._exists(syntax)
+            case InQuery():
+                found = self._in(syntax)
+            case Quantified():
+                found = self._quantified(syntax)
+            case ScalarQuery():
+                found = self._value(syntax)
+        self._known[syntax, self._guards if self._guarded else ()] = found
+        self._guarded |= around
+        return found
+
+    # ---------------------------------------------------------------- guards
+
+    @contextmanager
+    def _where(self, conditions: Iterable[Expression]) -> Iterator[None]:
+        """Know that rows are looked at only where, besides what is known already, ``conditions`` are TRUE."""
+        before = self._guards
+        self._guards = (*before, *filter(is_of_row, conditions))
+        try:
+            yield
+        finally:
+            self._guards = before
+
+    def _visited(self, syntax: object, rule: Callable[[object], object | None]) -> Expression | None:
+        """Put what ``rule`` gives into an expression that does not look at all of its parts."""
+        if not holds_query(syntax):
+            return None
+
+        def visit(part: Expression, guards: Iterable[Expression]) -> Expression:
+            if not holds_query(part):
+                return part
+            with self._where(guards):
+                return replaced(part, rule)
+
+        return visited(syntax, visit)
+
+    def _looked_at(self, outer: Expression) -> Expression:
+        """Give what rows are joined by: NULL, which meets nothing, where nobody looks at it."""
+        guard = connected(self._guards)
+        if guard is None or not self._can_fail(outer):
+            return outer
+        self._guarded = True
+        return Case(None, ((guard, outer),), None, outer.place)
+
+    def _can_fail(self, outer: Expression) -> bool:
+        return can_fail(ExpressionPlanner(self._read.scope, "ON").plan_as(outer, BOOLEAN))
+
+    # ---------------------------------------------------------------- EXISTS
+
+    def _kept(self, condition: Expression, behind: Sequence[Expression]) -> bool:
+        """Keep only the rows with a match, where a condition says that and nothing else.
+
+        It stands ``behind`` others, which guard it.
+        """
+        if not isinstance(condition, Exists | InQuery) or windowed(condition.query) is not None:
+            return False
+        place = condition.place
+        with self._where(after([each for each in behind if not holds_query(each)])):
+            pairs: tuple[Pair, ...] = ()
+            if isinstance(condition, Exists):
+                inner = self._inner(unlimited(condition.query))
+            elif condition.negated:
+                return False
+            else:
+                inner = self._inner(unordered(condition.query))
+                if inner.aggregated is not None:
+                    return False
+                operand = replaced(condition.operand, self._replacement)
+                pairs = ((own_column(VALUE, place), operand),)
+            pairs = (*inner.pairs, *pairs)
+            of_row = isinstance(condition, Exists) and condition.of_row
+            if not of_row and holds_query(tuple(behind)) and any(self._can_fail(outer) for _, outer in pairs):
+                # What guards it is known only where its own sub-queries are joined with.
+                return False
+            if isinstance(condition, Exists):
+                values = self._matches(inner, place)
+            else:
+                values = each_once(self._values(inner, place), place)
+            self._attach(values, pairs, place, JoinKind.INNER)
+            return True
+
+    def _exists(self, syntax: Exists) -> Expression:
+        place = syntax.place
+        if syntax.of_row:
+            raise StatementError(
+                "a row of values stands before IN with a query in WHERE, alone or with AND",
+                place=place,
+                hint="Write [NOT] EXISTS (SELECT * FROM .. WHERE a = x AND b = y).",
+            )
+        window = self._window(unlimited(syntax.query))
+        if window is not None:
+            return Binary(
+                ">", self._of_window(window, [count_of_rows(place)], place)[0], NumberLiteral("0"), place
+            )
+        inner = self._inner(unlimited(syntax.query))
+        name = self._attach(self._matches(inner, place), inner.pairs, place, JoinKind.LEFT)
+        found = column_in(name, key_name(0) if inner.pairs else COUNT, place)
+        return IsTest(found, "NULL", True, place)
+
+    def _matches(self, inner: Inner, place: Place) -> Query:
+        """Give the keys for which a sub-query gives rows, each once; without keys its number of rows."""
+        select = inner.select
+        if inner.aggregated is not None:
+            raise StatementError("an aggregate without GROUP BY always gives a row", place=place)
+        if inner.pairs and select is not None:
+            return each_once(asked_for(select, inner.pairs, ()), place)
+        # The same for any number of rows: only the first one and the last one change it.
+        any_row = FunctionCall("MIN", (NumberLiteral("1", place),), place)
+        any_rows = grouped_by(inner.query, (), [(COUNT, any_row)], place)
+        # A group of all rows stays, with NULL, when they are gone.
+        return replace(any_rows, having=IsTest(any_row, "NULL", True, place))
+
+    # -------------------------------------------------------------------- IN
+
+    def _in(self, syntax: InQuery) -> Expression:
+        """Give IN with the three values of SQL: UNKNOWN where a NULL might have been the value."""
+        place = syntax.place
+        operand = replaced(syntax.operand, self._replacement)
+        window = self._window(unordered(syntax.query))
+        if window is not None:
+            any_of = Quantified("=", operand, syntax.query, False, place)
+            found = self._quantified_in_window(window, any_of, operand)
+            return Unary("NOT", found, place) if syntax.negated else found
+        inner = self._inner(unordered(syntax.query))
+        if inner.aggregated is not None:
+            value = self._aggregate(inner.aggregated, inner.pairs, place)
+            return Binary("<>" if syntax.negated else "=", operand, value, place)
+        every = self._values(inner, place)
+        values = each_once(every, place)
+        pairs = (*inner.pairs, (own_column(VALUE, place), operand))
+        matched = self._attach(values, pairs, place, JoinKind.LEFT)
+        found = IsTest(column_in(matched, VALUE, place), "NULL", True, place)
+        typed = ExpressionPlanner(self._read.scope, "IN").plan(operand)
+        if self._plan(every).fields[-1].nullable or can_be_null(typed, self._read.node.row_type):
+            keys = [key_name(at) for at in range(len(inner.pairs))]
+            known = FunctionCall("EVERY", (IsTest(own_column(VALUE, place), "NULL", True, place),), place)
+            knowing = grouped_by(every, keys, [(KNOWN, known)], place)
+            name = self._attach(knowing, inner.pairs, place, JoinKind.LEFT)
+            all_known = column_in(name, KNOWN, place)
+            missing = Unary("NOT", all_known, place)
+            unknown = Binary("OR", IsTest(operand, "NULL", False, place), missing, place)
+            branches = (
+                (found, BooleanLiteral(True, place)),
+                (IsTest(all_known, "NULL", False, place), BooleanLiteral(False, place)),
+                (unknown, BooleanLiteral(None, place)),
+            )
+            found = Case(None, branches, BooleanLiteral(False, place), place)
+        return Unary("NOT", found, place) if syntax.negated else found
+
+    def _values(self, inner: Inner, place: Place) -> Select:
+        """Give the keys and values of a sub-query of one column.
+
+        Raises:
+          StatementError: it has more columns.
+        """
+        select = inner.select
+        if select is None:
+            return self._one_column(inner.query, place)
+        if len(select.items) != 1:
+            raise several_columns(len(select.items), place)
+        (item,) = select.items
+        if isinstance(item, SelectItem):
+            return asked_for(select, inner.pairs, [(VALUE, item.expression)])
+        if inner.pairs:
+            raise StatementError("a sub-query that names the query around it names its column", place=place)
+        return self._one_column(select, place)
+
+    def _one_column(self, query: Query, place: Place) -> Select:
+        """Give a query of one column, under the name of the value."""
+        fields = self._plan(query).fields
+        if len(fields) != 1:
+            raise several_columns(len(fields), place)
+        name = Name(VALUE, place)
+        source = DerivedTable(query, None, None, place, (name,))
+        return plain_select((SelectItem(ColumnRef((name,), place), name, place),), source, place)
+
+    # --------------------------------------------------------- ANY and ALL
+
+    def _quantified(self, syntax: Quantified) -> Expression:
+        """Give a comparison with all rows of a query: the least or greatest value says what holds for each.
+
+        It is UNKNOWN where a NULL might have changed it.
+        """
+        place, operator, every = syntax.place, syntax.operator, syntax.every
+        operand = replaced(syntax.operand, self._replacement)
+        window = self._window(unordered(syntax.query))
+        if window is not None:
+            return self._quantified_in_window(window, syntax, operand)
+        inner = self._inner(unordered(syntax.query))
+        if inner.aggregated is not None:
+            return Binary(operator, operand, self._aggregate(inner.aggregated, inner.pairs, place), place)
+        values = self._values(inner, place)
+        value = (own_column(VALUE, place),)
+        edges = ("MIN", "MAX") if operator in ("=", "<>") else (decisive(operator, every=every),)
+        calls = [(edge, FunctionCall(edge, value, place)) for edge in edges]
+        calls += [(COUNT, count_of_rows(place)), (KNOWN, FunctionCall("COUNT", value, place))]
+        keys = [key_name(at) for at in range(len(inner.pairs))]
+        name = self._attach(grouped_by(values, keys, calls, place), inner.pairs, place, JoinKind.LEFT)
+        count, known = (column_in(name, each, place) for each in (COUNT, KNOWN))
+        sides: list[Expression] = [
+            Binary(operator, operand, column_in(name, edge, place), place) for edge in edges
+        ]
+        decided = sides[0]
+        for side in sides[1:]:
+            decided = Binary("AND" if every else "OR", decided, side, place)
+        missing = Binary("<", known, count, place)
+        return Case(
+            None,
+            (
+                (IsTest(column_in(name, COUNT, place), "NULL", False, place), BooleanLiteral(every, place)),
+                (Binary("=", count, NumberLiteral("0", place), place), BooleanLiteral(every, place)),
+                (Unary("NOT", decided, place) if every else decided, BooleanLiteral(not every, place)),
+                (IsTest(operand, "NULL", False, place), BooleanLiteral(None, place)),
+                (missing, BooleanLiteral(None, place)),
+            ),
+            BooleanLiteral(every, place),
+            place,
+        )
+
+    def _quantified_in_window(self, window: Windowed, syntax: Quantified, operand: Expression) -> Expression:
+        place, every = syntax.place, syntax.every
+        if is_global(window.select):
+            return Binary(syntax.operator, operand, self._value_of_window(window, place), place)
+        compared = Binary(syntax.operator, operand, only_column(window.select, place), place)
+        found, known, rows = self._compared_in_window(window, compared, "EVERY" if every else "BOOL_OR")
+        branches = (
+            (Unary("NOT", found, place) if every else found, BooleanLiteral(not every, place)),
+            (Binary("<", known, rows, place), BooleanLiteral(None, place)),
+        )
+        return Case(None, branches, BooleanLiteral(every, place), place)
+
+    # ---------------------------------------------------------------- values
+
+    def _value(self, syntax: ScalarQuery) -> Expression:
+        """Give the value that a query stands for: NULL where it gives no row."""
+        place = syntax.place
+        window = self._window(syntax.query)
+        if window is not None:
+            return self._value_of_window(window, place)
+        inner = self._inner(syntax.query)
+        if inner.aggregated is not None:
+            return self._aggregate(inner.aggregated, inner.pairs, place)
+        values = self._values(inner, place)
+        width = len(inner.pairs)
+        keys = projected(self._plan(values), self._relation).key_fields()
+        if keys is not None and inner.pairs and set(keys) <= set(range(width)):
+            return column_in(self._attach(values, inner.pairs, place, JoinKind.LEFT), VALUE, place)
+        one = FunctionCall("ANY_VALUE", (own_column(VALUE, place),), place)
+        names = [key_name(at) for at in range(width)]
+        counted = grouped_by(values, names, [(COUNT, count_of_rows(place)), (VALUE, one)], place)
+        name = self._attach(counted, inner.pairs, place, JoinKind.LEFT)
+        single = FunctionCall(SINGLE, (column_in(name, COUNT, place),), place)
+        return Case(None, ((single, column_in(name, VALUE, place)),), None, place)
+
+    def _aggregate(self, select: Select, pairs: tuple[Pair, ...], place: Place) -> Expression:
+        """Give an expression over aggregates of a table's rows: of no rows they are NULL, and COUNT is 0."""
+        if select.having is not None:
+            raise StatementError("a query for a value has no HAVING", place=place)
+        expression = only_column(select, place)
+        name = self._from.next_name
+        value, calls = over_aggregates(expression, name, place)
+        own = self._read_from(select.source).scope
+        for column in columns_in(value):
+            if column.parts[0].text != name and own.resolves(column):
+                shown = column.parts[-1].text
+                raise StatementError(f'column "{shown}" stands in no aggregate', place=column.place)
+        items = [(f"$A{at}", call) for at, call in enumerate(calls)]
+        grouped = replace(asked_for(select, pairs, items), group_by=tuple(own for own, _ in pairs))
+        self._attach(grouped, pairs, place, JoinKind.LEFT)
+        return value
+
+    # --------------------------------------------------- streams with windows
+
+    def _window(self, query: Query) -> Windowed | None:
+        """Give a sub-query over a stream with a window, its own columns named as its own."""
+        found = windowed(query)
+        if found is None:
+            return None
+        scope = self._from.scope_of(found.source)
+        alias = Name(scope.bindings[0].alias)
+
+        def owned(syntax: object) -> ColumnRef | None:
+            if isinstance(syntax, ColumnRef) and len(syntax.parts) == 1 and scope.resolves(syntax):
+                return replace(syntax, parts=(alias, *syntax.parts))
+            return None
+
+        select = found.select
+        where = None if select.where is None else replaced(select.where, owned)
+        items = replaced(select.items, owned)
+        return replace(found, select=replace(select, where=where, items=items))
+
+    def _of_window(self, window: Windowed, calls: Sequence[FunctionCall], place: Place) -> list[ColumnRef]:
+        """Join the rows with aggregates of their windows; give their columns."""
+        looked_at = looked_at_where(window, calls, self._guards, self._read.scope)
+        self._guarded |= looked_at is not window
+        window = looked_at
+        name = self._from.next_name
+        self._read = with_aggregates(self._relation, self._from, self._read, window, calls, name, place)
+        return [column_in(name, f"$A{at}", place) for at in range(len(calls))]
+
+    def _compared_in_window(self, window: Windowed, compared: Expression, whole: str) -> list[ColumnRef]:
+        """Give what ``whole`` makes of a comparison, for how many rows that is known, and their number."""
+        place = compared.place
+        calls = [FunctionCall(whole, (compared,), place), FunctionCall("COUNT", (compared,), place)]
+        return self._of_window(window, [*calls, count_of_rows(place)], place)
+
+    def _value_of_window(self, window: Windowed, place: Place) -> Expression:
+        column = only_column(window.select, place)
+        if not is_global(window.select):
+            calls = [count_of_rows(place), FunctionCall("ANY_VALUE", (column,), place)]
+            count, value = self._of_window(window, calls, place)
+            return Case(None, ((FunctionCall(SINGLE, (count,), place), value),), None, place)
+        whole, calls = over_aggregates(column, self._from.next_name, place)
+        self._of_window(window, calls, place)
+        return whole
+
+    # ----------------------------------------------------------------- joins
+
+    def _attach(self, query: Query, pairs: Sequence[Pair], place: Place, kind: JoinKind) -> str:
+        """Join the rows with what a query gives, ``pairs`` being equal; give what its columns are called by.
+
+        Raises:
+          StatementError: the query reads a stream.
+        """
+        shape = self._plan(query)
+        if not shape.changelog:
+            raise _of_a_stream(place)
+        name = self._from.next_name
+        values = Planned(projected(shape, self._relation), changelog=True)
+        row_type = values.node.row_type
+        binding = Binding((name,), row_type, 0, has_rowtime=False, hidden=len(row_type))
+        condition = connected(
+            Binary(
+                "=",
+                outer,
+                column_in(name, VALUE if own == own_column(VALUE, place) else key_name(at), place),
+                place,
+            )
+            for at, (own, outer) in enumerate((own, self._looked_at(outer)) for own, outer in pairs)
+        )
+        condition = BooleanLiteral(True, place) if condition is None else condition
+        self._read = self._from.attached(self._read, condition, binding, values, kind, place)
+        return name
+
+    def _inner(self, query: Query) -> Inner:
+        """Take the equalities out of a sub-query's WHERE that name the query around it.
+
+        Raises:
+          StatementError: it names that query in any other way.
+        """
+        read = self._read_from(query.source) if isinstance(query, Select) else None
+        if read is not None and not read.changelog:
+            raise _of_a_stream(query.place)
+        if read is None or not isinstance(query, Select) or query.where is None:
+            return Inner(query, ())
+        own, outer = read.scope, self._read.scope
+        pairs: list[Pair] = []
+        rest: list[Expression] = []
+        for each in conjuncts(query.where):
+            outside = [ref for ref in columns_in(each) if not own.resolves(ref)]
+            for ref in outside:
+                if not outer.resolves(ref):
+                    own.resolve(ref)
+            if not outside:
+                rest.append(each)
+                continue
+            pair = pair_of(each, own)
+            if pair is None:
+                raise StatementError(
+                    "a sub-query names the query around it only as what something of its own equals",
+                    place=outside[0].place,
+                    hint="Write WHERE own_column = outer.column, alone or with AND; or JOIN the table.",
+                )
+            pairs.append(pair)
+        inner = Inner(replace(query, where=connected(rest)), tuple(pairs))
+        if pairs and inner.select is None:
+            raise StatementError(
+                "a sub-query with DISTINCT or LIMIT cannot name the query around it", place=query.place
+            )
+        return inner
+
+
+@contextmanager
+def _not_too_deep(place: Place) -> Iterator[None]:
+    try:
+        yield
+    except RecursionError as error:
+        raise StatementError("the query is nested too deeply", place=place) from error
+
+
+def _of_a_stream(place: Place) -> StatementError:
+    return StatementError(
+        "a sub-query reads tables, this one reads a stream",
+        place=place,
+        hint="Of a stream it takes a window: FROM s OVER (RANGE INTERVAL '1' MINUTE PRECEDING) AS s.",
+    )

@@ -1,0 +1,192 @@
+"""Sub-queries as syntax: asked for other columns, each row once, or grouped by what they say is equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+from rowtide.errors import Place, StatementError
+from rowtide.sql.grammar.syntax import (
+    Binary,
+    ColumnRef,
+    DerivedTable,
+    Expression,
+    FromItem,
+    FunctionCall,
+    Name,
+    NumberLiteral,
+    Query,
+    Select,
+    SelectItem,
+)
+from rowtide.sql.grammar.syntax_walk import columns_in, replaced
+from rowtide.sql.group.aggregates import OF_GROUPS
+from rowtide.sql.group.grouped_expressions import has_aggregate
+from rowtide.sql.select.scope import Scope
+
+VALUE, COUNT, KNOWN = "$V", "$N", "$C"
+"""What columns of a sub-query are called that the text gives no name."""
+
+Pair = tuple[Expression, Expression]
+"""What a sub-query says is equal: something of its own, and something of the query around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A sub-query without the equalities that name the query around it; ``pairs`` are those."""
+
+    query: Query
+    pairs: tuple[Pair, ...]
+
+    @property
+    def select(self) -> Select | None:
+        """The query, if it is one SELECT that can be asked for other columns."""
+        if isinstance(self.query, Select) and self.query.limit is None and not self.query.distinct:
+            return self.query
+        return None
+
+    @property
+    def aggregated(self) -> Select | None:
+        """The query, if it is a SELECT of aggregates of all its rows: it always gives one row."""
+        return self.select if self.select is not None and is_global(self.select) else None
+
+
+def is_aggregate(syntax: object) -> TypeGuard[FunctionCall]:
+    """Tell whether some syntax is the call of an aggregate of a group."""
+    return isinstance(syntax, FunctionCall) and syntax.name in OF_GROUPS and syntax.over is None
+
+
+def over_aggregates(expression: Expression, name: str, place: Place) -> tuple[Expression, list[FunctionCall]]:
+    """Give an expression over columns ``$A0``, ``$A1``, .. of ``name``, and the aggregates that they are.
+
+    Where a row finds none of these columns, COUNT is 0.
+    """
+    calls: list[FunctionCall] = []
+
+    def column(syntax: object) -> Expression | None:
+        if not is_aggregate(syntax):
+            return None
+        if syntax not in calls:
+            calls.append(syntax)
+        ref = column_in(name, f"$A{calls.index(syntax)}", place)
+        zero = FunctionCall("COALESCE", (ref, NumberLiteral("0", place)), place)
+        return zero if syntax.name == "COUNT" else ref
+
+    return replaced(expression, column), calls
+
+
+def is_aggregated(item: object) -> bool:
+    """Tell whether a column of a select list has an aggregate."""
+    return isinstance(item, SelectItem) and has_aggregate(item.expression)
+
+
+def is_global(select: Select) -> bool:
+    """Tell whether a SELECT has aggregates of all its rows."""
+    return not select.group_by and (select.having is not None or any(map(is_aggregated, select.items)))
+
+
+def unlimited(query: Query) -> Query:
+    """Give a query whose rows are only looked for without its ORDER BY, and the LIMIT that leaves some."""
+    if not isinstance(query, Select):
+        return query
+    limit = query.limit
+    if limit is not None and (limit.count == 0 or limit.offset):
+        return query
+    return replace(query, order_by=(), limit=None, distinct=False)
+
+
+def unordered(query: Query) -> Query:
+    """Give a query whose values are only compared without its ORDER BY and DISTINCT, if it has no LIMIT."""
+    if isinstance(query, Select) and query.limit is None:
+        return replace(query, order_by=(), distinct=False)
+    return query
+
+
+def asked_for(select: Select, pairs: Sequence[Pair], further: Sequence[tuple[str, Expression]]) -> Select:
+    """Ask a SELECT for its own sides of the pairs, and for further columns; groups are cut by the former."""
+    columns = [(key_name(at), own) for at, (own, _) in enumerate(pairs)]
+    items = tuple(SelectItem(each, Name(name, each.place), each.place) for name, each in (*columns, *further))
+    group_by = (*select.group_by, *(own for own, _ in pairs)) if select.group_by else ()
+    return replace(select, items=items, group_by=group_by, order_by=())
+
+
+def each_once(select: Select, place: Place) -> Select:
+    """Give each row of a SELECT once."""
+    if not select.group_by:
+        return replace(select, distinct=True)
+    names = [each.alias for each in select.items if isinstance(each, SelectItem) and each.alias is not None]
+    items = tuple(SelectItem(ColumnRef((name,), place), name, place) for name in names)
+    return replace(plain_select(items, DerivedTable(select, None, None, place), place), distinct=True)
+
+
+def grouped_by(
+    query: Query, keys: Sequence[str], further: Sequence[tuple[str, Expression]], place: Place
+) -> Select:
+    """Group a query by columns of it, and give these and aggregates."""
+    columns = [(key, own_column(key, place)) for key in keys]
+    items = tuple(SelectItem(each, Name(name, place), place) for name, each in (*columns, *further))
+    grouped = plain_select(items, DerivedTable(query, None, None, place), place)
+    return replace(grouped, group_by=tuple(each for _, each in columns))
+
+
+def plain_select(items: tuple[SelectItem, ...], source: FromItem, place: Place) -> Select:
+    """Give a SELECT of columns of a relation, and nothing else."""
+    return Select(items, source, False, None, (), None, (), place)
+
+
+def key_name(at: int) -> str:
+    """Give what the ``at``-th column that must be equal is called."""
+    return f"$K{at}"
+
+
+def own_column(name: str, place: Place) -> ColumnRef:
+    """Give a column of the one relation that is there."""
+    return ColumnRef((Name(name, place),), place)
+
+
+def column_in(relation: str, name: str, place: Place) -> ColumnRef:
+    """Give a column of a relation."""
+    return ColumnRef((Name(relation, place), Name(name, place)), place)
+
+
+def count_of_rows(place: Place) -> FunctionCall:
+    """Give COUNT(*)."""
+    return FunctionCall("COUNT", (), place, star=True)
+
+
+def only_column(select: Select, place: Place) -> Expression:
+    """Give the one column of a SELECT.
+
+    Raises:
+      StatementError: it has several, or *.
+    """
+    (first, *others) = select.items
+    if others or not isinstance(first, SelectItem):
+        raise (
+            several_columns(len(select.items), place)
+            if others
+            else StatementError("a sub-query here names its column", place=place)
+        )
+    return first.expression
+
+
+def several_columns(count: int, place: Place) -> StatementError:
+    """Give the error that a sub-query has more than one column."""
+    return StatementError(f"a sub-query here gives one column, this one gives {count}", place=place)
+
+
+def pair_of(condition: Expression, own: Scope) -> Pair | None:
+    """Give both sides of an equality between columns of the scope and others alone."""
+    if not isinstance(condition, Binary) or condition.operator != "=":
+        return None
+    for inside, outside in ((condition.left, condition.right), (condition.right, condition.left)):
+        of_inside = [own.resolves(ref) for ref in columns_in(inside)]
+        if of_inside and all(of_inside) and not any(own.resolves(ref) for ref in columns_in(outside)):
+            return inside, outside
+    return None
+
+
+def decisive(operator: str, *, every: bool) -> str:
+    """Give the aggregate that decides an inequality with some, or with ``every``, value."""
+    return "MIN" if (operator in ("<", "<=")) is every else "MAX"

@@ -1,0 +1,341 @@
+"""QUALIFY: which rows of a query stay, by what its windows say of them.
+
+On a stream it is a filter behind the windows. Of a table, and of other changes, the rows have no numbers
+that stay, but the first ones of each partition do: ``QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x)
+<= 3`` keeps them, as ORDER BY with LIMIT does. The number itself may be selected: then a row whose number
+changes is told anew.
+
+``SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (..) AS n FROM table) WHERE n <= 3`` says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+from rowtide.errors import Place, StatementError
+from rowtide.expr.constant import fold
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.plan.nodes import Filter, Node, NumberedChanges, TopChanges, rewrite
+from rowtide.rows.types import BIGINT
+from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.sql.catalog.objects import Retention
+from rowtide.sql.grammar.syntax import (
+    Between,
+    Binary,
+    ColumnRef,
+    DerivedTable,
+    Expression,
+    FunctionCall,
+    NumberLiteral,
+    OrderItem,
+    Select,
+    SelectItem,
+    StarItem,
+    WindowSpec,
+)
+from rowtide.sql.grammar.syntax_walk import all_columns_in, calls_in, conjuncts, connected, replaced
+from rowtide.sql.group.aggregates import OF_GROUPS
+from rowtide.sql.select.expressions import ExpressionPlanner
+from rowtide.sql.select.period_order import PeriodOrder, first_of_changes
+from rowtide.sql.select.relations import Shape, can_be_null, substitute
+from rowtide.sql.select.scope import Scope
+
+RANK = FieldRef(-1, BIGINT)
+"""No field: it stands for the number of a row of a table, until it is known where that stands."""
+MOST_NUMBERS = 16
+"""As many rows of each partition may be given with their numbers: a change may move all of them."""
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """What QUALIFY keeps of each partition of a table: the rows from ``first`` to ``last``, counted from 1.
+
+    ``call`` is the ROW_NUMBER that counts, ``rest`` is what QUALIFY says besides.
+    """
+
+    call: FunctionCall
+    first: int
+    last: int | None
+    rest: tuple[Expression, ...]
+
+
+def holds_window(syntax: Expression) -> bool:
+    """Tell whether a function over a window stands anywhere in an expression."""
+    return any(call.over is not None for call in calls_in(syntax))
+
+
+def top_of(qualify: Expression) -> Top:
+    """Give the rows of a table that QUALIFY keeps.
+
+    Raises:
+      StatementError: it says anything else of a window than how many rows of ROW_NUMBER stay.
+    """
+    call: FunctionCall | None = None
+    first, last = 1, None
+    rest = []
+    for each in conjuncts(qualify):
+        if not holds_window(each):
+            rest.append(each)
+            continue
+        found = _numbers(each)
+        if found is None or (call is not None and found[0] != call):
+            raise _not_kept(each.place)
+        call, least, most = found
+        first = max(first, least)
+        last = most if last is None else last if most is None else min(most, last)
+    if call is None:
+        raise _without_window(qualify.place)
+    return Top(call, first, last, tuple(rest))
+
+
+def _numbers(condition: Expression) -> tuple[FunctionCall, int, int | None] | None:
+    """Give the ROW_NUMBER that a condition compares, and the least and greatest that it may be."""
+    if isinstance(condition, Between) and not condition.negated:
+        call, low, high = condition.operand, _whole(condition.low), _whole(condition.high)
+        if _is_row_number(call) and low is not None and high is not None:
+            return call, low, high
+        return None
+    if not isinstance(condition, Binary) or condition.operator not in _TURNED:
+        return None
+    for call, operator, other in (
+        (condition.left, condition.operator, condition.right),
+        (condition.right, _TURNED[condition.operator], condition.left),
+    ):
+        number = _whole(other)
+        if not _is_row_number(call) or number is None:
+            continue
+        match operator:
+            case "<":
+                return call, 1, number - 1
+            case "<=":
+                return call, 1, number
+            case ">":
+                return call, number + 1, None
+            case ">=":
+                return call, number, None
+            case _:
+                return call, number, number
+    return None
+
+
+def _whole(syntax: Expression) -> int | None:
+    fits = isinstance(syntax, NumberLiteral) and syntax.text.isdigit() and len(syntax.text) < 10
+    return int(syntax.text) if isinstance(syntax, NumberLiteral) and fits else None
+
+
+def _is_row_number(syntax: Expression) -> TypeGuard[FunctionCall]:
+    return isinstance(syntax, FunctionCall) and syntax.name == "ROW_NUMBER" and syntax.over is not None
+
+
+def _without_window(place: Place) -> StatementError:
+    return StatementError(
+        "QUALIFY says what a window (OVER) has to be", place=place, hint="Other conditions stand in WHERE."
+    )
+
+
+def _not_kept(place: Place) -> StatementError:
+    return StatementError(
+        "of a table QUALIFY keeps the first rows by ROW_NUMBER, nothing else",
+        place=place,
+        hint="Write QUALIFY ROW_NUMBER() OVER (PARTITION BY .. ORDER BY ..) <= 3.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The rows of a table that stay: those that ``order`` lets through in each ``partition``.
+
+    Of them those for which ``conditions`` hold.
+    """
+
+    order: PeriodOrder
+    partition: tuple[Expr, ...]
+    conditions: tuple[Expr, ...]
+
+
+class Qualify:
+    """QUALIFY of one query, planned by ``planner`` over the rows behind its windows.
+
+    ``follow`` is given where the query tells changes: it notes the ROW_NUMBER that is followed, and gives its
+    window. ``sort_keys`` gives what terms of ORDER BY sort by.
+    """
+
+    def __init__(
+        self,
+        condition: Expression | None,
+        planner: ExpressionPlanner,
+        follow: Callable[[FunctionCall], WindowSpec] | None,
+        sort_keys: Callable[[Sequence[OrderItem]], tuple[tuple[Expr, bool], ...]],
+    ) -> None:
+        self._condition = condition
+        self._planner = planner
+        self._sort_keys = sort_keys
+        self._top: Top | None = None
+        if condition is None:
+            return
+        if follow is None:
+            if not holds_window(condition):
+                raise _without_window(condition.place)
+            # The windows in it are noted: where they stand in the row is known once all are.
+            planner.condition(condition)
+            return
+        self._top = top_of(condition)
+        self._window = follow(self._top.call)
+
+    def over(self, relation: str, node: Node, old_rowtime: FieldRef | None) -> Node:
+        """Give the rows of a stream that stay; ``old_rowtime`` holds their own, if ranking has changed it."""
+        if self._condition is None or self._top is not None:
+            return node
+        condition = self._planner.condition(self._condition)
+        if old_rowtime is not None:
+            condition = substitute(condition, {RowtimeRef(): old_rowtime})
+        return Filter(relation, node, condition)
+
+    def kept(self) -> Kept | None:
+        """Give which rows of a table stay; None for any other query."""
+        if self._top is None:
+            return None
+        spec, top = self._window, self._top
+        items = spec.sort
+        if spec.order is not None:
+            items = (OrderItem(spec.order, descending=False, within_ms=None, place=spec.order.place),)
+        limit = None if top.last is None else max(0, top.last - top.first + 1)
+        order = PeriodOrder(Period(PeriodEdge.EXACT), self._sort_keys(items), limit, top.first - 1)
+        return Kept(
+            order,
+            tuple(dict.fromkeys(fold(self._planner.plan(each)) for each in spec.partition)),
+            tuple(self._planner.condition(each) for each in top.rest),
+        )
+
+
+def over_changes(call: FunctionCall) -> StatementError:
+    """Give the error that a query on changes has windows that are of streams."""
+    by_group = (
+        "JOIN (SELECT k, SUM(x) AS total FROM t GROUP BY k) AS g ON g.k = t.k gives rows with their group."
+    )
+    first = "QUALIFY ROW_NUMBER() OVER (PARTITION BY .. ORDER BY ..) <= 3 keeps them."
+    return StatementError(
+        "a window (OVER) over a table is not supported, but for the first rows by ROW_NUMBER",
+        place=call.place,
+        hint=by_group if call.name in OF_GROUPS else first,
+    )
+
+
+def with_names_of(select: Select, scope: Scope) -> Expression | None:
+    """Give QUALIFY with what columns of the select list are in the place of their names."""
+    meant = {
+        item.alias: item.expression
+        for item in select.items
+        if isinstance(item, SelectItem) and item.alias is not None
+    }
+
+    def expression(syntax: object) -> Expression | None:
+        if isinstance(syntax, ColumnRef) and len(syntax.parts) == 1 and not scope.resolves(syntax):
+            return meant.get(syntax.parts[0])
+        return None
+
+    return replaced(select.qualify, expression)
+
+
+def kept_of_changes(relation: str, shape: Shape, rows: Kept, retention: Retention | None) -> Shape:
+    """Give the rows of a table that stay, with their numbers if the query selects them.
+
+    Raises:
+      StatementError: all rows would have to be kept for ever, or too many have numbers.
+    """
+    order = rows.order
+
+    def kept(of: PeriodOrder) -> Shape:
+        found = first_of_changes(relation, shape, of, rows.partition, retention)
+        node: Node = found.node
+        for each in rows.conditions:
+            node = Filter(relation, node, each)
+        return replace(found, node=node)
+
+    if not any(_has_number(each.expr) for each in shape.outputs):
+        return kept(order)
+    count = order.limit
+    if count is None:
+        raise StatementError(
+            "which numbers of rows of a table are selected has to have an end",
+            place=shape.place,
+            hint=f"QUALIFY n <= 3 gives it one; {MOST_NUMBERS} numbers are possible.",
+        )
+    if not 0 < count <= MOST_NUMBERS:
+        raise StatementError(
+            f"the numbers of at most {MOST_NUMBERS} rows of each partition of a table can be selected",
+            place=shape.place,
+            hint="Without the number itself in the select list any number of rows can be kept.",
+        )
+    found = kept(order)
+    top = found.node
+    while not isinstance(top, TopChanges):
+        (top,) = top.inputs
+    number: Expr = FieldRef(len(top.row_type), BIGINT)
+    if count == 1:
+        number = Literal(order.offset + 1, BIGINT)
+    else:
+        numbered = NumberedChanges(relation, top.input, top.partition, top.keys, top.limit, top.offset)
+        found = replace(found, node=rewrite(found.node, lambda each: numbered if each is top else each))
+    row_type = found.node.row_type
+    given = (replace(each, expr=substitute(each.expr, {RANK: number})) for each in found.outputs)
+    typed = (replace(each, nullable=can_be_null(each.expr, row_type)) for each in given)
+    return replace(found, outputs=tuple(typed))
+
+
+def _has_number(expr: Expr) -> bool:
+    return expr == RANK or (isinstance(expr, Call) and any(map(_has_number, expr.args)))
+
+
+def with_qualify(query: Select, gives_changes: Callable[[Select], bool]) -> Select:
+    """Give a query that keeps the first rows of one in FROM by their numbers with QUALIFY in that one.
+
+    ``gives_changes`` tells whether a query is of a table; of a stream the rows keep their numbers.
+    """
+    source = query.source
+    if not isinstance(source, DerivedTable) or source.columns or source.window is not None:
+        return query
+    inner = source.query
+    if not isinstance(inner, Select) or inner.qualify is not None or inner.distinct or inner.order_by:
+        return query
+    numbers = [
+        item
+        for item in inner.items
+        if isinstance(item, SelectItem) and item.alias is not None and _is_row_number(item.expression)
+    ]
+    if len(numbers) != 1 or inner.limit is not None or not gives_changes(inner):
+        return query
+    (number,) = numbers
+    alias = None if source.alias is None else source.alias.text
+
+    def is_number(syntax: object) -> bool:
+        if not isinstance(syntax, ColumnRef) or number.alias is None:
+            return False
+        *before, last = (part.text for part in syntax.parts)
+        return last == number.alias.text and before in ([], [alias])
+
+    def counted(syntax: object) -> Expression | None:
+        return number.expression if is_number(syntax) else None
+
+    kept: list[Expression] = []
+    rest: list[Expression] = []
+    for each in conjuncts(query.where):
+        whole = replaced(each, counted)
+        if whole != each and _numbers(whole) is not None:
+            kept.append(whole)
+        else:
+            rest.append(each)
+    if not kept:
+        return query
+    where = connected(rest)
+    outer = replace(query, where=where)
+    items = inner.items
+    stars = any(isinstance(each, StarItem) for each in query.items)
+    others = (query.items, where, query.group_by, query.having, query.order_by, query.qualify)
+    if not stars and not any(map(is_number, all_columns_in(others))):
+        items = tuple(each for each in items if each != number)
+    inner = replace(inner, items=items, qualify=connected(kept))
+    return replace(outer, source=replace(source, query=inner))

@@ -1,0 +1,512 @@
+"""Windows of a select list: OVER and WINDOW -> WindowAggregate nodes, one for each frame, stacked.
+
+Those of which several let rows wait are put side by side (WindowsAbreast), above the others.
+The input's fields stay where they are; behind them a Project puts what windows
+compute from a row, and behind that each node the results of its calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from rowtide.errors import StatementError
+from rowtide.expr.constant import fold
+from rowtide.expr.functions import common_type
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
+from rowtide.plan.nodes import Node, WaitingWindow, WindowAggregate, WindowsAbreast
+from rowtide.rows.types import BIGINT, BOOLEAN, DOUBLE, Field, RowType
+from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.sql.grammar.suggestions import did_you_mean
+from rowtide.sql.grammar.syntax import (
+    Expression,
+    FunctionCall,
+    Name,
+    NamedWindow,
+    NumberLiteral,
+    OrderItem,
+    WindowSpec,
+)
+from rowtide.sql.grammar.window_grammar import MAX_FRAME_ROWS
+from rowtide.sql.group.aggregates import (
+    AGGREGATES,
+    NEVER_DISTINCT,
+    OF_GROUPS,
+    OVER_VALUES,
+    PERCENTILES,
+    SPREADS,
+    result_type,
+)
+from rowtide.sql.group.group_windows import period_of
+from rowtide.sql.group.grouped_expressions import fraction_of
+from rowtide.sql.select.conversions import UNTYPED_NULL, assign
+from rowtide.sql.select.expressions import ExpressionPlanner
+from rowtide.sql.select.guards import filtered_first
+from rowtide.sql.select.relations import can_be_null, project, unique_names
+from rowtide.sql.select.scope import Scope
+from rowtide.sql.window.qualify import RANK, over_changes
+from rowtide.sql.window.ranking import SHARES, Rank, Ranked, Ranking, ranked
+
+RANKS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
+PICKS = frozenset({"FIRST_VALUE", "LAST_VALUE", "NTH_VALUE", "LAG", "LEAD"})
+NEVER_NULL = RANKS | {"COUNT"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A window with nothing left to look up: what one node is made for."""
+
+    partition: tuple[Expr, ...]
+    order: Period
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class _ByValue:
+    """What a select list ranks by value, and the ranks that it takes, as they are noted."""
+
+    ranking: Ranking
+    wanted: tuple[Rank, ...] = ()
+
+
+class Windows:
+    """The windows that a select list uses, each with its calls, in the order in which they are noted.
+
+    ``planner`` plans what stands inside of them. ``named_by`` is, in a grouped query, the field of the
+    group's row that says the same as its ROWTIME: which period it is. Rows ``of_changes`` have no windows but
+    the one by which the first ones are kept.
+    """
+
+    def __init__(
+        self,
+        relation: str,
+        planner: ExpressionPlanner,
+        named: Sequence[NamedWindow],
+        named_by: FieldRef | None = None,
+        *,
+        of_changes: bool = False,
+    ) -> None:
+        self._relation = relation
+        self._planner = planner
+        self._named_by = named_by
+        self._named: dict[str, WindowSpec] = {}
+        for each in named:
+            if each.name.text in self._named:
+                raise StatementError(f'window "{each.name.text}" stands twice', place=each.name.place)
+            # A window may go on from those before it.
+            self._named[each.name.text] = self._whole(each.window)
+        self._calls: dict[_Window, list[WindowCall]] = {}
+        self._first: int | None = None
+        self._by_value: _ByValue | None = None
+        self._ranked: Ranked | None = None
+        self._of_changes = of_changes
+        self._followed: WindowSpec | None = None
+
+    def follow(self, syntax: FunctionCall) -> WindowSpec:
+        """Note the ROW_NUMBER by which rows of a table are kept, and give its window.
+
+        Raises:
+          StatementError: its window does not exist, or has a frame.
+        """
+        spec = self._spec(syntax)
+        self._check_rank(syntax)
+        if spec.frame is not None:
+            raise StatementError("a rank has no frame", place=spec.place)
+        self._followed = spec
+        return spec
+
+    @property
+    def old_rowtime(self) -> FieldRef | None:
+        """Give the field that holds the ROWTIME of the rows as they were read, if ranking has changed it."""
+        return None if self._ranked is None else self._ranked.rowtime
+
+    def check(self) -> None:
+        """Plan the named windows, also those that nothing uses.
+
+        Raises:
+          StatementError: one cannot be planned.
+        """
+        for spec in () if self._of_changes else self._named.values():
+            if self._ranking(spec) is None:
+                self._window(spec)
+
+    def _spec(self, syntax: FunctionCall) -> WindowSpec:
+        spec = syntax.over
+        if spec is None:
+            raise ValueError("this call has no window")
+        return self._find(spec) if isinstance(spec, Name) else self._whole(spec)
+
+    def reference(self, syntax: FunctionCall) -> Expr:
+        """Give the field that holds the result of a call, noting it if it is new.
+
+        Raises:
+          StatementError: the function or its window do not exist or fit.
+        """
+        whole = self._spec(syntax)
+        if syntax.name == "ROW_NUMBER" and whole == self._followed:
+            return RANK
+        if self._of_changes:
+            raise over_changes(syntax)
+        if syntax.name in SHARES and self._ranking(whole) is None:
+            raise StatementError(
+                f"{syntax.name} goes by values, within a period: only then is it known which rows there are",
+                place=syntax.place,
+                hint="Write OVER (PARTITION BY FLOOR(ROWTIME TO MINUTE), .. ORDER BY x).",
+            )
+        if syntax.name in RANKS | SHARES and (ranking := self._ranking(whole)) is not None:
+            return self._rank(syntax, ranking)
+        window = self._window(whole)
+        call, frame = self._call(syntax, window.frame)
+        window = replace(window, frame=frame)
+        calls = self._calls.setdefault(window, [])
+        if call not in calls:
+            if self._first is not None:
+                raise StatementError(
+                    "ORDER BY has a window (OVER) that the select list does not have",
+                    place=syntax.place,
+                    hint="Select it under a name, and sort by that.",
+                )
+            calls.append(call)
+        before = 0
+        for each, others in self._calls.items():
+            if each == window:
+                break
+            before += len(others)
+        return FieldRef((self._first or 0) + before + calls.index(call), call.type)
+
+    def over(self, node: Node) -> Node:
+        """Give the nodes of all windows noted, over ``node``."""
+        node = self._over(node)
+        if self._by_value is not None:
+            self._ranked = ranked(self._relation, node, self._by_value.ranking, self._by_value.wanted)
+            node = self._ranked.node
+        return node
+
+    def _over(self, node: Node) -> Node:
+        self._first = len(node.row_type)
+        if not self._calls:
+            return node
+        # What lets rows wait comes last: nothing else waits for it, and several wait side by side.
+        abreast = sum(window.frame.waits for window in self._calls) > 1
+        by_wait = sorted(
+            self._calls.items(),
+            key=lambda each: each[0].frame.waits if abreast else each[0].frame.waits_for_rows,
+        )
+        self._calls = dict(by_wait)
+        wanted = dict.fromkeys(each for each in self._computed() if not isinstance(each, FieldRef))
+        held: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(node.row_type)]
+        where: dict[Expr, FieldRef] = {
+            each: FieldRef(len(held) + at, each.type) for at, each in enumerate(wanted)
+        }
+        names = [*node.row_type.names, *(f"${at}" for at in range(1, len(wanted) + 1))]
+        fields = [
+            *node.row_type,
+            *(
+                Field(name, each.type, can_be_null(each, node.row_type))
+                for name, each in zip(unique_names(names)[len(held) :], wanted, strict=True)
+            ),
+        ]
+        node = project(self._relation, node, (*held, *wanted), RowType(tuple(fields)))
+        self._first = len(node.row_type)
+        side_by_side = {window for window in self._calls if abreast and window.frame.waits}
+        for window, calls in self._calls.items():
+            if window not in side_by_side:
+                node = self._node(node, window, calls, where)
+        over, windows = node, []
+        for window, calls in self._calls.items():
+            if window in side_by_side:
+                over = each = self._node(over, window, calls, where)
+                windows.append(WaitingWindow(each.partition, each.order, each.frame, each.calls, each.snap))
+        return WindowsAbreast(self._relation, node, tuple(windows), over.row_type) if windows else node
+
+    def _node(
+        self, node: Node, window: _Window, calls: Sequence[WindowCall], where: dict[Expr, FieldRef]
+    ) -> WindowAggregate:
+        def field(expr: Expr | None) -> FieldRef | None:
+            return expr if expr is None or isinstance(expr, FieldRef) else where[expr]
+
+        placed = tuple(
+            replace(
+                call,
+                argument=field(call.argument),
+                condition=field(call.condition),
+                default=field(call.default),
+            )
+            for call in calls
+        )
+        row_type = node.row_type
+        labels = [_label(call, row_type) for call in placed]
+        names = unique_names([*row_type.names, *labels])[len(row_type) :]
+        fields = [
+            Field(name, call.type, call.function not in NEVER_NULL)
+            for name, call in zip(names, placed, strict=True)
+        ]
+        partition = tuple(key.index for key in map(field, window.partition) if key is not None)
+        return WindowAggregate(
+            self._relation,
+            node,
+            partition,
+            window.order,
+            window.frame,
+            placed,
+            RowType((*row_type, *fields)),
+            _snap(window),
+        )
+
+    def _computed(self) -> Iterator[Expr]:
+        """Give everything that the windows read of a row."""
+        for window, calls in self._calls.items():
+            yield from window.partition
+            for call in calls:
+                yield from (
+                    each for each in (call.argument, call.condition, call.default) if each is not None
+                )
+
+    # -------------------------------------------------------------- windows
+
+    def _find(self, name: Name) -> WindowSpec:
+        if name.text not in self._named:
+            raise StatementError(
+                f'window "{name.text}" does not exist',
+                place=name.place,
+                hint=did_you_mean(name.text, list(self._named)),
+            )
+        return self._named[name.text]
+
+    def _whole(self, spec: WindowSpec) -> WindowSpec:
+        """Give a window with what it takes from the one that it goes on from."""
+        if spec.base is None:
+            return spec
+        base = self._find(spec.base)
+        for own, inherited, what in (
+            (spec.partition, base.partition, "PARTITION BY"),
+            (spec.order or spec.sort, base.order or base.sort, "ORDER BY"),
+            (spec.frame, base.frame, "a frame"),
+        ):
+            if own and inherited:
+                raise StatementError(f'window "{spec.base.text}" has {what} already', place=spec.base.place)
+        return WindowSpec(
+            None,
+            spec.partition or base.partition,
+            spec.order or base.order,
+            spec.frame or base.frame,
+            spec.place,
+            spec.sort or base.sort,
+        )
+
+    def _window(self, spec: WindowSpec) -> _Window:
+        partition = tuple(dict.fromkeys(map(self._of_row, spec.partition)))
+        order = Period(PeriodEdge.EXACT)
+        if spec.order is not None or spec.sort:
+            found = None if spec.order is None else period_of(self._of_row(spec.order))
+            if found is None:
+                raise StatementError(
+                    "a window on a stream is ordered by its ROWTIME, as it grows",
+                    place=spec.sort[0].place if spec.order is None else spec.order.place,
+                    hint="It may be rounded, as in FLOOR(ROWTIME TO MINUTE). By values ROW_NUMBER, RANK and "
+                    "DENSE_RANK go, within a period that stands in PARTITION BY.",
+                )
+            order = found
+        return _Window(partition, order, spec.frame or Frame())
+
+    def _of_row(self, syntax: Expression) -> Expr:
+        """Give what PARTITION BY or ORDER BY names of a row; the period of a group is its ROWTIME."""
+        typed = fold(self._planner.plan(syntax))
+        return RowtimeRef() if self._named_by is not None and typed == self._named_by else typed
+
+    # ---------------------------------------------------------------- ranks
+
+    def _ranking(self, spec: WindowSpec) -> Ranking | None:
+        """Give what a window ranks by, if that is a value and not ROWTIME.
+
+        Raises:
+          StatementError: PARTITION BY names no period, or there is a frame.
+        """
+        items = spec.sort
+        if spec.order is not None:
+            if period_of(self._of_row(spec.order)) is not None:
+                return None
+            items = (OrderItem(spec.order, descending=False, within_ms=None, place=spec.order.place),)
+        if not items or period_of(self._of_row(items[0].expression)) is not None:
+            return None
+        terms = list(dict.fromkeys(map(self._of_row, spec.partition)))
+        period = next((each for each in terms if period_of(each) is not None), None)
+        found = None if period is None else period_of(period)
+        if found is None:
+            raise StatementError(
+                "a rank by value needs a period in PARTITION BY: only then is it known which rows there are",
+                place=items[0].place,
+                hint="PARTITION BY FLOOR(ROWTIME TO MINUTE), .. ranks the rows of each minute; PARTITION BY "
+                "ROWTIME, .. the rows of groups that end together.",
+            )
+        if spec.frame is not None:
+            raise StatementError("a rank has no frame", place=spec.place)
+        keys: list[tuple[Expr, bool]] = []
+        for item in items:
+            key = self._of_row(item.expression)
+            if item.nulls_first not in (None, item.descending):
+                keys.append((Call("IS NULL", (key,), BOOLEAN), bool(item.nulls_first)))
+            keys.append((key, item.descending))
+        return Ranking(found, tuple(each for each in terms if each != period), tuple(keys))
+
+    def _rank(self, syntax: FunctionCall, ranking: Ranking) -> FieldRef:
+        """Give the field of a rank by value, noting it if it is new."""
+        rank, of = Rank(syntax.name), BIGINT if syntax.name in RANKS else DOUBLE
+        if rank.function == "NTILE":
+            if len(syntax.args) != 1:
+                raise StatementError("NTILE takes one argument", place=syntax.place)
+            rank, of = rank._replace(tiles=_count(syntax.args[0], "NTILE", least=1)), BIGINT
+            syntax = replace(syntax, args=())
+        self._check_rank(syntax)
+        if self._by_value is None:
+            self._by_value = _ByValue(ranking)
+        if self._by_value.ranking != ranking:
+            raise StatementError(
+                "a select list ranks by one order of values",
+                place=syntax.place,
+                hint="Rank by the other one in a query in FROM.",
+            )
+        if rank not in self._by_value.wanted:
+            self._by_value = replace(self._by_value, wanted=(*self._by_value.wanted, rank))
+        return FieldRef(0, of) if self._ranked is None else self._ranked.ranks[rank]
+
+    # ---------------------------------------------------------------- calls
+
+    def _call(self, syntax: FunctionCall, frame: Frame) -> tuple[WindowCall, Frame]:
+        """Give a call, and the frame that it looks at."""
+        name, place = syntax.name, syntax.place
+        if name in AGGREGATES or name in SPREADS or name in OVER_VALUES:
+            return self._aggregate(syntax), frame
+        if name in OF_GROUPS - PICKS:
+            raise StatementError(f"{name} over a window is not supported yet", place=place)
+        if name not in RANKS | PICKS:
+            raise StatementError(f"{name} is no aggregate and no window function", place=place)
+        if name in RANKS:
+            self._check_rank(syntax)
+            return WindowCall(name, None, BIGINT), Frame(end=CURRENT_ROW)
+        _check_no_aggregate(syntax)
+        least, most = {"NTH_VALUE": (2, 2), "LAG": (1, 3), "LEAD": (1, 3)}.get(name, (1, 1))
+        if not least <= len(syntax.args) <= most:
+            wanted = f"{least}" if least == most else f"{least} to {most}"
+            raise StatementError(f"{name} takes {wanted} argument{'' if most == 1 else 's'}", place=place)
+        argument = fold(self._planner.plan(syntax.args[0]))
+        call = WindowCall(name, argument, argument.type, ignore_nulls=syntax.ignore_nulls)
+        if name in ("LAG", "LEAD"):
+            return self._shift(syntax, call)
+        if name == "NTH_VALUE":
+            call = replace(call, number=_count(syntax.args[1], "NTH_VALUE", least=1))
+        return call, frame
+
+    def _check_rank(self, syntax: FunctionCall) -> None:
+        _check_no_aggregate(syntax)
+        if syntax.args or syntax.ignore_nulls:
+            raise StatementError(f"{syntax.name} takes no arguments", place=syntax.place)
+
+    def _aggregate(self, syntax: FunctionCall) -> WindowCall:
+        name, place = SPREADS.get(syntax.name, syntax.name), syntax.place
+        argument, fraction = None, None
+        args = syntax.args
+        if name == "MEDIAN":
+            fraction = Fraction(1, 2)
+        elif name in PERCENTILES and len(args) == 2 and not syntax.star:
+            fraction, args = fraction_of(self._planner.plan(args[0]), syntax), args[1:]
+        elif name in PERCENTILES:
+            raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
+        if name == "MODE" and syntax.distinct:
+            raise StatementError("MODE(DISTINCT) over a window is not supported", place=place)
+        if syntax.ignore_nulls:
+            raise StatementError(f"{syntax.name} never counts NULLs", place=place)
+        if syntax.star:
+            if name != "COUNT":
+                raise StatementError(f"{syntax.name}(*) has no meaning", place=place)
+        elif name == "COUNT" and syntax.distinct and len(args) > 1:
+            argument = fold(self._planner.as_one(args, place))
+        elif len(args) != 1:
+            raise StatementError(f"{syntax.name} takes one argument", place=place)
+        else:
+            argument = fold(self._planner.plan(args[0]))
+        condition = None if syntax.condition is None else self._planner.condition(syntax.condition)
+        of = result_type(name, None if argument is None else argument.type, place)
+        distinct = syntax.distinct and name not in NEVER_DISTINCT
+        return filtered_first(WindowCall(name, argument, of, distinct, condition, fraction=fraction))
+
+    def _shift(self, syntax: FunctionCall, call: WindowCall) -> tuple[WindowCall, Frame]:
+        """Give LAG or LEAD: over the one row that it looks at, or over all rows before it."""
+        name, args = syntax.name, syntax.args
+        offset = 1 if len(args) < 2 else _count(args[1], name, least=0)
+        if len(args) == 3:
+            call = self._with_default(call, args[2])
+        if not syntax.ignore_nulls:
+            edge = Edge(EdgeUnit.ROWS, -offset if name == "LAG" else offset)
+            return call, Frame(edge, edge)
+        if name == "LEAD" or offset == 0:
+            raise StatementError(
+                f"{name} of {offset} rows with IGNORE NULLS is not supported yet"
+                if name == "LAG"
+                else "LEAD with IGNORE NULLS is not supported yet",
+                place=syntax.place,
+                hint="Leave IGNORE NULLS out, or filter the rows in FROM (SELECT .. WHERE x IS NOT NULL).",
+            )
+        return replace(call, number=offset), Frame(end=Edge(EdgeUnit.ROWS, -1))
+
+    def _with_default(self, call: WindowCall, syntax: Expression) -> WindowCall:
+        """Give a shift with what it gives where there is no row.
+
+        The type stays that of the rows if it holds a constant as it is; else it is one that holds both.
+        """
+        what = f"what {call.function} gives"
+        default = self._planner.plan_as(syntax, UNTYPED_NULL.type)
+        assigned = fold(assign(default, call.type, what, syntax.place))
+        held = isinstance(default, Literal) and assigned == Literal(default.value, call.type)
+        if call.argument is None or default.type == call.type or held:
+            return replace(call, default=assigned)
+        of = common_type([call.type, default.type])
+        argument, default = (assign(each, of, what, syntax.place) for each in (call.argument, default))
+        return replace(call, argument=argument, type=of, default=fold(default))
+
+
+class WindowedPlanner(ExpressionPlanner):
+    """Plans a select list with windows, over the rows that ``Windows.over`` gives."""
+
+    def __init__(self, scope: Scope, clause: str, windows: Windows) -> None:
+        super().__init__(scope, clause)
+        self._windows = windows
+
+    def _over(self, syntax: FunctionCall) -> Expr:
+        return self._windows.reference(syntax)
+
+
+def _check_no_aggregate(syntax: FunctionCall) -> None:
+    if syntax.star or syntax.distinct or syntax.condition is not None:
+        raise StatementError(
+            f"{syntax.name} is no aggregate: it takes no *, DISTINCT or FILTER", place=syntax.place
+        )
+
+
+def _snap(window: _Window) -> tuple[int, Period] | None:
+    """Give the term of PARTITION BY that is a period of ROWTIME, by its place."""
+    periods = ((place, period_of(each)) for place, each in enumerate(window.partition))
+    return next(((place, period) for place, period in periods if period is not None), None)
+
+
+def _label(call: WindowCall, row_type: RowType) -> str:
+    """Give the name of a call's field in the row, as EXPLAIN shows it."""
+    inner = row_type[call.argument.index].name if isinstance(call.argument, FieldRef) else "*"
+    return f"{call.function}({inner})"
+
+
+def _count(syntax: Expression, function: str, *, least: int) -> int:
+    """Give a number of rows, which stands in the text.
+
+    Raises:
+      StatementError: it is no whole number, below ``least`` or more than a frame may have.
+    """
+    if isinstance(syntax, NumberLiteral) and syntax.text.isdigit() and len(syntax.text) <= 10:
+        number = int(syntax.text)
+        if least <= number <= MAX_FRAME_ROWS:
+            return number
+    raise StatementError(
+        f"{function} counts rows with a whole number from {least} to {MAX_FRAME_ROWS}", place=syntax.place
+    )
