@@ -1,8 +1,8 @@
 """Groups of a table's rows whose every change is told at once, by kernels (aggregates over changes).
 
 What comes out is what ``operators.changes.group_changes`` gives, bit by bit, and a snapshot of either is one
-of the other. Where changes come that the kernels cannot take (a sum that its type may not hold, doubles too far
-apart), the plain Python path takes over for good.
+of the other. Where changes come that the kernels cannot take (a sum that its type may not hold, doubles
+too far apart), the plain Python path takes over for good.
 """
 
 from __future__ import annotations
