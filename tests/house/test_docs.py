@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 import rowtide.engine
 from house.machine import ROOT
+from rowtide.bench.kafka import PIPELINE
 from rowtide.cli.connector_reference import connectors_page
 from rowtide.cli.main import app
 from rowtide.cli.reference import command_page, commands
 from rowtide.engine.reference import engine_page, undocumented
-from rowtide.testing.bench.kafka import PIPELINE
 
 FOLDERS_OF_PAGES = ("", "docs/**/", "helm/**/", "tests/", "benchmarks/")
 PAGES = sorted(page for folder in FOLDERS_OF_PAGES for page in ROOT.glob(f"{folder}*.md"))

@@ -112,10 +112,10 @@ def _text(value: object) -> str | None:
 
 
 def _value(given: str | None, row_type: RowType, at: int) -> object:
+    from rowtide.codec.written_times import ScenarioDay
+    from rowtide.codec.written_values import value_of
     from rowtide.errors import StatementError
     from rowtide.rows.types import Kind
-    from rowtide.testing.times import ScenarioDay
-    from rowtide.testing.values import value_of
 
     field = row_type[at]
     if given is None:

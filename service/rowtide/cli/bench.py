@@ -28,10 +28,10 @@ def bench(
     """
     from difflib import get_close_matches
 
+    from rowtide.bench.suite import benchmarks, measure, named
     from rowtide.cli.errors import shown_to_user
     from rowtide.clock import SystemClock
     from rowtide.runners.spark.ivy import cache_directory
-    from rowtide.testing.bench.suite import benchmarks, measure, named
 
     known = benchmarks()
     if not names:

@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from rowtide.testing.demo.run import DemoResult, Display
+    from rowtide.demo.run import DemoResult, Display
 
 EXAMPLE = "Example: rowtide demo --json"
 
@@ -42,7 +42,7 @@ def demo(
 
     from rowtide.cli.errors import shown_to_user
     from rowtide.clock import SystemClock
-    from rowtide.testing.demo.run import Demo
+    from rowtide.demo.run import Demo
 
     folder = keep or Path(tempfile.mkdtemp(prefix="rowtide-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def demo(
 
 def _serving(address: str, config: Path) -> None:
     """Say where the service is, and what to try."""
-    from rowtide.testing.demo.run import PIPELINE
+    from rowtide.demo.run import PIPELINE
 
     typer.echo(f"The service is at {address} until Ctrl-C; its pipeline is {PIPELINE}.", err=True)
     typer.echo(f'Try: rowtide sql --service {address} -e "SELECT * FROM HOURLY"', err=True)

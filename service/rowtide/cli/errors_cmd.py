@@ -198,7 +198,7 @@ def _filter(
     after: int = 0,
 ) -> ErrorFilter:
     from rowtide.checkpoint.error_stream import ErrorFilter
-    from rowtide.testing.naming import relation_name
+    from rowtide.sql.catalog.written_names import relation_name
 
     return ErrorFilter(
         numbers=numbers,

@@ -91,7 +91,7 @@ def skip(
     from rowtide.cli.pipeline_file import opened
     from rowtide.errors import StatementError
     from rowtide.runtime.recovery import skipping
-    from rowtide.testing.naming import relation_name
+    from rowtide.sql.catalog.written_names import relation_name
 
     with shown_to_user(), opened(pipeline, config) as (found, _):
         name = relation_name(relation)

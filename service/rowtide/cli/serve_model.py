@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rowtide.testing.text_server import Answers
+    from rowtide.model_server.text_server import Answers
 
 EXAMPLE = "Example: rowtide serve-model examples/traffic/traffic.py:Traffic --port 4000"
 
@@ -45,7 +45,7 @@ def serve_model(
     """
     from rowtide.cli.errors import shown_to_user
     from rowtide.errors import StatementError
-    from rowtide.testing.text_server import TextServer
+    from rowtide.model_server.text_server import TextServer
 
     with shown_to_user():
         given = {}
@@ -74,7 +74,7 @@ def _answers(model: str, options: dict[str, str]) -> Answers:
     from rowtide.engine import TextDriver
     from rowtide.engine.errors import ModelError
     from rowtide.engine.loading import load, look_in
-    from rowtide.testing.model_session import ModelSession
+    from rowtide.model_server.model_session import ModelSession
 
     module, colon, name = model.rpartition(":")
     if colon and module.endswith(".py"):

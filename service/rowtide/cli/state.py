@@ -81,7 +81,7 @@ def show(
     from rowtide.cli.errors import shown_to_user
     from rowtide.cli.pipeline_file import opened
     from rowtide.cli.service_url import ask, service_url
-    from rowtide.testing.naming import relation_name
+    from rowtide.sql.catalog.written_names import relation_name
 
     with shown_to_user(), opened(pipeline, config) as (found, _):
         name = relation_name(relation)

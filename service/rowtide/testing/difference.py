@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rowtide.codec.written_times import ScenarioDay
+from rowtide.codec.written_values import text_of
 from rowtide.rows.rowop import Opcode
 from rowtide.testing.compare import ANY, Given, Matched, Misfit, Wanted
 from rowtide.testing.rows import Shape
-from rowtide.testing.times import ScenarioDay
-from rowtide.testing.values import text_of
 
 CONTEXT_ROWS = 3
 """How many equal rows are shown around a difference."""

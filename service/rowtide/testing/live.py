@@ -23,11 +23,11 @@ from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 from rowtide.runtime.commit.output import TableOutput
 from rowtide.runtime.inspect.why_not import Facts, PartitionFacts, answer, bounds_of_idle
+from rowtide.sql.catalog.written_names import fold
 from rowtide.testing.batching import Batching
 from rowtide.testing.compare import Given
 from rowtide.testing.entrance import Entrance
 from rowtide.testing.error_rows import ERRORS, error_givens, settled
-from rowtide.testing.naming import fold
 from rowtide.testing.outputs import Outputs
 from rowtide.testing.pipeline import pipeline_text
 from rowtide.testing.relations import Relations

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import yaml
 
+from rowtide.codec.written_times import DAY_MS, ScenarioDay, parse_date, parse_duration
 from rowtide.errors import StatementError
 from rowtide.testing.scenario import (
     REFUSABLE,
@@ -38,7 +39,6 @@ from rowtide.testing.scenario import (
     SqlText,
     Step,
 )
-from rowtide.testing.times import DAY_MS, ScenarioDay, parse_date, parse_duration
 from rowtide.testing.yaml_text import YamlText, line_of
 
 SCENARIO_KEYS = ("name", "about", "date", "sql", "file", "python", "steps", "ignore")

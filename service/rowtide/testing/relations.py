@@ -8,8 +8,8 @@ from rowtide.errors import StatementError
 from rowtide.plan.nodes import KeyedTable, Node, Promote, Sort, Source, TableSource, nodes_below
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
+from rowtide.sql.catalog.written_names import relation_name
 from rowtide.testing.error_rows import ERROR_ROW, ERRORS
-from rowtide.testing.naming import relation_name
 from rowtide.testing.rows import Shape
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rowtide.codec.written_times import ScenarioDay
+from rowtide.codec.written_values import cell_text
 from rowtide.rows.rowop import Opcode
 from rowtide.testing.compare import Given
 from rowtide.testing.play import Leftover, Observed, Record
 from rowtide.testing.rows import OP, OPCODES, ROWTIME, Shape
 from rowtide.testing.scenario import ExpectTable, Scenario
-from rowtide.testing.times import ScenarioDay
-from rowtide.testing.values import cell_text
 
 _SIGNS = {opcode: sign for sign, opcode in OPCODES.items()}
 _Change = tuple[int, int, str]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from rowtide.codec.written_times import ScenarioDay
+from rowtide.codec.written_values import number_of, value_of
 from rowtide.errors import StatementError
 from rowtide.rows.rowop import Opcode, Row
 from rowtide.rows.types import Field, Kind, RowType
 from rowtide.testing.compare import ANY, Misfit, Wanted
 from rowtide.testing.scenario import Cell, ListRow, NamedRow, ScenarioRow
-from rowtide.testing.times import ScenarioDay
-from rowtide.testing.values import number_of, value_of
 
 OPCODES = {"+": Opcode.INSERT, "-": Opcode.DELETE}
 ROWTIME, OP = "ROWTIME", "OP"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from rowtide.testing.times import ScenarioDay
+from rowtide.codec.written_times import ScenarioDay
 
 Cell = str | None
 """One value as it stands in the file; None is NULL."""

@@ -12,10 +12,10 @@ from rowtide.plan.plan import Plan
 from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.rowtime.idle import IdlePartitions
 from rowtide.sql.catalog.notices import IDLE_TIMEOUT
+from rowtide.sql.catalog.written_names import relation_name
 from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide.sql.pipeline import Session
 from rowtide.testing.error_rows import ERRORS
-from rowtide.testing.naming import relation_name
 from rowtide.testing.relations import Relations
 from rowtide.testing.scenario import Insert, InsertRaw, RunSql, Scenario, SetBound, SqlText
 

@@ -17,7 +17,7 @@ from engine_models_scheduling import SCHEDULING_MODELS
 from engine_models_tables import TABLE_MODELS
 from engine_models_time import TIME_MODELS
 
-from rowtide.testing.text_server import TextServer
+from rowtide.model_server.text_server import TextServer
 
 HERE = Path(__file__).parent
 TRANSCRIPTS = sorted(HERE.glob("*.txt"))

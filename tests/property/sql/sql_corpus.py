@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import yaml
 
+from rowtide.bench import nexmark
 from rowtide.errors import StatementError
 from rowtide.sql.pipeline import Session
-from rowtide.testing.bench import nexmark
 
 ROOT = Path(__file__).parents[3]
 NEXMARK = Path(nexmark.__file__).parent

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rowtide.codec.written_times import ScenarioDay
 from rowtide.errors import StatementError
 from rowtide.rows.rowop import Opcode
 from rowtide.testing.batching import Batching, RandomTrays, TraysOf, WholeSteps
@@ -18,7 +19,6 @@ from rowtide.testing.play import play
 from rowtide.testing.reading import find_scenarios, read_scenario
 from rowtide.testing.rows import InputRow
 from rowtide.testing.scenario import Expect, Insert, Scenario, Span, SqlText
-from rowtide.testing.times import ScenarioDay
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 

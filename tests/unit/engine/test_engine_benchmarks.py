@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rowtide.testing.bench.engine import WORKS, Prepared
+from rowtide.bench.engine import WORKS, Prepared
 
 
 @pytest.mark.parametrize("prepare", [work for _, work in WORKS.values()], ids=WORKS.keys())

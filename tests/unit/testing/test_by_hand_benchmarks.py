@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from rowtide.bench.suite import benchmarks
 from rowtide.clock import SystemClock
-from rowtide.testing.bench.suite import benchmarks
 
 
 @pytest.mark.parametrize("name", ["W1", "W2", "W3", "W4", "W5", "W6"])

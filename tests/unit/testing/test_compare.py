@@ -4,15 +4,15 @@ from decimal import Decimal
 
 import pytest
 
+from rowtide.codec.written_times import ScenarioDay
 from rowtide.errors import StatementError
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.types import DOUBLE, INTEGER, VARCHAR, Field, Kind, RowType, Type, decimal
+from rowtide.sql.catalog.written_names import fold, relation_name
 from rowtide.testing.compare import ANY, Comparison, Given, Misfit, Wanted
 from rowtide.testing.difference import render_difference
-from rowtide.testing.naming import fold, relation_name
 from rowtide.testing.rows import InputRow, RowReader, Shape
 from rowtide.testing.scenario import ListRow, NamedRow
-from rowtide.testing.times import ScenarioDay
 
 ORDERS = Shape("ORDERS", RowType((Field("ID", INTEGER), Field("TICKER", VARCHAR), Field("OP", VARCHAR))))
 STOCK = Shape("STOCK", RowType((Field("ID", INTEGER), Field("PRICE", decimal(6, 2)))), is_changes=True)

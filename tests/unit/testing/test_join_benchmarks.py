@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from rowtide.bench.events import events, trades
+from rowtide.bench.joins import w5, w6
 from rowtide.clock import SystemClock
-from rowtide.testing.bench.events import events, trades
-from rowtide.testing.bench.joins import w5, w6
 
 
 @pytest.mark.parametrize("count", [1, 2_001])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rowtide.bench.keys import keys
 from rowtide.clock import SystemClock
-from rowtide.testing.bench.keys import keys
 
 
 @pytest.mark.parametrize(("size", "count"), [(1, 1), (7, 20_001), (20_000, 100)])

@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from rowtide.bench import latency
+from rowtide.bench.suite import Benchmark, Outcome, measure
 from rowtide.clock import Clock, SystemClock
-from rowtide.testing.bench import latency
-from rowtide.testing.bench.suite import Benchmark, Outcome, measure
 
 
 class Stands:

@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from rowtide.testing.bench.linear_road.answers import Answers, answers
-from rowtide.testing.bench.linear_road.running import Running, differences, parts
-from rowtide.testing.bench.linear_road.traffic import (
+from rowtide.bench.linear_road.answers import Answers, answers
+from rowtide.bench.linear_road.running import Running, differences, parts
+from rowtide.bench.linear_road.traffic import (
     SEGMENT_FEET,
     BalanceRequest,
     ExpenditureRequest,

@@ -18,7 +18,7 @@ from rowtide.engine import (
 )
 from rowtide.engine.loading import look_in
 from rowtide.errors import RowtideError
-from rowtide.testing.model_session import ModelSession
+from rowtide.model_server.model_session import ModelSession
 
 REQUEST = RowType(key="string", delay="int64")
 HERE = Path(__file__).parent

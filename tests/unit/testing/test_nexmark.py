@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from rowtide.bench.nexmark.answers import ANSWERS, digest
+from rowtide.bench.nexmark.events import JavaRandom, Rows, parts
+from rowtide.bench.nexmark.running import Running, check
+from rowtide.bench.suite import benchmarks, named
 from rowtide.clock import SystemClock
-from rowtide.testing.bench.nexmark.answers import ANSWERS, digest
-from rowtide.testing.bench.nexmark.events import JavaRandom, Rows, parts
-from rowtide.testing.bench.nexmark.running import Running, check
-from rowtide.testing.bench.suite import benchmarks, named
 
 IN_ARRIVAL_ORDER = {
     "person": "fdefcb7a3b344570",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rowtide.bench.events import events
+from rowtide.bench.running import w3
 from rowtide.clock import SystemClock
-from rowtide.testing.bench.events import events
-from rowtide.testing.bench.running import w3
 
 
 @pytest.mark.parametrize("count", [1, 20_001])

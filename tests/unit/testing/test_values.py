@@ -4,6 +4,8 @@ from decimal import Decimal
 
 import pytest
 
+from rowtide.codec.written_times import ScenarioDay, format_timestamp, parse_duration
+from rowtide.codec.written_values import cell_text, text_of, value_of
 from rowtide.rows.types import (
     BIGINT,
     BOOLEAN,
@@ -19,8 +21,6 @@ from rowtide.rows.types import (
     Type,
     decimal,
 )
-from rowtide.testing.times import ScenarioDay, format_timestamp, parse_duration
-from rowtide.testing.values import cell_text, text_of, value_of
 
 DAY = ScenarioDay(86_400_000)
 REAL = Type(Kind.REAL)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from rowtide.testing.bench.linear_road.traffic import EASTBOUND, ENTRANCE, EXIT, SEGMENT_FEET, Report, Traffic
+from rowtide.bench.linear_road.traffic import EASTBOUND, ENTRANCE, EXIT, SEGMENT_FEET, Report, Traffic
 
 MINUTE_S = 60
 SPEED_MINUTES = 5

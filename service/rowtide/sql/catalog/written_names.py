@@ -1,4 +1,4 @@
-"""Names in the steps of a scenario, read as SQL reads them."""
+"""Names as people write them beside SQL, read as SQL reads them."""
 
 from __future__ import annotations
 

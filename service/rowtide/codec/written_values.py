@@ -1,4 +1,4 @@
-"""Cells of scenario files: text to a value of a column's type, and back.
+"""Values as people write them: text to a value of a column's type, and back.
 
 This is the reading of a scenario, not SQL's CAST: times of day mean the
 scenario's day, nothing is rounded or cut, and what does not fit is refused.
@@ -14,11 +14,7 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import TypeVar
 
-from rowtide.expr.constant import fold
-from rowtide.expr.tree import Call, Literal
-from rowtide.rows.column import EXACT
-from rowtide.rows.types import INTEGER_BYTES, VARCHAR, Kind, Type
-from rowtide.testing.times import (
+from rowtide.codec.written_times import (
     DAY_MS,
     EPOCH,
     ScenarioDay,
@@ -26,6 +22,10 @@ from rowtide.testing.times import (
     parse_date,
     parse_time_of_day,
 )
+from rowtide.expr.constant import fold
+from rowtide.expr.tree import Call, Literal
+from rowtide.rows.column import EXACT
+from rowtide.rows.types import INTEGER_BYTES, VARCHAR, Kind, Type
 
 _Sized = TypeVar("_Sized", str, bytes)
 

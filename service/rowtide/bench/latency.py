@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from rowtide.bench.servers import BROKER, DATABASE, create_topic, given, service_of
+from rowtide.bench.suite import Benchmark, Outcome
 from rowtide.clock import Clock
 from rowtide.runtime.live.live import Pace, Unobserved
-from rowtide.testing.bench.servers import BROKER, DATABASE, create_topic, given, service_of
-from rowtide.testing.bench.suite import Benchmark, Outcome
 from rowtide.testing.processes import ENDS_WITH_PARENT
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def latency(sql: str, counted: str, count: int, cache: Path, clock: Clock) -> Ou
     topic, table = f"latency-{run}", f'"latency_{run}"'
     create_topic(broker, topic, 1, {"message.timestamp.type": "LogAppendTime"})
     total = BEFORE + count
-    sender = (sys.executable, "-m", "rowtide.testing.bench.feed", broker, topic, str(total), str(RATE))
+    sender = (sys.executable, "-m", "rowtide.bench.feed", broker, topic, str(total), str(RATE))
     watch = _Watch(clock, sender, total)
     plan = plan_pipeline((_SQL + sql).format(broker=broker, database=database, topic=topic, table=table))
     with open_pipeline(plan, f"latency-{run}") as pipeline:

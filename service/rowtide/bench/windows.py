@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rowtide.bench.suite import Benchmark, Outcome, close_to
+from rowtide.bench.workload import run_query
 from rowtide.clock import Clock
 from rowtide.rows.tray import Tray
-from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
-from rowtide.testing.bench.workload import run_query
 
 W2_SQL = """
 CREATE VIEW ordered AS

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowtide.bench.events import BASE_MS, KEYS, events, trades, updates
+from rowtide.bench.suite import Benchmark, Outcome, close_to
+from rowtide.bench.workload import EVENTS_SQL, STREAM, Script, cut, key_names, run_script
 from rowtide.clock import Clock
 from rowtide.flow.flow import Flow
 from rowtide.rows.tray import Tray
-from rowtide.testing.bench.events import BASE_MS, KEYS, events, trades, updates
-from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
-from rowtide.testing.bench.workload import EVENTS_SQL, STREAM, Script, cut, key_names, run_script
 
 EVENTS = 2_000_000
 W5_SQL = """

@@ -12,11 +12,11 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rowtide.bench.kafka import PIPELINE, fill_topic
+from rowtide.bench.processes import compile_modules, started, wait_until
+from rowtide.bench.servers import BROKER, DATABASE, given
+from rowtide.bench.suite import Benchmark, Outcome
 from rowtide.clock import Clock
-from rowtide.testing.bench.kafka import PIPELINE, fill_topic
-from rowtide.testing.bench.processes import compile_modules, started, wait_until
-from rowtide.testing.bench.servers import BROKER, DATABASE, given
-from rowtide.testing.bench.suite import Benchmark, Outcome
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -72,7 +72,7 @@ def parts(count: int, micros: int, size: int, disorder: int = 1) -> Iterator[Par
 
 
 def _persons(numbers: Int64s, micros: int) -> Rows:
-    from rowtide.testing.bench.nexmark import kernels
+    from rowtide.bench.nexmark import kernels
 
     count = len(numbers)
     choices = np.empty((count, 4), dtype=np.int64)
@@ -96,7 +96,7 @@ def _persons(numbers: Int64s, micros: int) -> Rows:
 
 
 def _auctions(numbers: Int64s, micros: int) -> Rows:
-    from rowtide.testing.bench.nexmark import kernels
+    from rowtide.bench.nexmark import kernels
 
     count = len(numbers)
     drawn = np.empty((6, count), dtype=np.int64)
@@ -121,7 +121,7 @@ def _auctions(numbers: Int64s, micros: int) -> Rows:
 
 
 def _bids(numbers: Int64s, micros: int) -> Rows:
-    from rowtide.testing.bench.nexmark import kernels
+    from rowtide.bench.nexmark import kernels
 
     count = len(numbers)
     drawn = np.empty((3, count), dtype=np.int64)

@@ -18,10 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rowtide.bench.processes import started, wait_until
+from rowtide.bench.servers import BROKER, DATABASE, create_topic, flushed, given, send
+from rowtide.bench.suite import Benchmark, Outcome
 from rowtide.clock import Clock
-from rowtide.testing.bench.processes import started, wait_until
-from rowtide.testing.bench.servers import BROKER, DATABASE, create_topic, flushed, given, send
-from rowtide.testing.bench.suite import Benchmark, Outcome
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

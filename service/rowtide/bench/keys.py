@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rowtide.bench.events import BASE_MS
+from rowtide.bench.running import W3_SQL
+from rowtide.bench.suite import Benchmark, Outcome, close_to
+from rowtide.bench.workload import EVENTS_SQL, STREAM, Script, cut, run_script
 from rowtide.clock import Clock
 from rowtide.flow.flow import Flow
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
-from rowtide.testing.bench.events import BASE_MS
-from rowtide.testing.bench.running import W3_SQL
-from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
-from rowtide.testing.bench.workload import EVENTS_SQL, STREAM, Script, cut, run_script
 
 EVENTS = 1_000_000
 SIZES = {"1k": 10**3, "10k": 10**4, "100k": 10**5, "1m": 10**6, "10m": 10**7}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rowtide.bench.suite import Benchmark, Outcome, close_to
 from rowtide.clock import Clock
 from rowtide.engine import (
     INSERT,
@@ -28,7 +29,6 @@ from rowtide.engine import (
     TableType,
     Unit,
 )
-from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
 
 TRADE = RowType(id="int64", symbol="string", price="float64")
 RATE = RowType(code="int64", rate="float64")

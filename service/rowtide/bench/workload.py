@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rowtide.bench.events import BASE_MS, KEYS, Events, events
+from rowtide.bench.suite import Outcome
 from rowtide.clock import Clock
 from rowtide.flow.flow import Flow
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide.testing.bench.events import BASE_MS, KEYS, Events, events
-from rowtide.testing.bench.suite import Outcome
 
 TRAY_ROWS = 16_384
 FAR_FUTURE = Bound(BASE_MS * 10)

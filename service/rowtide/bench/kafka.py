@@ -11,12 +11,12 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from rowtide.bench.events import BASE_MS, events
+from rowtide.bench.servers import BROKER, DATABASE, create_topic, flushed, given, send, service_of
+from rowtide.bench.suite import Benchmark, Outcome, close_to
+from rowtide.bench.windows import W2_CHECKSUM, W2_EVENTS, W2_ROWS
+from rowtide.bench.workload import key_name
 from rowtide.clock import Clock
-from rowtide.testing.bench.events import BASE_MS, events
-from rowtide.testing.bench.servers import BROKER, DATABASE, create_topic, flushed, given, send, service_of
-from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
-from rowtide.testing.bench.windows import W2_CHECKSUM, W2_EVENTS, W2_ROWS
-from rowtide.testing.bench.workload import key_name
 
 PARTITIONS = 8
 COMMIT_MS = 1_000

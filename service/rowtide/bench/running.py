@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from rowtide.bench.suite import Benchmark, Outcome, close_to
+from rowtide.bench.workload import run_query
 from rowtide.clock import Clock
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
-from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
-from rowtide.testing.bench.workload import run_query
 
 W3_SQL = """
 CREATE VIEW w3 OPTIONS (RETENTION 'UNBOUNDED') AS

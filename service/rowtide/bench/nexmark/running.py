@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
+from rowtide.bench.nexmark.answers import ANSWERS, EVENTS, MICROS, Answer
+from rowtide.bench.nexmark.events import Rows, parts
+from rowtide.bench.suite import Benchmark, Outcome
+from rowtide.bench.workload import TRAY_ROWS
 from rowtide.clock import Clock
 from rowtide.flow.flow import Flow
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide.testing.bench.nexmark.answers import ANSWERS, EVENTS, MICROS, Answer
-from rowtide.testing.bench.nexmark.events import Rows, parts
-from rowtide.testing.bench.suite import Benchmark, Outcome
-from rowtide.testing.bench.workload import TRAY_ROWS
 
 SPEED_EVENTS, SPEED_MICROS = 10_000_000, 100
 CLOSING = Bound(1 << 50)
@@ -33,7 +33,7 @@ IN_ORDER, SORTED = "schema", "schema_sorted"
 
 def query(name: str) -> str:
     """Give the SQL of a query, or of the streams."""
-    folder = files("rowtide.testing.bench.nexmark")
+    folder = files("rowtide.bench.nexmark")
     within = folder if name in (IN_ORDER, SORTED) else folder / "queries"
     return (within / f"{name}.sql").read_text(encoding="utf-8")
 

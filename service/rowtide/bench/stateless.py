@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute
 
+from rowtide.bench.suite import Benchmark, Outcome, close_to
+from rowtide.bench.workload import run_query
 from rowtide.clock import Clock
 from rowtide.rows.tray import Tray
-from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
-from rowtide.testing.bench.workload import run_query
 
 W1_SQL = """
 CREATE VIEW w1 AS

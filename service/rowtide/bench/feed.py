@@ -1,16 +1,16 @@
 """Sends messages at a steady rate: a process of its own, so that it takes no time of the service's.
 
-python -m rowtide.testing.bench.feed BROKER TOPIC COUNT RATE
+python -m rowtide.bench.feed BROKER TOPIC COUNT RATE
 """
 
 from __future__ import annotations
 
 import sys
 
+from rowtide.bench.events import KEYS
+from rowtide.bench.servers import flushed, send
+from rowtide.bench.workload import key_name
 from rowtide.clock import SystemClock
-from rowtide.testing.bench.events import KEYS
-from rowtide.testing.bench.servers import flushed, send
-from rowtide.testing.bench.workload import key_name
 
 STEP_S = 0.001
 """How often messages are sent."""

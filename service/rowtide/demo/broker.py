@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 
 from confluent_kafka import Producer
 
+from rowtide.demo.flights import Message
 from rowtide.errors import TransientError
-from rowtide.testing.demo.flights import Message
 
 _STEP = 5_000
 """Messages between two signs of progress."""

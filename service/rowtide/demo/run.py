@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Protocol
 
 from rowtide.clock import Clock
+from rowtide.demo.broker import EmbeddedBroker
+from rowtide.demo.flights import FLIGHTS, PARTITIONS, WEATHER, messages
 from rowtide.errors import FaultError
-from rowtide.testing.demo.broker import EmbeddedBroker
-from rowtide.testing.demo.flights import FLIGHTS, PARTITIONS, WEATHER, messages
 from rowtide.testing.processes import ENDS_WITH_PARENT, LOCAL, answers, free_port
 
 PIPELINE = Path(__file__).with_name("pipeline.sql")

@@ -11,6 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from rowtide.bench.linear_road.answers import Answers, answers
+from rowtide.bench.linear_road.traffic import Traffic, traffic
+from rowtide.bench.suite import Benchmark, Outcome
+from rowtide.bench.workload import TRAY_ROWS
 from rowtide.clock import Clock
 from rowtide.flow.flow import Flow
 from rowtide.plan.plan import Plan
@@ -19,10 +23,6 @@ from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide.testing.bench.linear_road.answers import Answers, answers
-from rowtide.testing.bench.linear_road.traffic import Traffic, traffic
-from rowtide.testing.bench.suite import Benchmark, Outcome
-from rowtide.testing.bench.workload import TRAY_ROWS
 
 OUTPUTS = ("NOTICES", "ALERTS", "BALANCES", "EXPENDITURES", "ACCOUNTS")
 STREAMS = ("REPORTS", "BALANCE_REQUESTS", "EXPENDITURE_REQUESTS")
@@ -41,7 +41,7 @@ Columns = Mapping[str, Int64s]
 
 def pipeline() -> str:
     """Give the SQL."""
-    return (files("rowtide.testing.bench.linear_road") / "linear_road.sql").read_text(encoding="utf-8")
+    return (files("rowtide.bench.linear_road") / "linear_road.sql").read_text(encoding="utf-8")
 
 
 @cache

@@ -69,7 +69,7 @@ def benchmarks() -> Mapping[str, Benchmark]:
     """Give every benchmark by name."""
     found: dict[str, Benchmark] = {}
     for name in MODULES:
-        module = import_module(f"rowtide.testing.bench.{name}")
+        module = import_module(f"rowtide.bench.{name}")
         found |= {each.name: each for each in module.BENCHMARKS}
     return found
 

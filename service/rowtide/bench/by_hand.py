@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rowtide.bench import joins, running, stateless, windows
+from rowtide.bench.events import BASE_MS, KEYS, Events, events, trades, updates
+from rowtide.bench.joins import EVENTS_PER_UPDATE, SECTORS
+from rowtide.bench.suite import Benchmark, Outcome, close_to
+from rowtide.bench.workload import TRAY_ROWS, key_names
 from rowtide.clock import Clock
 from rowtide.operators.storage.arrow_buffers import text_buffers
-from rowtide.testing.bench import joins, running, stateless, windows
-from rowtide.testing.bench.events import BASE_MS, KEYS, Events, events, trades, updates
-from rowtide.testing.bench.joins import EVENTS_PER_UPDATE, SECTORS
-from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
-from rowtide.testing.bench.workload import TRAY_ROWS, key_names
 
 Array = NDArray[Any]
 Columns = tuple[Array, ...]
@@ -70,7 +70,7 @@ class _Coder:
     """Codes of texts."""
 
     def __init__(self) -> None:
-        from rowtide.testing.bench.by_hand_kernels import MAX_KEYS
+        from rowtide.bench.by_hand_kernels import MAX_KEYS
 
         self._slots = np.zeros(2 * MAX_KEYS, dtype=np.int32)
         self._starts = np.zeros(MAX_KEYS + 1, dtype=np.int64)
@@ -78,7 +78,7 @@ class _Coder:
         self._known = 0
 
     def __call__(self, offsets: Array, data: Array) -> Array:
-        from rowtide.testing.bench.by_hand_kernels import code_keys
+        from rowtide.bench.by_hand_kernels import code_keys
 
         codes = np.empty(len(offsets) - 1, dtype=np.int32)
         self._known = code_keys(offsets, data, self._slots, self._starts, self._pool, self._known, codes)
@@ -86,7 +86,7 @@ class _Coder:
 
 
 def _w1(given: Events, count: int) -> Prepared:
-    from rowtide.testing.bench.by_hand_kernels import w1
+    from rowtide.bench.by_hand_kernels import w1
 
     def work(part: slice, texts: Columns) -> Columns:
         offsets, data = texts
@@ -110,7 +110,7 @@ def _w1(given: Events, count: int) -> Prepared:
 
 
 def _w2(given: Events, count: int) -> Prepared:
-    from rowtide.testing.bench.by_hand_kernels import MAX_KEYS, NEVER, close, w2
+    from rowtide.bench.by_hand_kernels import MAX_KEYS, NEVER, close, w2
 
     coder = _Coder()
     clock, begun = np.zeros(1, dtype=np.int64), np.full(2, NEVER, dtype=np.int64)
@@ -144,7 +144,7 @@ def _w2(given: Events, count: int) -> Prepared:
 
 
 def _w3(given: Events, count: int) -> Prepared:
-    from rowtide.testing.bench.by_hand_kernels import MAX_KEYS, w3
+    from rowtide.bench.by_hand_kernels import MAX_KEYS, w3
 
     coder = _Coder()
     volume, held = np.zeros(MAX_KEYS), np.zeros(MAX_KEYS, dtype=np.int64)
@@ -168,7 +168,7 @@ def _w3(given: Events, count: int) -> Prepared:
 
 
 def _w4(given: Events, count: int) -> Prepared:
-    from rowtide.testing.bench.by_hand_kernels import LAST, MAX_KEYS, w4
+    from rowtide.bench.by_hand_kernels import LAST, MAX_KEYS, w4
 
     coder = _Coder()
     last, total = np.zeros((MAX_KEYS, LAST)), np.zeros(MAX_KEYS)
@@ -186,7 +186,7 @@ def _w4(given: Events, count: int) -> Prepared:
 
 
 def _w5(given: Events, count: int) -> Prepared:
-    from rowtide.testing.bench.by_hand_kernels import MAX_KEYS, w5
+    from rowtide.bench.by_hand_kernels import MAX_KEYS, w5
 
     changed, factors = updates(count)
     changed_at = BASE_MS + EVENTS_PER_UPDATE * np.arange(1, len(changed) + 1, dtype=np.int64)
@@ -228,7 +228,7 @@ def _w5(given: Events, count: int) -> Prepared:
 
 
 def _w6(given: Events, count: int) -> Prepared:
-    from rowtide.testing.bench.by_hand_kernels import ORDERS, w6_orders, w6_trades
+    from rowtide.bench.by_hand_kernels import ORDERS, w6_orders, w6_trades
 
     ident, on_order = np.arange(len(given.ts[0::2]), dtype=np.int64), trades(count)
     order_ts, order_price = given.ts[0::2].copy(), given.price[0::2].copy()

@@ -1,4 +1,4 @@
-"""Times of scenario files: text to milliseconds since the epoch, UTC, and back."""
+"""Times as people write them: text to milliseconds since the epoch, UTC, and back."""
 
 from __future__ import annotations
 

@@ -21,16 +21,16 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
+from rowtide.bench.events import BASE_MS, events
+from rowtide.bench.suite import Benchmark, Outcome, close_to
+from rowtide.bench.windows import W2_CHECKSUM, W2_EVENTS, W2_ROWS, W2_SQL
+from rowtide.bench.workload import TRAY_ROWS, key_names
 from rowtide.clock import Clock
 from rowtide.operators.contract import Fault
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import Bound
-from rowtide.testing.bench.events import BASE_MS, events
-from rowtide.testing.bench.suite import Benchmark, Outcome, close_to
-from rowtide.testing.bench.windows import W2_CHECKSUM, W2_EVENTS, W2_ROWS, W2_SQL
-from rowtide.testing.bench.workload import TRAY_ROWS, key_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,0 +1,1 @@
+"""A procedural model behind a socket: ``rowtide serve-model``."""
