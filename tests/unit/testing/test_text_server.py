@@ -11,8 +11,8 @@ import pytest
 
 from rowtide.engine import Hashed, Label, Rowop, RowType, Table, TableType, TextDriver, Unit
 from rowtide.engine.driver import printed_in_full
-from rowtide.model_server.text_server import LONGEST_LINE, TextServer
 from rowtide.model_server import text_server
+from rowtide.model_server.text_server import LONGEST_LINE, TextServer
 
 TRADE = RowType(id="int32", symbol="string", price="float64")
 

@@ -7,6 +7,11 @@ from dataclasses import replace
 
 from rowtide.errors import StatementError
 from rowtide.sql.grammar.syntax import (
+from rowtide.sql.group.aggregates import OF_GROUPS, WINDOW_EDGES
+from rowtide.sql.join.comma_joins import Leaf
+from rowtide.sql.subquery.lazy_parts import may_fail
+from rowtide.sql.select.scope import ROWTIME, Scope
+from rowtide.sql.grammar.syntax import (
     ColumnRef,
     DerivedTable,
     Expression,
@@ -79,12 +84,20 @@ def groups_in_from(select: Select, scope_of: Callable[[Leaf], Scope]) -> Select:
             return replace(syntax, where=replaced(syntax.where, named))
         return computed(syntax)
 
-    conditions = list(conjuncts(select.having))
-    where = connected(replaced(each, outside) for each in conditions if holds_query(each))
-    having = connected(each for each in conditions if not holds_query(each))
-    groups = replace(select, items=tuple(inner), having=having)
+    having: list[Expression] = []
+    where: list[Expression] = []
+    for each in conjuncts(select.having):
+        known = len(inner)
+        condition = replaced(each, outside)
+        # What may fail stays behind the sub-queries that guard it.
+        if holds_query(each) or (where and may_fail(condition)):
+            where.append(condition)
+        else:
+            del inner[known:]
+            having.append(each)
+    groups = replace(select, items=tuple(inner), having=connected(having))
     source = DerivedTable(groups, None, None, select.place)
-    return Select(tuple(outer), source, select.stream, where, (), None, (), select.place)
+    return Select(tuple(outer), source, select.stream, connected(where), (), None, (), select.place)
 
 
 def _scope(source: FromItem, scope_of: Callable[[Leaf], Scope]) -> Scope:
