@@ -5,13 +5,14 @@ poll brought as deliveries. ``DirectInbox`` polls in the caller's thread, for
 tests and simulations; ``runtime.ingest.inbox`` has one thread a stream.
 
 A message becomes a row of its partition (rowtime: the message's timestamp;
-counter: its offset), an explicit bound, or a fault; none is passed over.
+counter: its offset), an explicit bound, or a fault; none is passed over. One
+whose timestamp is before 1970 or after 9999 is a fault and moves no bound.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +25,7 @@ from rowtide.operators.contract import Fault
 from rowtide.plan.plan import ForeignStream
 from rowtide.rows.column import Column, Indices
 from rowtide.rows.tray import Tray
+from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.rowtime.bound import Bound
 from rowtide.runtime.commit.crashpoints import CrashPoints
 from rowtide_connectors.api import Messages, OffsetRange, Reader, Source
@@ -133,6 +135,8 @@ def deliver(
         )
     decoded = decoder.decode(values)
     faults = [mark for mark in marks.values() if isinstance(mark, Fault)]
+    untimed = _untimed(relation, origin, messages, marks.keys())
+    faults += untimed.values()
     faults += [
         Fault(
             relation,
@@ -143,7 +147,7 @@ def deliver(
             int(messages.offsets[fault.index]),
         )
         for fault in decoded.faults
-        if fault.index not in marks
+        if fault.index not in marks and fault.index not in untimed
     ]
     faults.sort(key=lambda fault: fault.counter)
     accepted = decoded.accepted
@@ -154,10 +158,30 @@ def deliver(
         origin,
         messages.offsets[accepted],
     )
+    if untimed:
+        timed = ~np.isin(accepted, list(untimed))
+        tray, accepted = tray.where(timed), accepted[timed]
     bounds = {index: mark for index, mark in marks.items() if isinstance(mark, ExplicitBound)}
     raw_bytes = sum(map(len, filter(None, messages.values)))
     parts = _in_log_order(tray, accepted, bounds)
     return Delivery(relation, messages.partition, parts, tuple(faults), messages, raw_bytes)
+
+
+def _untimed(relation: str, origin: int, messages: Messages, marks: Collection[int]) -> dict[int, Fault]:
+    """Return the faults, by position, of messages whose timestamp is not a time: it would become a bound."""
+    times = messages.timestamps
+    return {
+        index: Fault(
+            relation,
+            Reason.FUTURE,
+            f"the message's timestamp, {times[index]} ms, is not within the years 1970 to 9999",
+            None,
+            origin,
+            int(messages.offsets[index]),
+        )
+        for index in np.flatnonzero((times < 0) | (times > MAX_TIMESTAMP_MS)).tolist()
+        if index not in marks
+    }
 
 
 def _pseudo(stream: ForeignStream, messages: Messages, accepted: Indices) -> tuple[Column, ...]:
