@@ -311,3 +311,9 @@ def test_explain_why_not_asks_the_running_service(files: Files) -> None:
     finally:
         web.stop()
     assert "no service answers" in files.call(*ask, code=3)
+
+
+def test_a_start_that_the_database_refuses_ends_with_what_to_change(files: Files) -> None:
+    address = f"sqlite:///{files.database}"
+    files.config.write_text(files.config.read_text().replace(address, f"{address}.folder/out.db"))
+    assert "The folder must exist" in files.call("run", "--until-end", code=3)
