@@ -1,0 +1,99 @@
+"""A PostgreSQL database that refuses for a while, or refuses the user: waited for, or the start ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from structlog.testing import capture_logs
+from typer.testing import CliRunner
+
+from real.postgres import PostgresServer
+from rowtide.cli.main import app
+from rowtide.cli.pipeline_file import equipment_of
+from rowtide.config import Settings
+from rowtide.runtime.live.live import Pace
+from rowtide.runtime.pipeline import open_pipeline
+from rowtide.runtime.service import Service
+from rowtide.sql.pipeline import plan_pipeline
+from rowtide_connectors.memory import memory_broker
+
+pytestmark = pytest.mark.postgres
+
+SQL = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{broker}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{url}');
+CREATE FOREIGN STREAM readings (number BIGINT) SERVER k OPTIONS (topic 'readings', format 'JSON');
+CREATE FOREIGN TABLE log (number BIGINT) SERVER d;
+CREATE PUMP p STARTED AS INSERT INTO log SELECT STREAM number FROM readings;
+"""
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("setting", ["default_transaction_read_only = on", "statement_timeout = '1ms'"])
+def test_a_service_goes_on_by_itself_when_a_setting_of_the_database_is_reset(
+    postgres_server: PostgresServer, postgres_url: str, tmp_path: Path, setting: str
+) -> None:
+    broker, name = memory_broker(str(tmp_path)), sa.make_url(postgres_url).database
+    broker.ensure_topic("readings", 1)
+    engine, stop, sent = sa.create_engine(postgres_url), threading.Event(), 0
+
+    def send(count: int) -> None:
+        nonlocal sent
+        for _ in range(count):
+            broker.produce("readings", [b'{"number":%d}' % sent], timestamps=[sent])
+            sent += 1
+
+    def numbers() -> list[int]:
+        with engine.begin() as connection:
+            return list(connection.exec_driver_sql("select number from log order by 1").scalars())
+
+    send(5)
+    plan = plan_pipeline(SQL.format(broker=tmp_path, url=postgres_url))
+    with open_pipeline(plan, "p") as pipeline, capture_logs() as logged:
+        made = replace(
+            equipment_of(pipeline, Settings()), wait=True, stopping=stop.is_set, pace=Pace(0, 10, None, None)
+        )
+        thread = threading.Thread(target=Service(made).run)
+        thread.start()
+        try:
+            wait_until(lambda: any(each["event"] == "running" for each in logged))
+            wait_until(lambda: numbers() == list(range(5)))
+            postgres_server.execute(f'alter database "{name}" set {setting}')
+            postgres_server.drop_connections(postgres_url)
+            # Many rows: a statement that is done within the time-out would not meet it.
+            send(2_000)
+            wait_until(lambda: any(each["event"] == "dependency_down" for each in logged))
+            postgres_server.execute(f'alter database "{name}" reset {setting.split(maxsplit=1)[0]}')
+            engine.dispose()
+            wait_until(lambda: numbers() == list(range(sent)))
+        finally:
+            stop.set()
+            thread.join(30)
+    assert not thread.is_alive()
+    engine.dispose()
+
+
+@pytest.mark.parametrize("wrong", ["username", "database"])
+def test_a_start_with_the_wrong_user_or_database_ends_with_a_hint(
+    postgres_url: str, tmp_path: Path, wrong: str
+) -> None:
+    memory_broker(str(tmp_path)).ensure_topic("readings", 1)
+    url = sa.make_url(postgres_url).set(**{wrong: "nosuch"}).render_as_string(hide_password=False)
+    file = tmp_path / "p.sql"
+    file.write_text(SQL.format(broker=tmp_path, url=url))
+    result = CliRunner().invoke(app, ["run", str(file), "--until-end"])
+    assert result.exit_code == 3
+    assert '"nosuch" does not exist' in result.output
+    assert "hint: C" in result.output
