@@ -14,6 +14,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
+from rowtide.errors import RejectedRowError
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.group.value_functions import CONTINUOUS, SORTED, Listed, SortedValues, Truths
 from rowtide.operators.over.by_row.functions import (
@@ -286,6 +287,15 @@ class DistinctValues(Distinct):
         counts, inner = saved
         self._counts = Counter({from_json(self._of, value): count for value, count in counts})
         self._inner.load(inner)
+
+
+def has_result(function: WindowFunction) -> bool:
+    """Tell whether what a function has taken gives a result that its type holds."""
+    try:
+        function.result()
+    except RejectedRowError:
+        return False
+    return True
 
 
 def to_text(function: WindowFunction) -> str:

@@ -37,6 +37,7 @@ from rowtide.operators.over.calls import Count, DoubleSum, Sum
 from rowtide.operators.over.codes import column_of, values_of
 from rowtide.operators.over.held import Following, Moved, Values
 from rowtide.operators.over.spreads import Spread
+from rowtide.operators.shown_changes import ShownChanges
 from rowtide.operators.storage.gathering import take_column, take_values
 from rowtide.operators.storage.growing import grown
 from rowtide.plan.frames import WindowCall
@@ -76,6 +77,7 @@ class ChangedGroupsOperator:
 
         self.account = Account()
         self._node = node
+        self._told = ShownChanges(node)
         self._place = place
         self._kinds = [node.input.row_type[index].type for index in node.keys]
         self._keys = KeyGroups(self._kinds)
@@ -132,7 +134,7 @@ class ChangedGroupsOperator:
         causes = followed.causes[keep]
         calls = zip(self._node.aggregates, results, strict=True)
         columns = [column_of(call.type, *_taken(result, entries)) for call, result in calls]
-        return Tray(
+        out = Tray(
             self._node.row_type,
             (*(unsigned(take_column(column, causes, 2)) for column in keys), *columns),
             take_values(tray.rowtime, causes),
@@ -140,6 +142,7 @@ class ChangedGroupsOperator:
             take_values(tray.counter, causes),
             followed.opcodes[keep],
         )
+        return self._told.of(out, followed.paired[keep])
 
     def _follow(self, tray: Tray, groups: Int64s) -> _Followed:
         """Count rows in and out; see the kernel."""

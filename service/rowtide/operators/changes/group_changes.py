@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from rowtide.errors import RejectedRowError
 from rowtide.expr.tree import AggregateCall, Expr, FieldRef
 from rowtide.operators.changes.change_functions import (
     BY_ROW,
     can_fail,
     from_text,
+    has_result,
     limit_of,
     make,
     takes_nulls,
@@ -34,6 +34,7 @@ from rowtide.operators.contract import Account, Fault, Output, Place, State, Wan
 from rowtide.operators.faults import overflowing
 from rowtide.operators.merge.ranks import RANK, Ranks
 from rowtide.operators.over.by_row.functions import Sum, WindowFunction, from_json, to_json
+from rowtide.operators.shown_changes import ShownChanges
 from rowtide.operators.storage.row_keys import key_getter
 from rowtide.operators.table.refused import RefusedRows, WaitingChange, WaitingChanges
 from rowtide.plan.nodes import GroupChanges
@@ -133,6 +134,8 @@ class GroupChangesOperator:
         self._given = 0
         self._held = 0
         self._out: list[TimedRow] = []
+        self._pairs: list[int] = []
+        self._shown = ShownChanges(node)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0, rows in rowtime order."""
@@ -143,10 +146,14 @@ class GroupChangesOperator:
                 self._reach(timed.rowtime)
                 self._take(timed, windows, faults)
         self._reach(bound.rowtime)
-        out, self._out = self._out, []
-        self.account.rows_out += len(out)
+        told = Tray.from_rows(self._node.row_type, self._out) if self._out else None
+        paired = np.zeros(len(self._out), dtype=np.bool_)
+        paired[self._pairs] = True
+        out = self._shown.of(told, paired)
+        self._out, self._pairs = [], []
+        self.account.rows_out += 0 if out is None else len(out)
         bound_out = bound if self._node.every_ms is None else self._promised()
-        return Output(Tray.from_rows(self._node.row_type, out) if out else None, bound_out, faults)
+        return Output(out, bound_out, faults)
 
     def held(self) -> int:
         """Count the rows whose changes are not told yet."""
@@ -247,7 +254,7 @@ class GroupChangesOperator:
         ]
         for function, value, leaves in moved:
             _move(function, value, leaves=leaves)
-        if not all(_has_result(group.functions[at]) for at in self._fallible):
+        if not all(has_result(group.functions[at]) for at in self._fallible):
             for function, value, leaves in reversed(moved):
                 _move(function, value, leaves=not leaves)
             return
@@ -300,7 +307,7 @@ class GroupChangesOperator:
                 function = group.functions[at]
                 _move(function, value, leaves=leaves)
                 done.append((function, value))
-                if not (isinstance(function, Sum) and function.surely_fits()) and not _has_result(function):
+                if not (isinstance(function, Sum) and function.surely_fits()) and not has_result(function):
                     for taken, back in reversed(done):
                         _move(taken, back, leaves=not leaves)
                     return False
@@ -403,6 +410,8 @@ class GroupChangesOperator:
         window, new = self._node.window, self._values(group)
         if not _same(new, group.shown):
             head = group.key if window is None else (group.start, *group.key)
+            if group.shown is not None and new is not None:
+                self._pairs.append(len(self._out))
             for opcode, values in ((Opcode.DELETE, group.shown), (Opcode.INSERT, new)):
                 if values is None:
                     continue
@@ -581,15 +590,6 @@ def _move(function: WindowFunction, value: object, *, leaves: bool) -> None:
         function.drop(value)
     else:
         function.add(value)
-
-
-def _has_result(function: WindowFunction) -> bool:
-    """Tell whether what a function has taken gives a result that its type holds."""
-    try:
-        function.result()
-    except RejectedRowError:
-        return False
-    return True
 
 
 def _multiple_after(rowtime: int, every_ms: int) -> int:

@@ -23,9 +23,11 @@ from rowtide.operators.contract import Account, Fault, Output, Place, State, joi
 from rowtide.operators.faults import overflows
 from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.group.open_groups import aggregate_inputs
+from rowtide.operators.shown_changes import ShownChanges
 from rowtide.operators.storage.gathering import take_column, take_values
 from rowtide.plan.nodes import GroupChanges
 from rowtide.rows.column import Column, Mask
+from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import TIMESTAMP
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -49,11 +51,15 @@ class RunningGroupsOperator:
         self._keys = KeyGroups(self._kinds, windows=self._period is not None)
         self._aggregates = [make_running(call) for call in node.aggregates]
         self._reached = EARLIEST
+        self._shown = ShownChanges(node)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
         """See the contract; port 0, rows in rowtime order."""
         faults: list[Fault] = []
         out = self._take(tray, faults) if tray is not None and len(tray) else None
+        if out is not None:
+            # Rows only come: what goes is always followed by what comes in its place.
+            out = self._shown.of(out, out.opcode == Opcode.DELETE)
         if bound.rowtime > self._reached:
             self._reached = bound.rowtime
             self._forget()

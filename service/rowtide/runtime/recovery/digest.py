@@ -79,6 +79,8 @@ def _node(node: Node, memo: dict[int, str]) -> str:
             if id(value := getattr(node, field.name)) not in inputs
             and field.name != "sources"
             and field.compare
+            # Plans without it have the digests that they had before there was such a field.
+            and not (field.name == "shown" and value is None)
         ]
         memo[id(node)] = _digest((type(node).__name__, own, [_node(each, memo) for each in node.inputs]))
     return memo[id(node)]

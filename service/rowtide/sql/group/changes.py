@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rowtide.errors import Place, StatementError
 from rowtide.expr.tree import Expr, FieldRef, uses_rowtime
-from rowtide.plan.nodes import GroupChanges
+from rowtide.plan.nodes import Filter, GroupChanges, Node
 from rowtide.sql.catalog.objects import Retention
 from rowtide.sql.grammar.syntax import Emit
 from rowtide.sql.select.relations import Output, Shape, projected
@@ -66,6 +66,24 @@ def limited(node: GroupChanges, retention: Retention | None, place: Place) -> Gr
             hint="RETENTION 'UNBOUNDED' keeps them for ever.",
         )
     return replace(node, retention_ms=retention.length_ms)
+
+
+def with_shown(
+    node: Node, outputs: Sequence[Output], having: Expr | None, order: Sequence[tuple[Expr, bool]]
+) -> Node:
+    """Tell groups, perhaps under HAVING, what is read of them: a change of nothing else is not told.
+
+    Where every aggregate is read as it is, each of its changes is told anyway.
+    """
+    if isinstance(node, Filter):
+        return replace(node, input=with_shown(node.input, outputs, having, order))
+    if not isinstance(node, GroupChanges):
+        return node
+    read = [each.expr for each in outputs if not each.is_rowtime]
+    read += [key for key, _ in order] + ([] if having is None else [having])
+    keys = len(node.row_type) - len(node.aggregates)
+    plain = {each.index for each in read if isinstance(each, FieldRef)}
+    return node if plain.issuperset(range(keys, len(node.row_type))) else replace(node, shown=tuple(read))
 
 
 def distinct_changes(shape: Shape, relation: str, retention: Retention | None) -> Shape:

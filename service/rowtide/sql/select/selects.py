@@ -20,6 +20,45 @@ from rowtide.rows.types import BOOLEAN, TIMESTAMP, RowType
 from rowtide.rowtime.period import Period, PeriodEdge, Session
 from rowtide.sql.catalog.objects import Retention
 from rowtide.sql.grammar.syntax import (
+from rowtide.sql.group.aggregates import GROUP_WINDOWS, AggregateList
+from rowtide.sql.group.changes import check_emit, check_rowtime, distinct_changes, limited, with_shown
+from rowtide.sql.select.conversions import UNTYPED_NULL
+from rowtide.sql.select.expressions import ExpressionPlanner
+from rowtide.sql.group.group_nodes import group_changes, group_rows
+from rowtide.sql.group.group_windows import (
+    Window,
+    group_window,
+    last_edge,
+    of_group_end,
+    period_call,
+    period_of,
+    window_edge,
+)
+from rowtide.sql.group.grouped_expressions import GroupedPlanner, has_aggregate
+from rowtide.sql.join.joins import Read
+from rowtide.sql.catalog.objects import Retention
+from rowtide.sql.select.period_order import (
+    PeriodOrder,
+    first_of_changes,
+    sorted_in_period,
+    with_old_rowtime,
+    with_order,
+)
+from rowtide.sql.select.promotion import check_rowtime_type, promoted
+from rowtide.sql.window.qualify import Kept, Qualify, kept_of_changes, with_names_of
+from rowtide.sql.select.relations import (
+    Closed,
+    Output,
+    Shape,
+    can_be_null,
+    is_plain_rowtime,
+    substitute,
+    told_apart,
+)
+from rowtide.sql.select.scope import ROWTIME, Scope
+from rowtide.sql.select.select_terms import at_position, meant_by_group_term
+from rowtide.sql.select.set_operations import closed_by_period
+from rowtide.sql.grammar.syntax import (
     ColumnRef,
     Expression,
     FunctionCall,
@@ -506,6 +545,7 @@ class SelectPlanner:
             grouped = group_rows(self._relation, node, window, keys, aggregates.calls)
         if having is not None:
             grouped = Filter(self._relation, grouped, having)
+        filtered = grouped
         grouped = qualify.over(self._relation, windows.over(grouped), windows.old_rowtime)
         outputs, promotion = self._outputs(planner, grouped.row_type, windows)
         if self._tells_changes:
@@ -516,7 +556,10 @@ class SelectPlanner:
                     "changes have the ROWTIME of what caused them: none can be promoted",
                     place=promotion.syntax.place,
                 )
-            return _Selected(grouped, outputs, None, ordered(), kept=qualify.kept())
+            order = ordered()
+            if grouped is filtered:
+                grouped = with_shown(grouped, outputs, having, () if order is None else order.keys)
+            return _Selected(grouped, outputs, None, order, kept=qualify.kept())
         order = ordered()
         if promotion is not None and window is not None:
             promotion = replace(promotion, expr=of_group_end(promotion.expr, window))
