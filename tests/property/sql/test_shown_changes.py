@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
 from unittest.mock import patch
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from rowtide.flow.flow import Flow
 from rowtide.operators import registry
-from rowtide.plan.nodes import GroupChanges, Node, Path, rewrite
+from rowtide.plan.nodes import Form, GroupChanges, Node, rewrite
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
@@ -51,14 +52,12 @@ rows = st.lists(
 )
 
 
-def told(node: Node, relation: str, fed: list[Change], form: Path, *, at_once: bool) -> list[TimedRow]:
+def told(node: Node, relation: str, fed: list[Change], form: Form, *, at_once: bool) -> list[TimedRow]:
     """Return what a query tells, in one form of its operators, drained behind each row or at the end."""
 
-    def path(each: Node) -> Path | None:
-        found = each.path()
-        return None if found is None else form
-
-    with patch.object(registry, "path_of", path if form is Path.BY_ROW else path_of):
+    with ExitStack() as stack:
+        for kind in registry.BY_ROW if form is Form.BY_ROW else ():
+            stack.enter_context(patch.object(kind, "form", lambda _node: Form.BY_ROW))
         flow = Flow({"Q": node}, {"S": (0,)} if relation == "S" else {})
     found: list[TimedRow] = []
 
@@ -98,13 +97,13 @@ def alike(one: TimedRow, other: TimedRow) -> bool:
     return repr(one.row) == repr(other.row) and one.rowtime == other.rowtime
 
 
-@pytest.mark.parametrize("form", Path)
+@pytest.mark.parametrize("form", Form)
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("every", ["", " EMIT CHANGES", " EMIT CHANGES EVERY INTERVAL '1' SECOND"])
 @settings(max_examples=12)
 @given(fed=rows, window=st.sampled_from(WINDOWS), at_once=st.booleans())
 def test_what_is_read_and_the_same_is_not_told(
-    form: Path, query: str, every: str, fed: list[Change], window: str, at_once: bool
+    form: Form, query: str, every: str, fed: list[Change], window: str, at_once: bool
 ) -> None:
     relation = "S" if every else "T"
     text = query.format(relation) + every

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rowtide.expr.tree import AggregateCall
+from rowtide.expr.tree import AggregateCall, Expr
 from rowtide.plan.calls import (
     has_retracting_kernel,
     has_running_kernel,
@@ -34,7 +34,8 @@ class GroupChanges(Group):
     that is closed is not deleted (docs/sql/changelogs.md).
 
     ``of_changes``: rows have opcodes, a DELETE takes a row out of its group, and a group without rows is
-    deleted. ``retention_ms``: a group that nothing has changed for longer is forgotten.
+    deleted. ``retention_ms``: a group that nothing has changed for longer is forgotten. ``shown``: what is
+    read of the rows, over the fields out; DELETE old, INSERT new of which all of it is the same is left out.
     """
 
     window: Period | Hop | Session | None
@@ -44,6 +45,7 @@ class GroupChanges(Group):
     every_ms: int | None = None
     of_changes: bool = False
     retention_ms: int | None = None
+    shown: tuple[Expr, ...] | None = None
 
     def is_changelog(self) -> bool:
         """Return True."""

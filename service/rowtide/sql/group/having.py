@@ -7,11 +7,6 @@ from dataclasses import replace
 
 from rowtide.errors import StatementError
 from rowtide.sql.grammar.syntax import (
-from rowtide.sql.group.aggregates import OF_GROUPS, WINDOW_EDGES
-from rowtide.sql.join.comma_joins import Leaf
-from rowtide.sql.subquery.lazy_parts import may_fail
-from rowtide.sql.select.scope import ROWTIME, Scope
-from rowtide.sql.grammar.syntax import (
     ColumnRef,
     DerivedTable,
     Expression,
@@ -29,6 +24,7 @@ from rowtide.sql.grammar.syntax_walk import conjuncts, connected, holds_query, r
 from rowtide.sql.group.aggregates import OF_GROUPS, WINDOW_EDGES
 from rowtide.sql.join.comma_joins import Leaf
 from rowtide.sql.select.scope import ROWTIME, Scope
+from rowtide.sql.subquery.lazy_parts import may_fail
 
 
 def groups_in_from(select: Select, scope_of: Callable[[Leaf], Scope]) -> Select:

@@ -20,45 +20,6 @@ from rowtide.rows.types import BOOLEAN, TIMESTAMP, RowType
 from rowtide.rowtime.period import Period, PeriodEdge, Session
 from rowtide.sql.catalog.objects import Retention
 from rowtide.sql.grammar.syntax import (
-from rowtide.sql.group.aggregates import GROUP_WINDOWS, AggregateList
-from rowtide.sql.group.changes import check_emit, check_rowtime, distinct_changes, limited, with_shown
-from rowtide.sql.select.conversions import UNTYPED_NULL
-from rowtide.sql.select.expressions import ExpressionPlanner
-from rowtide.sql.group.group_nodes import group_changes, group_rows
-from rowtide.sql.group.group_windows import (
-    Window,
-    group_window,
-    last_edge,
-    of_group_end,
-    period_call,
-    period_of,
-    window_edge,
-)
-from rowtide.sql.group.grouped_expressions import GroupedPlanner, has_aggregate
-from rowtide.sql.join.joins import Read
-from rowtide.sql.catalog.objects import Retention
-from rowtide.sql.select.period_order import (
-    PeriodOrder,
-    first_of_changes,
-    sorted_in_period,
-    with_old_rowtime,
-    with_order,
-)
-from rowtide.sql.select.promotion import check_rowtime_type, promoted
-from rowtide.sql.window.qualify import Kept, Qualify, kept_of_changes, with_names_of
-from rowtide.sql.select.relations import (
-    Closed,
-    Output,
-    Shape,
-    can_be_null,
-    is_plain_rowtime,
-    substitute,
-    told_apart,
-)
-from rowtide.sql.select.scope import ROWTIME, Scope
-from rowtide.sql.select.select_terms import at_position, meant_by_group_term
-from rowtide.sql.select.set_operations import closed_by_period
-from rowtide.sql.grammar.syntax import (
     ColumnRef,
     Expression,
     FunctionCall,
@@ -70,7 +31,7 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.grammar.syntax_walk import parts_of
 from rowtide.sql.group.aggregates import GROUP_WINDOWS, AggregateList
-from rowtide.sql.group.changes import check_emit, check_rowtime, distinct_changes, limited
+from rowtide.sql.group.changes import check_emit, check_rowtime, distinct_changes, limited, with_shown
 from rowtide.sql.group.group_nodes import group_changes, group_rows
 from rowtide.sql.group.group_windows import (
     Window,
