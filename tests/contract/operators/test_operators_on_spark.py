@@ -185,7 +185,7 @@ def test_a_merge_lets_out_and_keeps_what_its_model_does(
     cut = drawn(Merge)[number]
     ports = range(len(cut.case.ports))
     definition, model = cut.work().definition, cut.model()
-    spark_run = SparkRun(spark, definition, str(tmp_path), LoggedIntake(cut.case.node.row_type))
+    spark_run = SparkRun(spark, definition, str(tmp_path), LoggedIntake(cut.case.node.row_type), few=0)
     spark_run.read({"S": messages(spark, [cut.items(port) for port in ports])})
     assert shown(list(spark_run.rows(OUT).rows())) == shown(model.out)
     program = definition.program()

@@ -25,7 +25,6 @@ from real.postgres import PostgresServer
 from rowtide.clock import SystemClock
 from rowtide.config import load_settings
 from rowtide.errors import StatementError
-from rowtide.runners.spark import frames
 from rowtide.runners.spark.kafka import read_range
 from rowtide.runners.spark.session import BRIEF_JVM
 from rowtide.runtime.backfill.backfill import backfill, kafka_frames
@@ -220,15 +219,9 @@ def kill_a_backfill_at_its_commit(
 
 
 def test_backfill_plus_live_is_all_live_is_all_spark(
-    kafka: Broker,
-    postgres_server: PostgresServer,
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kafka: Broker, postgres_server: PostgresServer, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Even if the backfill was killed before, and another one was tried meanwhile."""
-    # In three parts: so few rows would go to one task.
-    monkeypatch.setattr(frames, "FEW_ROWS", 0)
     assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
     world = World(kafka, postgres_server, tmp_path)
     live_sql, live_config, live = world.pipeline()
