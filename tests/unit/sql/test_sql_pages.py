@@ -1,4 +1,4 @@
-"""docs/sql: every example is run. ``sql`` is planned, block after block of a page; ``yaml`` is a scenario."""
+"""docs/sql and what explains it: every example is run. ``sql`` is planned, block after block of a page; ``yaml`` is a scenario."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from rowtide.testing.live import live_runner
 from rowtide.testing.session import Session as Scenarios
 from rowtide.testing.session import Verdict
 
-PAGES = sorted((Path(__file__).parents[3] / "docs" / "sql").glob("*.md"))
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = [*sorted((DOCS / "sql").glob("*.md")), DOCS / "how-consistent-time-works.md"]
 WITHOUT_EXAMPLE = ("README.md", "models.md")
 """An index, and what docs/howto/models.md shows."""
 
