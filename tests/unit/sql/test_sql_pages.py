@@ -1,4 +1,4 @@
-"""docs/sql and what explains it: every example is run. ``sql`` is planned, block after block of a page; ``yaml`` is a scenario."""
+"""Every example of docs/sql and of the pages around it is run: ``sql`` is planned, ``yaml`` is a scenario."""
 
 from __future__ import annotations
 
