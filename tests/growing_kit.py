@@ -10,7 +10,7 @@ from rowtide.checkpoint.ledger import Decision, StoredError
 from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
-from rowtide.runtime.recovery.replay import Comparison, Range, compare
+from rowtide.runtime.recovery.replay import Range, ReplayComparison, compare
 from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
@@ -85,7 +85,7 @@ class Growing:
         with open_pipeline(self.plan, "p") as pipeline:
             Service(self.equipment(pipeline, crash_points, stopping, clock)).run()
 
-    def compare(self) -> Comparison:
+    def compare(self) -> ReplayComparison:
         """Replay the log from its start, in one go, and compare."""
         with open_pipeline(self.plan, "p") as pipeline:
             return compare(self.equipment(pipeline, NoCrash(), lambda: False, VirtualClock()), Range())

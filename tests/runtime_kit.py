@@ -21,10 +21,10 @@ from rowtide.checkpoint.ledger import (
     ErrorRow,
     KeptAccount,
     KeptSnapshot,
+    PartitionPosition,
     Record,
     Resubmission,
     SnapshotEntry,
-    Standing,
     StoredError,
 )
 from rowtide.errors import FaultError, SupersededError
@@ -282,7 +282,7 @@ class MemoryLedger:
             raise FaultError(f"{record.commits} commits, {commits} were expected")
         transaction.connection.record = replace(record, commits=commits + 1)
 
-    def write_standings(self, transaction: Any, epoch: int, standings: Sequence[Standing]) -> None:
+    def write_standings(self, transaction: Any, epoch: int, standings: Sequence[PartitionPosition]) -> None:
         record = transaction.connection.record
         held = {each.place: each for each in record.standings}
         for each in standings:

@@ -85,7 +85,7 @@ class OffsetRange:
     end: int
 
 
-class Reader(Protocol):
+class PartitionReader(Protocol):
     """Reads partitions of one topic from given positions; owned by one thread."""
 
     def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
@@ -109,7 +109,7 @@ class Reader(Protocol):
         """Give everything back; twice is harmless."""
 
 
-class Source(Protocol):
+class TopicSource(Protocol):
     """One topic of a log-like technology."""
 
     topic: str
@@ -124,7 +124,7 @@ class Source(Protocol):
     def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:
         """Give, per partition, the first offset stamped ``timestamp_ms`` or later, else its end."""
 
-    def reader(self, positions: Mapping[int, int]) -> Reader:
+    def reader(self, positions: Mapping[int, int]) -> PartitionReader:
         """Open a reader at exactly these positions; partitions not named are not read."""
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
@@ -263,7 +263,7 @@ class Database(Protocol):
         """Give every connection back."""
 
 
-class Stage(Protocol):
+class StagingTable(Protocol):
     """A table beside one target table, filled by many processes until a transaction moves its rows."""
 
     def create(self) -> None:
@@ -299,7 +299,7 @@ class Stage(Protocol):
 class StagingDatabase(Protocol):
     """A database that may have staging tables."""
 
-    def stage(self, table: TargetTable, name: str) -> Stage | None:
+    def stage(self, table: TargetTable, name: str) -> StagingTable | None:
         """Give the stage of this name for a table; None: this kind of database has none."""
 
     def drop_stages(self, prefix: str) -> None:
@@ -320,7 +320,7 @@ class Connector(Protocol):
           OptionError: names the option and says what is allowed.
         """
 
-    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> Source:
+    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
         """Give the source of a foreign stream from its server's and its own options.
 
         Raises:

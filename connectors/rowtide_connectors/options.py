@@ -36,7 +36,7 @@ _SECRET_PARTS = ("password", "secret", "private.key", "key.pem", "token", "jaas"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ConnectorOptions:
     """Options read against their declarations. ``client`` goes to the underlying client as it stands."""
 
     values: Mapping[str, object]
@@ -64,7 +64,7 @@ def read_options(
     given: Mapping[str, str],
     *,
     is_client_option: Callable[[str], bool] = lambda _: False,
-) -> Options:
+) -> ConnectorOptions:
     """Read ``given`` against the options that are declared for ``applies_to``.
 
     Args:
@@ -94,7 +94,7 @@ def read_options(
                 hint=f"It is required for a {applies_to}: {option.meaning}.",
                 option=option.name,
             )
-    return Options(values, client)
+    return ConnectorOptions(values, client)
 
 
 def _typed(owner: str, option: Option, text: str) -> object:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 
 ENV_PREFIX = "ROWTIDE_"
 ENV_SEPARATOR = "__"
@@ -177,7 +177,7 @@ class SparkSettings:
     )
 
 
-Options = Mapping[str, str | Secret]
+OptionValues = Mapping[str, str | Secret]
 """Options of one server, stream or table, by name."""
 
 
@@ -192,9 +192,9 @@ class Settings:
     limits: LimitsSettings = LimitsSettings()
     log: LogSettings = LogSettings()
     spark: SparkSettings = SparkSettings()
-    servers: Mapping[str, Options] = field(default_factory=dict)
-    streams: Mapping[str, Options] = field(default_factory=dict)
-    tables: Mapping[str, Options] = field(default_factory=dict)
+    servers: Mapping[str, OptionValues] = field(default_factory=dict)
+    streams: Mapping[str, OptionValues] = field(default_factory=dict)
+    tables: Mapping[str, OptionValues] = field(default_factory=dict)
     file: str | None = None
 
     def options(self, kind: str, name: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -205,7 +205,7 @@ class Settings:
           name: the object's name as the catalog folds it.
           given: the options that SQL gives.
         """
-        replaced: Mapping[str, Options] = getattr(self, kind)
+        replaced: Mapping[str, OptionValues] = getattr(self, kind)
         merged = dict(given)
         for option, value in replaced.get(name.upper(), {}).items():
             merged[option] = value.reveal() if isinstance(value, Secret) else value
@@ -217,7 +217,7 @@ class Settings:
         Raises:
           StatementError: names the first one, and the nearest that there is.
         """
-        replaced: Mapping[str, Options] = getattr(self, kind)
+        replaced: Mapping[str, OptionValues] = getattr(self, kind)
         folded = [name.upper() for name in known]
         for name in replaced:
             if name not in folded:
@@ -348,7 +348,7 @@ class _File:
             told = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
             raise StatementError(
                 f"this is not TOML: {told[1] if told else error}",
-                place=Place(int(told[2]), int(told[3])) if told else None,
+                place=SourceSpan(int(told[2]), int(told[3])) if told else None,
                 file=str(path),
                 text=self._text,
             ) from error
@@ -395,18 +395,18 @@ class _File:
             'Kept elsewhere is { env = "NAME" } or { file = "/path" }.',
         )
 
-    def _place(self, section: str, name: str | None) -> Place | None:
+    def _place(self, section: str, name: str | None) -> SourceSpan | None:
         """Find the line of a section or a name by eye: TOML's reader does not tell."""
         current, wanted = "", section.lower()
         for number, line in enumerate(self._text.splitlines(), 1):
             if header := re.match(r"\s*\[\s*([^\]]+?)\s*\]", line):
                 current = header[1].replace('"', "").lower()
                 if name is None and current.split(".")[0] == wanted:
-                    return Place(number, header.start(1) + 1, len(header[1]))
+                    return SourceSpan(number, header.start(1) + 1, len(header[1]))
             elif key := re.match(r'\s*("?)([^"=]+?)\1\s*=', line):
                 path = f"{current}.{key[2]}".strip(".").lower()
                 if path == f"{wanted}.{name}".lower() or (name is None and path.split(".")[0] == wanted):
-                    return Place(number, key.start(2) + 1, len(key[2]))
+                    return SourceSpan(number, key.start(2) + 1, len(key[2]))
         return None
 
 

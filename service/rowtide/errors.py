@@ -20,7 +20,7 @@ from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceSpan:
     """Where in a text something stands: 1-based line and column, and how many characters."""
 
     line: int
@@ -53,7 +53,7 @@ class StatementError(RowtideError):
         self,
         message: str,
         *,
-        place: Place | None = None,
+        place: SourceSpan | None = None,
         file: str | None = None,
         text: str | None = None,
         hint: str | None = None,

@@ -17,7 +17,7 @@ from house.machine import ROOT
 from rowtide.clock import SystemClock
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.live import live_runner
-from rowtide.testing.session import Session, Verdict
+from rowtide.testing.session import ScenarioRun, Verdict
 
 SQL = sorted([*ROOT.glob("docker/**/*.sql"), *ROOT.glob("examples/**/*.sql")])
 SCENARIOS = sorted(ROOT.glob("examples/**/*.yaml"))
@@ -44,7 +44,7 @@ def test_a_sample_pipeline_is_accepted_without_a_warning(path: Path) -> None:
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: str(path.relative_to(ROOT)))
 @pytest.mark.parametrize("batching", ["1", "random:7"])
 def test_an_example_keeps_its_scenarios(path: Path, batching: str) -> None:
-    (outcome,) = Session(live_runner, SystemClock(), batching).run([path])
+    (outcome,) = ScenarioRun(live_runner, SystemClock(), batching).run([path])
     assert outcome.verdict is Verdict.PASSED, outcome.report()
 
 
@@ -96,5 +96,5 @@ def test_the_sample_pipeline_counts_the_sample_orders(produce: ModuleType, tmp_p
     scenario = {"name": "sample orders", "file": str(ROOT / "docker/orders/pipeline.sql"), "steps": steps}
     path = tmp_path / "orders.yaml"
     path.write_text(yaml.safe_dump(scenario, sort_keys=False))
-    (outcome,) = Session(live_runner, SystemClock(), "random:7").run([path])
+    (outcome,) = ScenarioRun(live_runner, SystemClock(), "random:7").run([path])
     assert outcome.verdict is Verdict.PASSED, outcome.report()[:3000]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rowtide_connectors.api import Database, Option, Source
+from rowtide_connectors.api import Database, Option, TopicSource
 from rowtide_connectors.errors import OptionError
-from rowtide_connectors.options import Options, read_options
+from rowtide_connectors.options import ConnectorOptions, read_options
 
 OWNER = 'connector "kafka"'
 
@@ -88,7 +88,7 @@ class KafkaConnector:
         else:
             read_options(OWNER, OPTIONS, applies_to, given)
 
-    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> Source:
+    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
         """Give the source of a topic; nothing is connected before its first use."""
         from rowtide_connectors.kafka.source import KafkaSource
 
@@ -110,7 +110,7 @@ class KafkaConnector:
         return cluster_line(client_config(options), options.get("timeout_s", float))
 
 
-def read_server(server: Mapping[str, str]) -> Options:
+def read_server(server: Mapping[str, str]) -> ConnectorOptions:
     """Read a server's options; names with a dot are librdkafka's own.
 
     Raises:
@@ -128,7 +128,7 @@ def read_server(server: Mapping[str, str]) -> Options:
     return read_options(OWNER, OPTIONS, "server", server, is_client_option=lambda name: "." in name)
 
 
-def client_config(options: Options) -> dict[str, object]:
+def client_config(options: ConnectorOptions) -> dict[str, object]:
     """Give librdkafka's configuration for reading as we read: assigned, committed only, holes seen."""
     fetch_bytes = 1024 * options.get("fetch_kbytes", int)
     return {

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rowtide_connectors.errors import ConnectorError, OptionError
 from rowtide_connectors.kafka.client import refused_config, translated
-from rowtide_connectors.kafka.taken import Headers, Taken
+from rowtide_connectors.kafka.taken import Headers, TakenMessages
 
 _CONSUMER = 1
 """rd_kafka_type_t."""
@@ -135,7 +135,7 @@ class NativeConsumer:
             self.close()
             raise translated(ck.KafkaError(code, found.error_text(code)), f'topic "{topic}"')
 
-    def take(self, max_messages: int, timeout_s: float) -> Taken | None:
+    def take(self, max_messages: int, timeout_s: float) -> TakenMessages | None:
         """Take what is there in one batch."""
         messages = np.empty(max_messages, dtype=np.uint64)
         # Asked for n messages, librdkafka waits for all n; so take what is there, or wait for one.
@@ -224,7 +224,7 @@ class NativeConsumer:
             raise translated(ck.KafkaError(code, self._library.error_text(code)), f'topic "{self._topic}"')
         return count
 
-    def _columns(self, messages: NDArray[np.uint64]) -> Taken:
+    def _columns(self, messages: NDArray[np.uint64]) -> TakenMessages:
         from rowtide_connectors.kafka.kernels import read_fields
 
         count = len(messages)
@@ -263,7 +263,7 @@ class NativeConsumer:
                 column[kept] for column in (values, value_lengths, keys, key_lengths)
             )
             with_headers = with_headers[kept]
-        return Taken(
+        return TakenMessages(
             partitions,
             offsets,
             timestamps,

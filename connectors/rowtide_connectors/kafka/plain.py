@@ -10,7 +10,7 @@ import numpy as np
 
 from rowtide_connectors.errors import ConnectorError
 from rowtide_connectors.kafka.client import kafka_errors, open_consumer, place, translated
-from rowtide_connectors.kafka.taken import Headers, Taken
+from rowtide_connectors.kafka.taken import Headers, TakenMessages
 
 AT_ONCE = 2000
 """Message objects that live at a time: with many more, Python's collector reads them time and again."""
@@ -26,7 +26,7 @@ class PlainConsumer:
         with kafka_errors(f'topic "{topic}"'):
             self._consumer.assign([ck.TopicPartition(topic, *each) for each in positions.items()])
 
-    def take(self, max_messages: int, timeout_s: float) -> Taken | None:
+    def take(self, max_messages: int, timeout_s: float) -> TakenMessages | None:
         """Take what is there, in runs of ``AT_ONCE``."""
         found = _Columns()
         while found.count < max_messages and found.error is None:
@@ -89,8 +89,8 @@ class _Columns:
         self._values += map(ck.Message.value, messages)
         self._headers += map(ck.Message.headers, messages)
 
-    def taken(self) -> Taken:
-        return Taken(
+    def taken(self) -> TakenMessages:
+        return TakenMessages(
             np.array(self._partitions, dtype=np.int32),
             np.array(self._offsets, dtype=np.int64),
             np.array(self._timestamps, dtype=np.int64),

@@ -20,7 +20,7 @@ from rowtide_connectors.api import Messages
 from rowtide_connectors.errors import ConnectorError, UnavailableError
 from rowtide_connectors.kafka.native import NativeConsumer, library
 from rowtide_connectors.kafka.plain import PlainConsumer
-from rowtide_connectors.kafka.taken import Consumer, Taken
+from rowtide_connectors.kafka.taken import Consumer, TakenMessages
 
 PROBE_EVERY_S = 1.0
 """How often a broker that was reported down is asked whether it is back, while nothing arrives."""
@@ -92,7 +92,7 @@ class KafkaReader:
             raise UnavailableError(f'topic "{self._topic}" cannot be read: {reported}')
         consumer.trouble = None
 
-    def _messages(self, taken: Taken) -> list[Messages]:
+    def _messages(self, taken: TakenMessages) -> list[Messages]:
         given = []
         ends = dict(taken.ends)
         for partition, runs in _runs(taken.partitions).items():

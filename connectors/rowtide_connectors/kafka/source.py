@@ -13,7 +13,7 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from rowtide_connectors.api import Fetched, OffsetRange, Reader
+from rowtide_connectors.api import Fetched, OffsetRange, PartitionReader
 from rowtide_connectors.errors import GoneError, UnavailableError
 from rowtide_connectors.kafka.client import (
     append_message,
@@ -78,7 +78,7 @@ class KafkaSource:
 
             warm()
 
-    def reader(self, positions: Mapping[int, int]) -> Reader:
+    def reader(self, positions: Mapping[int, int]) -> PartitionReader:
         """Open a reader at exactly these positions; it fetches at once."""
         return KafkaReader(self.topic, self._config, positions, timeout_s=self._timeout_s)
 

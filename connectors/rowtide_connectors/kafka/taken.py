@@ -19,7 +19,7 @@ Headers = Sequence[tuple[str, bytes]]
 
 
 @dataclass(slots=True)
-class Taken:
+class TakenMessages:
     """Messages in the order of the queue, all columns parallel, and the notices among them.
 
     ``headers`` is None where no message has any. ``ends`` has, by partition, the position behind what
@@ -42,7 +42,7 @@ class Consumer(Protocol):
     trouble: str | None
     """What the client has last reported of its connections, until ``is_up``; it goes on trying by itself."""
 
-    def take(self, max_messages: int, timeout_s: float) -> Taken | None:
+    def take(self, max_messages: int, timeout_s: float) -> TakenMessages | None:
         """Take what is there, waiting up to ``timeout_s`` for the first; None: nothing came."""
 
     def is_up(self, timeout_s: float) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from rowtide_connectors.errors import GoneError, UnavailableError
 
-Header = tuple[str, bytes]
+MessageHeader = tuple[str, bytes]
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Partition:
     timestamps: list[int] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
-    headers: list[Sequence[Header] | None] = field(default_factory=list)
+    headers: list[Sequence[MessageHeader] | None] = field(default_factory=list)
 
 
 class MemoryBroker:
@@ -88,7 +88,7 @@ class MemoryBroker:
         timestamps: Sequence[int],
         partition: int = 0,
         keys: Sequence[bytes | None] | None = None,
-        headers: Sequence[Sequence[Header] | None] | None = None,
+        headers: Sequence[Sequence[MessageHeader] | None] | None = None,
     ) -> None:
         """Append messages; ``timestamps`` are ms since the epoch, one a value."""
         with self.changed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rowtide_connectors.api import Database, Option, Source
+from rowtide_connectors.api import Database, Option, TopicSource
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.memory.broker import memory_broker
 from rowtide_connectors.memory.source import MemorySource
@@ -34,7 +34,7 @@ class MemoryConnector:
         """Read options against their declarations."""
         read_options(OWNER, OPTIONS, applies_to, given)
 
-    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> Source:
+    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
         """Give the source of a topic, which is made if it does not exist."""
         broker = memory_broker(read_options(OWNER, OPTIONS, "server", server).get("broker", str))
         options = read_options(OWNER, OPTIONS, "stream", stream)

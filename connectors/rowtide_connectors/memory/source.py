@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from rowtide_connectors.api import Fetched, Messages, OffsetRange, Reader
+from rowtide_connectors.api import Fetched, Messages, OffsetRange, PartitionReader
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.memory.broker import MemoryBroker, Partition
 
@@ -41,7 +41,7 @@ class MemorySource:
                 for number, log in self._broker.serve(self.topic).items()
             }
 
-    def reader(self, positions: Mapping[int, int]) -> Reader:
+    def reader(self, positions: Mapping[int, int]) -> PartitionReader:
         """Open a reader at exactly these positions."""
         return MemoryReader(self._broker, self.topic, positions)
 

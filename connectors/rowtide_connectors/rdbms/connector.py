@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rowtide_connectors.api import Database, Option, Source
+from rowtide_connectors.api import Database, Option, TopicSource
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.options import read_options
 
@@ -60,7 +60,7 @@ class RdbmsConnector:
         if applies_to == "server":
             refuse_unknown_kind(options.get("url", str))
 
-    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> Source:
+    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
         """Refuse: a table is no log."""
         raise OptionError(
             'server of wrapper "rdbms" has no streams', hint="Declare its tables with CREATE FOREIGN TABLE."

@@ -11,7 +11,7 @@ from sqlalchemy import exc
 
 from rowtide_connectors.api import TargetTable
 from rowtide_connectors.errors import GoneError, MismatchError, OptionError, RefusedRowError, UnavailableError
-from rowtide_connectors.rdbms.dialect import CHUNK_ROWS, Columns, Dialect, quoted, table_sql
+from rowtide_connectors.rdbms.dialect import CHUNK_ROWS, Dialect, PhysicalColumns, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError, database_errors, label_of
 from rowtide_connectors.rdbms.fit import fitted
 from rowtide_connectors.rdbms.postgres import Postgres
@@ -22,7 +22,7 @@ from rowtide_connectors.rdbms.table import PhysicalTable, physical
 _DIALECTS: Mapping[str, Callable[[], Dialect]] = {"postgresql": Postgres, "sqlite": Sqlite}
 """By each of ``connector.KINDS``."""
 
-Write = Callable[[sa.Connection, Columns], None]
+Write = Callable[[sa.Connection, PhysicalColumns], None]
 
 
 def open_database(
@@ -150,7 +150,7 @@ class SqlDatabase:
         self,
         connection: sa.Connection,
         label: str,
-        columns: Columns,
+        columns: PhysicalColumns,
         write: Write,
         *,
         judges: bool,
@@ -186,7 +186,7 @@ class SqlDatabase:
                 ) from error
 
     def _find_refused(
-        self, connection: sa.Connection, columns: Columns, write: Write, why: str
+        self, connection: sa.Connection, columns: PhysicalColumns, write: Write, why: str
     ) -> tuple[int, str]:
         """Give the first row that is refused, and why; by halving, so in few statements.
 
@@ -312,9 +312,9 @@ class SqlTransaction:
         return self._database.dialect.rows(self.connection, found)
 
 
-def _matched(table: PhysicalTable, columns: Mapping[str, Sequence[object]]) -> Columns:
+def _matched(table: PhysicalTable, columns: Mapping[str, Sequence[object]]) -> PhysicalColumns:
     return [(table.column(name), values) for name, values in columns.items()]
 
 
-def _cut(columns: Columns, start: int, stop: int) -> Columns:
+def _cut(columns: PhysicalColumns, start: int, stop: int) -> PhysicalColumns:
     return [(column, values[start:stop]) for column, values in columns]

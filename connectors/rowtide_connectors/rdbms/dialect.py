@@ -13,7 +13,7 @@ from rowtide_connectors.rdbms.table import ExistingTable, PhysicalColumn, Physic
 CHUNK_ROWS = 20_000
 """Rows of one statement: large enough that its cost is that of the rows, small enough for memory."""
 
-Columns = Sequence[tuple[PhysicalColumn, Sequence[object]]]
+PhysicalColumns = Sequence[tuple[PhysicalColumn, Sequence[object]]]
 """Columns with their values in row form; all equally long."""
 
 
@@ -70,14 +70,14 @@ class Dialect(Protocol):
         """Tell whether a column of type ``existing`` takes every value of ``sql_type`` unchanged."""
 
     def insert(
-        self, connection: sa.Connection, table: PhysicalTable, columns: Columns, *, replace: bool
+        self, connection: sa.Connection, table: PhysicalTable, columns: PhysicalColumns, *, replace: bool
     ) -> None:
         """Insert at most ``CHUNK_ROWS`` rows; with ``replace`` they take the place of those of their key."""
 
-    def delete(self, connection: sa.Connection, table: PhysicalTable, keys: Columns) -> None:
+    def delete(self, connection: sa.Connection, table: PhysicalTable, keys: PhysicalColumns) -> None:
         """Delete the rows of at most ``CHUNK_ROWS`` keys."""
 
-    def unstorable(self, columns: Columns) -> Iterator[tuple[int, str]]:
+    def unstorable(self, columns: PhysicalColumns) -> Iterator[tuple[int, str]]:
         """Give the rows with a value that no table of this database can hold, and why, in order."""
 
     def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:

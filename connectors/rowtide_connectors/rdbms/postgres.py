@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from rowtide_connectors.api import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
 from rowtide_connectors.errors import DeniedError, GoneError, MismatchError
 from rowtide_connectors.rdbms.arrays import array_parameter, register
-from rowtide_connectors.rdbms.dialect import Columns, on_conflict, quoted, table_sql
+from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import PRIVILEGE_HINT, RowDataError, label_of
 from rowtide_connectors.rdbms.sql_type import SqlType
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalTable
@@ -300,7 +300,7 @@ class Postgres:
         return name == wanted and (not found[2] or digits >= _MILLISECOND_DIGITS)
 
     def insert(
-        self, connection: sa.Connection, table: PhysicalTable, columns: Columns, *, replace: bool
+        self, connection: sa.Connection, table: PhysicalTable, columns: PhysicalColumns, *, replace: bool
     ) -> None:
         """Insert through ``unnest``.
 
@@ -324,7 +324,7 @@ class Postgres:
             statement += on_conflict(names, key)
         connection.exec_driver_sql(statement, parameters)
 
-    def delete(self, connection: sa.Connection, table: PhysicalTable, keys: Columns) -> None:
+    def delete(self, connection: sa.Connection, table: PhysicalTable, keys: PhysicalColumns) -> None:
         """Delete through ``unnest``."""
         names = quoted(connection, [column for column, _ in keys])
         same = " and ".join(f"t.{name} = {value}" for name, value in zip(names, _written(keys), strict=True))
@@ -333,7 +333,7 @@ class Postgres:
             _parameters(keys),
         )
 
-    def unstorable(self, columns: Columns) -> Iterator[tuple[int, str]]:
+    def unstorable(self, columns: PhysicalColumns) -> Iterator[tuple[int, str]]:
         """Text cannot have the character NUL."""
         found = {
             index: f'column "{column.name}" has the character NUL'
@@ -372,19 +372,19 @@ def _inserted(connection: sa.Connection, statement: str, parameters: dict[str, o
     return True
 
 
-def _written(columns: Columns) -> list[str]:
+def _written(columns: PhysicalColumns) -> list[str]:
     return [
         "(" + _WRITE.get(column.type.name, "{0}").format(f"u.c{index}") + ")"
         for index, (column, _) in enumerate(columns)
     ]
 
 
-def _unnested(columns: Columns) -> str:
+def _unnested(columns: PhysicalColumns) -> str:
     arrays = [f"%(c{index})s::{_ARRAY[column.type.name]}[]" for index, (column, _) in enumerate(columns)]
     return f"unnest({', '.join(arrays)}) as u({', '.join(f'c{index}' for index in range(len(columns)))})"
 
 
-def _parameters(columns: Columns) -> dict[str, object]:
+def _parameters(columns: PhysicalColumns) -> dict[str, object]:
     parameters = {}
     for index, (column, values) in enumerate(columns):
         try:

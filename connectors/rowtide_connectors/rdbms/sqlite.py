@@ -19,7 +19,7 @@ from sqlalchemy.pool import StaticPool
 
 from rowtide_connectors.api import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
 from rowtide_connectors.errors import GoneError
-from rowtide_connectors.rdbms.dialect import Columns, on_conflict, quoted, table_sql
+from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError
 from rowtide_connectors.rdbms.sql_type import SqlType
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalTable
@@ -153,7 +153,7 @@ class Sqlite:
         return affinity(existing) == affinity(self.type_ddl(sql_type))
 
     def insert(
-        self, connection: sa.Connection, table: PhysicalTable, columns: Columns, *, replace: bool
+        self, connection: sa.Connection, table: PhysicalTable, columns: PhysicalColumns, *, replace: bool
     ) -> None:
         """Insert row by row, in one call of the driver."""
         names = quoted(connection, [column for column, _ in columns])
@@ -166,7 +166,7 @@ class Sqlite:
             statement += on_conflict(names, key)
         connection.exec_driver_sql(statement, _parameters(columns))
 
-    def delete(self, connection: sa.Connection, table: PhysicalTable, keys: Columns) -> None:
+    def delete(self, connection: sa.Connection, table: PhysicalTable, keys: PhysicalColumns) -> None:
         """Delete row by row, in one call of the driver."""
         names = quoted(connection, [column for column, _ in keys])
         same = " and ".join(f"{name} = ?" for name in names)
@@ -174,7 +174,7 @@ class Sqlite:
             f"delete from {table_sql(connection, table)} where {same}", _parameters(keys)
         )
 
-    def unstorable(self, columns: Columns) -> Iterator[tuple[int, str]]:
+    def unstorable(self, columns: PhysicalColumns) -> Iterator[tuple[int, str]]:
         """Every value of our types can be stored."""
         return iter(())
 
@@ -203,7 +203,7 @@ def affinity(declared: str) -> str:
     return "NUMERIC"
 
 
-def _parameters(columns: Columns) -> list[tuple[object, ...]]:
+def _parameters(columns: PhysicalColumns) -> list[tuple[object, ...]]:
     converted = []
     for column, values in columns:
         write = _writer(column.type)

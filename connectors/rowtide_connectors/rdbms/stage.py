@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from rowtide_connectors.api import TargetTable, Transaction
 from rowtide_connectors.errors import ConnectorError, RefusedStageError
-from rowtide_connectors.rdbms.dialect import Columns, on_conflict, quoted, table_sql
+from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError, database_errors
 from rowtide_connectors.rdbms.sql_type import parse_type
 from rowtide_connectors.rdbms.table import PhysicalColumn, PhysicalTable
@@ -101,7 +101,7 @@ class SqlStage:
             connection = transaction.connection
             target = self._database.table(connection, self._table)
             stage = self._stage(target)
-            values: Columns = [(target.column(name), held) for name, held in columns.items()]
+            values: PhysicalColumns = [(target.column(name), held) for name, held in columns.items()]
             count = len(values[0][1])
             values = [*values, (PART, [part] * count), (GONE, [gone] * count)]
             dialect = self._database.dialect

@@ -87,11 +87,11 @@ def backfill(count: int, cache: Path, clock: Clock) -> Outcome:
     """Run W2 in the stages of a backfill."""
     from rowtide.runners.spark.frames import SparkRun
     from rowtide.runners.spark.session import open_session
-    from rowtide.runners.spark.stage import Definition
+    from rowtide.runners.spark.stage import RunDefinition
     from rowtide.sql.pipeline import plan_pipeline
 
     relations = dict(plan_pipeline(_SERVER_SQL + W2_SQL).relations)
-    definition = Definition({"W2": relations["W2"]}, {"EVENTS": range(PARTITIONS)})
+    definition = RunDefinition({"W2": relations["W2"]}, {"EVENTS": range(PARTITIONS)})
     intake = ParquetIntake(relations["EVENTS"].row_type)
     session = open_session(MASTER)
 

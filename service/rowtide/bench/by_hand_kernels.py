@@ -10,11 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.kernels.lean import lean
-
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Bytes = NDArray[np.uint8]
+from rowtide.rows.arrays import Bytes, Floats, Int32s, Int64s
 
 OFFSET, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 """Of the hash of Fowler, Noll and Vo."""

@@ -38,7 +38,7 @@ WINDOW = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedBench:
     """A benchmark ready to run: ``run`` gives the digest of what came out, ``rows_out`` rowops."""
 
     run: Callable[[], float]
@@ -53,7 +53,7 @@ def _trades(count: int, keys: int) -> Sequence[Row]:
     ]
 
 
-def label_chain(events: int, held: int = 0) -> Prepared:
+def label_chain(events: int, held: int = 0) -> PreparedBench:
     """Send rows through five more labels in a chain, each with a handler."""
     first = Unit("bench").label("chain0", TRADE)
     total = [0.0]
@@ -73,10 +73,10 @@ def label_chain(events: int, held: int = 0) -> Prepared:
             insert(row)
         return total[0]
 
-    return Prepared(run, CHAIN_LENGTH * sum(row[2] for row in rows), events)
+    return PreparedBench(run, CHAIN_LENGTH * sum(row[2] for row in rows), events)
 
 
-def table_upsert(events: int, held: int = 1000) -> Prepared:
+def table_upsert(events: int, held: int = 1000) -> PreparedBench:
     """Replace the ``held`` rows of a hashed table in turn; ``pre`` and ``out`` are followed."""
     table = Table(Unit("bench"), "table", TableType(TRADE, by_id=Hashed("id")))
     before = _trades(held, held)
@@ -102,10 +102,10 @@ def table_upsert(events: int, held: int = 1000) -> Prepared:
             insert(row)
         return total[0]
 
-    return Prepared(run, expected, 4 * events)
+    return PreparedBench(run, expected, 4 * events)
 
 
-def fifo_average(events: int, held: int = 1000) -> Prepared:
+def fifo_average(events: int, held: int = 1000) -> PreparedBench:
     """Keep the average of the last 10 rows of each key, ``held`` rows in all, as a stream of changes."""
     keys = max(1, held // WINDOW)
     average = AdditiveAggregator("average", TRADE, id=Last("id"), price=Avg("price"))
@@ -129,7 +129,7 @@ def fifo_average(events: int, held: int = 1000) -> Prepared:
             insert(row)
         return total[0]
 
-    return Prepared(run, expected, 2 * events)
+    return PreparedBench(run, expected, 2 * events)
 
 
 def _expected_averages(before: Sequence[Row], rows: Sequence[Row]) -> float:
@@ -145,7 +145,7 @@ def _expected_averages(before: Sequence[Row], rows: Sequence[Row]) -> float:
     return expected
 
 
-def join_two(events: int, held: int = 1000) -> Prepared:
+def join_two(events: int, held: int = 1000) -> PreparedBench:
     """Join two tables of ``held`` rows one to one, rows of either side replaced by turns."""
     unit = Unit("bench")
     trades = Table(unit, "trades", TableType(TRADE, by_id=Hashed("id")))
@@ -183,10 +183,10 @@ def join_two(events: int, held: int = 1000) -> Prepared:
             insert_trade(trade)
         return total[0]
 
-    return Prepared(run, expected, 2 * events)
+    return PreparedBench(run, expected, 2 * events)
 
 
-WORKS: dict[str, tuple[str, Callable[[int, int], Prepared]]] = {
+WORKS: dict[str, tuple[str, Callable[[int, int], PreparedBench]]] = {
     "engine-chain": ("a chain of five labels", label_chain),
     "engine-upsert": ("hashed table, pre and out followed", table_upsert),
     "engine-window": ("last 10 rows a key, additive average", fifo_average),
@@ -196,7 +196,7 @@ HELD = {"": 1000, "-1m": 1_000_000}
 """Rows in the tables, by the end of the benchmark's name: what a row costs must not depend on it."""
 
 
-def _benchmark(name: str, about: str, prepare: Callable[[int, int], Prepared], held: int) -> Benchmark:
+def _benchmark(name: str, about: str, prepare: Callable[[int, int], PreparedBench], held: int) -> Benchmark:
     def run(count: int, cache: Path, clock: Clock) -> Outcome:
         prepared = prepare(count, held)
         began = clock.monotonic()

@@ -29,7 +29,7 @@ from rowtide.testing.processes import ENDS_WITH_PARENT
 if TYPE_CHECKING:
     from rowtide.checkpoint.ledger import ErrorRow
     from rowtide.runtime.ingest.intake import Delivery
-    from rowtide.runtime.live.work import Cut, Work
+    from rowtide.runtime.live.work import CommitBatch, PipelineState
 
 RATE = 10_000
 EVENTS = 60 * RATE
@@ -69,7 +69,7 @@ class _Watch(Unobserved):
         self._commits: list[tuple[int, int]] = []
         self.process: subprocess.Popen[bytes] | None = None
 
-    def recovered(self, work: Work, seconds: float) -> None:
+    def recovered(self, work: PipelineState, seconds: float) -> None:
         """See ``Observer``."""
         self.process = subprocess.Popen([*ENDS_WITH_PARENT, *self._sender])
 
@@ -77,7 +77,9 @@ class _Watch(Unobserved):
         """See ``Observer``."""
         self._appended.append(np.asarray(delivery.messages.timestamps))
 
-    def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
+    def committed(
+        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+    ) -> None:
         """See ``Observer``."""
         reached = max((standing.next_offset for standing in cut.standings), default=0)
         self._commits.append((reached, self._clock.now_ms()))

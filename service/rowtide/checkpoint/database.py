@@ -31,10 +31,10 @@ from rowtide.checkpoint.ledger import (
     ErrorRow,
     KeptAccount,
     KeptSnapshot,
+    PartitionPosition,
     Record,
     Resubmission,
     SnapshotEntry,
-    Standing,
     StoredError,
 )
 from rowtide.checkpoint.migrate import check_version, migrate
@@ -161,7 +161,7 @@ class DatabaseLedger:
             .order_by(tables.positions.c.relation, tables.positions.c.partition)
         )
         standings = tuple(
-            Standing(
+            PartitionPosition(
                 each.relation,
                 each.topic,
                 each.partition,
@@ -177,7 +177,9 @@ class DatabaseLedger:
 
     # ------------------------------------------------------- what a commit adds
 
-    def write_standings(self, transaction: Transaction, epoch: int, standings: Sequence[Standing]) -> None:
+    def write_standings(
+        self, transaction: Transaction, epoch: int, standings: Sequence[PartitionPosition]
+    ) -> None:
         """Record where partitions stand; see ``ledger.Ledger``."""
         if not standings:
             return

@@ -14,12 +14,12 @@ from typing import Protocol
 from rowtide.operators.contract import RESUBMITTED, State
 from rowtide_connectors.api import Transaction
 
-Place = tuple[str, int]
+PartitionId = tuple[str, int]
 """A partition: foreign stream and number."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PartitionPosition:
     """Where a partition stands: next offset to read, rowtime bound (ms; None: no bound yet).
 
     ``start_offset`` is where the pipeline began with it: a recovery without a snapshot reads from there.
@@ -35,7 +35,7 @@ class Standing:
     """What tells the topic from a later one of its name, where that is known."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PartitionId:
         """The partition."""
         return self.relation, self.partition
 
@@ -52,12 +52,12 @@ class Record:
     holder: str
     commits: int
     digest: str
-    standings: tuple[Standing, ...]
+    standings: tuple[PartitionPosition, ...]
     committed_at_ms: int | None
     changed_at: int | None = None
     """The commit with which another plan took over: what was read before it cannot be replayed."""
 
-    def positions(self) -> dict[Place, int]:
+    def positions(self) -> dict[PartitionId, int]:
         """Give the next offset of each partition."""
         return {standing.place: standing.next_offset for standing in self.standings}
 
@@ -66,7 +66,7 @@ class Record:
 class KeptSnapshot:
     """A stored snapshot: the positions at which it was taken, and the state of the flow there."""
 
-    positions: Mapping[Place, int]
+    positions: Mapping[PartitionId, int]
     state: Mapping[str, State]
 
 
@@ -144,12 +144,12 @@ class Resubmission:
     entered: bool
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PartitionId:
         """The partition that they are."""
         return self.stream, RESUBMITTED + self.number
 
 
-def is_resubmission(place: Place) -> bool:
+def is_resubmission(place: PartitionId) -> bool:
     """Tell whether a partition is no topic's, but holds resubmitted rows."""
     return place[1] >= RESUBMITTED
 
@@ -252,7 +252,9 @@ class Ledger(Protocol):
           FaultError: the epoch is ours but the number of commits is another one.
         """
 
-    def write_standings(self, transaction: Transaction, epoch: int, standings: Sequence[Standing]) -> None:
+    def write_standings(
+        self, transaction: Transaction, epoch: int, standings: Sequence[PartitionPosition]
+    ) -> None:
         """Record where partitions stand; those not given stay.
 
         Raises:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rowtide.plan.plan import Plan
     from rowtide.rows.types import RowType
-    from rowtide.runtime.inspect.why_answer import Wanted, Why
+    from rowtide.runtime.inspect.why_answer import RowExplanation, RowQuestion
 
 HOW = (
     'It is a JSON object of columns, such as {"sensor": "a", "period": "2026-01-31 10:00:00"}, '
@@ -20,7 +20,7 @@ HOW = (
 ROWTIME = "ROWTIME"
 
 
-def why_of(file: Path, config: Path | None) -> Callable[[str, str], Why]:
+def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanation]:
     """Give what says why a row is there: it opens the pipeline's log and database by itself.
 
     The function takes a relation's catalog name and ROW. It raises StatementError where there is no such
@@ -31,7 +31,7 @@ def why_of(file: Path, config: Path | None) -> Callable[[str, str], Why]:
 
     busy = threading.Lock()
 
-    def answer(relation: str, row: str) -> Why:
+    def answer(relation: str, row: str) -> RowExplanation:
         from rowtide.runtime.inspect.why import why
 
         if not busy.acquire(blocking=False):
@@ -46,14 +46,14 @@ def why_of(file: Path, config: Path | None) -> Callable[[str, str], Why]:
     return answer
 
 
-def asked_row(plan: Plan, relation: str, text: str) -> Wanted:
+def asked_row(plan: Plan, relation: str, text: str) -> RowQuestion:
     """Read ROW of a relation (its catalog name).
 
     Raises:
       StatementError: there is no such relation or column, or a value is none of its column's type.
     """
     from rowtide.errors import StatementError
-    from rowtide.runtime.inspect.why_answer import Wanted
+    from rowtide.runtime.inspect.why_answer import RowQuestion
 
     row_type = _row_type(plan, relation)
     values: dict[int, object] = {}
@@ -68,7 +68,7 @@ def asked_row(plan: Plan, relation: str, text: str) -> Wanted:
         else:
             known = ", ".join(row_type.names)
             raise StatementError(f'"{relation}" has no column "{folded}"', hint=f"It has {known}.")
-    return Wanted(values, rowtime)
+    return RowQuestion(values, rowtime)
 
 
 def _row_type(plan: Plan, relation: str) -> RowType:

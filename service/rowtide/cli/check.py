@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowtide.plan.plan import Notice, Plan
-    from rowtide.sql.pipeline import Session
+    from rowtide.sql.pipeline import SqlSession
 
 EXAMPLE = "Example: rowtide check pipeline.sql --config config.toml"
 FROM_CONFIGURATION = "(from the configuration)"
@@ -33,10 +33,10 @@ def check(
     from rowtide.config import load_settings
     from rowtide.runtime.configured import configured
     from rowtide.runtime.option_check import check_options
-    from rowtide.sql.pipeline import Session
+    from rowtide.sql.pipeline import SqlSession
 
     with shown_to_user(as_json=as_json):
-        session = Session()
+        session = SqlSession()
         text = read_text(pipeline)
         session.feed(text, file=str(pipeline))
         plan = configured(session.plan, load_settings(config))
@@ -50,7 +50,7 @@ def check(
             typer.echo(f"{pipeline} is accepted.")
 
 
-def described(session: Session, plan: Plan, missing: Sequence[Notice] = ()) -> dict[str, Any]:
+def described(session: SqlSession, plan: Plan, missing: Sequence[Notice] = ()) -> dict[str, Any]:
     """Give what a session has defined, as plain values; secrets in options are hidden.
 
     ``plan`` is the session's with the options of the configuration, ``missing`` what it lacks to run.

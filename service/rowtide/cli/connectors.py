@@ -14,7 +14,7 @@ from rowtide.cli.errors import FAILED
 
 if TYPE_CHECKING:
     from rowtide.plan.plan import ForeignStream, Plan
-    from rowtide_connectors.api import Connector, Option, Source
+    from rowtide_connectors.api import Connector, Option, TopicSource
     from rowtide_connectors.errors import ConnectorError
 
 app = typer.Typer(name="connectors", no_args_is_help=True, help="What is installed; try a connection.")
@@ -170,7 +170,7 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
             yield _failed("table", table.name, error)
 
 
-def _looked_at(stream: ForeignStream, source: Source, count: int) -> Iterator[Tried]:
+def _looked_at(stream: ForeignStream, source: TopicSource, count: int) -> Iterator[Tried]:
     from rowtide.clock import SystemClock
     from rowtide.runtime.inspect.sampling import findings, take_sample
 

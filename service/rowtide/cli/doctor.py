@@ -21,7 +21,7 @@ DOCKER_TIMEOUT_S = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One thing that was looked for: what was found, or else what to do. ``purpose`` says what wants it."""
 
     name: str
@@ -69,7 +69,7 @@ def doctor(
     raise typer.Exit(0 if healthy else 1)
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[DoctorFinding]:
     """Look for everything, the needed first."""
     yield _python()
     yield _packages()
@@ -78,11 +78,11 @@ def examine() -> Iterator[Finding]:
     yield _docker()
 
 
-def _python() -> Finding:
+def _python() -> DoctorFinding:
     import platform
     import sys
 
-    return Finding(
+    return DoctorFinding(
         "python",
         needed=True,
         ok=sys.version_info >= (3, 11),
@@ -92,7 +92,7 @@ def _python() -> Finding:
     )
 
 
-def _packages() -> Finding:
+def _packages() -> DoctorFinding:
     """Look for every package that the installed distribution says it needs."""
     import re
     from importlib.metadata import PackageNotFoundError, requires, version
@@ -112,7 +112,7 @@ def _packages() -> Finding:
             version(package)
         except PackageNotFoundError:
             missing.append(package)
-    return Finding(
+    return DoctorFinding(
         "packages",
         needed=True,
         ok=not missing,
@@ -122,20 +122,20 @@ def _packages() -> Finding:
     )
 
 
-def _java() -> Finding:
+def _java() -> DoctorFinding:
     from rowtide.errors import StatementError
     from rowtide.runners.spark.ivy import java
 
     purpose = "rowtide backfill, and tests on real Kafka"
     try:
-        return Finding("java", needed=False, ok=True, found=java(), purpose=purpose)
+        return DoctorFinding("java", needed=False, ok=True, found=java(), purpose=purpose)
     except StatementError as error:
-        return Finding(
+        return DoctorFinding(
             "java", needed=False, ok=False, found=error.message, purpose=purpose, advice=error.hint
         )
 
 
-def _spark() -> Iterator[Finding]:
+def _spark() -> Iterator[DoctorFinding]:
     """Look for PySpark and, where it is, for the jars of its Kafka connector."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -145,7 +145,7 @@ def _spark() -> Iterator[Finding]:
     try:
         spark = version("pyspark")
     except PackageNotFoundError:
-        yield Finding(
+        yield DoctorFinding(
             "pyspark",
             needed=False,
             ok=False,
@@ -154,10 +154,10 @@ def _spark() -> Iterator[Finding]:
             advice='Install it with: pip install "rowtide[spark]"',
         )
         return
-    yield Finding("pyspark", needed=False, ok=True, found=spark, purpose="rowtide backfill")
+    yield DoctorFinding("pyspark", needed=False, ok=True, found=spark, purpose="rowtide backfill")
     _, connector = KAFKA_CONNECTOR
     jars = directory_of(connector, spark)
-    yield Finding(
+    yield DoctorFinding(
         "spark jars",
         needed=False,
         ok=jars.is_dir(),
@@ -168,7 +168,7 @@ def _spark() -> Iterator[Finding]:
     )
 
 
-def _docker() -> Finding:
+def _docker() -> DoctorFinding:
     import subprocess
 
     try:
@@ -185,7 +185,7 @@ def _docker() -> Finding:
         ok, found = False, "not installed"
     except subprocess.TimeoutExpired:
         ok, found = False, f"no engine answered within {DOCKER_TIMEOUT_S} s"
-    return Finding(
+    return DoctorFinding(
         "docker",
         needed=False,
         ok=ok,
@@ -195,7 +195,7 @@ def _docker() -> Finding:
     )
 
 
-def _pipeline(pipeline: Path, config: Path | None) -> Iterator[Finding]:
+def _pipeline(pipeline: Path, config: Path | None) -> Iterator[DoctorFinding]:
     """Try everything that a pipeline is connected to, as ``rowtide connectors check`` does."""
     from rowtide.cli.connectors import try_everything
     from rowtide.cli.errors import read_text, shown_to_user
@@ -207,7 +207,7 @@ def _pipeline(pipeline: Path, config: Path | None) -> Iterator[Finding]:
         plan = plan_pipeline(read_text(pipeline), file=str(pipeline))
         plan = configured(plan, load_settings(config))
     for tried in try_everything(plan):
-        yield Finding(
+        yield DoctorFinding(
             f"{tried.kind} {tried.name}",
             needed=True,
             ok=tried.ok,

@@ -25,7 +25,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write the rows as JSON, ra
 SHOWN_BYTES = 60
 
 
-class Kind(Enum):
+class ErrorKind(Enum):
     """The two fates that are error rows."""
 
     LATE = "LATE"
@@ -33,7 +33,7 @@ class Kind(Enum):
 
 
 KindOption = Annotated[
-    Kind | None, typer.Option("--kind", help="Only late, or only rejected rows.", case_sensitive=False)
+    ErrorKind | None, typer.Option("--kind", help="Only late, or only rejected rows.", case_sensitive=False)
 ]
 RelationOption = Annotated[
     str | None, typer.Option("--relation", help="Only rows of this relation.", metavar="RELATION")
@@ -189,7 +189,7 @@ def show(
 
 
 def _filter(
-    kind: Kind | None,
+    kind: ErrorKind | None,
     relation: str | None,
     reason: str | None,
     *,

@@ -14,7 +14,7 @@ from rowtide.cli.service_url import ServiceUrl
 
 if TYPE_CHECKING:
     from rowtide.plan.nodes import Node
-    from rowtide.sql.pipeline import Session, Stage
+    from rowtide.sql.pipeline import PlanStage, SqlSession
 
 WHY_PATIENCE_S = 3600.0
 """A long log is read several times for an answer about a row."""
@@ -63,10 +63,10 @@ def explain(
     """
     from rowtide.cli.errors import read_text, shown_to_user
     from rowtide.plan.explain import explain as explained
-    from rowtide.sql.pipeline import Session
+    from rowtide.sql.pipeline import SqlSession
 
     with shown_to_user():
-        session = Session()
+        session = SqlSession()
         session.feed(read_text(pipeline), file=str(pipeline))
         if why_not is not None:
             found = _asked(session, why_not, service, config)
@@ -98,7 +98,7 @@ def explain(
             before = nodes
 
 
-def _asked(session: Session, relation: str, service: str | None, config: Path | None) -> Any:
+def _asked(session: SqlSession, relation: str, service: str | None, config: Path | None) -> Any:
     """Give the service's answer. A pump stands for what it writes to."""
     from rowtide.cli.service_url import ask, service_url
 
@@ -106,7 +106,7 @@ def _asked(session: Session, relation: str, service: str | None, config: Path | 
     return ask(service_url(service, config), "/why-not", relation=dict(session.pumps).get(name, name))
 
 
-def _asked_why(session: Session, relation: str, row: str, service: str | None, config: Path | None) -> Any:
+def _asked_why(session: SqlSession, relation: str, row: str, service: str | None, config: Path | None) -> Any:
     """Give the service's answer about a row. A pump stands for what it writes to."""
     from rowtide.cli.service_url import ask, service_url
 
@@ -205,7 +205,7 @@ def _time(millis: int | None) -> str:
     return "none" if millis is None else time_text(millis)
 
 
-def _wanted(session: Session, stage: Stage, relation: str | None) -> dict[str, Node]:
+def _wanted(session: SqlSession, stage: PlanStage, relation: str | None) -> dict[str, Node]:
     """Give the plans to show: those of one relation, of the pumps, or of all relations without pumps.
 
     Raises:

@@ -11,7 +11,7 @@ import typer
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
 
 if TYPE_CHECKING:
-    from rowtide.runtime.inspect.positions import PartitionPosition
+    from rowtide.runtime.inspect.positions import PartitionProgress
 
 
 class _ShowsByDefault(PipelineFirst):
@@ -106,7 +106,7 @@ def skip(
         typer.echo(f"The next start skips {where}. The pipeline is at epoch {epoch}.")
 
 
-def _as_json(name: str, record: object, told: list[PartitionPosition]) -> dict[str, object]:
+def _as_json(name: str, record: object, told: list[PartitionProgress]) -> dict[str, object]:
     from dataclasses import asdict
 
     from rowtide.checkpoint.ledger import Record
@@ -122,7 +122,7 @@ def _as_json(name: str, record: object, told: list[PartitionPosition]) -> dict[s
     }
 
 
-def _show(told: list[PartitionPosition]) -> None:
+def _show(told: list[PartitionProgress]) -> None:
     from rich.console import Console
     from rich.table import Table
 

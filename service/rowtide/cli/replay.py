@@ -12,7 +12,7 @@ from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
 if TYPE_CHECKING:
     from rowtide.plan.plan import ForeignTable
     from rowtide.rows.rowop import Row
-    from rowtide.runtime.recovery.replay import Comparison, Difference, Range
+    from rowtide.runtime.recovery.replay import Range, ReplayComparison, ReplayDifference
 
 EXAMPLE = "Example: rowtide replay pipeline.sql --from '2026-01-31' --to '2026-02-01' --compare"
 
@@ -76,7 +76,7 @@ def range_of(begin: str | None, end: str | None) -> Range:
     return wanted
 
 
-def comparison_as_json(result: Comparison, tables: dict[str, ForeignTable]) -> dict[str, object]:
+def comparison_as_json(result: ReplayComparison, tables: dict[str, ForeignTable]) -> dict[str, object]:
     """Give what was found as plain values."""
     return {
         "equal": not result.count,
@@ -102,7 +102,7 @@ def comparison_as_json(result: Comparison, tables: dict[str, ForeignTable]) -> d
     }
 
 
-def show_comparison(result: Comparison, tables: dict[str, ForeignTable]) -> None:
+def show_comparison(result: ReplayComparison, tables: dict[str, ForeignTable]) -> None:
     """Write what was found."""
     for table, rows in sorted(result.rows.items()):
         typer.echo(f"{table}: {rows} rows recomputed")
@@ -118,7 +118,7 @@ def show_comparison(result: Comparison, tables: dict[str, ForeignTable]) -> None
             typer.echo(f"    {line}")
 
 
-def _offset_lines(difference: Difference) -> list[str]:
+def _offset_lines(difference: ReplayDifference) -> list[str]:
     return [
         f"from {relation} partition {partition}, offsets {first} to {last}"
         for (relation, partition), (first, last) in sorted(difference.offsets.items())

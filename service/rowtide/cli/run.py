@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rowtide.runtime.live.following import Follower
     from rowtide.runtime.live.live import Pace
     from rowtide.runtime.service import Service
-    from rowtide.sql.pipeline import Session
-    from rowtide.web.query import Query
+    from rowtide.sql.pipeline import SqlSession
+    from rowtide.web.query import QueryRunner
 
 EXAMPLE = "Example: rowtide run pipeline.sql --config config.toml --from '2026-01-31 12:00:00'"
 
@@ -126,17 +126,17 @@ def run(
             typer.echo("\n".join(summary.lines(str(pipeline))))
 
 
-def query_of(file: Path, service: Service) -> Query:
+def query_of(file: Path, service: Service) -> QueryRunner:
     """Give what plans a query over the pipeline's relations, as they are now, and lets it look on."""
     from rowtide.cli.errors import read_text
 
     statements = read_text(file)
 
     @cache
-    def session() -> Session:
-        from rowtide.sql.pipeline import Session
+    def session() -> SqlSession:
+        from rowtide.sql.pipeline import SqlSession
 
-        made = Session()
+        made = SqlSession()
         made.feed(statements, file=str(file))
         return made
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rowtide.model_server.text_server import Answers
+    from rowtide.model_server.text_server import LineHandler
 
 EXAMPLE = "Example: rowtide serve-model examples/traffic/traffic.py:Traffic --port 4000"
 
@@ -68,7 +68,7 @@ def serve_model(
         server.run()
 
 
-def _answers(model: str, options: dict[str, str]) -> Answers:
+def _answers(model: str, options: dict[str, str]) -> LineHandler:
     import inspect
 
     from rowtide.engine import TextDriver

@@ -15,7 +15,7 @@ from rowtide.cli.pipeline_file import ConfigFile
 from rowtide.cli.service_url import ServiceUrl
 
 if TYPE_CHECKING:
-    from rowtide.cli.sql_engine import Answer, Columns, Engine
+    from rowtide.cli.sql_engine import Engine, QueryEvent, ResultColumns
 
 EXAMPLE = "Example: rowtide sql pipeline.sql -e 'SELECT STREAM * FROM orders' --limit 10"
 PROMPT, CONTINUED = "rowtide> ", "    ...> "
@@ -127,19 +127,19 @@ def _engine(
     return engine
 
 
-def _shower(*, as_json: bool, limit: int | None) -> Callable[[Iterator[Answer]], None]:
+def _shower(*, as_json: bool, limit: int | None) -> Callable[[Iterator[QueryEvent]], None]:
     """Give what writes an answer as it comes."""
-    from rowtide.cli.sql_engine import Columns, Note
+    from rowtide.cli.sql_engine import ResultColumns, ResultNote
 
-    def show(answers: Iterator[Answer]) -> None:
-        columns: Columns | None = None
+    def show(answers: Iterator[QueryEvent]) -> None:
+        columns: ResultColumns | None = None
         rows = 0
         for each in answers:
-            if isinstance(each, Columns):
+            if isinstance(each, ResultColumns):
                 columns = each
                 if not as_json:
                     typer.echo(" | ".join((*_leading(each), *each.names)))
-            elif isinstance(each, Note):
+            elif isinstance(each, ResultNote):
                 typer.echo(each.text, err=True)
             elif columns is not None:
                 typer.echo(_json(each, columns) if as_json else _line(each, columns))
@@ -152,13 +152,13 @@ def _shower(*, as_json: bool, limit: int | None) -> Callable[[Iterator[Answer]],
     return show
 
 
-def _leading(columns: Columns) -> tuple[str, ...]:
+def _leading(columns: ResultColumns) -> tuple[str, ...]:
     if not columns.timed:
         return ()
     return ("OP", "ROWTIME") if columns.changes else ("ROWTIME",)
 
 
-def _line(row: object, columns: Columns) -> str:
+def _line(row: object, columns: ResultColumns) -> str:
     from rowtide.cli.cells import cell
     from rowtide.cli.sql_engine import ResultRow
     from rowtide.rowtime.text import time_text
@@ -170,7 +170,7 @@ def _line(row: object, columns: Columns) -> str:
     return " | ".join((*(leading[name] for name in _leading(columns)), *cells))
 
 
-def _json(row: object, columns: Columns) -> str:
+def _json(row: object, columns: ResultColumns) -> str:
     from rowtide.cli.cells import json_cell
     from rowtide.cli.sql_engine import ResultRow
 
@@ -181,7 +181,7 @@ def _json(row: object, columns: Columns) -> str:
     return json.dumps(told | dict(zip(columns.names, map(json_cell, row.row, columns.types), strict=True)))
 
 
-def _prompt(engine: Engine, show: Callable[[Iterator[Answer]], None]) -> None:
+def _prompt(engine: Engine, show: Callable[[Iterator[QueryEvent]], None]) -> None:
     """Read statements from the terminal, with history and completion, until told to leave."""
     from rowtide.cli.errors import rendered
     from rowtide.errors import RowtideError

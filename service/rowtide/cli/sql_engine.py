@@ -35,8 +35,8 @@ from rowtide.sql.catalog.objects import relation_name
 from rowtide.sql.catalog.system import ERRORS
 from rowtide.sql.grammar.statement_grammar import parse
 from rowtide.sql.grammar.statements import QueryStatement
-from rowtide.sql.pipeline import STAGES, Session
-from rowtide_connectors.api import OffsetRange, Reader
+from rowtide.sql.pipeline import STAGES, SqlSession
+from rowtide_connectors.api import OffsetRange, PartitionReader
 
 RESULT = "RESULT"
 SYS_ERRORS = relation_name(ERRORS)
@@ -45,7 +45,7 @@ POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ResultColumns:
     """What the rows that follow look like.
 
     ``changes``: they are changes of a table; ``timed`` False: they are a table's contents.
@@ -67,19 +67,19 @@ class ResultRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class ResultNote:
     """Something to be told that is no row."""
 
     text: str
 
 
-Answer = Columns | ResultRow | Note
+QueryEvent = ResultColumns | ResultRow | ResultNote
 
 
 class Engine(Protocol):
     """Something that takes statements."""
 
-    def execute(self, text: str) -> Iterator[Answer]:
+    def execute(self, text: str) -> Iterator[QueryEvent]:
         """Take one statement; what it gives comes as it comes out.
 
         Raises:
@@ -131,7 +131,7 @@ class EmbeddedEngine:
         self._until_end = until_end
         self._stopping = stopping
         # Any later query may name any of them.
-        self._session = Session(takes_rows=True, pseudo=frozenset(PSEUDO_COLUMNS), errors=True)
+        self._session = SqlSession(takes_rows=True, pseudo=frozenset(PSEUDO_COLUMNS), errors=True)
         self._name = name
         self._inserted: list[tuple[str, list[tuple[int, Row]]]] = []
 
@@ -147,17 +147,17 @@ class EmbeddedEngine:
             rows = [(now if rowtime is None else rowtime, row) for rowtime, row in arrived.rows]
             self._inserted.append((arrived.relation, rows))
 
-    def execute(self, text: str) -> Iterator[Answer]:
+    def execute(self, text: str) -> Iterator[QueryEvent]:
         """See ``Engine``."""
         if not is_query(text):
             known, before = len(self._session.explained), len(self._inserted)
             self.load(text)
             explained = self._session.explained[known:]
             if not explained:
-                yield Note("ok")
-                yield from map(Note, self._late(before))
+                yield ResultNote("ok")
+                yield from map(ResultNote, self._late(before))
                 return
-            yield Columns(("PLAN",), (str(VARCHAR),), changes=False, timed=False)
+            yield ResultColumns(("PLAN",), (str(VARCHAR),), changes=False, timed=False)
             for _, nodes in explained:
                 yield from _plan_lines(nodes)
             return
@@ -171,7 +171,7 @@ class EmbeddedEngine:
         node, contents = listing.node, Contents(listing.order)
         changes = listing.changes and not is_contents
         types = contents.shown([str(field.type) for field in node.row_type])
-        yield Columns(contents.shown(node.row_type.names), types, changes, not is_contents)
+        yield ResultColumns(contents.shown(node.row_type.names), types, changes, not is_contents)
         for emitted in self._run(node):
             if is_contents:
                 contents.take(_rows(emitted))
@@ -180,7 +180,7 @@ class EmbeddedEngine:
                     op = "-" if timed.opcode == Opcode.DELETE else "+"
                     yield ResultRow(op, timed.rowtime, [plain(value) for value in timed.row])
             for fault in emitted.faults:
-                yield Note(f"{fault.relation}: {fault.reason}: {fault.message}")
+                yield ResultNote(f"{fault.relation}: {fault.reason}: {fault.message}")
         for row in contents.rows():
             yield ResultRow("+", None, [plain(value) for value in row])
 
@@ -232,7 +232,7 @@ class EmbeddedEngine:
         read = {each.relation for each in nodes_below(node) if isinstance(each, Source)}
         streams = {stream.name: stream for stream in plan.foreign_streams if stream.name in read}
         sources = {name: open_source(plan, stream) for name, stream in streams.items()}
-        readers: dict[str, Reader] = {}
+        readers: dict[str, PartitionReader] = {}
         try:
             ranges = {name: source.ranges() for name, source in sources.items()}
             flow = Flow({RESULT: node}, {name: sorted(held) for name, held in ranges.items()})
@@ -292,7 +292,7 @@ class ServiceEngine:
         self._url = url
         self._follow = follow
 
-    def execute(self, text: str) -> Iterator[Answer]:
+    def execute(self, text: str) -> Iterator[QueryEvent]:
         """See ``Engine``."""
         from urllib.error import HTTPError, URLError
         from urllib.parse import urlencode
@@ -322,28 +322,28 @@ class ServiceEngine:
         return []
 
 
-def _contents(told: Iterator[Answer]) -> Iterator[Answer]:
+def _contents(told: Iterator[QueryEvent]) -> Iterator[QueryEvent]:
     """Give contents in place of the changes that make them up; rows of streams as they are."""
-    contents: Columns | None = None
+    contents: ResultColumns | None = None
     held: Counter[Row] = Counter()
     for answer in told:
-        if isinstance(answer, Columns) and answer.changes:
+        if isinstance(answer, ResultColumns) and answer.changes:
             contents = replace(answer, changes=False, timed=False)
             yield contents
         elif contents is not None and isinstance(answer, ResultRow):
             held[tuple(answer.row)] += -1 if answer.op == "-" else 1
-        elif contents is None or answer != Note(CONTENTS):
+        elif contents is None or answer != ResultNote(CONTENTS):
             yield answer
     for row in held.elements():
         yield ResultRow("+", None, row)
 
 
-def _told(line: Mapping[str, Any]) -> Answer:
+def _told(line: Mapping[str, Any]) -> QueryEvent:
     if "columns" in line:
-        return Columns(tuple(line["columns"]), tuple(line["types"]), bool(line["changes"]))
+        return ResultColumns(tuple(line["columns"]), tuple(line["types"]), bool(line["changes"]))
     if "row" in line:
         return ResultRow(line["op"], line["rowtime"], line["row"])
-    return Note(str(line.get("ended") or line.get("error")))
+    return ResultNote(str(line.get("ended") or line.get("error")))
 
 
 def _rows(emitted: Emitted) -> Iterator[TimedRow]:

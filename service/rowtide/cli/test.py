@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from rowtide.testing.runner import RunnerFactory
-    from rowtide.testing.session import Outcome
+    from rowtide.testing.session import ScenarioOutcome
 
 EXAMPLE = "Example: rowtide test scenarios/ -k late --batch random:7"
 
@@ -71,9 +71,9 @@ def test(
     from rowtide.testing.batching import parse_batching
     from rowtide.testing.junit import write_junit
     from rowtide.testing.reading import find_scenarios
-    from rowtide.testing.session import Session, Verdict
+    from rowtide.testing.session import ScenarioRun, Verdict
 
-    outcomes: list[Outcome] = []
+    outcomes: list[ScenarioOutcome] = []
     with shown_to_user(), ExitStack() as held:
         try:
             parse_batching(batch)
@@ -81,7 +81,7 @@ def test(
             make_runner = _runner_factory(runner, broker, held)
         except (ValueError, StatementError) as error:
             _refuse(error.render() if isinstance(error, StatementError) else f"error: {error}")
-        for outcome in Session(make_runner, SystemClock(), batch, pattern, rewrite).run(files):
+        for outcome in ScenarioRun(make_runner, SystemClock(), batch, pattern, rewrite).run(files):
             outcomes.append(outcome)
             typer.echo(outcome.headline())
             if outcome.difference is not None:

@@ -28,7 +28,8 @@ from rowtide.codec.contract import Decoded, DecodeFault
 from rowtide.codec.json_columns import Builder, builder, wire_type
 from rowtide.codec.json_values import FromJson, converter
 from rowtide.errors import Reason, RejectedRowError, StatementError, rejection_of
-from rowtide.rows.column import Column, Indices, Mask
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column, Indices
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowtide.codec.json_values import MAX_FLOAT32
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column
 from rowtide.rows.types import INTEGER_BYTES, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind, Type
 
 Builder = Callable[[list[Any], Mask | None], tuple[Column, Mask | None]]

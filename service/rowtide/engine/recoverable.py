@@ -24,7 +24,7 @@ KEEP_AFTER = 8192
 these are more, so that keeping states costs little compared with the steps."""
 
 
-class Taken(NamedTuple):
+class TakenRowop(NamedTuple):
     """One rowop for an input of a model."""
 
     name: str
@@ -63,7 +63,7 @@ class RecoverableModel:
         # As bytes: a part of the model can return an object that it modifies later.
         self._kept: bytes | None = None
         # The steps since then: a rowop, a jump of time, or an event that ran (True) or failed (False).
-        self._since: list[Taken | Jumped | bool] = []
+        self._since: list[TakenRowop | Jumped | bool] = []
         self._keep_at = keep_after
 
     @property
@@ -81,7 +81,7 @@ class RecoverableModel:
         """The tables that can be read, by name; valid until the next step."""
         return self._run.tables
 
-    def take(self, taken: Taken) -> list[Sent]:
+    def take(self, taken: TakenRowop) -> list[Sent]:
         """Run one rowop at an input; all events up to its rowtime must have run.
 
         Raises:
@@ -141,7 +141,7 @@ class RecoverableModel:
             self._judge(each)
         return sent
 
-    def _log(self, step: Taken | Jumped | bool) -> None:
+    def _log(self, step: TakenRowop | Jumped | bool) -> None:
         self._since.append(step)
         if len(self._since) >= self._keep_at:
             self._keep()

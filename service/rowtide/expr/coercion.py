@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowtide.expr.functions.function import Function
+from rowtide.expr.functions.function import ScalarFunction
 from rowtide.expr.tree import Call, Expr
 from rowtide.rows.types import Type
 
 
-def coerced(function: Function, call: Call) -> tuple[Expr, ...]:
+def coerced(function: ScalarFunction, call: Call) -> tuple[Expr, ...]:
     """Give the arguments of ``call``, cast to the types that ``function`` computes with."""
     if function.name in ("CAST", "TRY_CAST"):
         return call.args

@@ -14,17 +14,18 @@ from rowtide.expr.constant import fold
 from rowtide.expr.evaluation import (
     ColumnEvaluator,
     Errors,
-    Part,
+    EvaluatedPart,
     RowError,
     expanded,
     first_errors,
     nulls_where_invalid,
 )
-from rowtide.expr.functions import Function, find
-from rowtide.expr.functions.function import Signature
+from rowtide.expr.functions import ScalarFunction, find
+from rowtide.expr.functions.function import CallSignature
 from rowtide.expr.rowwise import compile_row, literal_value
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
-from rowtide.rows.column import Column, Indices, Mask, arrow_type
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column, Indices, arrow_type
 from rowtide.rows.tray import Tray
 
 
@@ -114,7 +115,7 @@ def compile_columns(expr: Expr) -> ColumnFunction:
     return evaluated
 
 
-def _row_by_row(expr: Expr, tray: Tray) -> Part:
+def _row_by_row(expr: Expr, tray: Tray) -> EvaluatedPart:
     """Evaluate an expression for each row alone."""
     evaluate = compile_row(expr)
     answers: list[object] = []
@@ -126,7 +127,7 @@ def _row_by_row(expr: Expr, tray: Tray) -> Part:
             answers.append(None)
             errors[index] = RowError(error.reason, error.message)
     column = Column.from_values(expr.type, answers)
-    return Part(column.values, column.valid, errors)
+    return EvaluatedPart(column.values, column.valid, errors)
 
 
 def without_kernel(expr: Expr) -> tuple[str, ...]:
@@ -145,13 +146,13 @@ def _compile(expr: Expr) -> ColumnEvaluator:
             return _literal(expr)
         case FieldRef(index=index):
 
-            def field(tray: Tray, active: Mask | None) -> Part:
+            def field(tray: Tray, active: Mask | None) -> EvaluatedPart:
                 column = tray.columns[index]
-                return Part(column.values, column.valid)
+                return EvaluatedPart(column.values, column.valid)
 
             return field
         case RowtimeRef():
-            return lambda tray, active: Part(tray.rowtime)
+            return lambda tray, active: EvaluatedPart(tray.rowtime)
         case Call():
             return _call(expr)
 
@@ -160,9 +161,9 @@ def _literal(literal: Literal) -> ColumnEvaluator:
     """Give one value for all rows; as many as there are rows where it is NULL."""
     kind = literal.type
     if literal.value is None:
-        return lambda tray, active: Part(*_nulls(literal, len(tray)))
+        return lambda tray, active: EvaluatedPart(*_nulls(literal, len(tray)))
     one = Column.from_values(kind, [literal_value(literal)])
-    part = Part(one.values)
+    part = EvaluatedPart(one.values)
     return lambda tray, active: part
 
 
@@ -182,14 +183,14 @@ def _call(call: Call) -> ColumnEvaluator:
     return function.columnar(signature, evaluators)
 
 
-def _signed(call: Call) -> tuple[Function, list[Expr], Signature]:
+def _signed(call: Call) -> tuple[ScalarFunction, list[Expr], CallSignature]:
     """Give the function of a call, its arguments as the function gets them, and what it is told of them."""
     function = find(call.function)
     args = [fold(arg) for arg in coerced(function, call)]
     constants = tuple(literal_value(arg) if isinstance(arg, Literal) else None for arg in args)
     if _are_constant(args):
         constants = (None,) * len(args)
-    return function, args, Signature(function.name, tuple(arg.type for arg in args), call.type, constants)
+    return function, args, CallSignature(function.name, tuple(arg.type for arg in args), call.type, constants)
 
 
 def _are_constant(args: Sequence[Expr]) -> bool:
@@ -197,8 +198,10 @@ def _are_constant(args: Sequence[Expr]) -> bool:
 
 
 def _for_each_row(evaluate: ColumnEvaluator) -> ColumnEvaluator:
-    def full(tray: Tray, active: Mask | None) -> Part:
+    def full(tray: Tray, active: Mask | None) -> EvaluatedPart:
         values, valid, errors = evaluate(tray, active)
-        return Part(values if len(values) == len(tray) else expanded(values, len(tray)), valid, errors)
+        return EvaluatedPart(
+            values if len(values) == len(tray) else expanded(values, len(tray)), valid, errors
+        )
 
     return full

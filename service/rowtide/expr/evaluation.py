@@ -1,7 +1,7 @@
 """How expressions are evaluated: over the columns of a tray, or over one row.
 
 An evaluator of columns takes a tray and the rows that are asked for (None: all
-of them) and gives a ``Part``. For every row that was asked for and is not among
+of them) and gives a ``EvaluatedPart``. For every row that was asked for and is not among
 the part's errors, ``values`` and ``valid`` hold the answer; elsewhere they hold
 anything. A part of a literal has one value that stands for all rows.
 
@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowtide.errors import Reason, RejectedRowError
-from rowtide.rows.column import Column, Indices, Mask, arrow_type, scaled, unscaled
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column, Indices, arrow_type, scaled, unscaled
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import Kind, Type
@@ -39,7 +40,7 @@ Errors = dict[int, RowError]
 """Why rows are rejected, by row index; never changed once it is in a part."""
 
 
-class Part(NamedTuple):
+class EvaluatedPart(NamedTuple):
     """What an evaluator of columns gives: as ``Column``, and the rows that failed."""
 
     values: Any
@@ -47,7 +48,7 @@ class Part(NamedTuple):
     errors: Errors | None = None
 
 
-ColumnEvaluator = Callable[[Tray, Mask | None], Part]
+ColumnEvaluator = Callable[[Tray, Mask | None], EvaluatedPart]
 """Takes the tray and the rows asked for."""
 RowEvaluator = Callable[[Row, int], object]
 """Takes a row and its rowtime (ms); raises RejectedRowError."""
@@ -143,7 +144,7 @@ def strict_columns(
 ) -> ColumnEvaluator:
     """Evaluate ``args`` and apply ``kernel``, or ``row_kernel`` row by row where there is none."""
 
-    def evaluate(tray: Tray, active: Mask | None) -> Part:
+    def evaluate(tray: Tray, active: Mask | None) -> EvaluatedPart:
         parts = [arg(tray, active) for arg in args]
         errors: Errors | None = None
         valid: Mask | None = None
@@ -164,7 +165,7 @@ def strict_columns(
                 valid = _without(valid, nulls, len(tray))
         if result.is_variable_width:
             values = nulls_where_invalid(values, valid)
-        return Part(values, valid, errors)
+        return EvaluatedPart(values, valid, errors)
 
     return evaluate
 
@@ -190,7 +191,7 @@ def _repair(
     types: Sequence[Type],
     result: Type,
     kernel: RowKernel,
-    parts: Sequence[Part],
+    parts: Sequence[EvaluatedPart],
     wanted: Indices,
     values: Any,
     errors: Errors | None,
@@ -225,12 +226,12 @@ def _loop(
     types: Sequence[Type],
     result: Type,
     kernel: RowKernel,
-    parts: Sequence[Part],
+    parts: Sequence[EvaluatedPart],
     wanted: Indices,
     valid: Mask | None,
     errors: Errors | None,
     count: int,
-) -> Part:
+) -> EvaluatedPart:
     """Work off every row by the row function."""
     failed: Errors = {}
     answers: list[object] = [None] * count
@@ -254,4 +255,4 @@ def _loop(
         for index in wanted.tolist():
             if answers[index] is not None:
                 values[index] = stored(result, answers[index])
-    return Part(values, _without(valid, nulls, count), first_errors(errors, failed))
+    return EvaluatedPart(values, _without(valid, nulls, count), first_errors(errors, failed))

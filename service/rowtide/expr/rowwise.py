@@ -7,7 +7,7 @@ from rowtide.expr.coercion import coerced
 from rowtide.expr.evaluation import RowEvaluator
 from rowtide.expr.functions import find
 from rowtide.expr.functions.floats import single
-from rowtide.expr.functions.function import Signature
+from rowtide.expr.functions.function import CallSignature
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import Kind
@@ -63,7 +63,7 @@ def _call(call: Call) -> RowEvaluator:
     function = find(call.function)
     args = coerced(function, call)
     evaluators = [_compile(arg) for arg in args]
-    signature = Signature(
+    signature = CallSignature(
         function.name,
         tuple(arg.type for arg in args),
         call.type,

@@ -12,7 +12,7 @@ from typing import cast
 
 from rowtide.flow.gates import Gates
 from rowtide.flow.program import Port, Program
-from rowtide.operators.contract import Fault, Gathering, Operator, Output
+from rowtide.operators.contract import Fault, Gathering, Operator, StepOutput
 from rowtide.operators.registry import make
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import NO_BOUND, Bound
@@ -83,10 +83,10 @@ class Circuit:
                         passed.leaving.append((target, tray, output.bound))
         return passed
 
-    def _work(self, at: int, arrived: Sequence[Arrival]) -> list[Output]:
+    def _work(self, at: int, arrived: Sequence[Arrival]) -> list[StepOutput]:
         operator = self.operators[at]
         if operator is None:
-            return [Output(tray, bound) for _, tray, bound in arrived]
+            return [StepOutput(tray, bound) for _, tray, bound in arrived]
         if at in self._gathering:
             gathering = cast("Gathering", operator)
             for port, tray, bound in arrived:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rowtide.errors import FaultError
-from rowtide.operators.contract import PARTITION_BITS, Place
+from rowtide.operators.contract import PARTITION_BITS, OperatorSite
 from rowtide.operators.merge.ranks import order_of_all
 from rowtide.plan.nodes import KeyedTable, Merge, Node, Promote, Sort, Source, TableSource
 
@@ -36,7 +36,7 @@ class Step:
     node: Node
     ordinal: int
     partition: int | None
-    place: Place
+    place: OperatorSite
     origins: tuple[int, ...]
     targets: list[Port] = field(default_factory=list)
 
@@ -120,7 +120,7 @@ class Program:
         key = f"{ordinal} {node.relation} source/{partition}"
         # An engine table has one entrance: nothing has to be merged behind it.
         where = partition if isinstance(node, Source) else None
-        self.steps.append(Step(key, node, ordinal, where, Place(origin), (origin,)))
+        self.steps.append(Step(key, node, ordinal, where, OperatorSite(origin), (origin,)))
         self._sources.append(frozenset({node.relation}))
         self.entrances[node.relation, partition] = len(self.steps) - 1
         return len(self.steps) - 1
@@ -138,7 +138,7 @@ class Program:
         if partition is not None:
             key += f"/{partition}"
         self.steps.append(
-            Step(key, node, ordinal, partition, Place(own, merged, port_origins, order), origins)
+            Step(key, node, ordinal, partition, OperatorSite(own, merged, port_origins, order), origins)
         )
         self._sources.append(frozenset().union(*(self._sources[at] for at in inputs)))
         position = len(self.steps) - 1

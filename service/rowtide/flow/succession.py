@@ -30,7 +30,7 @@ from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import ORIGIN, Tray
 from rowtide.rowtime.bound import LATEST, NO_BOUND, UNMARKED, Bound
 
-Signature = tuple[object, ...]
+StepSignature = tuple[object, ...]
 ORIGIN_COLUMNS = (ORIGIN, "origin")
 """Columns of snapshots that hold origins: of rows, and of bounds."""
 
@@ -55,7 +55,7 @@ class Succession:
     def __init__(self, older: Program, newer: Program) -> None:
         self._older = older
         self._newer = newer
-        waiting: dict[Signature, list[int]] = {}
+        waiting: dict[StepSignature, list[int]] = {}
         for at, step in enumerate(older.steps):
             waiting.setdefault(_signature(step), []).append(at)
         self.matched: dict[int, int] = {}
@@ -267,7 +267,7 @@ def _inputs(program: Program, at: int) -> list[tuple[int, int]]:
     )
 
 
-def _signature(step: Step) -> Signature:
+def _signature(step: Step) -> StepSignature:
     """Return what a step does itself."""
     return (*step.node.signature(), step.partition)
 

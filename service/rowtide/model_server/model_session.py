@@ -16,7 +16,7 @@ from rowtide.engine.driver import opcode_named
 from rowtide.engine.errors import ModelError
 from rowtide.engine.loading import model_maker
 from rowtide.engine.model import Sent
-from rowtide.engine.recoverable import ModelFailure, RecoverableModel, Taken
+from rowtide.engine.recoverable import ModelFailure, RecoverableModel, TakenRowop
 from rowtide.engine.row_type import RowType
 from rowtide.engine.values import type_name
 from rowtide.rowtime.bound import EARLIEST
@@ -85,7 +85,7 @@ class ModelSession:
         opcode = opcode_named(words[0] if words else "")
         row = row_type.parse(words[1:])
         try:
-            sent = self._model.take(Taken(name, opcode, row, self._rowtime))
+            sent = self._model.take(TakenRowop(name, opcode, row, self._rowtime))
         except ModelFailure as error:
             raise ModelError(f"the model failed, and is as before: {error}") from error
         return [self._printed(each) for each in sent]

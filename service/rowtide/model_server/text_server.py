@@ -35,7 +35,7 @@ _PORTION = 1 << 16
 EXIT, QUIT, SHUTDOWN = "exit", "quit", "shutdown"
 
 
-class Answers(Protocol):
+class LineHandler(Protocol):
     """What the server asks for answers, one line after the other: a ``TextDriver``, or its like."""
 
     @property
@@ -86,7 +86,7 @@ class TextServer:
 
     def __init__(
         self,
-        answers: Answers,
+        answers: LineHandler,
         host: str = "127.0.0.1",
         port: int = 0,
         *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowtide.operators.contract import Account, Fault, Output, State, joined_states
+from rowtide.operators.contract import Account, Fault, State, StepOutput, joined_states
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 
@@ -15,19 +15,19 @@ class AtOnce:
     def __init__(self) -> None:
         self.account = Account()
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0, rows in rowtime order."""
         if tray is None or not len(tray):
-            return Output(None, bound)
+            return StepOutput(None, bound)
         faults: list[Fault] = []
         out = self._take(tray, faults)
         self.account.rows_in += len(tray)
         self.account.rejected += len(faults)
         self.account.done += len(tray) - len(faults)
         if out is None or not len(out):
-            return Output(None, bound, faults)
+            return StepOutput(None, bound, faults)
         self.account.rows_out += len(out)
-        return Output(out, bound, faults)
+        return StepOutput(out, bound, faults)
 
     def held(self) -> int:
         """Nothing waits."""

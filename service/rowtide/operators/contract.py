@@ -109,7 +109,7 @@ ACCOUNT_FIELDS = ("rows_in", "done", "filtered", "late", "rejected", "rows_out")
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class StepOutput:
     """What one step gave: rows, then the bound that follows them, and faults in order of their rows."""
 
     tray: Tray | None
@@ -118,7 +118,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OperatorSite:
     """Where in the flow an operator stands.
 
     ``origin`` signs the rows that it makes itself. ``merged``: its input is one merged stream, not
@@ -158,7 +158,7 @@ class Operator(Protocol):
 
     account: Account
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """Take rows and the bound that follows them at ``port``; give what can leave now.
 
         Each input's rows come in consistent time order (a Sort's and a Promote's input and those
@@ -182,7 +182,7 @@ class Gathering(Protocol):
     def offer(self, port: int, tray: Tray | None, bound: Bound) -> None:
         """Take rows and a bound without giving anything yet."""
 
-    def release(self) -> Output:
+    def release(self) -> StepOutput:
         """Give what can leave after all that was offered."""
 
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 from rowtide.engine.generated import generated
 from rowtide.engine.loading import model_maker
 from rowtide.engine.model import Sent
-from rowtide.engine.recoverable import KEEP_AFTER, Jumped, ModelFailure, RecoverableModel, Taken, stored
+from rowtide.engine.recoverable import KEEP_AFTER, Jumped, ModelFailure, RecoverableModel, TakenRowop, stored
 from rowtide.engine.values import column_check
 from rowtide.errors import FaultError, Reason, RowtideError
-from rowtide.operators.contract import Account, Fault, Output, Place, State
+from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput
 from rowtide.operators.faults import rejected
 from rowtide.operators.merge.ranks import RANK, Ranks
 from rowtide.plan.nodes import Model
@@ -68,7 +68,7 @@ class ModelOperator:
     are known then still run, and those that they ask for no later than the last of these.
     """
 
-    def __init__(self, node: Model, place: Place) -> None:
+    def __init__(self, node: Model, place: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._origin = place.origin
@@ -90,7 +90,7 @@ class ModelOperator:
         if not self._width:
             self._part((), (EARLIEST, 0, 0))
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0, tagged rows in rowtime order."""
         out: list[TimedRow] = []
         faults: list[Fault] = []
@@ -104,7 +104,7 @@ class ModelOperator:
         self._run_events(self._bound, out, faults)
         self.account.rows_out += len(out)
         given = Tray.from_rows(self._node.row_type, out) if out else None
-        return Output(given, self._bound_out(), faults)
+        return StepOutput(given, self._bound_out(), faults)
 
     def table_inside(self, name: str) -> Tray | None:
         """See ``contract.HoldsTables``; of a split model the rows of all keys, key by key."""
@@ -278,7 +278,7 @@ class ModelOperator:
         key = timed.row[1 : 1 + self._width]
         part = self._parts.get(key) or self._part(key, (timed.rowtime, timed.origin, timed.counter))
         try:
-            sent = part.model.take(Taken(name, Opcode(timed.opcode), row, timed.rowtime))
+            sent = part.model.take(TakenRowop(name, Opcode(timed.opcode), row, timed.rowtime))
         except ModelFailure as failure:
             self.account.rejected += 1
             given = timed._replace(row=row)

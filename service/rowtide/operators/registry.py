@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
-from rowtide.operators.contract import Operator, Place, State
+from rowtide.operators.contract import Operator, OperatorSite, State
 from rowtide.plan import nodes
 from rowtide.plan.nodes import Form, Node
 
@@ -21,7 +21,7 @@ from rowtide.plan.nodes import Form, Node
 class OperatorType(Protocol):
     """An operator class."""
 
-    def __call__(self, node: Node, place: Place) -> Operator:
+    def __call__(self, node: Node, place: OperatorSite) -> Operator:
         """Make the operator of ``node``."""
 
     def merge(self, states: Sequence[State]) -> State:
@@ -83,7 +83,7 @@ def operator_type(node_type: type) -> OperatorType:
     return _loaded(OPERATORS[node_type])
 
 
-def make(node: Node, place: Place) -> Operator:
+def make(node: Node, place: OperatorSite) -> Operator:
     """Make the operator of a plan node."""
     node_type: type = type(node)
     if isinstance(node, nodes.GroupChanges) and node.of_changes and node.form() is Form.COMPILED:

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from rowtide.expr.columnar import compile_columns
 from rowtide.plan.nodes import GroupChanges
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 
 Pairs = NDArray[np.int64]

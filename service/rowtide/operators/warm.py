@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.join.window_join_chains import FIRST_LINKS, Chains
 from rowtide.operators.over.sorted_values import Percentile
@@ -68,7 +68,7 @@ ROWS = 64
 SOURCE = Source("WARM", ROW_TYPE)
 PAIRS = RowType(tuple(Field(f"{side}{field.name}", field.type) for side in "LR" for field in ROW_TYPE))
 KEYS = ((0,), (1,), (0, 1), ())
-ONE, TWO = Place(2), Place(2, True, ((0,), (1,)))
+ONE, TWO = OperatorSite(2), OperatorSite(2, True, ((0,), (1,)))
 """Where operators with one input stand, and with two."""
 
 

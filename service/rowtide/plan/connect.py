@@ -30,7 +30,7 @@ class Feed:
     changing: bool = False
 
 
-class Connector:
+class FeedConnector:
     """Puts feeds in the place of sources. Feeds must not form a circle."""
 
     def __init__(self, feeds: Mapping[str, Feed]) -> None:

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import Kind, Type
 
-Mask = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
 EXACT = Context(prec=80)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rowtide.rows.column import Column, Indices, Mask
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column, Indices
 from rowtide.rows.types import Type
 
 

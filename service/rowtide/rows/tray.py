@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.rows.column import Column, Indices, Mask, arrow_type, owned
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column, Indices, arrow_type, owned
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.types import RowType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.plan.plan import ForeignStream, Notice, Plan
 from rowtide.runtime.configured import (
     APPEND_TIME_OPTION,
@@ -72,9 +72,9 @@ class _Places:
             return StatementError(f'{message}; the configuration gives it to "{name}"', hint=hint)
         return StatementError(message, place=place, file=self._file, text=self._text, hint=hint)
 
-    def _found(self) -> dict[tuple[str, str | None], Place]:
+    def _found(self) -> dict[tuple[str, str | None], SourceSpan]:
         """Read the text once more: only an error asks for it."""
-        found: dict[tuple[str, str | None], Place] = {}
+        found: dict[tuple[str, str | None], SourceSpan] = {}
         for statement in parse(self._text):
             if isinstance(statement, CreateServer | CreateRelation):
                 name = statement.name.parts[-1].text

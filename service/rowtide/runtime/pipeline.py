@@ -16,7 +16,7 @@ from rowtide.plan.nodes import Source as SourceNode
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan, Server
 from rowtide.runtime.configured import connector_options
-from rowtide_connectors.api import Database, Source
+from rowtide_connectors.api import Database, TopicSource
 from rowtide_connectors.registry import find_connector
 
 
@@ -26,7 +26,7 @@ class Pipeline:
 
     name: str
     plan: Plan
-    sources: Mapping[str, Source]
+    sources: Mapping[str, TopicSource]
     database: Database
     ledger: DatabaseLedger
 
@@ -80,11 +80,11 @@ def streams_read(plan: Plan) -> list[ForeignStream]:
     return [stream for stream in plan.foreign_streams if stream.name in found]
 
 
-def _sources(plan: Plan) -> dict[str, Source]:
+def _sources(plan: Plan) -> dict[str, TopicSource]:
     return {stream.name: open_source(plan, stream) for stream in streams_read(plan)}
 
 
-def open_source(plan: Plan, stream: ForeignStream) -> Source:
+def open_source(plan: Plan, stream: ForeignStream) -> TopicSource:
     """Give the source of a foreign stream.
 
     Raises:

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import structlog
 
-from rowtide.checkpoint.ledger import Ledger, Place, Record, Standing, StoredError
+from rowtide.checkpoint.ledger import Ledger, PartitionId, PartitionPosition, Record, StoredError
 from rowtide.clock import Clock
 from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
 from rowtide.errors import StatementError, TransientError
@@ -36,19 +36,26 @@ from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
 from rowtide.runtime.ingest.backpressure import MAX_HELD_BYTES, MAX_HELD_ROWS, Backpressure
 from rowtide.runtime.ingest.idle import LOOK_UPS_A_TIMEOUT, DecisionLog, IdleWatch, idle_timeouts
 from rowtide.runtime.ingest.inbox import QUEUE_BYTES, QUEUE_MESSAGES, DirectInbox, Inbox, ThreadedInbox
-from rowtide.runtime.ingest.intake import LOOK_UP_S, POLL_MESSAGES, Channel, Intake, check_identity
+from rowtide.runtime.ingest.intake import LOOK_UP_S, POLL_MESSAGES, Channel, StreamReader, check_identity
 from rowtide.runtime.ingest.joining import Newcomers
 from rowtide.runtime.ingest.resubmission import let_in, topic_places
 from rowtide.runtime.inspect.facts import gathered
 from rowtide.runtime.inspect.state import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of
-from rowtide.runtime.inspect.why_not import Answer, answer, not_running
+from rowtide.runtime.inspect.why_not import SilenceExplanation, answer, not_running
 from rowtide.runtime.live.following import Follower
 from rowtide.runtime.live.live import Live, Observer, Pace, Unobserved, Watching
 from rowtide.runtime.live.loading import load_ahead
 from rowtide.runtime.live.questions import Questions
-from rowtide.runtime.live.work import Work
-from rowtide.runtime.recovery.begin import At, Begin, Edge, first_offsets, prepare_tables, refuse_start
+from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.recovery.begin import (
+    Begin,
+    StartEdge,
+    StartTimestamp,
+    first_offsets,
+    prepare_tables,
+    refuse_start,
+)
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.recovery.newest import NewestSnapshot
 from rowtide.runtime.recovery.recovery import (
@@ -63,7 +70,7 @@ from rowtide.runtime.recovery.recovery import (
 )
 from rowtide.runtime.recovery.seam import Seam
 from rowtide.runtime.recovery.skipping import Skipped, skipped_of
-from rowtide_connectors.api import Database, OffsetRange, Source
+from rowtide_connectors.api import Database, OffsetRange, TopicSource
 
 Result = TypeVar("Result")
 
@@ -84,7 +91,7 @@ class Equipment:
 
     name: str
     plan: Plan
-    sources: Mapping[str, Source]
+    sources: Mapping[str, TopicSource]
     database: Database
     ledger: Ledger
     clock: Clock
@@ -124,14 +131,14 @@ class Service:
         self._created: Sequence[str] = ()
         self._newest = NewestSnapshot(equipment.ledger)
         self._questions = Questions()
-        self._work: Work | None = None
+        self._work: PipelineState | None = None
         self._snapshot: Callable[[], SnapshotTaken] | None = None
         self._backpressure = self.new_backpressure()
         self._ask_again = 0.0
         self._database_retry = self._retry(DATABASE, beats=True)
         self._broker_retry = self._retry("broker", beats=True)
 
-    def run(self, begin: Begin = Edge.WATERMARK, *, until_end: bool = False) -> None:
+    def run(self, begin: Begin = StartEdge.WATERMARK, *, until_end: bool = False) -> None:
         """Start, then go on until told to stop or, with ``until_end``, to the ends that there are now.
 
         Raises:
@@ -187,26 +194,26 @@ class Service:
         fields = {} if summary is None else summary.fields()
         _log.info("stopped", pipeline=equipment.name, epoch=record.epoch, commits=committer.commits, **fields)
 
-    def watch(self, work: Work) -> tuple[IdleWatch, AppendTimes]:
+    def watch(self, work: PipelineState) -> tuple[IdleWatch, AppendTimes]:
         """Give what notices silent partitions of ``work``, from now on."""
         self._idle = IdleWatch(self._idle_timeouts, topic_places(work.positions), self._equipment.clock)
         return self._idle, self._append_times
 
-    def stand(self) -> tuple[Record, Work]:
+    def stand(self) -> tuple[Record, PipelineState]:
         """Take the pipeline and bring it to its committed positions, without going on.
 
         Raises:
           As ``run``.
         """
-        record, ranges = self._start(Edge.WATERMARK)
+        record, ranges = self._start(StartEdge.WATERMARK)
         work, _ = self._recover(record, ranges)
         return record, work
 
-    def committer(self, record: Record, work: Work) -> Committer:
+    def committer(self, record: Record, work: PipelineState) -> Committer:
         """Give what commits cuts of ``work`` under the epoch of ``record``."""
         return self._committer(record, work.source_of)
 
-    def why_not(self, relation: str) -> Answer:
+    def why_not(self, relation: str) -> SilenceExplanation:
         """Say why ``relation`` (its catalog name) is silent; called by any thread.
 
         Raises:
@@ -337,7 +344,7 @@ class Service:
             for relation, source in sorted(equipment.sources.items())
         }
         standings = [
-            Standing(relation, source.topic, partition, offset, offset, None, identities[relation])
+            PartitionPosition(relation, source.topic, partition, offset, offset, None, identities[relation])
             for relation, source in sorted(equipment.sources.items())
             for partition, offset in sorted(
                 self._broker_retry.call(partial(first_offsets, source, begin)).items()
@@ -346,7 +353,7 @@ class Service:
         equipment.crash_points.reach("start.before_positions")
         self._committer(record, lambda _: None).commit_start(standings)
         equipment.crash_points.reach("start.after_positions")
-        said = f"{begin.timestamp_ms} ms" if isinstance(begin, At) else begin.value
+        said = f"{begin.timestamp_ms} ms" if isinstance(begin, StartTimestamp) else begin.value
         _log.info("begins", pipeline=equipment.name, begin=said, partitions=len(standings))
         return Record(
             record.epoch,
@@ -366,7 +373,7 @@ class Service:
 
     def _recover(
         self, record: Record, ranges: Mapping[str, Mapping[int, OffsetRange]]
-    ) -> tuple[Work, Committer]:
+    ) -> tuple[PipelineState, Committer]:
         """Bring a new flow to the committed positions."""
         equipment = self._equipment
         self.board.enter("recovering")
@@ -374,7 +381,7 @@ class Service:
         snapshot = usable(self._database_retry.call(self._newest.take), record)
         resubmissions = self._database_retry.call(equipment.ledger.resubmissions)
         flow = flow_at(table_nodes(equipment.plan), record, snapshot, resubmissions)
-        work = Work(flow, equipment.plan.foreign_tables, record.standings)
+        work = PipelineState(flow, equipment.plan.foreign_tables, record.standings)
         equipment.crash_points.reach("recovery.after_snapshot")
         begin = begin_of_replay(record, snapshot)
         check_ranges(record, begin, ranges)
@@ -413,7 +420,7 @@ class Service:
         )
         return work, self._committer(record, work.source_of)
 
-    def _admit(self, work: Work, inbox: Inbox) -> None:
+    def _admit(self, work: PipelineState, inbox: Inbox) -> None:
         """Let in the partitions that have appeared, and read them too."""
         for place in self._let_in(work):
             relation, partition = place
@@ -423,7 +430,7 @@ class Service:
         if self._equipment.clock.monotonic() >= self._ask_again:
             self._resubmit(work)
 
-    def _resubmit(self, work: Work) -> None:
+    def _resubmit(self, work: PipelineState) -> None:
         """Let in the error rows that have been resubmitted since this was asked last."""
         equipment = self._equipment
         self._ask_again = equipment.clock.monotonic() + LOOK_UP_S
@@ -443,12 +450,12 @@ class Service:
                 bound_ms=bound_ms,
             )
 
-    def resubmitted(self, place: Place) -> Sequence[StoredError]:
+    def resubmitted(self, place: PartitionId) -> Sequence[StoredError]:
         """Give the error rows of a resubmission."""
         number = place[1] - RESUBMITTED
         return self._database_retry.call(lambda: self._equipment.ledger.resubmitted(number))
 
-    def _let_in(self, work: Work) -> list[Place]:
+    def _let_in(self, work: PipelineState) -> list[PartitionId]:
         """Let partitions join that topics have got since the pipeline knew them."""
         newcomers = self._newcomers.take(work.positions)
         for (relation, partition), offset in newcomers.items():
@@ -465,7 +472,7 @@ class Service:
             )
         return list(newcomers)
 
-    def _committer(self, record: Record, source_of: Callable[[int], Place | None]) -> Committer:
+    def _committer(self, record: Record, source_of: Callable[[int], PartitionId | None]) -> Committer:
         return Committer(
             database=self._equipment.database,
             ledger=self._equipment.ledger,
@@ -486,7 +493,7 @@ class Service:
             for name, stream in self._streams.items()
         }
 
-    def open_inbox(self, positions: Mapping[Place, int], channels: Mapping[str, Channel]) -> Inbox:
+    def open_inbox(self, positions: Mapping[PartitionId, int], channels: Mapping[str, Channel]) -> Inbox:
         """Open the readers of these partitions."""
         equipment = self._equipment
         intakes = []
@@ -498,7 +505,7 @@ class Service:
             }
             if own:
                 retry = self._retry(broker_of(relation), beats=not equipment.threads)
-                intake = Intake(
+                intake = StreamReader(
                     each,
                     own,
                     equipment.crash_points,
@@ -565,7 +572,7 @@ class Service:
         return self._equipment.stopping()
 
 
-def _ends(ranges: Mapping[str, Mapping[int, OffsetRange]]) -> dict[Place, int]:
+def _ends(ranges: Mapping[str, Mapping[int, OffsetRange]]) -> dict[PartitionId, int]:
     return {
         (relation, partition): held.end
         for relation, partitions in ranges.items()
@@ -573,7 +580,9 @@ def _ends(ranges: Mapping[str, Mapping[int, OffsetRange]]) -> dict[Place, int]:
     }
 
 
-def channel(stream: ForeignStream, source: Source, flow: Flow, skipped: Skipped | None = None) -> Channel:
+def channel(
+    stream: ForeignStream, source: TopicSource, flow: Flow, skipped: Skipped | None = None
+) -> Channel:
     """Give how messages of a foreign stream become rows of a flow.
 
     Raises:
@@ -588,5 +597,5 @@ def channel(stream: ForeignStream, source: Source, flow: Flow, skipped: Skipped 
     return Channel(stream, source, decoder, origins, (skipped or {}).get(stream.name, {}))
 
 
-def _first_offsets_of(source: Source, begin: Begin) -> Callable[[], Mapping[int, int]]:
+def _first_offsets_of(source: TopicSource, begin: Begin) -> Callable[[], Mapping[int, int]]:
     return lambda: first_offsets(source, begin)

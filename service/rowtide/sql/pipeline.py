@@ -1,6 +1,6 @@
 """A pipeline's text -> its plan.
 
-``plan_pipeline`` reads a whole file. A ``Session`` takes further statements
+``plan_pipeline`` reads a whole file. A ``SqlSession`` takes further statements
 one text at a time, as a scenario or a prompt gives them; a text that is
 refused has changed nothing.
 """
@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from rowtide.errors import Place, StatementError
-from rowtide.plan.connect import Connector, Feed
+from rowtide.errors import SourceSpan, StatementError
+from rowtide.plan.connect import Feed, FeedConnector
 from rowtide.plan.nodes import Node, Source
 from rowtide.plan.order import place_order
 from rowtide.plan.plan import ForeignStream, ForeignTable, Notice, Plan, Pump
@@ -45,13 +45,13 @@ from rowtide.sql.grammar.statements import (
     Rename,
     Statement,
 )
-from rowtide.sql.grammar.syntax import Query
+from rowtide.sql.grammar.syntax import QuerySyntax
 from rowtide.sql.grammar.syntax_walk import pseudo_in
 from rowtide.sql.planner import Listing, PlannedPump, Planner, written_in
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PlanStage:
     """All relations and pumps after one step of planning, for EXPLAIN."""
 
     name: str
@@ -71,7 +71,7 @@ def plan_pipeline(text: str, *, file: str | None = None, inserted: Collection[st
     Raises:
       StatementError: the first thing that is wrong, with its place, the text and the file.
     """
-    session = Session(inserted=inserted)
+    session = SqlSession(inserted=inserted)
     session.feed(text, file=file)
     return session.plan
 
@@ -84,7 +84,7 @@ class StreamRows:
     rows: tuple[TimedValues, ...]
 
 
-class Session:
+class SqlSession:
     """What a sequence of texts has defined, and its plan; each text counts as a whole or not at all.
 
     With ``takes_rows`` INSERT statements may put rows into streams: the caller takes them from
@@ -116,7 +116,7 @@ class Session:
         return self._plan
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[PlanStage, ...]:
         """The plan as written, with its feeds connected, and with judges and merges placed."""
         return self._stages
 
@@ -128,7 +128,7 @@ class Session:
         """
         arrived: list[StreamRows] = []
         with _located(text, file):
-            catalog, planner, asked = self._catalog, self._planner, list[tuple[Query, str]]()
+            catalog, planner, asked = self._catalog, self._planner, list[tuple[QuerySyntax, str]]()
             for statement in parse(text):
                 if isinstance(statement, Explain):
                     asked.append((statement.query, catalog.current))
@@ -211,11 +211,11 @@ class Session:
             placed = _stages_of(catalog, listing.node, self._inserted, self._changing)[-1]
             return replace(listing, node=placed)
 
-    def _asked(self, text: str, errors: Sequence[Row]) -> tuple[Query, Catalog]:
+    def _asked(self, text: str, errors: Sequence[Row]) -> tuple[QuerySyntax, Catalog]:
         """Give the one query of ``text``, and the catalog that it is over."""
         statements = parse(text)
         if len(statements) != 1 or not isinstance(statements[0], QueryStatement):
-            place = statements[0].place if statements else Place(1, 1)
+            place = statements[0].place if statements else SourceSpan(1, 1)
             raise StatementError("one query is expected", place=place)
         return statements[0].query, with_errors(self._catalog, errors) if errors else self._catalog
 
@@ -225,7 +225,7 @@ STAGES = ("as written", "with pumps connected", "with judges and merges")
 
 
 def _query_stages(
-    catalog: Catalog, query: Query, schema: str, inserted: frozenset[str], changing: frozenset[str]
+    catalog: Catalog, query: QuerySyntax, schema: str, inserted: frozenset[str], changing: frozenset[str]
 ) -> tuple[Node, ...]:
     """Plan one query by itself, and give the plan after each of ``STAGES``."""
     planned = Planner(catalog, pseudo_in(query)).prepared().query(query, schema)
@@ -237,7 +237,7 @@ def _stages_of(
 ) -> tuple[Node, ...]:
     """Give a query's plan after each of ``STAGES``, the first of which is ``written``."""
     feeds = _feeds(catalog, pumps_of(catalog, Planner(catalog).prepared()), inserted, changing)
-    connected = Connector(feeds).connect(written)
+    connected = FeedConnector(feeds).connect(written)
     return written, connected, place_order(connected)
 
 
@@ -284,7 +284,7 @@ def _stream_rows(catalog: Catalog, statement: Statement) -> StreamRows | None:
 
 def _plan(
     catalog: Catalog, planner: Planner, inserted: frozenset[str], changing: frozenset[str]
-) -> tuple[tuple[Stage, ...], Plan]:
+) -> tuple[tuple[PlanStage, ...], Plan]:
     """Plan everything in a catalog, stage by stage."""
     written: dict[str, Node] = {}
     for key, found in catalog.objects.items():
@@ -294,7 +294,7 @@ def _plan(
     with _changed_below(catalog):
         pumps = pumps_of(catalog, planner)
     _check_circles(catalog, planner, pumps)
-    connector = Connector(_feeds(catalog, pumps, inserted, changing))
+    connector = FeedConnector(_feeds(catalog, pumps, inserted, changing))
     connected = {name: connector.connect(node) for name, node in written.items()}
     outside = {
         key: planned
@@ -344,8 +344,8 @@ def _plan(
     return stages, plan
 
 
-def _stage(name: str, relations: dict[str, Node], pumps: dict[str, Node]) -> Stage:
-    return Stage(name, tuple(relations.items()), tuple(pumps.items()))
+def _stage(name: str, relations: dict[str, Node], pumps: dict[str, Node]) -> PlanStage:
+    return PlanStage(name, tuple(relations.items()), tuple(pumps.items()))
 
 
 def _flowing(catalog: Catalog, key: Key, planned: PlannedPump) -> Node:
@@ -426,11 +426,11 @@ def _located(text: str, file: str | None) -> Iterator[None]:
         if error.text is None:
             error.text, error.file = text, file
         if error.place is None:
-            error.place = Place(1, 1)
+            error.place = SourceSpan(1, 1)
         raise
     except RecursionError as error:
         raise StatementError(
-            "the statements are nested too deeply", place=Place(1, 1), file=file, text=text
+            "the statements are nested too deeply", place=SourceSpan(1, 1), file=file, text=text
         ) from error
 
 
@@ -445,7 +445,7 @@ def _changed_below(catalog: Catalog) -> Iterator[None]:
             for key, found in catalog.objects.items()
             if isinstance(found, ViewDefinition | PumpDefinition) and found.origin.text is error.text
         ]
-        place = error.place or Place(1, 1)
+        place = error.place or SourceSpan(1, 1)
         before = [each for each in readers if each[:2] <= (place.line, place.column)]
         if before:
             why = f"A statement behind {max(before)[2]} changes what it reads: it has to be replaced, too."

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import (
@@ -49,26 +49,26 @@ from rowtide.sql.grammar.syntax import (
     FromItem,
     Name,
     OrderItem,
-    Query,
+    QuerySyntax,
     RelationRef,
     Select,
     SetOperation,
     UnionAll,
-    Values,
+    ValuesSyntax,
     With,
 )
 from rowtide.sql.grammar.syntax_walk import holds_query
 from rowtide.sql.group.having import groups_in_from
 from rowtide.sql.group.one_off import with_empty_groups
 from rowtide.sql.join.comma_joins import with_joined_where
-from rowtide.sql.join.joins import FromPlanner, Read
+from rowtide.sql.join.joins import FromPlanner, PlannedFrom
 from rowtide.sql.select.conversions import UNTYPED_NULL, assign, cast
-from rowtide.sql.select.once import Once
+from rowtide.sql.select.once import MemoById
 from rowtide.sql.select.promotion import check_rowtime_type, promoted
 from rowtide.sql.select.relations import (
-    Output,
     Planned,
-    Shape,
+    QueryShape,
+    SelectOutput,
     column_index,
     distinct_names,
     is_plain_rowtime,
@@ -90,7 +90,7 @@ class PlannedPump:
     target: Key
     node: Node
     changelog: bool
-    place: Place
+    place: SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,9 @@ class Planner:
             if isinstance(found, StreamDefinition) and found.max_ahead_ms is not None
         }
         self._reading: set[Key] = set()
-        self._shapes: Once[Shape] = Once()
-        self._reads: Once[tuple[FromPlanner, Read]] = Once()
-        self._filtered: Once[Filtered] = Once()
+        self._shapes: MemoById[QueryShape] = MemoById()
+        self._reads: MemoById[tuple[FromPlanner, PlannedFrom]] = MemoById()
+        self._filtered: MemoById[Filtered] = MemoById()
         self.readers: dict[Key, set[Key]] = {}
         """The keys of the relations that each view and pump reads directly."""
 
@@ -189,12 +189,12 @@ class Planner:
         with written_in(pump.origin):
             return self._pump(key, pump)
 
-    def query(self, query: Query, schema: str) -> Planned:
+    def query(self, query: QuerySyntax, schema: str) -> Planned:
         """Plan a query by itself, as a relation without a name."""
         shape = self._query(query, _Reading("QUERY", schema, None))
         return Planned(projected(shape, "QUERY"), shape.changelog)
 
-    def listing(self, query: Query, schema: str) -> Listing:
+    def listing(self, query: QuerySyntax, schema: str) -> Listing:
         """Plan a query by itself whose rows, if they are a table's, are listed in the order of ORDER BY."""
         at, inner = _Reading("QUERY", schema, None), query
         while isinstance(inner, With):
@@ -265,13 +265,13 @@ class Planner:
 
     # ---------------------------------------------------------------- queries
 
-    def _query(self, query: Query, at: _Reading) -> Shape:
+    def _query(self, query: QuerySyntax, at: _Reading) -> QueryShape:
         return self._shapes(query, at, make=lambda: self._shape(query, at))
 
-    def _shape(self, query: Query, at: _Reading) -> Shape:
+    def _shape(self, query: QuerySyntax, at: _Reading) -> QueryShape:
         if isinstance(query, With):
             return self._query(query.body, self._with_tables(query, at))
-        if isinstance(query, Values):
+        if isinstance(query, ValuesSyntax):
             return table_of(query)
         if isinstance(query, UnionAll):
             return self._union(query, at)
@@ -284,7 +284,7 @@ class Planner:
             return combined(query.operation, aligned, at.relation, query.place)
         return self._select(query, at)
 
-    def _select(self, query: Select, at: _Reading, *, lists: bool = False) -> Shape:
+    def _select(self, query: Select, at: _Reading, *, lists: bool = False) -> QueryShape:
         if holds_query(query.having):
             return self._select(groups_in_from(query, self._from_planner(at).scope_of), at, lists=lists)
         select = with_qualify(query, lambda inner: inner.emit is not None or self._reads_changes(inner, at))
@@ -299,10 +299,10 @@ class Planner:
         from_planner, read = self._from(query.source, at)
         return self._subqueries(at, copy(from_planner), read).filtered(query.where, query.place)
 
-    def _from(self, source: FromItem, at: _Reading) -> tuple[FromPlanner, Read]:
+    def _from(self, source: FromItem, at: _Reading) -> tuple[FromPlanner, PlannedFrom]:
         """Plan FROM; give what planned it, too, which knows the names that are taken."""
 
-        def planned() -> tuple[FromPlanner, Read]:
+        def planned() -> tuple[FromPlanner, PlannedFrom]:
             planner = self._from_planner(at)
             return planner, planner.plan(source)
 
@@ -326,7 +326,7 @@ class Planner:
             ),
         )
 
-    def _subqueries(self, at: _Reading, from_planner: FromPlanner, read: Read) -> SubqueryPlanner:
+    def _subqueries(self, at: _Reading, from_planner: FromPlanner, read: PlannedFrom) -> SubqueryPlanner:
         return SubqueryPlanner(
             at.relation,
             from_planner,
@@ -340,7 +340,7 @@ class Planner:
         found = None if reader is None else self._catalog.objects[reader]
         return found.retention if isinstance(found, ViewDefinition | PumpDefinition) else None
 
-    def _derived(self, query: Query, at: _Reading, columns: Sequence[Name] = ()) -> Planned:
+    def _derived(self, query: QuerySyntax, at: _Reading, columns: Sequence[Name] = ()) -> Planned:
         shape = renamed(self._query(query, at), columns, "the WITH")
         return Planned(projected(shape, at.relation), shape.changelog)
 
@@ -355,7 +355,7 @@ class Planner:
             at = replace(at, tables={**at.tables, name: named[name]})
         return at
 
-    def _union(self, union: UnionAll, at: _Reading) -> Shape:
+    def _union(self, union: UnionAll, at: _Reading) -> QueryShape:
         """Merge the branches of UNION ALL in their order; names are those of the first one."""
         relation = at.relation
         shapes = [self._query(each, at) for each in _branches(union)]
@@ -370,14 +370,14 @@ class Planner:
         for item in union.order_by:
             node = _ordered_union(node, relation, item)
         fields = [
-            Output(field.name, FieldRef(index, field.type), field.nullable, column[0].place)
+            SelectOutput(field.name, FieldRef(index, field.type), field.nullable, column[0].place)
             for index, (field, column) in enumerate(zip(node.row_type, columns, strict=True))
         ]
-        outputs: list[Output] = list(fields)
+        outputs: list[SelectOutput] = list(fields)
         for position, output in enumerate(shapes[0].outputs):
             if output.is_rowtime:
                 outputs.insert(position, replace(output, expr=RowtimeRef()))
-        return Shape(node, tuple(outputs), changelog, place=union.place)
+        return QueryShape(node, tuple(outputs), changelog, place=union.place)
 
     # ------------------------------------------------------------------ pumps
 
@@ -393,7 +393,7 @@ class Planner:
             raise StatementError(
                 f'writing to foreign stream "{shown}" is not supported yet', place=pump.target.place
             )
-        if isinstance(pump.query, Values):
+        if isinstance(pump.query, ValuesSyntax):
             raise StatementError(
                 "rows that stand in the text are no pump's",
                 place=pump.query.place,
@@ -407,7 +407,7 @@ class Planner:
 
 
 def _stored(
-    shape: Shape,
+    shape: QueryShape,
     relation: str,
     columns: Sequence[Name],
     definition: StreamDefinition | TableDefinition,
@@ -489,7 +489,7 @@ def _judged_by_pump(definition: StreamDefinition | TableDefinition) -> RowType:
 
 
 def _check_changelog(
-    node: Node, target: StreamDefinition | TableDefinition, shown: str, place: Place
+    node: Node, target: StreamDefinition | TableDefinition, shown: str, place: SourceSpan
 ) -> None:
     """See that a table's changes can be applied to the target: each to the row that it is about.
 
@@ -518,7 +518,7 @@ def _check_changelog(
         )
 
 
-def _branches(query: Query) -> Iterator[Query]:
+def _branches(query: QuerySyntax) -> Iterator[QuerySyntax]:
     """Give the queries that UNION ALL connects, from left to right; one with its own ORDER BY is whole."""
     if isinstance(query, UnionAll):
         for each in (query.left, query.right):
@@ -530,7 +530,9 @@ def _branches(query: Query) -> Iterator[Query]:
         yield query
 
 
-def _aligned(shapes: Sequence[Shape], operation: str) -> tuple[list[Shape], list[list[Output]]]:
+def _aligned(
+    shapes: Sequence[QueryShape], operation: str
+) -> tuple[list[QueryShape], list[list[SelectOutput]]]:
     """Give queries the same columns, by position, and these column by column.
 
     Raises:
@@ -557,7 +559,7 @@ def _aligned(shapes: Sequence[Shape], operation: str) -> tuple[list[Shape], list
     return aligned, columns
 
 
-def _alike(column: Sequence[Output]) -> list[Output]:
+def _alike(column: Sequence[SelectOutput]) -> list[SelectOutput]:
     """Give the same column of each branch one name, one type and one nullability."""
     known = [output.expr.type for output in column if output.expr != UNTYPED_NULL]
     if not known:

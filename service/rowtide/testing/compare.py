@@ -38,7 +38,7 @@ class Misfit:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ActualRow:
     """One row that came out. ``rowtime`` is None for rows of a table and for errors without one (ms)."""
 
     rowtime: int | None
@@ -47,7 +47,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedRow:
     """One row that is expected; each part may be ``ANY``."""
 
     rowtime: int | _Any | Misfit | None
@@ -68,7 +68,7 @@ class Matched:
     pairs that are no match.
     """
 
-    pairs: tuple[tuple[Wanted | None, Given | None], ...]
+    pairs: tuple[tuple[ExpectedRow | None, ActualRow | None], ...]
     differing: tuple[int, ...] = field(default=())
 
     @property
@@ -77,7 +77,7 @@ class Matched:
         return not self.differing
 
 
-class Comparison:
+class RowComparison:
     """Compares rows of one relation.
 
     Args:
@@ -93,9 +93,9 @@ class Comparison:
         self._prefixed = [column.name in prefixes for column in row_type]
         self._tolerance = tolerance
 
-    def in_order(self, wanted: Sequence[Wanted], given: Sequence[Given]) -> Matched:
+    def in_order(self, wanted: Sequence[ExpectedRow], given: Sequence[ActualRow]) -> Matched:
         """Match rows one to one, in their order."""
-        pairs: list[tuple[Wanted | None, Given | None]] = []
+        pairs: list[tuple[ExpectedRow | None, ActualRow | None]] = []
         differing: list[int] = []
         index, at = 0, 0
         while index < len(wanted) or at < len(given):
@@ -115,7 +115,7 @@ class Comparison:
             index, at = index + skip, at + pass_over
         return Matched(tuple(pairs), tuple(differing))
 
-    def _to_next_match(self, wanted: Sequence[Wanted], given: Sequence[Given]) -> tuple[int, int]:
+    def _to_next_match(self, wanted: Sequence[ExpectedRow], given: Sequence[ActualRow]) -> tuple[int, int]:
         """Tell how many rows to leave out on each side so that the two go on together: for display."""
         for distance in range(1, LOOKAHEAD):
             for skip in range(max(0, distance - len(given) + 1), min(distance, len(wanted) - 1) + 1):
@@ -123,18 +123,18 @@ class Comparison:
                     return skip, distance - skip
         return len(wanted), len(given)
 
-    def as_multiset(self, wanted: Sequence[Wanted], given: Sequence[Given]) -> Matched:
+    def as_multiset(self, wanted: Sequence[ExpectedRow], given: Sequence[ActualRow]) -> Matched:
         """Match rows one to one in any order, as many of them as can be."""
         found = self._counted(wanted, given) if self._is_countable(wanted) else self._assigned(wanted, given)
         taken = set(found.values())
-        pairs: list[tuple[Wanted | None, Given | None]] = [
+        pairs: list[tuple[ExpectedRow | None, ActualRow | None]] = [
             (want, given[found[index]] if index in found else None) for index, want in enumerate(wanted)
         ]
         pairs += [(None, got) for index, got in enumerate(given) if index not in taken]
         differing = [index for index, (want, got) in enumerate(pairs) if want is None or got is None]
         return Matched(tuple(pairs), tuple(differing))
 
-    def in_time(self, wanted: Sequence[Wanted], given: Sequence[Given]) -> Matched:
+    def in_time(self, wanted: Sequence[ExpectedRow], given: Sequence[ActualRow]) -> Matched:
         """Match rows one to one in the order of their ROWTIMEs: rows of one ROWTIME in any order."""
         matched = self.as_multiset(wanted, given)
         if not matched.is_equal:
@@ -142,12 +142,12 @@ class Comparison:
         times = [got.rowtime for _, got in matched.pairs if got is not None]
         return matched if times == [got.rowtime for got in given] else self.in_order(wanted, given)
 
-    def _is_countable(self, wanted: Sequence[Wanted]) -> bool:
+    def _is_countable(self, wanted: Sequence[ExpectedRow]) -> bool:
         if self._tolerance is not None and any(kind.is_float for kind in self._types):
             return False
         return not any(self._prefixed) and len({want.compares for want in wanted}) <= 1
 
-    def _counted(self, wanted: Sequence[Wanted], given: Sequence[Given]) -> dict[int, int]:
+    def _counted(self, wanted: Sequence[ExpectedRow], given: Sequence[ActualRow]) -> dict[int, int]:
         if not wanted:
             return {}
         compares = wanted[0].compares
@@ -170,7 +170,7 @@ class Comparison:
         parts = (opcode, rowtime, *plain)
         return tuple(part for part, compared in zip(parts, compares, strict=True) if compared)
 
-    def _assigned(self, wanted: Sequence[Wanted], given: Sequence[Given]) -> dict[int, int]:
+    def _assigned(self, wanted: Sequence[ExpectedRow], given: Sequence[ActualRow]) -> dict[int, int]:
         """Find a largest matching: rows that compare different columns may match several others."""
         fits = [[at for at, got in enumerate(given) if self._same(want, got)] for want in wanted]
         holder: dict[int, int] = {}
@@ -178,7 +178,7 @@ class Comparison:
             _augment(index, fits, holder)
         return {index: at for at, index in holder.items()}
 
-    def _same(self, want: Wanted, got: Given) -> bool:
+    def _same(self, want: ExpectedRow, got: ActualRow) -> bool:
         if want.opcode is not ANY and want.opcode is not got.opcode:
             return False
         if want.rowtime is not ANY and want.rowtime != got.rowtime:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from rowtide.codec.written_times import ScenarioDay
 from rowtide.codec.written_values import text_of
 from rowtide.rows.rowop import Opcode
-from rowtide.testing.compare import ANY, Given, Matched, Misfit, Wanted
-from rowtide.testing.rows import Shape
+from rowtide.testing.compare import ANY, ActualRow, ExpectedRow, Matched, Misfit
+from rowtide.testing.rows import RelationShape
 
 CONTEXT_ROWS = 3
 """How many equal rows are shown around a difference."""
@@ -16,7 +16,7 @@ CONTEXT_ROWS = 3
 _SIGNS = {Opcode.INSERT: "+", Opcode.DELETE: "-"}
 
 
-def render_difference(matched: Matched, shape: Shape, day: ScenarioDay) -> str:
+def render_difference(matched: Matched, shape: RelationShape, day: ScenarioDay) -> str:
     """Give the lines of a difference: expected left, got right.
 
     Between them stands ``|`` where the two differ, ``<`` where a row is missing, ``>`` where one is
@@ -54,7 +54,7 @@ def _shown(count: int, differing: set[int]) -> Iterator[int | None]:
 class _Texts:
     """Writes rows the way the scenario wrote what it expects: in order, or by name."""
 
-    def __init__(self, matched: Matched, shape: Shape, day: ScenarioDay) -> None:
+    def __init__(self, matched: Matched, shape: RelationShape, day: ScenarioDay) -> None:
         self._shape = shape
         self._day = day
         wanted = [want for want, _ in matched.pairs if want is not None]
@@ -68,12 +68,12 @@ class _Texts:
             got is not None and got.rowtime is not None for _, got in matched.pairs
         ) or any(isinstance(want.rowtime, int) for want in wanted)
 
-    def wanted(self, want: Wanted | None) -> str:
+    def wanted(self, want: ExpectedRow | None) -> str:
         if want is None:
             return ""
         return self._row(want.opcode, want.rowtime, want.values)
 
-    def given(self, got: Given | None, compared: Sequence[object] | None) -> str:
+    def given(self, got: ActualRow | None, compared: Sequence[object] | None) -> str:
         if got is None:
             return ""
         values: Sequence[object] = got.row

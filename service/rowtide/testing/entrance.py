@@ -21,13 +21,13 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.testing.relations import Relations
 from rowtide.testing.rows import InputRow
-from rowtide.testing.source_log import Rows, SourceLog
+from rowtide.testing.source_log import LogRows, SourceLog
 
 UNSIGNED = 0
 """The origin of rows and faults in the log: what feeds them to a flow signs them."""
 
 
-class Entrance:
+class ScenarioEntrance:
     """Makes log entries for one pipeline."""
 
     def __init__(self, relations: Relations, log: SourceLog) -> None:
@@ -35,7 +35,7 @@ class Entrance:
         self._log = log
         self._decoders: dict[str, Decoder] = {}
 
-    def rows(self, relation: str, partition: int, rows: Sequence[InputRow], now: int) -> Rows:
+    def rows(self, relation: str, partition: int, rows: Sequence[InputRow], now: int) -> LogRows:
         """Make the entry of rows; one without ROWTIME takes ``now`` (ms).
 
         Raises:
@@ -57,9 +57,9 @@ class Entrance:
                 accepted.append(TimedRow(rowtime, UNSIGNED, offset, row.opcode, whole))
             else:
                 faults.append(_null_fault(source, missing, rowtime, offset, row.row))
-        return Rows(relation, partition, Tray.from_rows(source.row_type, accepted), tuple(faults))
+        return LogRows(relation, partition, Tray.from_rows(source.row_type, accepted), tuple(faults))
 
-    def messages(self, relation: str, partition: int, messages: Sequence[bytes | None], at: int) -> Rows:
+    def messages(self, relation: str, partition: int, messages: Sequence[bytes | None], at: int) -> LogRows:
         """Make the entry of messages with timestamp ``at`` (ms).
 
         Raises:
@@ -83,7 +83,7 @@ class Entrance:
         topic = self._relations.topics().get(relation, relation)
         pseudo = pseudo_columns(names, topic, partition, offsets, timestamps, keys, None)
         tray = Tray.from_columns(source.row_type, decoded.columns + pseudo, timestamps, UNSIGNED, offsets)
-        return Rows(relation, partition, tray, tuple(faults))
+        return LogRows(relation, partition, tray, tuple(faults))
 
     def _pseudo(self, relation: str, partition: int, offset: int, rowtime: int) -> Row:
         """Give the pseudo-columns of a row of a foreign stream, as if it had come without a key."""

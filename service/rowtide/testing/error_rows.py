@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from rowtide.operators.contract import Fault
 from rowtide.rows.types import BIGINT, INTEGER, TIMESTAMP, VARCHAR, Field, Kind, RowType, Type
 from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
-from rowtide.testing.compare import Given
+from rowtide.testing.compare import ActualRow
 from rowtide.testing.source_log import SourceLog
 from rowtide_connectors.api import Fetched
 
@@ -45,7 +45,7 @@ def error_givens(
     source_of: Callable[[int], tuple[str, int] | None],
     topics: Mapping[str, str],
     log: SourceLog,
-) -> list[Given]:
+) -> list[ActualRow]:
     """Give the error rows of the faults of one commit, as the service makes them."""
 
     def fetch(place: tuple[str, int], offsets: Sequence[int]) -> dict[int, Fetched]:
@@ -54,7 +54,7 @@ def error_givens(
 
     rows = error_rows(faults, source_of=source_of, topics=topics, recent=RecentMessages(), fetch=fetch)
     return [
-        Given(
+        ActualRow(
             row.rowtime,
             (
                 row.kind,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from rowtide.testing.session import Outcome, Verdict
+from rowtide.testing.session import ScenarioOutcome, Verdict
 
 
-def write_junit(file: Path, outcomes: Sequence[Outcome]) -> None:
+def write_junit(file: Path, outcomes: Sequence[ScenarioOutcome]) -> None:
     """Write one test case for each outcome.
 
     Raises:
@@ -46,7 +46,7 @@ def write_junit(file: Path, outcomes: Sequence[Outcome]) -> None:
     ElementTree.ElementTree(suites).write(file, encoding="utf-8", xml_declaration=True)
 
 
-def _count(outcomes: Sequence[Outcome], verdict: Verdict) -> int:
+def _count(outcomes: Sequence[ScenarioOutcome], verdict: Verdict) -> int:
     return sum(outcome.verdict is verdict for outcome in outcomes)
 
 

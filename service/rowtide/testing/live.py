@@ -25,15 +25,15 @@ from rowtide.runtime.commit.output import TableOutput
 from rowtide.runtime.inspect.why_not import Facts, PartitionFacts, answer, bounds_of_idle
 from rowtide.sql.catalog.written_names import fold
 from rowtide.testing.batching import Batching
-from rowtide.testing.compare import Given
-from rowtide.testing.entrance import Entrance
+from rowtide.testing.compare import ActualRow
+from rowtide.testing.entrance import ScenarioEntrance
 from rowtide.testing.error_rows import ERRORS, error_givens, settled
 from rowtide.testing.outputs import Outputs
 from rowtide.testing.pipeline import pipeline_text
 from rowtide.testing.relations import Relations
-from rowtide.testing.rows import InputRow, Shape
+from rowtide.testing.rows import InputRow, RelationShape
 from rowtide.testing.scenario import Scenario
-from rowtide.testing.source_log import Bounds, Changed, Entry, Rows, SourceLog
+from rowtide.testing.source_log import Bounds, Changed, LogEntry, LogRows, SourceLog
 from rowtide.testing.versions import start_session, version_of
 
 
@@ -89,7 +89,7 @@ class LiveRunner:
         """See ``ScenarioRunner``."""
         return fold(name)
 
-    def shape(self, relation: str) -> Shape:
+    def shape(self, relation: str) -> RelationShape:
         """See ``ScenarioRunner``."""
         return self._relations.shape(relation)
 
@@ -168,7 +168,7 @@ class LiveRunner:
         self.commit()
         self._recover()
 
-    def output(self, relation: str) -> list[Given]:
+    def output(self, relation: str) -> list[ActualRow]:
         """See ``ScenarioRunner``."""
         self.commit()
         return self._outputs.take(self._relations.resolve(relation))
@@ -214,10 +214,10 @@ class LiveRunner:
     def _source_log(self) -> SourceLog:
         return SourceLog()
 
-    def _take_rows(self, entry: Rows) -> None:
+    def _take_rows(self, entry: LogRows) -> None:
         self._take_in(entry)
 
-    def _take_in(self, entry: Rows) -> None:
+    def _take_in(self, entry: LogRows) -> None:
         self._log.entries.append(entry)
         self._record(*self._fed(entry))
         self._hear(entry.relation, (entry.partition,))
@@ -259,8 +259,8 @@ class LiveRunner:
                 taken[place] = bound
         return taken
 
-    def _entrance(self) -> Entrance:
-        return Entrance(self._relations, self._log)
+    def _entrance(self) -> ScenarioEntrance:
+        return ScenarioEntrance(self._relations, self._log)
 
     def _changed(self, entry: Changed) -> None:
         """Go on with another version of the pipeline."""
@@ -278,7 +278,7 @@ class LiveRunner:
             return fault
         return replace(fault, origin=flow.origin(*source))
 
-    def _fed(self, entry: Entry) -> list[Emitted]:
+    def _fed(self, entry: LogEntry) -> list[Emitted]:
         """Feed one entry of the log, cut into trays, and give what came out of each."""
         if isinstance(entry, Changed):
             self._changed(entry)

@@ -40,8 +40,8 @@ from rowtide.testing.kafka_server import EVENT_TIME_CONFIG, KafkaServer
 from rowtide.testing.live import LiveRunner
 from rowtide.testing.runner import NotPlayedError
 from rowtide.testing.scenario import Restart, Scenario
-from rowtide.testing.source_log import Rows, SourceLog
-from rowtide_connectors.api import Messages, Reader, Source
+from rowtide.testing.source_log import LogRows, SourceLog
+from rowtide_connectors.api import Messages, PartitionReader, TopicSource
 from rowtide_connectors.registry import find_connector
 
 STARTED_S = 90.0
@@ -50,7 +50,7 @@ ANSWER_S = 30.0
 """How long a broker may take to answer, and to give back what was written."""
 POLL_MESSAGES = 10_000
 
-Header = tuple[str, bytes]
+KafkaHeader = tuple[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,15 @@ class _Sent:
 
     value: bytes | None
     at: int
-    headers: tuple[Header, ...] = ()
+    headers: tuple[KafkaHeader, ...] = ()
 
 
 @dataclass(slots=True)
 class _Topic:
     """The topic of one source relation, and who reads it."""
 
-    source: Source
-    reader: Reader
+    source: TopicSource
+    reader: PartitionReader
     kept: list[Messages] = field(default_factory=list)
 
 
@@ -226,13 +226,13 @@ class KafkaRunner(LiveRunner):
     def _source_log(self) -> SourceLog:
         return KafkaLog(self._topics)
 
-    def _take_rows(self, entry: Rows) -> None:
+    def _take_rows(self, entry: LogRows) -> None:
         """Send rows through a topic: each is a message of its own."""
         if len(entry.tray):
             sent = [_Sent(_packed(entry.tray.slice(at, at + 1)), self._wall) for at in range(len(entry.tray))]
             came = self._through(entry.relation, entry.partition, sent)
             rows = [_unpacked(entry.tray.row_type, value) for value in came.values if value is not None]
-            entry = Rows(entry.relation, entry.partition, Tray.concat(rows), entry.faults)
+            entry = LogRows(entry.relation, entry.partition, Tray.concat(rows), entry.faults)
         super()._take_rows(entry)
 
     def _through(self, relation: str, partition: int, sent: Sequence[_Sent]) -> Messages:

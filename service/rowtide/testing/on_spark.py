@@ -38,7 +38,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import NO_BOUND, Bound
 from rowtide.runners.spark.frames import SparkRun
 from rowtide.runners.spark.session import open_session
-from rowtide.runners.spark.stage import Definition
+from rowtide.runners.spark.stage import RunDefinition
 from rowtide.testing.batching import Batching
 from rowtide.testing.live import LiveRunner
 from rowtide.testing.scenario import Scenario
@@ -103,7 +103,7 @@ class SparkFlow(Flow):
         asked: Sequence[str],
     ) -> None:
         super().__init__(outputs, partitions)
-        self._definition = Definition(outputs, partitions)
+        self._definition = RunDefinition(outputs, partitions)
         program = Program(outputs, partitions)
         self._entrances_of = {place: program.steps[at] for place, at in program.entrances.items()}
         self._session = session

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 from rowtide.rows.rowop import Opcode, Row
 from rowtide.rows.tray import Tray
-from rowtide.testing.compare import Given
+from rowtide.testing.compare import ActualRow
 
 
 @dataclass(slots=True)
 class History:
     """Everything that came out of one relation; an ``expect`` takes from ``taken`` on."""
 
-    given: list[Given] = field(default_factory=list)
+    given: list[ActualRow] = field(default_factory=list)
     taken: int = 0
 
 
@@ -41,13 +41,13 @@ class Outputs:
         self.append(
             relation,
             (
-                Given(timed.rowtime, timed.row, Opcode(timed.opcode))
+                ActualRow(timed.rowtime, timed.row, Opcode(timed.opcode))
                 for tray in trays
                 for timed in tray.rows()
             ),
         )
 
-    def append(self, relation: str, given: Iterable[Given]) -> None:
+    def append(self, relation: str, given: Iterable[ActualRow]) -> None:
         """Add rows that no flow gave."""
         self._histories[relation].given += given
 
@@ -60,7 +60,7 @@ class Outputs:
         for relation, history in self._histories.items():
             del history.given[counts.get(relation, 0) :]
 
-    def take(self, relation: str) -> list[Given]:
+    def take(self, relation: str) -> list[ActualRow]:
         """Give what came out since the last call."""
         history = self._histories[relation]
         given = history.given[history.taken :]

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rowtide.errors import RowtideError, StatementError
-from rowtide.testing.compare import Comparison, Given, Matched, Wanted
+from rowtide.testing.compare import ActualRow, ExpectedRow, Matched, RowComparison
 from rowtide.testing.difference import render_difference
 from rowtide.testing.error_rows import ERRORS
-from rowtide.testing.rows import RowReader, Shape
+from rowtide.testing.rows import RelationShape, RowReader
 from rowtide.testing.runner import SaysWhyNot, ScenarioRunner
 from rowtide.testing.scenario import (
     REFUSABLE,
@@ -29,8 +29,8 @@ from rowtide.testing.scenario import (
     RestartKind,
     RunSql,
     Scenario,
+    ScenarioStep,
     SetBound,
-    Step,
 )
 
 WORD_COLUMNS = frozenset({"REASON"})
@@ -38,7 +38,7 @@ WORD_COLUMNS = frozenset({"REASON"})
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ScenarioDifference:
     """Why a scenario failed: in which line of the file, and what to show."""
 
     line: int | None
@@ -55,8 +55,8 @@ class Observed:
     """
 
     step: Expect | ExpectTable
-    shape: Shape
-    given: tuple[Given, ...]
+    shape: RelationShape
+    given: tuple[ActualRow, ...]
     named: tuple[tuple[str, str], ...] | None = None
 
 
@@ -65,19 +65,19 @@ class Leftover:
     """What came out of a relation and no ``expect`` took."""
 
     relation: str
-    shape: Shape
-    given: tuple[Given, ...]
+    shape: RelationShape
+    given: tuple[ActualRow, ...]
 
 
 @dataclass(slots=True)
-class Record:
+class ScenarioRecord:
     """What a scenario gave when it was played to its end."""
 
     observed: list[Observed] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
 
 
-def play(scenario: Scenario, runner: ScenarioRunner) -> Difference | None:
+def play(scenario: Scenario, runner: ScenarioRunner) -> ScenarioDifference | None:
     """Play a scenario; give the first difference, or None if there is none.
 
     A step that the pipeline refuses without an ``expect_error`` is a difference too.
@@ -85,12 +85,12 @@ def play(scenario: Scenario, runner: ScenarioRunner) -> Difference | None:
     return next(_Play(scenario, runner, None).differences(), None)
 
 
-def play_on(scenario: Scenario, runner: ScenarioRunner) -> tuple[Record, Difference | None]:
+def play_on(scenario: Scenario, runner: ScenarioRunner) -> tuple[ScenarioRecord, ScenarioDifference | None]:
     """Play a scenario to its end whatever comes out.
 
     Gives what differed, and the first difference that no other rows in an ``expect`` would mend.
     """
-    record = Record()
+    record = ScenarioRecord()
     difference = next(_Play(scenario, runner, record).differences(), None)
     return record, difference
 
@@ -98,12 +98,12 @@ def play_on(scenario: Scenario, runner: ScenarioRunner) -> tuple[Record, Differe
 class _Play:
     """One run; with a record, rows that differ are noted there and are no difference."""
 
-    def __init__(self, scenario: Scenario, runner: ScenarioRunner, record: Record | None) -> None:
+    def __init__(self, scenario: Scenario, runner: ScenarioRunner, record: ScenarioRecord | None) -> None:
         self._scenario = scenario
         self._runner = runner
         self._record = record
 
-    def differences(self) -> Iterator[Difference]:
+    def differences(self) -> Iterator[ScenarioDifference]:
         steps = self._scenario.steps
         for step, after in zip(steps, (*steps[1:], None), strict=True):
             difference = None
@@ -115,29 +115,31 @@ class _Play:
                 yield difference
         yield from self._leftovers()
 
-    def _refused(self, step: Step, wanted: ExpectError) -> Difference | None:
+    def _refused(self, step: ScenarioStep, wanted: ExpectError) -> ScenarioDifference | None:
         try:
             self._do(step)
         except StatementError as error:
             text = " ".join(part for part in (error.message, error.hint) if part)
             if wanted.message.strip().lower() in text.lower():
                 return None
-            return Difference(
+            return ScenarioDifference(
                 wanted.line, f'refused with another message than "{wanted.message}"', error.render()
             )
         except RowtideError as error:
-            return Difference(step.line, f"the pipeline stopped: {error.message}")
-        return Difference(wanted.line, f"the step in line {step.line} should have been refused and was not")
+            return ScenarioDifference(step.line, f"the pipeline stopped: {error.message}")
+        return ScenarioDifference(
+            wanted.line, f"the step in line {step.line} should have been refused and was not"
+        )
 
-    def _done(self, step: Step) -> Difference | None:
+    def _done(self, step: ScenarioStep) -> ScenarioDifference | None:
         try:
             return self._do(step)
         except StatementError as error:
-            return Difference(step.line, "refused", error.render())
+            return ScenarioDifference(step.line, "refused", error.render())
         except RowtideError as error:
-            return Difference(step.line, f"the pipeline stopped: {error.message}")
+            return ScenarioDifference(step.line, f"the pipeline stopped: {error.message}")
 
-    def _do(self, step: Step) -> Difference | None:
+    def _do(self, step: ScenarioStep) -> ScenarioDifference | None:
         runner = self._runner
         match step:
             case Insert(relation=relation, partition=partition, rows=rows):
@@ -164,16 +166,16 @@ class _Play:
                 pass
         return None
 
-    def _reader(self, shape: Shape) -> RowReader:
+    def _reader(self, shape: RelationShape) -> RowReader:
         return RowReader(shape, self._scenario.day, self._runner.fold)
 
-    def _expect(self, step: Expect) -> Difference | None:
+    def _expect(self, step: Expect) -> ScenarioDifference | None:
         shape = self._runner.shape(step.relation)
         wanted = None if step.rows is None else self._reader(shape).wanted(step.rows)
         given = self._runner.output(step.relation)
-        match = Comparison.as_multiset
+        match = RowComparison.as_multiset
         if step.ordered:
-            match = Comparison.in_order if self._runner.orders_ties else Comparison.in_time
+            match = RowComparison.in_order if self._runner.orders_ties else RowComparison.in_time
         difference = self._compared(step, shape, wanted, given, match)
         if difference is None or wanted is None or len(given) >= len(wanted):
             return difference
@@ -185,27 +187,29 @@ class _Play:
         causes = runner.why_not(relation) if isinstance(runner, SaysWhyNot) else ()
         return [f"  why no more rows: {cause}" for cause in causes]
 
-    def _expect_table(self, step: ExpectTable) -> Difference | None:
+    def _expect_table(self, step: ExpectTable) -> ScenarioDifference | None:
         shape = self._runner.shape(step.relation)
         wanted = None if step.rows is None else self._reader(shape).wanted_contents(step.rows)
-        given = [Given(None, row) for row in self._runner.contents(step.relation)]
-        return self._compared(step, shape, wanted, given, Comparison.as_multiset)
+        given = [ActualRow(None, row) for row in self._runner.contents(step.relation)]
+        return self._compared(step, shape, wanted, given, RowComparison.as_multiset)
 
     def _compared(
         self,
         step: Expect | ExpectTable,
-        shape: Shape,
-        wanted: Sequence[Wanted] | None,
-        given: Sequence[Given],
-        match: Callable[[Comparison, Sequence[Wanted], Sequence[Given]], Matched],
-    ) -> Difference | None:
+        shape: RelationShape,
+        wanted: Sequence[ExpectedRow] | None,
+        given: Sequence[ActualRow],
+        match: Callable[[RowComparison, Sequence[ExpectedRow], Sequence[ActualRow]], Matched],
+    ) -> ScenarioDifference | None:
         if wanted is None:
             if self._record is None:
-                return Difference(step.line, "no rows are given", "hint: --rewrite fills in what comes out.")
+                return ScenarioDifference(
+                    step.line, "no rows are given", "hint: --rewrite fills in what comes out."
+                )
             self._record.observed.append(Observed(step, shape, tuple(given)))
             return None
         prefixes = WORD_COLUMNS if shape.name == ERRORS else frozenset[str]()
-        comparison = Comparison(shape.row_type, step.tolerance, prefixes)
+        comparison = RowComparison(shape.row_type, step.tolerance, prefixes)
         matched = match(comparison, wanted, given)
         if matched.is_equal:
             return None
@@ -213,7 +217,7 @@ class _Play:
             self._record.observed.append(Observed(step, shape, tuple(given), self._named(step)))
             return None
         kind = "content" if isinstance(step, ExpectTable) else "output"
-        return Difference(
+        return ScenarioDifference(
             step.line,
             f"{kind} of {step.relation} differs: {_counts(wanted, given)}",
             render_difference(matched, shape, self._scenario.day),
@@ -226,7 +230,7 @@ class _Play:
         texts = dict.fromkeys(text for each in cells for text, _ in each)
         return tuple((text, self._runner.fold(text)) for text in texts)
 
-    def _leftovers(self) -> Iterator[Difference]:
+    def _leftovers(self) -> Iterator[ScenarioDifference]:
         """Look for output that no ``expect`` took, of the relations that one mentions."""
         names = {self._name(step.relation): step.relation for step in self._expects()}
         ignored = {self._name(relation) for relation in self._scenario.ignore}
@@ -240,8 +244,8 @@ class _Play:
             if self._record is not None:
                 self._record.leftovers.append(Leftover(relation, shape, tuple(given)))
                 continue
-            matched = Comparison(shape.row_type).in_order([], given)
-            yield Difference(
+            matched = RowComparison(shape.row_type).in_order([], given)
+            yield ScenarioDifference(
                 None,
                 f"output of {relation} at the end that no expect took: {_rows(len(given))}",
                 render_difference(matched, shape, self._scenario.day),
@@ -258,7 +262,7 @@ class _Play:
             return None
 
 
-def _counts(wanted: Sequence[Wanted], given: Sequence[Given]) -> str:
+def _counts(wanted: Sequence[ExpectedRow], given: Sequence[ActualRow]) -> str:
     return f"{_rows(len(wanted))} expected, {_rows(len(given))} came out"
 
 

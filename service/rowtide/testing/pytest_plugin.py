@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from rowtide.testing.session import Outcome
+    from rowtide.testing.session import ScenarioOutcome
 
 SUFFIXES = (".scenario.yaml", ".scenario.yml")
 
@@ -56,7 +56,7 @@ class ScenarioFile(pytest.File):
 class ScenarioFailure(Exception):
     """A scenario failed; the outcome says how."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: ScenarioOutcome) -> None:
         super().__init__(outcome.headline())
         self.outcome = outcome
 
@@ -76,9 +76,9 @@ class ScenarioItem(pytest.Item):
         """
         from rowtide.clock import SystemClock
         from rowtide.testing.live import live_runner
-        from rowtide.testing.session import Session, Verdict
+        from rowtide.testing.session import ScenarioRun, Verdict
 
-        session = Session(live_runner, SystemClock(), self._batching)
+        session = ScenarioRun(live_runner, SystemClock(), self._batching)
         for outcome in session.run([self.path]):
             if outcome.verdict is not Verdict.PASSED:
                 raise ScenarioFailure(outcome)

@@ -34,10 +34,10 @@ from rowtide.testing.scenario import (
     RunSql,
     Scenario,
     ScenarioRow,
+    ScenarioStep,
     SetBound,
-    Span,
     SqlText,
-    Step,
+    TextSpan,
 )
 from rowtide.testing.yaml_text import YamlText, line_of
 
@@ -137,8 +137,8 @@ class _Reader:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise source.error(fields[key], f'pipeline "{file}" cannot be read: {reason}') from error
 
-    def _steps(self, node: yaml.Node) -> Iterable[Step]:
-        before: Step | None = None
+    def _steps(self, node: yaml.Node) -> Iterable[ScenarioStep]:
+        before: ScenarioStep | None = None
         for item in self._source.items(node, "steps"):
             step = self._step(item)
             if isinstance(step, ExpectError) and not isinstance(before, REFUSABLE):
@@ -148,7 +148,7 @@ class _Reader:
             yield step
             before = step
 
-    def _step(self, node: yaml.Node) -> Step:
+    def _step(self, node: yaml.Node) -> ScenarioStep:
         source = self._source
         fields = source.fields(node, "a step")
         kinds = [key for key in STEP_KEYS if key in fields]
@@ -182,7 +182,9 @@ class _Reader:
                 self._choice(fields[kind], kind, {"now": None})
                 return Commit(line)
 
-    def _insert(self, node: yaml.Node, fields: dict[str, yaml.Node], relation: str, line: int) -> Step:
+    def _insert(
+        self, node: yaml.Node, fields: dict[str, yaml.Node], relation: str, line: int
+    ) -> ScenarioStep:
         source = self._source
         content = [key for key in ("rows", "raw", "raw_base64") if key in fields]
         if len(content) != 1:
@@ -203,7 +205,7 @@ class _Reader:
             return None
         return self._parsed(node, "a message", decode)
 
-    def _bound(self, node: yaml.Node, fields: dict[str, yaml.Node], relation: str, line: int) -> Step:
+    def _bound(self, node: yaml.Node, fields: dict[str, yaml.Node], relation: str, line: int) -> ScenarioStep:
         if "at" not in fields:
             raise self._source.error(node, "bound needs at")
         rowtime = self._parsed(fields["at"], "at", self._day.parse)
@@ -221,12 +223,12 @@ class _Reader:
 
     def _expected(
         self, node: yaml.Node, fields: dict[str, yaml.Node]
-    ) -> tuple[tuple[ScenarioRow, ...] | None, Span]:
+    ) -> tuple[tuple[ScenarioRow, ...] | None, TextSpan]:
         if "rows" in fields:
             rows = fields["rows"]
-            return self._rows(rows), Span(rows.start_mark.index, _end_of(rows))
+            return self._rows(rows), TextSpan(rows.start_mark.index, _end_of(rows))
         end = _end_of(node)
-        return None, Span(end, end)
+        return None, TextSpan(end, end)
 
     def _ordered(self, fields: dict[str, yaml.Node]) -> bool:
         if "order" not in fields:

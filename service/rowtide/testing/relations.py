@@ -10,7 +10,7 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
 from rowtide.sql.catalog.written_names import relation_name
 from rowtide.testing.error_rows import ERROR_ROW, ERRORS
-from rowtide.testing.rows import Shape
+from rowtide.testing.rows import RelationShape
 
 
 class Relations:
@@ -38,7 +38,7 @@ class Relations:
         known = ", ".join(self.names())
         raise StatementError(f'relation "{found}" does not exist', hint=f"There are {known or 'none'}.")
 
-    def shape(self, name: str) -> Shape:
+    def shape(self, name: str) -> RelationShape:
         """Tell what the rows of a relation look like.
 
         Raises:
@@ -46,11 +46,11 @@ class Relations:
         """
         found = self.resolve(name)
         if found == ERRORS:
-            return Shape(ERRORS, ERROR_ROW)
+            return RelationShape(ERRORS, ERROR_ROW)
         if found in self._foreign_tables:
-            return Shape(found, self._foreign_tables[found].row_type, is_changes=True)
+            return RelationShape(found, self._foreign_tables[found].row_type, is_changes=True)
         node = self._nodes[found]
-        return Shape(found, node.row_type, is_changes=node.shows_opcodes())
+        return RelationShape(found, node.row_type, is_changes=node.shows_opcodes())
 
     def node(self, relation: str) -> Node | None:
         """Give the node of a catalog name; None for a foreign table or the error stream."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from rowtide.codec.written_times import ScenarioDay
 from rowtide.codec.written_values import cell_text
 from rowtide.rows.rowop import Opcode
-from rowtide.testing.compare import Given
-from rowtide.testing.play import Leftover, Observed, Record
-from rowtide.testing.rows import OP, OPCODES, ROWTIME, Shape
+from rowtide.testing.compare import ActualRow
+from rowtide.testing.play import Leftover, Observed, ScenarioRecord
+from rowtide.testing.rows import OP, OPCODES, ROWTIME, RelationShape
 from rowtide.testing.scenario import ExpectTable, Scenario
 
 _SIGNS = {opcode: sign for sign, opcode in OPCODES.items()}
@@ -21,7 +21,7 @@ _Change = tuple[int, int, str]
 """Replace from (inclusive), to (exclusive), by this."""
 
 
-def rewritten(text: str, scenario: Scenario, record: Record) -> str:
+def rewritten(text: str, scenario: Scenario, record: ScenarioRecord) -> str:
     """Give the scenario file's text with what came out in place of what differed."""
     writer = _Writer(text, scenario)
     changes = [writer.change(each) for each in record.observed]
@@ -71,34 +71,34 @@ class _Writer:
             rows, f"{self._margin}    "
         )
 
-    def _row(self, observed: Observed, given: Given) -> str:
+    def _row(self, observed: Observed, given: ActualRow) -> str:
         if observed.named is not None:
             return self._named_row(observed.shape, given, observed.named)
         if isinstance(observed.step, ExpectTable):
             return "[" + ", ".join(self._cells(observed.shape, given)) + "]"
         return self._listed_row(observed.shape, given)
 
-    def _listed_row(self, shape: Shape, given: Given) -> str:
+    def _listed_row(self, shape: RelationShape, given: ActualRow) -> str:
         has_opcode = shape.is_changes or given.opcode is not Opcode.INSERT
         opcode = [self._opcode(given)] if has_opcode else []
         return "[" + ", ".join([*opcode, self._rowtime(given), *self._cells(shape, given)]) + "]"
 
-    def _named_row(self, shape: Shape, given: Given, named: Sequence[tuple[str, str]]) -> str:
+    def _named_row(self, shape: RelationShape, given: ActualRow, named: Sequence[tuple[str, str]]) -> str:
         cells = dict(zip(shape.row_type.names, self._cells(shape, given), strict=True))
         special = {OP: self._opcode(given), ROWTIME: self._rowtime(given)}
         parts = (f"{_scalar(text)}: {cells.get(name) or special[name]}" for text, name in named)
         return "{" + ", ".join(parts) + "}"
 
-    def _cells(self, shape: Shape, given: Given) -> list[str]:
+    def _cells(self, shape: RelationShape, given: ActualRow) -> list[str]:
         return [
             cell_text(value, column.type, self._day)
             for value, column in zip(given.row, shape.row_type, strict=True)
         ]
 
-    def _opcode(self, given: Given) -> str:
+    def _opcode(self, given: ActualRow) -> str:
         return f'"{_SIGNS[given.opcode]}"'
 
-    def _rowtime(self, given: Given) -> str:
+    def _rowtime(self, given: ActualRow) -> str:
         return "null" if given.rowtime is None else f'"{self._day.format(given.rowtime)}"'
 
 

@@ -10,7 +10,7 @@ from rowtide.codec.written_values import number_of, value_of
 from rowtide.errors import StatementError
 from rowtide.rows.rowop import Opcode, Row
 from rowtide.rows.types import Field, Kind, RowType
-from rowtide.testing.compare import ANY, Misfit, Wanted
+from rowtide.testing.compare import ANY, ExpectedRow, Misfit
 from rowtide.testing.scenario import Cell, ListRow, NamedRow, ScenarioRow
 
 OPCODES = {"+": Opcode.INSERT, "-": Opcode.DELETE}
@@ -18,7 +18,7 @@ ROWTIME, OP = "ROWTIME", "OP"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RelationShape:
     """What the rows of one relation look like in a scenario.
 
     ``name`` is the catalog name; ``is_changes`` says that rows begin with an opcode: those of a
@@ -48,7 +48,7 @@ class RowReader:
       fold: gives a column's catalog name from its text, as SQL folds it.
     """
 
-    def __init__(self, shape: Shape, day: ScenarioDay, fold: Callable[[str], str]) -> None:
+    def __init__(self, shape: RelationShape, day: ScenarioDay, fold: Callable[[str], str]) -> None:
         self._shape = shape
         self._day = day
         self._fold = fold
@@ -61,7 +61,7 @@ class RowReader:
         """
         return [self._input(row) for row in rows]
 
-    def wanted(self, rows: Iterable[ScenarioRow]) -> list[Wanted]:
+    def wanted(self, rows: Iterable[ScenarioRow]) -> list[ExpectedRow]:
         """Convert rows that are expected to come out.
 
         Raises:
@@ -69,7 +69,7 @@ class RowReader:
         """
         return [self._wanted(row) for row in rows]
 
-    def wanted_contents(self, rows: Iterable[ScenarioRow]) -> list[Wanted]:
+    def wanted_contents(self, rows: Iterable[ScenarioRow]) -> list[ExpectedRow]:
         """Convert rows that a table is expected to hold: without opcode and ROWTIME.
 
         Raises:
@@ -157,27 +157,27 @@ class RowReader:
     def _names(self, row: NamedRow) -> set[str]:
         return {self._fold(text) for text, _ in row.cells}
 
-    def _wanted(self, row: ScenarioRow) -> Wanted:
+    def _wanted(self, row: ScenarioRow) -> ExpectedRow:
         if isinstance(row, NamedRow):
             opcode, rowtime, named = self._split(row)
             names = self._names(row)
             if opcode is not None and opcode not in OPCODES:
                 raise self._refusal(row, f'OP is "+" or "-", not "{opcode}", in a row of')
-            return Wanted(
+            return ExpectedRow(
                 self._wanted_rowtime(rowtime) if ROWTIME in names else ANY,
                 self._wanted_named(named),
                 ANY if opcode is None else OPCODES[opcode],
             )
         given, rowtime, cells = self._positional(row)
         self._counted(row, cells)
-        return Wanted(self._wanted_rowtime(rowtime), self._wanted_values(cells), given)
+        return ExpectedRow(self._wanted_rowtime(rowtime), self._wanted_values(cells), given)
 
-    def _wanted_content(self, row: ScenarioRow) -> Wanted:
+    def _wanted_content(self, row: ScenarioRow) -> ExpectedRow:
         if isinstance(row, NamedRow):
             opcode, rowtime, named = self._split(row)
             if opcode is not None or rowtime is not None:
                 raise self._refusal(row, "rows of expect_table have neither OP nor ROWTIME, in a row of")
-            return Wanted(ANY, self._wanted_named(named), ANY)
+            return ExpectedRow(ANY, self._wanted_named(named), ANY)
         cells = list(row.cells)
         if len(cells) != len(self._shape.row_type):
             raise self._refusal(
@@ -185,7 +185,7 @@ class RowReader:
                 f"a row of expect_table has {len(self._shape.row_type)} columns, and neither opcode nor "
                 f"ROWTIME; this one has {len(cells)}, in a row of",
             )
-        return Wanted(ANY, self._wanted_values(cells), ANY)
+        return ExpectedRow(ANY, self._wanted_values(cells), ANY)
 
     def _wanted_named(self, named: dict[str, Cell]) -> tuple[object, ...]:
         return tuple(

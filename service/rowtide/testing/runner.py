@@ -16,8 +16,8 @@ from typing import Protocol, runtime_checkable
 
 from rowtide.rows.rowop import Row
 from rowtide.testing.batching import Batching
-from rowtide.testing.compare import Given
-from rowtide.testing.rows import InputRow, Shape
+from rowtide.testing.compare import ActualRow
+from rowtide.testing.rows import InputRow, RelationShape
 from rowtide.testing.scenario import Scenario
 
 
@@ -34,7 +34,7 @@ class ScenarioRunner(Protocol):
     def fold(self, name: str) -> str:
         """Give the catalog name of one part of a name (a column)."""
 
-    def shape(self, relation: str) -> Shape:
+    def shape(self, relation: str) -> RelationShape:
         """Tell what the rows of a relation look like.
 
         Raises:
@@ -67,7 +67,7 @@ class ScenarioRunner(Protocol):
     def restart(self) -> None:
         """Commit, stop, and recover."""
 
-    def output(self, relation: str) -> list[Given]:
+    def output(self, relation: str) -> list[ActualRow]:
         """Commit, and give everything that came out of a relation since the last call for it.
 
         ``SYS.ERRORS`` is a relation too.

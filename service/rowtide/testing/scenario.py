@@ -73,7 +73,7 @@ class SetBound:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TextSpan:
     """Where something stands in the file's text: ``start`` inclusive, ``end`` exclusive, in characters."""
 
     start: int
@@ -92,7 +92,7 @@ class Expect:
     rows: tuple[ScenarioRow, ...] | None
     ordered: bool
     tolerance: float | None
-    span: Span
+    span: TextSpan
     line: int
 
 
@@ -103,7 +103,7 @@ class ExpectTable:
     relation: str
     rows: tuple[ScenarioRow, ...] | None
     tolerance: float | None
-    span: Span
+    span: TextSpan
     line: int
 
 
@@ -153,7 +153,7 @@ class Commit:
     line: int
 
 
-Step = (
+ScenarioStep = (
     Insert
     | InsertRaw
     | SetBound
@@ -194,7 +194,7 @@ class Scenario:
     name: str
     day: ScenarioDay
     pipeline: SqlText | PythonPipeline
-    steps: tuple[Step, ...]
+    steps: tuple[ScenarioStep, ...]
     ignore: tuple[str, ...] = ()
     about: str | None = None
     steps_end: int = 0

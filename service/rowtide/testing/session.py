@@ -12,7 +12,7 @@ from pathlib import Path
 from rowtide.clock import Clock
 from rowtide.errors import RowtideError, StatementError
 from rowtide.testing.batching import parse_batching
-from rowtide.testing.play import Difference, play, play_on
+from rowtide.testing.play import ScenarioDifference, play, play_on
 from rowtide.testing.reading import read_scenario
 from rowtide.testing.rewrite import rewritten
 from rowtide.testing.runner import NotPlayedError, RunnerFactory
@@ -30,7 +30,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ScenarioOutcome:
     """What came of one scenario file; ``seconds`` is how long that took.
 
     ``skipped`` says why the runner does not play it.
@@ -40,7 +40,7 @@ class Outcome:
     name: str
     verdict: Verdict
     seconds: float
-    difference: Difference | None = None
+    difference: ScenarioDifference | None = None
     skipped: str = ""
 
     def headline(self) -> str:
@@ -59,7 +59,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ScenarioRun:
     """How scenario files are run. ``batching`` is the text of ``--batch``: a fresh one for each file."""
 
     make_runner: RunnerFactory
@@ -68,17 +68,19 @@ class Session:
     pattern: str | None = None
     rewrites: bool = False
 
-    def run(self, files: Sequence[Path]) -> Iterator[Outcome]:
+    def run(self, files: Sequence[Path]) -> Iterator[ScenarioOutcome]:
         """Run files one after the other, giving each outcome as soon as it is known."""
         for path in files:
             begun = self.clock.monotonic()
             try:
                 scenario = read_scenario(path)
             except StatementError as error:
-                difference = Difference(
+                difference = ScenarioDifference(
                     error.place.line if error.place else None, error.message, error.render()
                 )
-                yield Outcome(path, path.stem, Verdict.UNREADABLE, self.clock.monotonic() - begun, difference)
+                yield ScenarioOutcome(
+                    path, path.stem, Verdict.UNREADABLE, self.clock.monotonic() - begun, difference
+                )
                 continue
             if not self._is_meant(scenario):
                 continue
@@ -87,27 +89,29 @@ class Session:
                 verdict, failure = self._rewrite(scenario) if self.rewrites else self._play(scenario)
             except NotPlayedError as error:
                 skipped = str(error)
-            yield Outcome(path, scenario.name, verdict, self.clock.monotonic() - begun, failure, skipped)
+            yield ScenarioOutcome(
+                path, scenario.name, verdict, self.clock.monotonic() - begun, failure, skipped
+            )
 
     def _is_meant(self, scenario: Scenario) -> bool:
         return self.pattern is None or is_meant(self.pattern, (scenario.name, scenario.path.as_posix()))
 
-    def _play(self, scenario: Scenario) -> tuple[Verdict, Difference | None]:
+    def _play(self, scenario: Scenario) -> tuple[Verdict, ScenarioDifference | None]:
         try:
             with closing(self.make_runner(scenario, parse_batching(self.batching))) as runner:
                 difference = play(scenario, runner)
         except StatementError as error:
-            difference = Difference(None, "the pipeline is refused", error.render())
+            difference = ScenarioDifference(None, "the pipeline is refused", error.render())
         except RowtideError as error:
-            difference = Difference(None, f"the pipeline stopped: {error.message}")
+            difference = ScenarioDifference(None, f"the pipeline stopped: {error.message}")
         return (Verdict.PASSED if difference is None else Verdict.FAILED), difference
 
-    def _rewrite(self, scenario: Scenario) -> tuple[Verdict, Difference | None]:
+    def _rewrite(self, scenario: Scenario) -> tuple[Verdict, ScenarioDifference | None]:
         try:
             with closing(self.make_runner(scenario, parse_batching(self.batching))) as runner:
                 record, difference = play_on(scenario, runner)
         except RowtideError as error:
-            return Verdict.FAILED, Difference(None, f"the pipeline stopped: {error.message}")
+            return Verdict.FAILED, ScenarioDifference(None, f"the pipeline stopped: {error.message}")
         if difference is not None:
             return Verdict.FAILED, difference
         if not record.observed and not record.leftovers:

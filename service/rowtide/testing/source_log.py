@@ -16,7 +16,7 @@ from rowtide.rowtime.bound import Bound
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class LogRows:
     """What one step let into a partition.
 
     ``tray`` holds what was accepted, its counters being offsets; ``faults`` is what its entrance
@@ -47,14 +47,14 @@ class Changed:
     at: int
 
 
-Entry = Rows | Bounds | Changed
+LogEntry = LogRows | Bounds | Changed
 
 
 @dataclass(slots=True)
 class SourceLog:
     """Everything that the steps have let in so far."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LogEntry] = field(default_factory=list)
     _next_offset: dict[tuple[str, int], int] = field(default_factory=dict)
     _raw: dict[tuple[str, int], dict[int, bytes | None]] = field(default_factory=dict)
 

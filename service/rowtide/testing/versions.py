@@ -14,7 +14,7 @@ from rowtide.rowtime.idle import IdlePartitions
 from rowtide.sql.catalog.notices import IDLE_TIMEOUT
 from rowtide.sql.catalog.written_names import relation_name
 from rowtide.sql.grammar.literals import interval_text_ms
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 from rowtide.testing.error_rows import ERRORS
 from rowtide.testing.relations import Relations
 from rowtide.testing.scenario import Insert, InsertRaw, RunSql, Scenario, SetBound, SqlText
@@ -62,7 +62,7 @@ class Version:
         return found
 
 
-def start_session(scenario: Scenario, pipeline: SqlText) -> Session:
+def start_session(scenario: Scenario, pipeline: SqlText) -> SqlSession:
     """Plan the pipeline; what steps insert into has a producer of its own beside pumps and INSERTs.
 
     Raises:
@@ -84,8 +84,8 @@ def start_session(scenario: Scenario, pipeline: SqlText) -> Session:
     return _session(pipeline, inserted, pseudo)
 
 
-def _session(pipeline: SqlText, inserted: Iterable[str], pseudo: frozenset[str]) -> Session:
-    session = Session(inserted=set(inserted), takes_rows=True, pseudo=pseudo)
+def _session(pipeline: SqlText, inserted: Iterable[str], pseudo: frozenset[str]) -> SqlSession:
+    session = SqlSession(inserted=set(inserted), takes_rows=True, pseudo=pseudo)
     session.feed(pipeline.text, file=pipeline.file)
     return session
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 
 NULLS = frozenset({"null", "Null", "NULL", "~", ""})
 """The plain scalars that YAML reads as null."""
@@ -42,7 +42,7 @@ class YamlText:
             node: yaml.Node | None = yaml.compose(self.text, Loader=Loader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            place = None if mark is None else Place(mark.line + 1, mark.column + 1)
+            place = None if mark is None else SourceSpan(mark.line + 1, mark.column + 1)
             message = " ".join(part for part in (error.problem, error.context) if part)
             raise self._error(message or "this is no YAML", place) from error
         except yaml.YAMLError as error:
@@ -51,14 +51,14 @@ class YamlText:
             raise self._error("the file is empty", None)
         return node
 
-    def _error(self, message: str, place: Place | None, hint: str | None = None) -> StatementError:
+    def _error(self, message: str, place: SourceSpan | None, hint: str | None = None) -> StatementError:
         return StatementError(message, place=place, file=str(self.path), text=self.text, hint=hint)
 
     def error(self, node: yaml.Node, message: str, hint: str | None = None) -> StatementError:
         """Make the error that points at ``node``."""
         start, end = node.start_mark, node.end_mark
         length = end.column - start.column if end.line == start.line else 1
-        return self._error(message, Place(start.line + 1, start.column + 1, max(1, length)), hint)
+        return self._error(message, SourceSpan(start.line + 1, start.column + 1, max(1, length)), hint)
 
     def fields(self, node: yaml.Node, what: str) -> dict[str, yaml.Node]:
         """Give a mapping's nodes by key.

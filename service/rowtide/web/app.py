@@ -25,8 +25,8 @@ from starlette.routing import Route
 from rowtide.clock import Clock
 from rowtide.errors import RowtideError, StatementError, TransientError
 from rowtide.metrics import Metrics
-from rowtide.web.query import Query, query_handler
-from rowtide.web.status import Answer, PipelineStatus, Status, WhyNot
+from rowtide.web.query import QueryRunner, query_handler
+from rowtide.web.status import JsonAnswer, PipelineStatus, Status, WhyNot
 
 TABLE_ROWS = 100
 """Rows of a table that are given unless more are asked for."""
@@ -46,10 +46,10 @@ def build_app(
     version: str,
     beat_limit_s: float = BEAT_LIMIT_S,
     why_not: WhyNot | None = None,
-    why: Callable[[str, str], Answer] | None = None,
-    snapshot: Callable[[], Answer] | None = None,
-    contents: Callable[[str, int], Answer] | None = None,
-    query: Query | None = None,
+    why: Callable[[str, str], JsonAnswer] | None = None,
+    snapshot: Callable[[], JsonAnswer] | None = None,
+    contents: Callable[[str, int], JsonAnswer] | None = None,
+    query: QueryRunner | None = None,
 ) -> Starlette:
     """Give the ASGI application; ``clock`` must be the one that the pipeline beats by."""
     answers = _Answers(status, metrics, clock, version, beat_limit_s)
@@ -163,7 +163,7 @@ def _limit(request: Request) -> int:
     return int(text)
 
 
-def _answering(question: Callable[[Request], Answer]) -> Callable[[Request], Response]:
+def _answering(question: Callable[[Request], JsonAnswer]) -> Callable[[Request], Response]:
     """Give the handler of a question. It waits for the main loop, so it runs in a thread of its own."""
 
     def handler(request: Request) -> Response:

@@ -23,14 +23,14 @@ from rowtide.runtime.live.listing import Contents
 HEARTBEAT_S = 1.0
 """How long nothing may be said: so that a client that has gone is noticed."""
 
-Query = Callable[[str, bool], tuple[Follower, bool, tuple[bool, ...]]]
+QueryRunner = Callable[[str, bool], tuple[Follower, bool, tuple[bool, ...]]]
 """Plans a query and lets it look on, or once if its rows are changes of a table.
 
 Gives whether they are, and for each key that they are to be listed by whether it descends.
 """
 
 
-def query_handler(query: Query) -> Callable[[Request], Response]:
+def query_handler(query: QueryRunner) -> Callable[[Request], Response]:
     """Give the handler. It waits for rows, so it runs in threads of its own."""
 
     def handler(request: Request) -> Response:

@@ -7,11 +7,9 @@ here. Its own frozen values fit by having these attributes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
-Phase = Literal["starting", "recovering", "running", "waiting", "stopping"]
-"""starting: connecting; recovering: replaying up to the committed positions; running: recovered, every
-dependency there; waiting: a dependency is down; stopping: finishing the commit."""
+from rowtide.runtime.inspect.status import Phase
 
 
 class PositionStatus(Protocol):
@@ -99,12 +97,12 @@ class Status(Protocol):
         """Give a snapshot at once: never waits for the main loop, never raises."""
 
 
-class Answer(Protocol):
+class JsonAnswer(Protocol):
     """An answer that can be written as JSON."""
 
     def to_json(self) -> Mapping[str, object]:
         """Give it as plain values."""
 
 
-WhyNot = Callable[[str], Answer]
+WhyNot = Callable[[str], JsonAnswer]
 """Says why a relation (its catalog name) is silent; waits for the main loop."""

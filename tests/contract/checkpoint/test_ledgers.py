@@ -18,9 +18,9 @@ from rowtide.checkpoint.ledger import (
     Decision,
     ErrorRow,
     KeptSnapshot,
+    PartitionPosition,
     Record,
     Resubmission,
-    Standing,
 )
 from rowtide.checkpoint.tables import SCHEMA, named, schema_of
 from rowtide.errors import FaultError, StatementError, SupersededError
@@ -28,8 +28,8 @@ from rowtide_connectors.api import Database, TableColumn, TargetTable
 from rowtide_connectors.rdbms import CONNECTOR
 
 STANDINGS = (
-    Standing("ORDERS", "orders", 0, 120, 100, 1_700_000_000_000),
-    Standing("ORDERS", "orders", 1, 7, 7, None),
+    PartitionPosition("ORDERS", "orders", 0, 120, 100, 1_700_000_000_000),
+    PartitionPosition("ORDERS", "orders", 1, 7, 7, None),
 )
 LATE = ErrorRow("LATE", "ORDERS", "LATE: behind", "orders", 0, 101, 900, 1_000, b"\x00\xff", '{"a": 1}')
 REJECTED = ErrorRow("REJECTED", "V", "CAST: \x00 and \ud800", None, None, None, None, None, None)
@@ -60,7 +60,7 @@ def state(*numbers: int) -> dict[str, dict[str, pa.Table]]:
 
 
 def commit(
-    database: Database, ledger: DatabaseLedger, epoch: int, commits: int, *standings: Standing
+    database: Database, ledger: DatabaseLedger, epoch: int, commits: int, *standings: PartitionPosition
 ) -> None:
     with database.begin() as transaction:
         ledger.fence(transaction, epoch=epoch, commits=commits)

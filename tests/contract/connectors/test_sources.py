@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from real.kafka import Broker
-from rowtide_connectors.api import Messages, OffsetRange, Reader, Source, WritableSource
+from rowtide_connectors.api import Messages, OffsetRange, PartitionReader, TopicSource, WritableSource
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.kafka import CONNECTOR as KAFKA
 from rowtide_connectors.memory import CONNECTOR as MEMORY
@@ -24,7 +24,7 @@ class Log(Protocol):
 
     topic: str
 
-    def source(self) -> Source: ...
+    def source(self) -> TopicSource: ...
     def write(
         self,
         values: Sequence[bytes | None],
@@ -46,7 +46,7 @@ class MemoryLog:
         self.broker = memory_broker("contract")
         self.broker.create_topic(topic, 2)
 
-    def source(self) -> Source:
+    def source(self) -> TopicSource:
         return MEMORY.source({"broker": "contract"}, {"topic": self.topic})
 
     def write(self, values, timestamps=None, *, partition=0, keys=None, headers=None):
@@ -67,7 +67,7 @@ class KafkaLog:
         self.broker = broker
         self.topic = broker.create_topic(2)
 
-    def source(self) -> Source:
+    def source(self) -> TopicSource:
         return KAFKA.source({"bootstrap_servers": self.broker.bootstrap_servers}, {"topic": self.topic})
 
     def write(self, values, timestamps=None, *, partition=0, keys=None, headers=None):
@@ -99,21 +99,21 @@ def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Log:
 
 
 @pytest.fixture
-def readers(log: Log) -> Iterator[list[Reader]]:
-    opened: list[Reader] = []
+def readers(log: Log) -> Iterator[list[PartitionReader]]:
+    opened: list[PartitionReader] = []
     yield opened
     for reader in opened:
         reader.close()
 
 
-def read(log: Log, readers: list[Reader], positions: Mapping[int, int]) -> Reader:
+def read(log: Log, readers: list[PartitionReader], positions: Mapping[int, int]) -> PartitionReader:
     reader = log.source().reader(positions)
     readers.append(reader)
     return reader
 
 
 def poll_until(
-    reader: Reader, ends: Mapping[int, int], max_messages: int = 1000
+    reader: PartitionReader, ends: Mapping[int, int], max_messages: int = 1000
 ) -> dict[int, list[Messages]]:
     """Poll until every partition has reached its end; give what came, by partition."""
     given: dict[int, list[Messages]] = {partition: [] for partition in ends}
@@ -142,7 +142,7 @@ def ends_of(log: Log) -> dict[int, int]:
     return {partition: held.end for partition, held in log.source().ranges().items()}
 
 
-def test_messages_come_as_they_were_written(log: Log, readers: list[Reader]) -> None:
+def test_messages_come_as_they_were_written(log: Log, readers: list[PartitionReader]) -> None:
     log.write(
         [b"one", None, b""],
         [5_000, 4_000, 2_000_000_000_000],
@@ -162,12 +162,14 @@ def test_messages_come_as_they_were_written(log: Log, readers: list[Reader]) -> 
     assert [tuple(header) for header in second or ()] == [("rowtide.bound", b"17"), ("x", b"")]
 
 
-def test_no_headers_are_no_column(log: Log, readers: list[Reader]) -> None:
+def test_no_headers_are_no_column(log: Log, readers: list[PartitionReader]) -> None:
     log.write([b"a"])
     assert poll_until(read(log, readers, {0: 0}), {0: 1})[0][0].headers is None
 
 
-def test_every_message_comes_once_in_order_however_few_are_asked_for(log: Log, readers: list[Reader]) -> None:
+def test_every_message_comes_once_in_order_however_few_are_asked_for(
+    log: Log, readers: list[PartitionReader]
+) -> None:
     log.write([b"a%d" % number for number in range(500)])
     log.write([b"b%d" % number for number in range(300)], partition=1)
     given = poll_until(read(log, readers, {0: 0, 1: 0}), {0: 500, 1: 300}, max_messages=7)
@@ -176,7 +178,7 @@ def test_every_message_comes_once_in_order_however_few_are_asked_for(log: Log, r
 
 
 def test_a_reader_begins_exactly_where_it_is_told_and_reads_only_what_it_is_told(
-    log: Log, readers: list[Reader]
+    log: Log, readers: list[PartitionReader]
 ) -> None:
     log.write([b"%d" % number for number in range(10)])
     log.write([b"other"], partition=1)
@@ -185,7 +187,9 @@ def test_a_reader_begins_exactly_where_it_is_told_and_reads_only_what_it_is_told
     assert all(messages.partition == 0 for messages in reader.poll(10, 0.5))
 
 
-def test_a_reader_at_the_end_waits_and_then_gives_what_arrives(log: Log, readers: list[Reader]) -> None:
+def test_a_reader_at_the_end_waits_and_then_gives_what_arrives(
+    log: Log, readers: list[PartitionReader]
+) -> None:
     log.write([b"old"])
     reader = read(log, readers, {0: 1, 1: 0})
     assert values_of(reader.poll(10, 1.0)) == []
@@ -193,7 +197,7 @@ def test_a_reader_at_the_end_waits_and_then_gives_what_arrives(log: Log, readers
     assert values_of(poll_until(reader, {0: 2})[0]) == [b"new"]
 
 
-def test_a_poll_does_not_wait_to_be_full(log: Log, readers: list[Reader]) -> None:
+def test_a_poll_does_not_wait_to_be_full(log: Log, readers: list[PartitionReader]) -> None:
     log.write([b"only"])
     reader = read(log, readers, {0: 0})
     started = time.monotonic()
@@ -202,7 +206,9 @@ def test_a_poll_does_not_wait_to_be_full(log: Log, readers: list[Reader]) -> Non
     assert time.monotonic() - started < PATIENCE_S
 
 
-def test_the_position_moves_over_holes_between_and_behind_messages(log: Log, readers: list[Reader]) -> None:
+def test_the_position_moves_over_holes_between_and_behind_messages(
+    log: Log, readers: list[PartitionReader]
+) -> None:
     log.write([b"a"])
     log.hole()
     log.write([b"b"])
@@ -216,7 +222,7 @@ def test_the_position_moves_over_holes_between_and_behind_messages(log: Log, rea
     assert given[0][-1].next_offset == end > offsets[1] + 1
 
 
-def test_a_hole_alone_moves_the_position(log: Log, readers: list[Reader]) -> None:
+def test_a_hole_alone_moves_the_position(log: Log, readers: list[PartitionReader]) -> None:
     log.write([b"a"])
     reader = read(log, readers, {0: 0})
     poll_until(reader, {0: 1})
@@ -242,20 +248,22 @@ def test_an_offset_is_found_by_time(log: Log) -> None:
     assert source.offsets_at(0)[1] == 0
 
 
-def test_a_position_that_has_aged_out_is_told(log: Log, readers: list[Reader]) -> None:
+def test_a_position_that_has_aged_out_is_told(log: Log, readers: list[PartitionReader]) -> None:
     log.write([b"a", b"b", b"c"])
     log.age_out(2)
     with pytest.raises(GoneError, match="partition 0"):
         poll_until(read(log, readers, {0: 1}), {0: 3})
 
 
-def test_a_position_beyond_the_end_is_told(log: Log, readers: list[Reader]) -> None:
+def test_a_position_beyond_the_end_is_told(log: Log, readers: list[PartitionReader]) -> None:
     log.write([b"a"])
     with pytest.raises(GoneError, match="partition 0"):
         poll_until(read(log, readers, {0: 5}), {0: 6})
 
 
-def test_a_paused_partition_gives_nothing_and_goes_on_where_it_stood(log: Log, readers: list[Reader]) -> None:
+def test_a_paused_partition_gives_nothing_and_goes_on_where_it_stood(
+    log: Log, readers: list[PartitionReader]
+) -> None:
     log.write([b"a%d" % number for number in range(100)])
     log.write([b"b%d" % number for number in range(100)], partition=1)
     reader = read(log, readers, {0: 0, 1: 0})
@@ -296,7 +304,7 @@ def test_raw_values_are_fetched_by_offset(log: Log) -> None:
     assert log.source().fetch(0, []) == {}
 
 
-def test_a_message_without_value_is_appended_and_read_back(log: Log, readers: list[Reader]) -> None:
+def test_a_message_without_value_is_appended_and_read_back(log: Log, readers: list[PartitionReader]) -> None:
     log.write([b"a"])
     source = log.source()
     assert isinstance(source, WritableSource)

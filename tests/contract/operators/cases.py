@@ -34,7 +34,7 @@ from contract.operators.over_cases import overs, overs_abreast
 from contract.operators.table_join_model import table_joins
 from contract.operators.top_changes_model import top_changes
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan import nodes
 from rowtide.plan.nodes import (
     AsOfJoin,
@@ -82,7 +82,7 @@ def sorts(draw: st.DrawFn) -> Case:
     origins = (3 << 16, 1 << 16) if merged else (2 << 16,)
     node = Sort("V", Source("S", row_type), draw(st.sampled_from((0, 0, 1, 3, 100))))
     times = NEAR | st.sampled_from((-(2**63), -(2**63) + 1, 2**62))
-    return Case(node, Place(OWN, merged, (origins,)), (draw(logged_items(row_type, origins, times)),))
+    return Case(node, OperatorSite(OWN, merged, (origins,)), (draw(logged_items(row_type, origins, times)),))
 
 
 @st.composite
@@ -99,7 +99,7 @@ def merges(draw: st.DrawFn) -> Case:
     node = Merge("U", tuple(Source(f"S{port}", row_type) for port in range(len(port_origins))))
     if len(port_origins) == 1:
         node = Merge("U", (Source("S", row_type),))
-    return Case(node, Place(OWN, True, port_origins), ports)
+    return Case(node, OperatorSite(OWN, True, port_origins), ports)
 
 
 NUMBER, OTHER, TRUTH, TIME = (
@@ -137,7 +137,7 @@ def filters(draw: st.DrawFn) -> Case:
     """Conditions that are TRUE, FALSE, NULL or have no value."""
     node = Filter("F", Source("S", SCALARS), draw(st.sampled_from(CONDITIONS)))
     items = draw(ordered_items(SCALARS, TWO_ORIGINS, NEAR, opcodes=MOSTLY_INSERTS, copies=True))
-    return Case(node, Place(OWN, True, (TWO_ORIGINS,)), (items,))
+    return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -147,7 +147,7 @@ def projects(draw: st.DrawFn) -> Case:
     fields = [Field(f"R{at}", each.type, draw(st.booleans())) for at, each in enumerate(expressions)]
     node = Project("P", Source("S", SCALARS), tuple(expressions), RowType(tuple(fields)))
     items = draw(ordered_items(SCALARS, TWO_ORIGINS, NEAR, opcodes=MOSTLY_INSERTS, copies=True))
-    return Case(node, Place(OWN, True, (TWO_ORIGINS,)), (items,))
+    return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -158,7 +158,7 @@ def projected_keys(draw: st.DrawFn) -> Case:
     row_type = RowType(tuple(Field(f"R{at}", each.type) for at, each in enumerate(expressions)))
     node = ProjectKeys("P", Source("S", SCALARS), tuple(expressions), row_type, keys)
     items = draw(ordered_items(SCALARS, TWO_ORIGINS, NEAR, opcodes=MOSTLY_INSERTS, copies=True))
-    return Case(node, Place(OWN, True, (TWO_ORIGINS,)), (items,))
+    return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 
 MONOTONIC = (
@@ -176,14 +176,14 @@ def promotes(draw: st.DrawFn) -> Case:
         times = NEAR | st.sampled_from((59_999, 60_000, 60_001, LAST_TIMESTAMP, FIRST_TIMESTAMP))
         node = Promote("P", source, draw(st.sampled_from(MONOTONIC)), BoundPolicy.MAP)
         items = draw(ordered_items(SCALARS, TWO_ORIGINS, times, copies=True))
-        return Case(node, Place(OWN, True, (TWO_ORIGINS,)), (items,))
+        return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
     policy = draw(st.sampled_from((BoundPolicy.PASS, BoundPolicy.DROP)))
     ahead = draw(st.sampled_from((None, 0, 3)))
     origins = TWO_ORIGINS[:1]
     items = draw(logged_items(SCALARS, origins, NEAR))
     # Explicit bounds are not judged here: a row that breaks one is late at the Sort behind.
     node = Promote("P", source, TIME, policy, ahead)
-    return Case(node, Place(OWN, False, (origins,)), (items,), ordered=False)
+    return Case(node, OperatorSite(OWN, False, (origins,)), (items,), ordered=False)
 
 
 ARGUMENTS: dict[str, tuple[Type, ...]] = {
@@ -305,7 +305,7 @@ def groups(draw: st.DrawFn) -> Case:
     row_type = row_type_of(fields)
     node = GroupByPeriod("G", Source("S", row_type), period, keys, calls, group_row(fields, keys, calls))
     items = draw(ordered_items(row_type, GROUP_ORIGINS, times_in(period), rows=14))
-    return Case(node, Place(OWN, True, (GROUP_ORIGINS,)), (items,))
+    return Case(node, OperatorSite(OWN, True, (GROUP_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -316,7 +316,7 @@ def hops(draw: st.DrawFn) -> Case:
     row_type = row_type_of(fields)
     node = GroupByHop("H", Source("S", row_type), hop, keys, calls, group_row(fields, keys, calls))
     items = draw(ordered_items(row_type, GROUP_ORIGINS, NEAR | st.integers(7, 14), rows=10))
-    return Case(node, Place(OWN, True, (GROUP_ORIGINS,)), (items,))
+    return Case(node, OperatorSite(OWN, True, (GROUP_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -327,7 +327,7 @@ def sessions(draw: st.DrawFn) -> Case:
     row_type = row_type_of(fields)
     node = GroupBySession("G", Source("S", row_type), session, keys, calls, group_row(fields, keys, calls))
     items = draw(ordered_items(row_type, GROUP_ORIGINS, NEAR | st.integers(7, 20), rows=14))
-    return Case(node, Place(OWN, True, (GROUP_ORIGINS,)), (items,))
+    return Case(node, OperatorSite(OWN, True, (GROUP_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -339,7 +339,7 @@ def groups_of_changes(draw: st.DrawFn, *, compiled: bool = True) -> Case:
     kind = RowType(group_row(fields, keys, calls).fields[1:])
     node = GroupChanges("G", Source("S", row_type), None, keys, calls, kind, every, of_changes=True)
     items = draw(changelog_items(row_type, GROUP_ORIGINS, NEAR))
-    return Case(node, Place(OWN, True, (GROUP_ORIGINS,)), (items,))
+    return Case(node, OperatorSite(OWN, True, (GROUP_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -353,7 +353,7 @@ def group_changes(draw: st.DrawFn) -> Case:
     given = group_row(fields, keys, calls)
     every = None if compiled else draw(st.none() | st.integers(1, 5))
     source = Source("S", row_type)
-    place = Place(OWN, True, (GROUP_ORIGINS,))
+    place = OperatorSite(OWN, True, (GROUP_ORIGINS,))
     windows: list[st.SearchStrategy[Period | Hop | Session]] = [st.sampled_from(PERIODS)]
     if not compiled:
         windows.append(st.builds(Hop, st.integers(1, 4), st.integers(1, 9), st.integers(0, 3)))
@@ -376,7 +376,7 @@ def period_sorts(draw: st.DrawFn) -> Case:
     items = draw(ordered_items(row_type, GROUP_ORIGINS, times_in(period), rows=14))
     limit, offset = draw(st.none() | st.integers(0, 3)), draw(st.integers(0, 2))
     node = SortInPeriod("O", Source("S", row_type), period, keys, limit, offset)
-    return Case(node, Place(OWN, True, (GROUP_ORIGINS,)), (items,))
+    return Case(node, OperatorSite(OWN, True, (GROUP_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -387,7 +387,7 @@ def tables(draw: st.DrawFn) -> Case:
     row_type = row_type_of(fields)
     origins = (6 << 16, 2 << 16)
     items = draw(ordered_items(row_type, origins, NEAR, opcodes=MOSTLY_INSERTS, copies=True, rows=14))
-    return Case(KeyedTable("T", Source("S", row_type), key), Place(OWN, True, (origins,)), (items,))
+    return Case(KeyedTable("T", Source("S", row_type), key), OperatorSite(OWN, True, (origins,)), (items,))
 
 
 @st.composite
@@ -402,7 +402,7 @@ def unique_tables(draw: st.DrawFn) -> Case:
     origins = (6 << 16, 2 << 16)
     items = draw(ordered_items(row_type, origins, NEAR, opcodes=MOSTLY_INSERTS, copies=True, rows=14))
     node = UniqueTable("T", Source("S", row_type), key, unique)
-    return Case(node, Place(OWN, True, (origins,)), (items,))
+    return Case(node, OperatorSite(OWN, True, (origins,)), (items,))
 
 
 @st.composite
@@ -427,7 +427,7 @@ def joins(draw: st.DrawFn) -> Case:
     changes = draw(ordered_items(table, port_origins[0], NEAR, opcodes=MOSTLY_INSERTS, copies=True))
     return Case(
         node,
-        Place(OWN, True, port_origins),
+        OperatorSite(OWN, True, port_origins),
         (
             _of_table(changes, key) if key else changes,
             draw(ordered_items(stream, port_origins[1], NEAR, copies=True)),
@@ -453,7 +453,7 @@ def joins_on(draw: st.DrawFn) -> Case:
     port_origins = ((6 << 16,), (8 << 16, 6 << 16))
     return Case(
         node,
-        Place(OWN, True, port_origins),
+        OperatorSite(OWN, True, port_origins),
         (
             draw(ordered_items(table, port_origins[0], NEAR, opcodes=MOSTLY_INSERTS, copies=True)),
             draw(ordered_items(stream, port_origins[1], NEAR, copies=True)),
@@ -491,7 +491,7 @@ def window_joins(draw: st.DrawFn) -> Case:
         draw(ordered_items(kind, origins, NEAR, rows=6))
         for kind, origins in zip((left, right), port_origins, strict=True)
     )
-    return Case(node, Place(OWN, True, port_origins), ports)
+    return Case(node, OperatorSite(OWN, True, port_origins), ports)
 
 
 CASES: dict[type, st.SearchStrategy[Case]] = {

@@ -10,7 +10,7 @@ from contract.operators.meanings import aggregate, as_key, bits, exact, period_e
 from contract.operators.model import Model, later
 from rowtide.errors import Reason
 from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import GroupChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
@@ -33,7 +33,7 @@ class Group:
 class ChangesModel(Model):
     """DELETE old, INSERT new, after each row or at the multiples of the interval and the ends of windows."""
 
-    def __init__(self, node: GroupChanges, place: Place) -> None:
+    def __init__(self, node: GroupChanges, place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.origin = place.origin

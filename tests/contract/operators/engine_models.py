@@ -16,7 +16,7 @@ from contract.operators.model import Model as RowModel
 from contract.operators.model import later
 from rowtide.engine import Hashed, ModelSetup, Rowop, RowType, Table, TableType
 from rowtide.errors import Reason
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import Model, ModelPort, Source
 from rowtide.plan.nodes.model import tagged
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -98,7 +98,7 @@ def engine_models(draw: st.DrawFn) -> Case:
     made = tuple(
         each if isinstance(each, Bound) else _tagged(each, node, draw(st.booleans())) for each in items
     )
-    return Case(node, Place(9 << 16, True, (ORIGINS,)), (made,))
+    return Case(node, OperatorSite(9 << 16, True, (ORIGINS,)), (made,))
 
 
 def _tagged(timed: TimedRow, node: Model, is_question: bool) -> TimedRow:
@@ -114,7 +114,7 @@ def _tagged(timed: TimedRow, node: Model, is_question: bool) -> TimedRow:
 class EngineModel(RowModel):
     """``Balances`` with a dict and a list."""
 
-    def __init__(self, node: Model, place: Place) -> None:
+    def __init__(self, node: Model, place: OperatorSite) -> None:
         super().__init__()
         self.place = place
         self.passed = NO_BOUND

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from contract.operators.meanings import aggregate, as_key, period_end, period_name
 from contract.operators.model import Model
 from rowtide.errors import Reason
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import GroupByHop, GroupByPeriod, GroupBySession, SortInPeriod
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -18,7 +18,7 @@ from rowtide.rowtime.period import PeriodEdge
 class GroupModel(Model):
     """A row a group when its period closes; the row that overflows an aggregate was never there."""
 
-    def __init__(self, node: GroupByPeriod, place: Place) -> None:
+    def __init__(self, node: GroupByPeriod, place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.origin = place.origin
@@ -73,7 +73,7 @@ class WindowModel(Model):
 
     node: GroupByHop | GroupBySession
 
-    def __init__(self, node: GroupByHop | GroupBySession, place: Place) -> None:
+    def __init__(self, node: GroupByHop | GroupBySession, place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.origin = place.origin
@@ -164,7 +164,7 @@ class SessionModel(WindowModel):
 class SortInPeriodModel(Model):
     """The rows of a period, put into order one by one when it closes."""
 
-    def __init__(self, node: SortInPeriod, place: Place) -> None:
+    def __init__(self, node: SortInPeriod, place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.origin = place.origin

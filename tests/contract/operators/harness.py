@@ -9,7 +9,7 @@ from contract.operators.inputs import Case, Step, through_bytes, tray_of
 from contract.operators.meanings import bits
 from contract.operators.model import Model, Told
 from contract.operators.models import origins_out
-from rowtide.operators.contract import Fault, Operator, Output
+from rowtide.operators.contract import Fault, Operator, StepOutput
 from rowtide.operators.registry import make
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
@@ -34,7 +34,7 @@ class Run:
         tray = tray_of(self.case.row_types[step.port], step.rows)
         self.take(self.operator.step(step.port, tray, step.bound))
 
-    def take(self, output: Output) -> None:
+    def take(self, output: StepOutput) -> None:
         """Take what a step gave."""
         rows = [] if output.tray is None else list(output.tray.rows())
         if output.tray is not None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from contract.operators.model import later
-from rowtide.operators.contract import Place, State
+from rowtide.operators.contract import OperatorSite, State
 from rowtide.plan.nodes import Node
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, TimedRow
@@ -91,7 +91,7 @@ class Case:
     """
 
     node: Node
-    place: Place
+    place: OperatorSite
     ports: tuple[tuple[TimedRow | Bound, ...], ...]
     ordered: bool = True
 

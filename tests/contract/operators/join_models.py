@@ -6,7 +6,7 @@ import math
 
 from contract.operators.meanings import Rejected, bits, evaluate
 from contract.operators.model import Model, later
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, JoinKind, JoinTime, WindowJoin
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
@@ -15,7 +15,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 class JoinModel(Model):
     """A stream row at T leaves when the table's bound is past T, and sees the changes up to T."""
 
-    def __init__(self, node: AsOfJoin, _place: Place) -> None:
+    def __init__(self, node: AsOfJoin, _place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.changes: list[TimedRow] = []
@@ -99,7 +99,7 @@ NONE, FUTURE = -1, math.inf
 class WindowJoinModel(Model):
     """Every pair and every lonely row, worked out anew; one leaves when nothing can come before it."""
 
-    def __init__(self, node: WindowJoin, place: Place) -> None:
+    def __init__(self, node: WindowJoin, place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.origin = place.origin

@@ -17,7 +17,7 @@ from contract.operators.meanings import bits
 from rowtide.engine import ModelSetup, RowType
 from rowtide.engine.graph import At, Graph, Use, run_in_model
 from rowtide.errors import Reason
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import Model, ModelPort, Source
 from rowtide.plan.nodes.model import tagged
 from rowtide.rows import types
@@ -120,7 +120,7 @@ def looping_models(draw: st.DrawFn) -> Case:
     opcodes = st.sampled_from((Opcode.INSERT, Opcode.INSERT, Opcode.INSERT, Opcode.DELETE))
     items = draw(ordered_items(pairs("n", "wait"), ORIGINS, st.integers(-3, 6), opcodes=opcodes, copies=True))
     made = tuple(each if isinstance(each, Bound) else each._replace(row=(0, *each.row)) for each in items)
-    return Case(NODE, Place(9 << 16, True, (ORIGINS,)), (made,))
+    return Case(NODE, OperatorSite(9 << 16, True, (ORIGINS,)), (made,))
 
 
 Due = tuple[int, int, int, object]
@@ -130,7 +130,7 @@ Due = tuple[int, int, int, object]
 class LoopingModel(EngineModel):
     """``Looping`` with a number and a list: each row, or what is due, goes all the way before the next."""
 
-    def __init__(self, node: Model, place: Place) -> None:
+    def __init__(self, node: Model, place: OperatorSite) -> None:
         super().__init__(node, place)
         self.seen = 0
         self.due: list[Due] = []

@@ -25,7 +25,7 @@ from contract.operators.stream_models import (
 )
 from contract.operators.table_join_model import TableJoinModel
 from contract.operators.top_changes_model import TopChangesModel
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import (
     AsOfJoin,
     AsOfJoinOn,
@@ -52,7 +52,7 @@ from rowtide.plan.nodes import (
 )
 from rowtide.plan.nodes import Model as EngineNode
 
-MODELS: dict[type, Callable[[Any, Place], Model]] = {
+MODELS: dict[type, Callable[[Any, OperatorSite], Model]] = {
     Filter: FilterModel,
     Project: ProjectModel,
     ProjectKeys: ProjectKeysModel,
@@ -78,12 +78,12 @@ MODELS: dict[type, Callable[[Any, Place], Model]] = {
 }
 
 
-def model_of(node: Node, place: Place) -> Model:
+def model_of(node: Node, place: OperatorSite) -> Model:
     """Make the model of a plan node."""
     return MODELS[type(node)](node, place)
 
 
-def origins_out(node: Node, place: Place) -> tuple[int, ...]:
+def origins_out(node: Node, place: OperatorSite) -> tuple[int, ...]:
     """Give the origins of the rows that leave, in their order at one rowtime.
 
     See docs/sql/semantics.md#merge-order.

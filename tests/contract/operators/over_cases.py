@@ -24,9 +24,9 @@ from contract.operators.inputs import (
     ordered_items,
     row_type_of,
 )
-from rowtide.errors import Place as TextPlace
+from rowtide.errors import SourceSpan
 from rowtide.expr.tree import FieldRef
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Source, WaitingWindow, WindowAggregate, WindowsAbreast
 from rowtide.rows.types import Field, RowType, Type
@@ -101,7 +101,7 @@ def overs(draw: st.DrawFn) -> Case:
             fields.append(BOOLEAN)
         may_differ = function not in ("MIN", "MAX", "MODE", "ANY_VALUE", "EVERY", "BOOL_OR")
         distinct = argument is not None and may_differ and draw(st.booleans())
-        of = result_type(function, kind, TextPlace(1, 1, 1))
+        of = result_type(function, kind, SourceSpan(1, 1, 1))
         fraction = draw(st.sampled_from(FRACTIONS)) if function in ("MEDIAN", *PERCENTILES) else None
         calls.append(WindowCall(function, argument, of, distinct, condition, fraction=fraction))
     row_type = row_type_of(fields)
@@ -116,7 +116,7 @@ def overs(draw: st.DrawFn) -> Case:
         RowType((*row_type.fields, *results)),
     )
     items = draw(ordered_items(row_type, ORIGINS, st.integers(-3, 12), rows=10))
-    return Case(node, Place(9 << 16, True, (ORIGINS,)), (items,))
+    return Case(node, OperatorSite(9 << 16, True, (ORIGINS,)), (items,))
 
 
 @st.composite
@@ -159,4 +159,4 @@ def overs_abreast(draw: st.DrawFn) -> Case:
     row_type = row_type_of(fields)
     node = WindowsAbreast("O", Source("S", row_type), tuple(windows), RowType((*row_type.fields, *results)))
     items = draw(ordered_items(row_type, ORIGINS, st.integers(-3, 12), rows=10))
-    return Case(node, Place(9 << 16, True, (ORIGINS,)), (items,))
+    return Case(node, OperatorSite(9 << 16, True, (ORIGINS,)), (items,))

@@ -19,7 +19,7 @@ from contract.operators.meanings import (
 from contract.operators.model import Model, later
 from rowtide.errors import Reason
 from rowtide.expr.tree import AggregateCall, Expr, FieldRef
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan.frames import Edge, EdgeUnit, WindowCall
 from rowtide.plan.nodes import WindowAggregate, WindowsAbreast
 from rowtide.rows.rowop import TimedRow
@@ -30,7 +30,7 @@ from rowtide.rowtime.bound import NO_BOUND, Bound
 class OverModel(Model):
     """One row out for one row in, once nothing that may still come can be in its frame."""
 
-    def __init__(self, node: WindowAggregate, _place: Place) -> None:
+    def __init__(self, node: WindowAggregate, _place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.rows: list[TimedRow] = []
@@ -78,7 +78,7 @@ class OverModel(Model):
 class AbreastModel(OverModel):
     """One row out for one row in, once none of the windows lets it wait."""
 
-    def __init__(self, node: WindowsAbreast, place: Place) -> None:
+    def __init__(self, node: WindowsAbreast, place: OperatorSite) -> None:
         self.windows = node.each()
         super().__init__(self.windows[0], place)
 

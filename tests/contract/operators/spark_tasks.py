@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 from rowtide.expr.tree import Literal
 from rowtide.flow.program import Program
 from rowtide.flow.segments import Segment, segments
-from rowtide.operators.contract import Fault, Place
+from rowtide.operators.contract import Fault, OperatorSite
 from rowtide.plan.nodes import Filter, Merge, Node, Sort, Source, TableSource, with_inputs
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BOOLEAN, RowType
 from rowtide.rowtime.bound import Bound
 from rowtide.runners.spark.given import Layout, TaskFiles
-from rowtide.runners.spark.runs import Inputs, Numbered, Piece, numbered
-from rowtide.runners.spark.stage import Definition, Report, Stage, entry_row_types
+from rowtide.runners.spark.runs import Numbered, Piece, TaskInputs, numbered
+from rowtide.runners.spark.stage import RunDefinition, SegmentTask, TaskReport, entry_row_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,10 +38,10 @@ PARTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseDefinition(Definition):
+class CaseDefinition(RunDefinition):
     """One node over entrances; its step stands at ``place`` instead of where the program puts it."""
 
-    place: Place
+    place: OperatorSite
 
     def program(self) -> Program:
         """Build the program."""
@@ -62,7 +62,7 @@ class CaseDefinition(Definition):
         return next((home, each) for home, each in enumerate(segments(program)) if at in each.steps)
 
 
-def definition_of(node: Node, place: Place, ports: int) -> CaseDefinition:
+def definition_of(node: Node, place: OperatorSite, ports: int) -> CaseDefinition:
     """Put a node over entrances: of partitions, where it reads those in log order, else of all rows."""
     match node:
         case Merge():
@@ -93,7 +93,7 @@ class Given:
 
     rows: list[TimedRow]
     faults: list[Fault]
-    reports: list[Report]
+    reports: list[TaskReport]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class _Kept:
 class _CaseStage:
     """The stage of one case and what each of its tasks reads; none for one that reads a log."""
 
-    stage: Stage
-    inputs: Sequence[Inputs] = ()
+    stage: SegmentTask
+    inputs: Sequence[TaskInputs] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def messages(session: SparkSession, ports: Sequence[Sequence[TimedRow | Bound]])
 def _case_stage(work: CaseWork, folder: str) -> _CaseStage:
     home, segment = work.definition.home()
     if work.log is not None:
-        return _CaseStage(Stage(work.definition, 0, {}))
+        return _CaseStage(SegmentTask(work.definition, 0, {}))
     program = work.definition.program()
     (entry,) = segment.entries
     is_source = program.steps[entry].is_source
@@ -215,8 +215,8 @@ def _case_stage(work: CaseWork, folder: str) -> _CaseStage:
         port: _written(rows, row_types[port], keys[port], folder) for port, rows in enumerate(work.rows)
     }
     parts = range(PARTS if any(keys) else 1)
-    stage = Stage(work.definition, home, dict(enumerate(work.bounds)), in_parts=len(parts) > 1)
-    inputs = [Inputs(pieces, row_types, (each,), work.definition.origins(), BATCH_ROWS) for each in parts]
+    stage = SegmentTask(work.definition, home, dict(enumerate(work.bounds)), in_parts=len(parts) > 1)
+    inputs = [TaskInputs(pieces, row_types, (each,), work.definition.origins(), BATCH_ROWS) for each in parts]
     return _CaseStage(stage, inputs)
 
 
@@ -231,7 +231,7 @@ def _written(
     return [Piece(run) for run in files.close().runs.values()]
 
 
-def _packed(number: int, kept: _Kept, report: Report) -> pa.RecordBatch:
+def _packed(number: int, kept: _Kept, report: TaskReport) -> pa.RecordBatch:
     content = pickle.dumps((kept.kept_rows, kept.kept_faults, report))
     columns = {"case": pa.array([number], pa.int32()), "content": pa.array([content], pa.binary())}
     return pa.RecordBatch.from_pydict(columns)

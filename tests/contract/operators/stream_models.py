@@ -7,7 +7,7 @@ from typing import Any
 from contract.operators.meanings import LAST_TIMESTAMP, Rejected, evaluate
 from contract.operators.model import Model, later
 from rowtide.errors import Reason
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import BoundPolicy, KeyedTable, Merge, Sort, UniqueTable
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, UNMARKED, Bound
@@ -16,7 +16,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, UNMARKED, Bound
 class RowWiseModel(Model):
     """What remembers nothing: each row by itself, and every bound passed on."""
 
-    def __init__(self, node: Any, _place: Place) -> None:
+    def __init__(self, node: Any, _place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.reached = EARLIEST
@@ -143,7 +143,7 @@ class PromoteModel(RowWiseModel):
 class SortModel(Model):
     """t-sort: late iff t + WITHIN < H or t < the explicit bound; ties leave in order of arrival."""
 
-    def __init__(self, node: Sort, place: Place) -> None:
+    def __init__(self, node: Sort, place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.signs = place.origin if place.merged else None
@@ -194,7 +194,7 @@ class SortModel(Model):
 class MergeModel(Model):
     """The ordered union: the least row leaves once no other port can still bring one before it."""
 
-    def __init__(self, node: Merge, place: Place) -> None:
+    def __init__(self, node: Merge, place: OperatorSite) -> None:
         super().__init__()
         self.origins = place.port_origins
         together = [origin for origins in self.origins for origin in origins]
@@ -264,7 +264,7 @@ class MergeModel(Model):
 class TableModel(Model):
     """An engine table: the row of a key is replaced, or a multiset where there is no key."""
 
-    def __init__(self, node: KeyedTable, _place: Place) -> None:
+    def __init__(self, node: KeyedTable, _place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.rows: list[Row] = []
@@ -311,7 +311,7 @@ class TableModel(Model):
 class UniqueTableModel(TableModel):
     """A table that takes no row whose values in some fields another row has."""
 
-    def __init__(self, node: UniqueTable, place: Place) -> None:
+    def __init__(self, node: UniqueTable, place: OperatorSite) -> None:
         super().__init__(node, place)
         self.unique = node.unique
 

@@ -9,7 +9,7 @@ from contract.operators.inputs import BIGINT, VARCHAR, Case, row_type_of
 from contract.operators.meanings import Rejected, evaluate
 from contract.operators.model import Model, later
 from rowtide.expr.tree import Call, FieldRef, Literal
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import JoinKind, Source, TableJoin
 from rowtide.plan.nodes.table_join import tagged_type
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -23,7 +23,7 @@ ORIGINS = (6 << 16, 2 << 16)
 class TableJoinModel(Model):
     """Pairs of rows with equal keys; a row without a match stands alone, if its side is kept."""
 
-    def __init__(self, node: TableJoin, _place: Place) -> None:
+    def __init__(self, node: TableJoin, _place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.passed = NO_BOUND
@@ -144,4 +144,4 @@ def table_joins(draw: st.DrawFn) -> Case:
     of_right = st.tuples(st.just((1,)), key, st.tuples(st.none(), some, texts))
     tagged = (of_left | of_right).map(lambda parts: parts[0] + parts[1] + parts[2])
     items = draw(changelog_items(rows, ORIGINS, st.integers(-3, 6), row=tagged))
-    return Case(node, Place(OWN, True, (ORIGINS,)), (items,))
+    return Case(node, OperatorSite(OWN, True, (ORIGINS,)), (items,))

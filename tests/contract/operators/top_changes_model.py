@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from contract.operators.changes_cases import changelog_items
 from contract.operators.inputs import KEY_TYPES, Case, ordered_items, row_type_of
 from contract.operators.model import Model, later
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import Node, NumberedChanges, Sort, Source, TopChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import NO_BOUND, Bound
@@ -21,7 +21,7 @@ ORIGINS = (6 << 16, 2 << 16)
 class TopChangesModel(Model):
     """What goes out of the first rows, and what comes in."""
 
-    def __init__(self, node: TopChanges, _place: Place) -> None:
+    def __init__(self, node: TopChanges, _place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.passed = NO_BOUND
@@ -107,6 +107,6 @@ def top_changes(draw: st.DrawFn, *, numbered: bool = False) -> Case:
     items = ordered_items(row_type, ORIGINS, times, copies=True, rows=14)
     return Case(
         node,
-        Place(OWN, True, (ORIGINS,)),
+        OperatorSite(OWN, True, (ORIGINS,)),
         (draw(items if stream else changelog_items(row_type, ORIGINS, times)),),
     )

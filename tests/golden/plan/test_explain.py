@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rowtide.plan.explain import explain
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 GOLDEN = Path(__file__).with_name("explain.txt")
 PIPELINE = """
@@ -57,7 +57,7 @@ CREATE VIEW all_but AS SELECT STREAM DISTINCT ROWTIME, k FROM s EXCEPT SELECT ST
 
 def shown() -> str:
     """Give the last stage of every view."""
-    session = Session()
+    session = SqlSession()
     session.feed(PIPELINE)
     text = ""
     for name, node in session.stages[-1].relations:

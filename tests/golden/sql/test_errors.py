@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rowtide.errors import StatementError
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 GOLDEN = Path(__file__).with_name("errors.txt")
 PRELUDE = """
@@ -34,7 +34,7 @@ def cases() -> list[tuple[str, str]]:
 
 def shown_for(text: str) -> str:
     """Give what planning ``text`` after the prelude shows."""
-    session = Session()
+    session = SqlSession()
     session.feed(PRELUDE)
     try:
         if text.startswith("SELECT"):

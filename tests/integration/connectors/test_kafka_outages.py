@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from real.kafka import Broker, JavaBroker
-from rowtide_connectors.api import Messages, Reader, Source
+from rowtide_connectors.api import Messages, PartitionReader, TopicSource
 from rowtide_connectors.errors import GoneError, UnavailableError
 from rowtide_connectors.kafka import CONNECTOR
 
@@ -31,7 +31,7 @@ def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return str(request.param)
 
 
-def source(broker: Broker, topic: str, timeout_s: str = LONG) -> Source:
+def source(broker: Broker, topic: str, timeout_s: str = LONG) -> TopicSource:
     return CONNECTOR.source(
         {"bootstrap_servers": broker.bootstrap_servers, "timeout_s": timeout_s}, {"topic": topic}
     )
@@ -49,7 +49,7 @@ def once_up(ask: Callable[[], Answer]) -> Answer:
             time.sleep(0.2)
 
 
-def poll_for(reader: Reader, wanted: int) -> list[bytes | None]:
+def poll_for(reader: PartitionReader, wanted: int) -> list[bytes | None]:
     """Poll until so many values have come, or time is up."""
     values: list[bytes | None] = []
     deadline = time.monotonic() + PATIENCE_S

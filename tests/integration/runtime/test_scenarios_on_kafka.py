@@ -12,7 +12,7 @@ from real.kafka import Broker
 from rowtide.clock import SystemClock
 from rowtide.testing.on_kafka import KafkaRunners
 from rowtide.testing.reading import find_scenarios
-from rowtide.testing.session import Outcome, Session, Verdict
+from rowtide.testing.session import ScenarioOutcome, ScenarioRun, Verdict
 
 pytestmark = pytest.mark.kafka
 
@@ -43,8 +43,8 @@ def runners(kafka: Broker) -> Iterator[KafkaRunners]:
         yield found
 
 
-def played(runners: KafkaRunners, path: Path) -> Outcome:
-    (outcome,) = Session(runners, SystemClock()).run([path])
+def played(runners: KafkaRunners, path: Path) -> ScenarioOutcome:
+    (outcome,) = ScenarioRun(runners, SystemClock()).run([path])
     return outcome
 
 

@@ -18,7 +18,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import INTEGER, TIMESTAMP, VARCHAR, Field, RowType
 from rowtide.rowtime.bound import Bound
 from rowtide.runners.spark.frames import SparkRun
-from rowtide.runners.spark.stage import Definition
+from rowtide.runners.spark.stage import RunDefinition
 from rowtide.sql.pipeline import plan_pipeline
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def test_spark_up_to_a_cut_and_a_flow_from_there_are_a_flow_all_along(
     feed(live, log, before)
     wanted = live.drain()
 
-    run = SparkRun(spark, Definition(outputs(), PARTITIONS), str(tmp_path), intake, few=0)
+    run = SparkRun(spark, RunDefinition(outputs(), PARTITIONS), str(tmp_path), intake, few=0)
     frames = {
         relation: spark.createDataFrame(
             pa.Table.from_batches([batch_of(log, (relation, each), *before[relation, each]) for each in held])

@@ -15,7 +15,7 @@ import pytest
 from rowtide.clock import SystemClock
 from rowtide.testing.on_spark import SparkRunners
 from rowtide.testing.reading import find_scenarios
-from rowtide.testing.session import Outcome, Session, Verdict
+from rowtide.testing.session import ScenarioOutcome, ScenarioRun, Verdict
 from spark_stand_in import IN_ORDER
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def test_rows_are_in_three_parts(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
 
 
-def played(runners: SparkRunners, path: Path) -> Outcome:
-    (outcome,) = Session(runners, SystemClock()).run([path])
+def played(runners: SparkRunners, path: Path) -> ScenarioOutcome:
+    (outcome,) = ScenarioRun(runners, SystemClock()).run([path])
     return outcome
 
 

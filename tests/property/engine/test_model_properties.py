@@ -27,7 +27,7 @@ from rowtide.engine import (
     TableType,
 )
 from rowtide.engine.model import ModelRun, ModelSetup, Sent
-from rowtide.engine.recoverable import ModelFailure, RecoverableModel, Taken
+from rowtide.engine.recoverable import ModelFailure, RecoverableModel, TakenRowop
 
 READING = RowType(time="int64", sensor="string", value="int64")
 
@@ -111,14 +111,14 @@ def judge(sent: Sent) -> None:
         raise ValueError("4 is no total")
 
 
-def replayed(history: list[Taken | bool]) -> ModelRun:
+def replayed(history: list[TakenRowop | bool]) -> ModelRun:
     """Give a model that has seen just this: rows, events that ran, and events that were dropped."""
     return repeated(ModelRun("totals", Totals, {"keep": 3}), history)
 
 
-def repeated(run: ModelRun, history: list[Taken | bool]) -> ModelRun:
+def repeated(run: ModelRun, history: list[TakenRowop | bool]) -> ModelRun:
     for each in history:
-        if isinstance(each, Taken):
+        if isinstance(each, TakenRowop):
             run.take(*each)
         elif each:
             run.run_event()
@@ -130,7 +130,7 @@ def repeated(run: ModelRun, history: list[Taken | bool]) -> ModelRun:
 @given(steps, st.sampled_from([1, 2, 5, 1000]))
 def test_a_model_that_failed_is_as_if_the_row_or_the_event_had_not_come(made: Steps, keep_after: int) -> None:
     model = RecoverableModel(lambda: ModelRun("totals", Totals, {"keep": 3}), judge, keep_after)
-    history: list[Taken | bool] = []
+    history: list[TakenRowop | bool] = []
     rowtime = 0
     for gap, opcode, sensor, value in made:
         rowtime += gap
@@ -139,7 +139,7 @@ def test_a_model_that_failed_is_as_if_the_row_or_the_event_had_not_come(made: St
                 history.append(False)
                 model.run_event()
                 history[-1] = True
-        taken = Taken("readings", INSERT if opcode > 0 else DELETE, (None, sensor, value), rowtime)
+        taken = TakenRowop("readings", INSERT if opcode > 0 else DELETE, (None, sensor, value), rowtime)
         with suppress(ModelFailure):
             model.take(taken)
             history.append(taken)
@@ -223,7 +223,7 @@ def test_wherever_a_model_fails_nothing_stays(
         return ModelRun("fails", FailsSomewhere, {"is_counting": is_counting})
 
     model = RecoverableModel(fresh, lambda sent: None, keep_after)
-    history: list[Taken | bool] = []
+    history: list[TakenRowop | bool] = []
     rowtime = 0
     for gap, sensor, value in made:
         rowtime += gap
@@ -232,7 +232,7 @@ def test_wherever_a_model_fails_nothing_stays(
             with suppress(ModelFailure):
                 model.run_event()
                 history[-1] = True
-        taken = Taken("readings", INSERT, (None, sensor, value), rowtime)
+        taken = TakenRowop("readings", INSERT, (None, sensor, value), rowtime)
         with suppress(ModelFailure):
             assert [sent.row.value for sent in model.take(taken)] == [value]
             history.append(taken)
@@ -247,13 +247,13 @@ def test_a_model_that_fails_before_it_has_changed_anything_is_not_made_anew() ->
         return ModelRun("fails", FailsSomewhere)
 
     model = RecoverableModel(make, lambda sent: None)
-    model.take(Taken("readings", INSERT, (None, "a", 4), 0))
+    model.take(TakenRowop("readings", INSERT, (None, "a", 4), 0))
     for _ in range(3):
         with pytest.raises(ModelFailure):
-            model.take(Taken("readings", INSERT, (None, "a", 0), 1))
+            model.take(TakenRowop("readings", INSERT, (None, "a", 0), 1))
     with pytest.raises(ModelFailure):
         model.run_event()
     assert len(made) == 1
     with pytest.raises(ModelFailure):
-        model.take(Taken("readings", INSERT, (None, "a", 1), 3))
+        model.take(TakenRowop("readings", INSERT, (None, "a", 1), 3))
     assert len(made) == 2

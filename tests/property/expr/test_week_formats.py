@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowtide.expr.functions.time_formats import Moment, read, template, written
+from rowtide.expr.functions.time_formats import DayTime, read, template, written
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -16,7 +16,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def test_weeks_are_those_of_the_calendar(at: datetime) -> None:
     at = at.replace(tzinfo=UTC)
     since = at - EPOCH
-    moment = Moment(since.days, since.seconds * 1_000)
+    moment = DayTime(since.days, since.seconds * 1_000)
     year, week, weekday = at.isocalendar()
     first = datetime.fromisocalendar(year, 1, 1).replace(tzinfo=UTC)
     number = (at.replace(hour=0, minute=0, second=0) - first) // timedelta(days=1) + 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from contract.operators.meanings import bits
 from contract.operators.model import Model
 from contract.operators.models import model_of, origins_out
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import Merge, Node, Sort, Source, TableSource
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
@@ -105,7 +105,7 @@ class FlowModel:
         return wire
 
     def _put(self, node: Node, inputs: Sequence[Wire], partition: int | None) -> Wire:
-        place = Place(self._origin(), partition is None, tuple(wire.origins for wire in inputs))
+        place = OperatorSite(self._origin(), partition is None, tuple(wire.origins for wire in inputs))
         wire = Wire(model_of(node, place), origins_out(node, place), partition, node.relation)
         for port, each in enumerate(inputs):
             each.targets.append((wire, port))

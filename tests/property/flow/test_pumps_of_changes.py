@@ -21,7 +21,7 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 STREAMS = ("A", "B", "C")
 PARTITIONS = {"A": (0, 1), "B": (0,), "C": (0,)}
@@ -133,7 +133,7 @@ def places(rows: Sequence[TimedRow]) -> list[object]:
 def test_pumps_of_changes_into_one_table_keep_the_order_of_each(
     table: str, orders: list[list[str]], rows: list[Way], data: st.DataObject
 ) -> None:
-    session = Session()
+    session = SqlSession()
     sql = PRELUDE
     for number, order in enumerate(orders):
         sql += view(number, order)
@@ -156,7 +156,7 @@ def test_tables_that_read_streams_in_several_orders_are_joined(
 ) -> None:
     left, right = (order[:2] for order in orders)
     join = "SELECT STREAM l.k, l.n AS x, r.n AS y FROM v0 AS l JOIN v1 AS r ON l.k = r.k"
-    plan = Session().feed(
+    plan = SqlSession().feed(
         PRELUDE + view(0, left) + view(1, right) + f"CREATE PUMP p AS INSERT INTO j (k, x, y) {join};"
     )
     (one,), (other,) = (given_by(table_nodes(plan), rows, data).values() for _ in range(2))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from contract.operators.cases import tables
 from contract.operators.harness import Run, shown
 from contract.operators.inputs import Case, steps_of, through_bytes
-from rowtide.operators.contract import HoldsTable, Place
+from rowtide.operators.contract import HoldsTable, OperatorSite
 from rowtide.operators.registry import make
 from rowtide.operators.table import keyed_table, multiset_table
 from rowtide.operators.table.keyed_table import KeyedTableOperator
@@ -52,15 +52,15 @@ def test_both_forms_do_the_same(data: st.DataObject, case: Case, clean: bool) ->
 def test_a_table_by_a_wide_decimal_goes_row_by_row() -> None:
     source = Source("S", RowType((Field("K", decimal(38, 0)), Field("N", BIGINT))))
     narrow = Source("S", RowType((Field("K", decimal(18, 0)), Field("N", BIGINT))))
-    assert isinstance(make(KeyedTable("T", source, ()), Place(0)), KeyedTableByRow)
-    assert isinstance(make(KeyedTable("T", narrow, ()), Place(0)), MultisetTableOperator)
-    assert isinstance(make(KeyedTable("T", source, (0, 1)), Place(0)), KeyedTableByRow)
-    assert isinstance(make(KeyedTable("T", source, (1,)), Place(0)), KeyedTableOperator)
+    assert isinstance(make(KeyedTable("T", source, ()), OperatorSite(0)), KeyedTableByRow)
+    assert isinstance(make(KeyedTable("T", narrow, ()), OperatorSite(0)), MultisetTableOperator)
+    assert isinstance(make(KeyedTable("T", source, (0, 1)), OperatorSite(0)), KeyedTableByRow)
+    assert isinstance(make(KeyedTable("T", source, (1,)), OperatorSite(0)), KeyedTableOperator)
 
 
 def test_memory_follows_the_size_of_the_table() -> None:
     row_type = RowType((Field("K", BIGINT), Field("TEXT", VARCHAR)))
-    table = KeyedTableOperator(KeyedTable("T", Source("S", row_type), (0,)), Place(0))
+    table = KeyedTableOperator(KeyedTable("T", Source("S", row_type), (0,)), OperatorSite(0))
     for number in range(40):
         rows = [
             TimedRow(number, 0, at, Opcode.INSERT, (at % 10, f"text {number}")) for at in range(number, 5_000)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from contract.operators.meanings import bits
 from contract.operators.over_model import frame_of, window_result
 from rowtide.expr.tree import FieldRef
-from rowtide.operators.contract import Fault, Place
+from rowtide.operators.contract import Fault, OperatorSite
 from rowtide.operators.over.by_row.operator import OverOperator
 from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Source, WindowAggregate
@@ -95,7 +95,7 @@ def run(
     plan: WindowAggregate, given: Sequence[TimedRow], cuts: Sequence[int], *, restart: bool
 ) -> tuple[list[TimedRow], list[Fault]]:
     """Give all rows in trays of these lengths, in turn, with a bound behind them that ends time."""
-    operator = OverOperator(plan, Place(9))
+    operator = OverOperator(plan, OperatorSite(9))
     out: list[TimedRow] = []
     faults: list[Fault] = []
     promised = NO_BOUND
@@ -113,7 +113,7 @@ def run(
         operator.account.check("V", operator.held())
         if restart:
             state = operator.snapshot()
-            operator = OverOperator(plan, Place(9))
+            operator = OverOperator(plan, OperatorSite(9))
             operator.restore(state)
     output = operator.step(0, None, Bound(LATEST))
     out += output.tray.rows() if output.tray else ()
@@ -162,15 +162,15 @@ def test_parts_by_key_are_merged_into_what_one_operator_would_have(
     assume(plan.partition_key() is not None)
     before, after = given_rows[:cut], given_rows[cut:]
     bound = Bound(before[-1].rowtime) if before else NO_BOUND
-    one = OverOperator(plan, Place(9))
+    one = OverOperator(plan, OperatorSite(9))
     first = one.step(0, Tray.from_rows(ROW, before), bound)
-    parts = [OverOperator(plan, Place(9)) for _ in range(2)]
+    parts = [OverOperator(plan, OperatorSite(9)) for _ in range(2)]
     given_by_parts: list[TimedRow] = []
     for number, part in enumerate(parts):
         mine = [row for row in before if (row.row[0] == "a") == bool(number)]
         tray = part.step(0, Tray.from_rows(ROW, mine), bound).tray
         given_by_parts += tray.rows() if tray else ()
-    merged = OverOperator(plan, Place(9))
+    merged = OverOperator(plan, OperatorSite(9))
     merged.restore(OverOperator.merge([part.snapshot() for part in parts]))
     assert merged.account == one.account
     rest = Tray.from_rows(ROW, after)
@@ -206,7 +206,7 @@ def test_integers_of_any_row_type_are_one_partition_where_there_is_no_key() -> N
         (WindowCall("SUM", FieldRef(0, INTEGER), BIGINT),),
         RowType((Field("N", INTEGER), Field("F0", BIGINT))),
     )
-    operator = OverOperator(plan, Place(9))
+    operator = OverOperator(plan, OperatorSite(9))
     tray = Tray.from_rows(plan.input.row_type, [TimedRow(at, 1, at, Opcode.INSERT, (at,)) for at in range(4)])
     output = operator.step(0, tray, NO_BOUND)
     assert output.tray is not None
@@ -223,7 +223,7 @@ def test_partitions_that_nothing_can_come_to_are_forgotten() -> None:
     snapping = WindowAggregate("V", Source("S", rows_of), (0, 1), EXACT, Frame(), count, out, (0, minute))
     sliding = WindowAggregate("V", Source("S", rows_of), (1,), EXACT, last_minute, count, out)
     for plan in (snapping, sliding):
-        operator = OverOperator(plan, Place(9))
+        operator = OverOperator(plan, OperatorSite(9))
         for now in range(0, 600_000, 10_000):
             row = (now - now % 60_000, now)
             tray = Tray.from_rows(rows_of, [TimedRow(now, 1, now, Opcode.INSERT, row)])

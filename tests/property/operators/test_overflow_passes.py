@@ -12,7 +12,7 @@ from rowtide.flow.flow import Flow
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, k INTEGER, b BIGINT, d DECIMAL(38, 0), x DOUBLE);"
 LARGEST = 10**38 - 1
@@ -39,7 +39,7 @@ def exact(rows: list[Row]) -> Row | None:
 @settings(max_examples=80)
 @given(fed=changes, restart=st.integers(0, 15))
 def test_sums_are_exact_whenever_they_fit(keyed: bool, fed: list[tuple[bool, Row]], restart: int) -> None:
-    session = Session()
+    session = SqlSession()
     session.feed(TABLE)
     key = "k, " if keyed else ""
     query = f"SELECT {key}COUNT(*) AS c, SUM(b) AS sb, SUM(d) AS sd, VAR_POP(b) AS v FROM t"

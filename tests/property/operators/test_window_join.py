@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from contract.operators.cases import window_joins
 from contract.operators.harness import Run, shown
 from contract.operators.inputs import Case, Step, steps_of, through_bytes
-from rowtide.operators.contract import Explaining, Operator, Place, Want
+from rowtide.operators.contract import Explaining, Operator, OperatorSite, Want
 from rowtide.operators.join import window_join, window_join_chains
 from rowtide.operators.join.window_join import WindowJoinOperator
 from rowtide.operators.join.window_join_by_row import WindowJoinByRow
@@ -72,7 +72,7 @@ def test_both_forms_do_the_same(data: st.DataObject, case: Case, few: bool) -> N
 
 
 def test_wide_decimals_are_joined_row_by_row() -> None:
-    place = Place(0, True, ((1,), (2,)))
+    place = OperatorSite(0, True, ((1,), (2,)))
     assert isinstance(make(join_of(decimal(38, 2)), place), WindowJoinByRow)
     assert isinstance(make(join_of(decimal(10, 2)), place), WindowJoinOperator)
 
@@ -80,7 +80,7 @@ def test_wide_decimals_are_joined_row_by_row() -> None:
 @pytest.mark.parametrize("time", JoinTime)
 def test_thousands_of_rows_come_out_alike_however_they_are_cut(time: JoinTime) -> None:
     node = join_of(BIGINT, JoinKind.FULL, time)
-    case = Case(node, Place(9, True, ((1,), (2,))), ((), ()))
+    case = Case(node, OperatorSite(9, True, ((1,), (2,))), ((), ()))
     rows = [
         [TimedRow(at // 2, port + 1, at, Opcode.INSERT, (at % 10, f"row {at}")) for at in range(12_000)]
         for port in (0, 1)
@@ -105,7 +105,7 @@ def test_thousands_of_rows_come_out_alike_however_they_are_cut(time: JoinTime) -
 def test_thousands_of_keys_that_come_and_go_meet_as_row_by_row(kind: Type, forget_over: int) -> None:
     draw = Random(7)
     node = join_of(kind, JoinKind.FULL, JoinTime.LATER)
-    case = Case(node, Place(9, True, ((1,), (2,))), ((), ()))
+    case = Case(node, OperatorSite(9, True, ((1,), (2,))), ((), ()))
     compiled = Run(case, WindowJoinOperator(node, case.place))
     by_row = Run(case, WindowJoinByRow(node, case.place))
     with pytest.MonkeyPatch.context() as patch:

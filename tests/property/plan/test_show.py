@@ -21,7 +21,7 @@ from rowtide.rows.types import (
     RowType,
     Type,
 )
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 ROW = RowType((Field("A", INTEGER), Field("B", INTEGER), Field("T", VARCHAR), Field("P", BOOLEAN)))
 
@@ -102,7 +102,7 @@ def computed(expr: Expr, row: tuple[object, ...]) -> object:
 
 @given(st.one_of(numbers, texts, conditions, moments), st.lists(rows, min_size=1, max_size=5))
 def test_what_is_shown_reads_as_what_it_shows(expr: Expr, given_rows: list[tuple[object, ...]]) -> None:
-    session = Session()
+    session = SqlSession()
     session.feed("CREATE STREAM s (a INTEGER, b INTEGER, t VARCHAR, p BOOLEAN);")
     text = show(expr, ROW)
     node = session.query(f"SELECT STREAM {text} AS x, a, b, t, p FROM s")

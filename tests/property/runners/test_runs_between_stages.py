@@ -16,7 +16,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, DOUBLE, VARCHAR, Field, RowType, decimal
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.runners.spark.given import Layout, TaskFiles
-from rowtide.runners.spark.runs import Causes, Inputs, Limit, Numbered, Piece, numbered
+from rowtide.runners.spark.runs import Causes, MergeLimit, Numbered, Piece, TaskInputs, numbered
 
 ROW_TYPE = RowType(
     (
@@ -49,7 +49,7 @@ def written(rows: Sequence[TimedRow], folder: str, split: tuple[int, ...]) -> li
 
 
 def read(pieces: Sequence[Piece], parts: Sequence[int], at_once: int) -> list[list[TimedRow]]:
-    inputs = Inputs({0: pieces}, [ROW_TYPE], parts, (1, 2), at_once)
+    inputs = TaskInputs({0: pieces}, [ROW_TYPE], parts, (1, 2), at_once)
     cuts = inputs.in_order({0: Bound(LATEST)})
     return [list(tray.rows()) for cut in cuts for _, tray, _ in cut.arrivals if tray is not None]
 
@@ -101,7 +101,9 @@ def test_what_tasks_make_of_the_rows_of_one_place_keeps_the_order_of_those_rows(
     with tempfile.TemporaryDirectory() as folder:
         pieces = written(rows, folder, (0,))
         for part in range(PARTS):
-            for cut in Inputs({0: pieces}, [ROW_TYPE], [part], (1,), at_once).in_order({0: Bound(LATEST)}):
+            for cut in TaskInputs({0: pieces}, [ROW_TYPE], [part], (1,), at_once).in_order(
+                {0: Bound(LATEST)}
+            ):
                 ((_, tray, _),) = cut.arrivals
                 assert tray is not None
                 repeated = tray.take(np.repeat(np.arange(len(tray)), made))
@@ -118,7 +120,7 @@ def test_what_a_merge_lets_through_and_what_waits_are_all_rows(
     log: list[tuple[int, list[str | None]]], rowtime: int, counter: int
 ) -> None:
     rows = rows_of(log, 1)
-    limit = Limit((rowtime, 0, counter, 0), 0, {1: 0})
+    limit = MergeLimit((rowtime, 0, counter, 0), 0, {1: 0})
     with tempfile.TemporaryDirectory() as folder:
         pieces = written(rows, folder, ())
         passing = read([each.behind(limit, meets_itself=False) for each in pieces], [0], 7)

@@ -13,7 +13,7 @@ import yaml
 
 from rowtide.bench import nexmark
 from rowtide.errors import StatementError
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 ROOT = Path(__file__).parents[3]
 NEXMARK = Path(nexmark.__file__).parent
@@ -24,7 +24,7 @@ TOKEN = re.compile(r"'[^']*'|\"[^\"]*\"|[A-Za-z_]\w*|[\d.]+|<>|<=|>=|\|\||\S")
 class Seed(NamedTuple):
     """A statement by its tokens, and a session in which it stands."""
 
-    session: Session
+    session: SqlSession
     tokens: list[str]
 
 
@@ -45,7 +45,7 @@ def seeds() -> tuple[Seed, ...]:
     """Give every statement that is different from all others, in a session that has taken those before it."""
     found: dict[str, Seed] = {}
     for script in scripts():
-        session = Session()
+        session = SqlSession()
         for tokens in _statements(script):
             text = " ".join(tokens)
             found.setdefault(text, Seed(copy(session), tokens))

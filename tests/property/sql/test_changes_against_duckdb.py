@@ -15,7 +15,7 @@ from rowtide.flow.flow import Flow
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 TABLES = """
 CREATE TABLE a (id INTEGER, k VARCHAR(4), n INTEGER, PRIMARY KEY (id));
@@ -86,7 +86,7 @@ def test_changes_leave_what_duckdb_gives(
     cut: int,
     at_once: int,
 ) -> None:
-    session = Session()
+    session = SqlSession()
     session.feed(TABLES)
     flow = Flow({"Q": session.query(QUERIES[name])}, {})
     held: Counter[tuple[str, ...]] = Counter()

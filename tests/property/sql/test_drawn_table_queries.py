@@ -22,7 +22,7 @@ from rowtide.plan.nodes import Form, Node
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 REFUSED = ("a constant sorts nothing", "a constant groups nothing")
 Told = list[tuple[int, int, tuple[str, ...]]]
@@ -145,7 +145,7 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
 def duckdb_gives_the_same(seed: int, database: duckdb.DuckDBPyConnection) -> None:
     random = Random(seed)
     query, _ = Queries(random).query(random.randint(0, 3))
-    session = Session()
+    session = SqlSession()
     session.feed(TABLES)
     try:
         node = session.query(query)

@@ -16,7 +16,7 @@ from rowtide.flow.flow import Flow
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.runtime.live.listing import Contents
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, d DECIMAL(6, 2), k VARCHAR(3))"
 SELECTED = {
@@ -90,7 +90,7 @@ def both_list(
     database: duckdb.DuckDBPyConnection, query: str, given_rows: list[Row]
 ) -> tuple[list[Row], list[Row]]:
     """Return what DuckDB lists, and what is listed here."""
-    session = Session()
+    session = SqlSession()
     session.feed(TABLE)
     listing = session.listing(query)
     flow = Flow({"Q": listing.node}, {})

@@ -18,7 +18,7 @@ from rowtide.plan.nodes import Form
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 STREAM = "CREATE STREAM s (k INTEGER, x DOUBLE);"
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, k INTEGER, x DOUBLE);"
@@ -53,7 +53,7 @@ def run(
     query: str, relation: str, changes: list[tuple[Opcode, tuple[object, ...]]], form: Form
 ) -> list[TimedRow]:
     """Return the rows of a query over rows a millisecond apart, in one form of its operators."""
-    session = Session()
+    session = SqlSession()
     session.feed(STREAM + TABLE)
 
     with ExitStack() as stack:

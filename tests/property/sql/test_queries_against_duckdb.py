@@ -14,7 +14,7 @@ from rowtide.flow.flow import Flow
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 STREAM = "CREATE STREAM s (k VARCHAR(4), n INTEGER, p DECIMAL(6, 2));"
 DAY_MS = 86_400_000
@@ -203,7 +203,7 @@ def test_a_query_gives_what_duckdb_gives(
     name: str, database: duckdb.DuckDBPyConnection, given_rows: list[tuple[int, object, object, object]]
 ) -> None:
     ours, theirs = QUERIES[name]
-    session = Session()
+    session = SqlSession()
     session.feed(STREAM)
     flow = Flow({"Q": session.query(ours)}, {"S": (0,)})
     ordered = sorted(given_rows, key=lambda row: row[0])

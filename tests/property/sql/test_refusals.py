@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from property.sql.sql_corpus import TOKEN, Seed, bracket_at, grafts, seeds
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.grammar.dialect import RESERVED
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 PRELUDE = """
 CREATE SERVER b FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'b');
@@ -182,16 +182,16 @@ def mutated(draw: st.DrawFn) -> str:
     return mutation(Drawn(draw), draw(st.sampled_from(TOKENS)))
 
 
-PREPARED = Session()
+PREPARED = SqlSession()
 PREPARED.feed(PRELUDE)
 
 
-def prepared() -> Session:
+def prepared() -> SqlSession:
     """Give a session after the prelude; what it holds are values, so a copy is one of its own."""
     return copy(PREPARED)
 
 
-def check(text: str, after: Session = PREPARED) -> None:
+def check(text: str, after: SqlSession = PREPARED) -> None:
     """Plan ``text`` after what a session has taken; see that a refusal points into the text that it shows."""
     session = copy(after)
     before = session.plan
@@ -199,7 +199,7 @@ def check(text: str, after: Session = PREPARED) -> None:
         plan = session.feed(text, file="a.sql")
     except StatementError as error:
         assert session.plan is before
-        assert isinstance(error.place, Place)
+        assert isinstance(error.place, SourceSpan)
         assert error.text is not None
         lines = error.text.splitlines() or [""]
         assert 1 <= error.place.line <= len(lines) + 1

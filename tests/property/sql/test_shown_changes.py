@@ -17,7 +17,7 @@ from rowtide.plan.nodes import Form, GroupChanges, Node, rewrite
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 STATEMENTS = (
     "CREATE STREAM s (id INTEGER, k VARCHAR(4), n INTEGER, x DOUBLE);"
@@ -109,7 +109,7 @@ def test_what_is_read_and_the_same_is_not_told(
     text = query.format(relation) + every
     if every:
         text = text.replace("SELECT", "SELECT STREAM", 1).replace("GROUP BY k", window)
-    session = Session()
+    session = SqlSession()
     session.feed(STATEMENTS)
     session.feed(f"CREATE VIEW v OPTIONS (RETENTION 'UNBOUNDED') AS {text};")
     node = session.query("SELECT * FROM v")

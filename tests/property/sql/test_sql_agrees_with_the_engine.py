@@ -36,7 +36,7 @@ from rowtide.flow.flow import Flow
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 LEFT = RowType(id="int64", k="string", v="int64")
 RIGHT = RowType(rid="int64", rk="string", w="int64")
@@ -76,7 +76,7 @@ def made(drawn: Drawn, relations: str) -> list[Change]:
 
 def by_sql(query: str, fed: Sequence[Change]) -> Told:
     """Give what a view tells of each change."""
-    session = Session()
+    session = SqlSession()
     session.feed(DEFINED + query)
     flow = Flow({"V": dict(session.plan.relations)["V"]}, {})
     for rowtime, (relation, opcode, row) in enumerate(fed):

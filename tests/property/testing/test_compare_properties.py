@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowtide.rows.types import DOUBLE, INTEGER, Field, RowType
-from rowtide.testing.compare import ANY, Comparison, Given, Wanted
+from rowtide.testing.compare import ANY, ActualRow, ExpectedRow, RowComparison
 
 ROW = RowType((Field("A", INTEGER), Field("B", INTEGER)))
 small = st.integers(0, 2) | st.none()
@@ -13,12 +13,12 @@ cell = small | st.just(ANY)
 wanted_rows = st.lists(st.tuples(cell, cell), max_size=6)
 
 
-def outcome(row: tuple[object, ...]) -> Given:
-    return Given(0, row)
+def outcome(row: tuple[object, ...]) -> ActualRow:
+    return ActualRow(0, row)
 
 
-def wish(row: tuple[object, ...]) -> Wanted:
-    return Wanted(0, row)
+def wish(row: tuple[object, ...]) -> ExpectedRow:
+    return ExpectedRow(0, row)
 
 
 def fits(want: tuple[object, ...], got: tuple[object, ...]) -> bool:
@@ -39,7 +39,9 @@ def can_be_matched(wanted: list[tuple[object, ...]], given_rows: list[tuple[obje
 
 @given(wanted_rows, rows)
 def test_in_any_order_as_many_rows_match_as_can(wanted: list, given_rows: list) -> None:
-    matched = Comparison(ROW).as_multiset([wish(row) for row in wanted], [outcome(row) for row in given_rows])
+    matched = RowComparison(ROW).as_multiset(
+        [wish(row) for row in wanted], [outcome(row) for row in given_rows]
+    )
     pairs = [(want, got) for want, got in matched.pairs if want is not None and got is not None]
     assert len(pairs) == can_be_matched(wanted, given_rows)
     assert all(fits(want.values, got.row) for want, got in pairs)
@@ -48,14 +50,14 @@ def test_in_any_order_as_many_rows_match_as_can(wanted: list, given_rows: list) 
 
 @given(wanted_rows, rows)
 def test_in_order_rows_are_equal_only_one_by_one(wanted: list, given_rows: list) -> None:
-    matched = Comparison(ROW).in_order([wish(row) for row in wanted], [outcome(row) for row in given_rows])
+    matched = RowComparison(ROW).in_order([wish(row) for row in wanted], [outcome(row) for row in given_rows])
     equal = len(wanted) == len(given_rows) and all(map(fits, wanted, given_rows))
     assert matched.is_equal == equal
 
 
 @given(wanted_rows, rows, st.booleans())
 def test_every_row_of_both_sides_is_shown_once(wanted: list, given_rows: list, ordered: bool) -> None:
-    comparison = Comparison(ROW)
+    comparison = RowComparison(ROW)
     compare = comparison.in_order if ordered else comparison.as_multiset
     matched = compare([wish(row) for row in wanted], [outcome(row) for row in given_rows])
     assert [want.values for want, _ in matched.pairs if want is not None] == wanted
@@ -65,6 +67,6 @@ def test_every_row_of_both_sides_is_shown_once(wanted: list, given_rows: list, o
 
 @given(st.floats(allow_nan=True), st.floats(0, 0.5))
 def test_a_float_is_within_any_tolerance_of_itself(value: float, tolerance: float) -> None:
-    comparison = Comparison(RowType((Field("X", DOUBLE),)), tolerance)
+    comparison = RowComparison(RowType((Field("X", DOUBLE),)), tolerance)
     for compare in (comparison.in_order, comparison.as_multiset):
-        assert compare([Wanted(0, (value,))], [Given(0, (value,))]).is_equal
+        assert compare([ExpectedRow(0, (value,))], [ActualRow(0, (value,))]).is_equal

@@ -13,12 +13,12 @@ from rowtide.codec.written_times import ScenarioDay
 from rowtide.errors import StatementError
 from rowtide.rows.rowop import Opcode
 from rowtide.testing.batching import Batching, RandomTrays, TraysOf, WholeSteps
-from rowtide.testing.compare import Given
+from rowtide.testing.compare import ActualRow
 from rowtide.testing.live import LiveRunner, Recovery
 from rowtide.testing.play import play
 from rowtide.testing.reading import find_scenarios, read_scenario
 from rowtide.testing.rows import InputRow
-from rowtide.testing.scenario import Expect, Insert, Scenario, Span, SqlText
+from rowtide.testing.scenario import Expect, Insert, Scenario, SqlText, TextSpan
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
@@ -65,7 +65,7 @@ batchings = st.one_of(
 
 
 def scenario() -> Scenario:
-    looks = tuple(Expect(name, (), True, None, Span(0, 0), 1) for name in LOOKED_AT)
+    looks = tuple(Expect(name, (), True, None, TextSpan(0, 0), 1) for name in LOOKED_AT)
     inserts = tuple(
         Insert(name, partition, (), 1)
         for name, partition in [("rides", 0), ("rides", 1), ("others", 0), ("rates", 0)]
@@ -75,7 +75,7 @@ def scenario() -> Scenario:
 
 def outcome(
     operations: Sequence[tuple], batching: Batching, recovery: Recovery, *, disturbed: bool
-) -> dict[str, list[Given]]:
+) -> dict[str, list[ActualRow]]:
     runner = LiveRunner(scenario(), batching, recovery)
     for kind, *rest in operations:
         match kind:
@@ -96,7 +96,7 @@ def outcome(
             case "rides" | "others" | "rates":
                 runner.insert(kind, *rest)
     given_rows = {name: runner.output(name) for name in LOOKED_AT}
-    given_rows["contents"] = [Given(None, row) for row in sorted(runner.contents("rates"))]
+    given_rows["contents"] = [ActualRow(None, row) for row in sorted(runner.contents("rates"))]
     return given_rows
 
 

@@ -18,7 +18,7 @@ from rowtide.metrics import Metrics
 from rowtide.operators.contract import Account
 from rowtide.rowtime.text import length_text
 from rowtide.runtime.inspect.status import StatusBoard
-from rowtide.runtime.inspect.why_not import Answer, Cause
+from rowtide.runtime.inspect.why_not import Cause, SilenceExplanation
 from rowtide.web import WebServer, build_app
 from rowtide_connectors.memory import memory_broker
 
@@ -233,7 +233,7 @@ class Answering:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def why_not(self, relation: str) -> Answer:
+    def why_not(self, relation: str) -> SilenceExplanation:
         self.asked.append(relation)
         if relation == "P":
             raise StatementError("never asked for a pump")
@@ -244,7 +244,7 @@ class Answering:
         )
         waits = (Wait("READINGS", 1, 5_000, 6_000), Wait("READINGS", 0, None, None))
         account = Account(rows_in=3, done=2, rows_out=2)
-        return Answer(
+        return SilenceExplanation(
             "readings",
             relation,
             "running",

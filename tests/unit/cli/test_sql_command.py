@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from rowtide.cli.main import app
 from rowtide.cli.sql import split_statements
-from rowtide.cli.sql_engine import Answer, Note, ResultRow, ServiceEngine
+from rowtide.cli.sql_engine import QueryEvent, ResultNote, ResultRow, ServiceEngine
 from rowtide.sql.pipeline import STAGES
 from rowtide_connectors.memory import MemoryBroker, memory_broker
 from served_kit import served
@@ -207,7 +207,7 @@ def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(fore
         )
         assert {json.loads(row)["OP"] for row in changes.splitlines()} == {"+"}
 
-        seen: list[Answer] = []
+        seen: list[QueryEvent] = []
         query = "SELECT STREAM sensor, amount FROM readings"
 
         def look_on() -> None:
@@ -225,10 +225,10 @@ def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(fore
     amounts = [each.row[1] for each in rows_of(seen)]
     assert 100 in amounts
     assert not set(amounts) & set(range(9)), "it begins where the pipeline stands"
-    assert seen[-1] == Note("the service stops")
+    assert seen[-1] == ResultNote("the service stops")
 
 
-def rows_of(answers: list[Answer]) -> list[ResultRow]:
+def rows_of(answers: list[QueryEvent]) -> list[ResultRow]:
     return [each for each in answers if isinstance(each, ResultRow)]
 
 

@@ -7,7 +7,7 @@ import pytest
 from rowtide.engine.errors import ExecutionError, ModelError
 from rowtide.engine.graph import At, Graph, GraphRun, Timer, Use, run_in_model
 from rowtide.engine.model import ModelRun, ModelSetup
-from rowtide.engine.recoverable import ModelFailure, RecoverableModel, Taken, failure_text
+from rowtide.engine.recoverable import ModelFailure, RecoverableModel, TakenRowop, failure_text
 from rowtide.engine.row_type import RowType
 from rowtide.errors import BoundRegressionError, RejectedRowError
 from rowtide.rows.rowop import Opcode
@@ -326,13 +326,13 @@ def test_in_a_model_an_event_that_fails_is_dropped_and_what_comes_later_comes() 
     reading = RowType(n="int64")
     model = RecoverableModel(lambda: ModelRun("m", wire), lambda _sent: None)
     for _ in range(2):
-        model.take(Taken("in", Opcode.INSERT, reading.row(7), 100))
+        model.take(TakenRowop("in", Opcode.INSERT, reading.row(7), 100))
     assert (model.next_event, model.last_event) == (110, 120)
     with pytest.raises(ModelFailure, match="it fails"):
         model.run_event()
     # Nothing else was due at 110. The rest of the time goes on, and rows are not to blame.
     told = []
-    told += model.take(Taken("in", Opcode.INSERT, reading.row(8), 112))
+    told += model.take(TakenRowop("in", Opcode.INSERT, reading.row(8), 112))
     while model.next_event is not None and model.next_event < 122:
         told += model.run_event()
     assert [(each.rowtime, *each.row) for each in told] == [

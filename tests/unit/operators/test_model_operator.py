@@ -7,7 +7,7 @@ import pytest
 from rowtide.engine import Fifo, Hashed, ModelSetup, Rowop, RowType, Table, TableType
 from rowtide.errors import FaultError
 from rowtide.operators import model as operator
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.operators.registry import make
 from rowtide.plan.nodes import Model, ModelPort, Source
 from rowtide.plan.nodes.model import tagged
@@ -86,13 +86,13 @@ def rows(*times: int) -> Tray:
 
 def test_events_without_end_stop_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operator, "MOST_EVENTS", 50)
-    run = make(node("Ticking"), Place(OWN))
+    run = make(node("Ticking"), OperatorSite(OWN))
     with pytest.raises(FaultError, match='model "M" asks for events at rowtime 7 without end'):
         run.step(0, rows(7), Bound(7))
 
 
 def test_a_model_that_ticks_for_ever_ends_at_the_end_of_time() -> None:
-    run = make(node("Ticking", every="10"), Place(OWN))
+    run = make(node("Ticking", every="10"), OperatorSite(OWN))
     output = run.step(0, rows(0), Bound(25))
     assert output.tray is not None
     assert output.tray.rowtime.tolist() == [0, 10, 20]
@@ -103,7 +103,7 @@ def test_a_model_that_ticks_for_ever_ends_at_the_end_of_time() -> None:
 
 
 def test_an_event_at_the_epoch_is_one_like_any_other() -> None:
-    run = make(node("Ticking", every="10"), Place(OWN))
+    run = make(node("Ticking", every="10"), OperatorSite(OWN))
     run.step(0, rows(-10), Bound(-10))
     last = run.step(0, None, Bound(LATEST))
     assert last.tray is not None
@@ -111,9 +111,9 @@ def test_an_event_at_the_epoch_is_one_like_any_other() -> None:
 
 
 def test_a_state_that_does_not_fit_the_class_any_more_is_refused_by_name() -> None:
-    run = make(node("Keeping"), Place(OWN))
+    run = make(node("Keeping"), OperatorSite(OWN))
     run.step(0, rows(1, 2), Bound(2))
-    newer = make(node("Keeping", version="2"), Place(OWN))
+    newer = make(node("Keeping", version="2"), OperatorSite(OWN))
     with pytest.raises(FaultError, match='the state of model "M" does not fit') as caught:
         newer.restore(run.snapshot())
     assert "rows1" in caught.value.message
@@ -124,7 +124,7 @@ def test_a_row_is_taken_back_from_a_state_that_the_model_goes_on_changing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(operator, "KEEP_AFTER", 2)
-    run = make(node("Careless"), Place(OWN))
+    run = make(node("Careless"), OperatorSite(OWN))
     output = run.step(0, rows(1, 2, 13, 13, 14, 13, 15), Bound(15))
     assert output.tray is not None
     assert [timed.row[-1] for timed in output.tray.rows()] == [1, 2, 3, 4]
@@ -134,13 +134,13 @@ def test_a_row_is_taken_back_from_a_state_that_the_model_goes_on_changing(
 def test_a_state_that_cannot_be_stored_or_is_too_large_stops_the_pipeline_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = make(node("Careless", plain="0"), Place(OWN))
+    run = make(node("Careless", plain="0"), OperatorSite(OWN))
     run.step(0, rows(1), Bound(1))
     with pytest.raises(FaultError, match='the state of model "M" cannot be stored: ') as caught:
         run.snapshot()
     assert "plain values" in (caught.value.hint or "")
     monkeypatch.setattr(operator, "MOST_STATE_BYTES", 40)
-    large = make(node("Careless"), Place(OWN))
+    large = make(node("Careless"), OperatorSite(OWN))
     large.step(0, rows(1), Bound(1))
     with pytest.raises(FaultError, match='state of model "M" is too large for a snapshot: more than 40 byt'):
         large.snapshot()

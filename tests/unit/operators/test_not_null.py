@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowtide.errors import Reason
 from rowtide.expr.tree import Call, FieldRef
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.operators.row_wise.project import ProjectOperator
 from rowtide.plan.nodes import Project, Source
 from rowtide.rows.rowop import Opcode, TimedRow
@@ -19,7 +19,7 @@ QUOTIENT = Call("/", (FieldRef(1, INTEGER), FieldRef(1, INTEGER)), INTEGER)
 
 def test_a_null_is_rejected_with_its_column_unless_the_row_is_a_delete() -> None:
     node = Project("P", Source("S", GIVEN), (FieldRef(0, VARCHAR), QUOTIENT), WANTED)
-    operator = ProjectOperator(node, Place(0))
+    operator = ProjectOperator(node, OperatorSite(0))
     rows = [
         TimedRow(1, 0, 0, Opcode.INSERT, ("a", None)),
         TimedRow(2, 0, 1, Opcode.INSERT, ("b", 2)),

@@ -8,8 +8,8 @@ import pytest
 
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.group.aggregates import Objects, make_accumulator
-from rowtide.operators.group.distinct import Distinct
-from rowtide.operators.group.group_functions import Kept, Spreads
+from rowtide.operators.group.distinct import DistinctAccumulator
+from rowtide.operators.group.group_functions import Spreads, ValueLists
 from rowtide.operators.group.group_spreads import SpreadsInKernels
 from rowtide.plan.calls import has_accumulator
 from rowtide.rows.types import BIGINT, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Kind, Type, decimal
@@ -31,6 +31,6 @@ def results(function: str, of: Type) -> Type:
 def test_the_path_that_is_told_is_the_one_that_is_taken(function: str, of: Type) -> None:
     call = AggregateCall(function, FieldRef(0, of), results(function, of))
     made = make_accumulator(call)
-    assert not isinstance(made, Distinct)
-    plain = isinstance(made, Objects | Spreads | Kept) and not isinstance(made, SpreadsInKernels)
+    assert not isinstance(made, DistinctAccumulator)
+    plain = isinstance(made, Objects | Spreads | ValueLists) and not isinstance(made, SpreadsInKernels)
     assert has_accumulator(call) is not plain

@@ -7,15 +7,16 @@ from itertools import pairwise
 
 import pytest
 
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.operators.over import frames as over_frames
 from rowtide.operators.over.by_row.operator import OverOperator
-from rowtide.operators.over.codes import Codes, Values
+from rowtide.operators.over.codes import ObjectCodes, Values
 from rowtide.operators.over.compiled import OverInKernels
 from rowtide.operators.registry import make
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame
 from rowtide.plan.nodes import Node, WindowAggregate
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import NO_BOUND
@@ -53,7 +54,7 @@ def window_of(query: str) -> WindowAggregate:
     ],
 )
 def test_sums_extremes_shifts_and_numbers_are_compiled(query: str) -> None:
-    assert type(make(window_of(query), Place(0))) is OverInKernels
+    assert type(make(window_of(query), OperatorSite(0))) is OverInKernels
 
 
 @pytest.mark.parametrize(
@@ -64,13 +65,13 @@ def test_sums_extremes_shifts_and_numbers_are_compiled(query: str) -> None:
     ],
 )
 def test_text_in_order_and_modes_go_row_by_row(query: str) -> None:
-    assert type(make(window_of(query), Place(0))) is OverOperator
+    assert type(make(window_of(query), OperatorSite(0))) is OverOperator
 
 
 def test_a_sum_of_doubles_that_are_far_apart_is_still_exact() -> None:
     node = window_of("SUM(x) OVER (PARTITION BY k ROWS 2 PRECEDING) AS a")
     assert node.frame == Frame(Edge(EdgeUnit.ROWS, -2), CURRENT_ROW)
-    operator = make(node, Place(0))
+    operator = make(node, OperatorSite(0))
     values = [1.0, 0.1, 1e300, 5e-324, -1e300, 0.2, 0.3]
     found = []
     for at, value in enumerate(values):
@@ -84,7 +85,7 @@ def test_a_sum_of_doubles_that_are_far_apart_is_still_exact() -> None:
 
 def test_variances_have_no_drift() -> None:
     node = window_of("VAR_SAMP(x) OVER (PARTITION BY k ROWS 1 PRECEDING) AS a")
-    operator = make(node, Place(0))
+    operator = make(node, OperatorSite(0))
     values = [1e15, 0.25, 0.75, 1e-8, 3e-8, 2.0**100, 0.0]
     rows = [
         TimedRow(at, 1, at, Opcode.INSERT, (("a", 1, value, "b") + (None,) * 9)[: len(node.input.row_type)])
@@ -99,16 +100,16 @@ def test_variances_have_no_drift() -> None:
 
 def test_texts_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered = []
-    encode = Codes.encode
+    encode = ObjectCodes.encode
 
-    def watched(codes: Codes, column: Column) -> tuple[Values, Mask]:
+    def watched(codes: ObjectCodes, column: Column) -> tuple[Values, Mask]:
         remembered.append(codes.interned)
         return encode(codes, column)
 
     monkeypatch.setattr(over_frames, "FORGET_INTERNED_OVER", 8)
-    monkeypatch.setattr(Codes, "encode", watched)
+    monkeypatch.setattr(ObjectCodes, "encode", watched)
     node = window_of("LAG(name) OVER (PARTITION BY k) AS a")
-    operator = make(node, Place(0))
+    operator = make(node, OperatorSite(0))
     found = []
     for at in range(100):
         row = ("a", 1, 1.0, f"name {at}")
@@ -122,7 +123,7 @@ def test_texts_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_percentiles_of_thousands_of_values_are_where_they_are_when_sorted() -> None:
     node = window_of("PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY n) OVER (ROWS 999 PRECEDING) AS a")
-    operator = make(node, Place(0))
+    operator = make(node, OperatorSite(0))
     values = [(at * at * 7919 + at // 3) % 1013 for at in range(3000)]
     rows = [TimedRow(at, 1, at, Opcode.INSERT, ("a", value, 1.0, "b")) for at, value in enumerate(values)]
     out = operator.step(0, Tray.from_rows(node.input.row_type, rows), NO_BOUND).tray

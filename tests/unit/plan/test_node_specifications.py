@@ -30,7 +30,11 @@ PLANNER_AND_OPERATORS = ("sql", "operators", "plan")
 
 def test_every_kind_is_found() -> None:
     assert set(OPERATORS) <= set(KINDS)
-    assert {kind for kind in KINDS if kind not in OPERATORS} == {nodes.Source, nodes.TableSource, nodes.Group}
+    assert {kind for kind in KINDS if kind not in OPERATORS} == {
+        nodes.Source,
+        nodes.TableSource,
+        nodes.GroupNode,
+    }
 
 
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda kind: kind.__name__)

@@ -10,7 +10,7 @@ import pytest
 from rowtide.clock import SystemClock
 from rowtide.testing.on_spark import SparkRunners
 from rowtide.testing.reading import find_scenarios
-from rowtide.testing.session import Outcome, Session, Verdict
+from rowtide.testing.session import ScenarioOutcome, ScenarioRun, Verdict
 from spark_stand_in import IN_ORDER, StandIn
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -32,11 +32,11 @@ def cases() -> list[object]:
     return found
 
 
-def played(path: Path, parts: int) -> tuple[Outcome, StandIn]:
+def played(path: Path, parts: int) -> tuple[ScenarioOutcome, StandIn]:
     """Play a scenario."""
     session = StandIn(parts)
     with SparkRunners(session.as_session()) as runners:
-        (outcome,) = Session(runners, SystemClock()).run([path])
+        (outcome,) = ScenarioRun(runners, SystemClock()).run([path])
     return outcome, session
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rowtide.checkpoint.ledger import Decision, Standing
+from rowtide.checkpoint.ledger import Decision, PartitionPosition
 from rowtide.errors import StatementError
 from rowtide.plan.plan import Plan
 from rowtide.runtime.ingest.idle import DecisionLog, IdleWatch
@@ -53,7 +53,7 @@ def play(world: World, script: dict[float, object], **changes: object) -> None:
     Service(world.equipment(stopping=Scripted(world, at).stopping, **changes)).run()
 
 
-def standings(world: World) -> tuple[Standing, ...]:
+def standings(world: World) -> tuple[PartitionPosition, ...]:
     record = world.database.contents.record
     assert record is not None
     return record.standings

@@ -10,7 +10,7 @@ import pytest
 from rowtide.errors import StatementError
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.recovery.replay import Comparison, Range, compare
+from rowtide.runtime.recovery.replay import Range, ReplayComparison, compare
 from rowtide.runtime.service import Equipment, Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
@@ -44,7 +44,7 @@ class World:
             value = b'{"sensor":"s%d","amount":%f}' % (rng.randrange(3), rng.random())
             self.broker.produce("readings", [value], timestamps=[1_000 * number], partition=number % 2)
 
-    def equipped(self, work: str) -> Comparison | None:
+    def equipped(self, work: str) -> ReplayComparison | None:
         with open_pipeline(self.plan, "p") as pipeline:
             equipment = Equipment(
                 name="p",
@@ -68,7 +68,7 @@ class World:
 
     range = Range()
 
-    def compare(self, begin: int | None = None, end: int | None = None) -> Comparison:
+    def compare(self, begin: int | None = None, end: int | None = None) -> ReplayComparison:
         self.range = Range(begin, end)
         found = self.equipped("compare")
         assert found is not None

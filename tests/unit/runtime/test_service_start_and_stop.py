@@ -13,7 +13,7 @@ from rowtide.plan.nodes import KeyedTable, TableSource
 from rowtide.plan.plan import Pump
 from rowtide.runtime.commit.retry import StoppedError
 from rowtide.runtime.live.live import Pace
-from rowtide.runtime.recovery.begin import At, Edge, parse_begin
+from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp, parse_begin
 from rowtide.runtime.service import Service
 from rowtide_connectors.errors import DeniedError
 from runtime_kit import READINGS, MemoryLedger, Topic, World, down, fill, readings_plan
@@ -60,7 +60,7 @@ def test_a_start_at_a_time_reads_each_partition_from_its_first_message_of_then()
     world = world_with()
     stamps = [[message.timestamp for message in log] for log in world.topic.logs]
     middle = sorted(stamp for log in stamps for stamp in log)[30]
-    Service(world.equipment()).run(At(middle), until_end=True)
+    Service(world.equipment()).run(StartTimestamp(middle), until_end=True)
     record = world.database.contents.record
     assert record is not None
     first = [next(o for o, stamp in enumerate(log) if stamp >= middle) for log in stamps]
@@ -68,8 +68,8 @@ def test_a_start_at_a_time_reads_each_partition_from_its_first_message_of_then()
     assert positions(world) == [len(log) for log in stamps]
 
 
-@pytest.mark.parametrize("begin", [Edge.EARLIEST, At(5)])
-def test_a_begin_over_committed_positions_is_refused(begin: Edge | At) -> None:
+@pytest.mark.parametrize("begin", [StartEdge.EARLIEST, StartTimestamp(5)])
+def test_a_begin_over_committed_positions_is_refused(begin: StartEdge | StartTimestamp) -> None:
     world = world_with()
     run(world)
     before = world.database.contents
@@ -384,11 +384,11 @@ def test_the_status_board_tells_phases_positions_and_what_is_waited_for() -> Non
 @pytest.mark.parametrize(
     ("text", "begin"),
     [
-        ("watermark", Edge.WATERMARK),
-        ("EARLIEST", Edge.EARLIEST),
-        ("2026-01-31 12:00:00", At(1_769_860_800_000)),
-        ("2026-01-31T13:00:00+01:00", At(1_769_860_800_000)),
-        ("1769860800000", At(1_769_860_800_000)),
+        ("watermark", StartEdge.WATERMARK),
+        ("EARLIEST", StartEdge.EARLIEST),
+        ("2026-01-31 12:00:00", StartTimestamp(1_769_860_800_000)),
+        ("2026-01-31T13:00:00+01:00", StartTimestamp(1_769_860_800_000)),
+        ("1769860800000", StartTimestamp(1_769_860_800_000)),
     ],
 )
 def test_begins_are_read(text: str, begin: object) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from rowtide.errors import StatementError
 from rowtide.runtime.inspect.why import why
-from rowtide.runtime.inspect.why_answer import Wanted, Why
+from rowtide.runtime.inspect.why_answer import RowExplanation, RowQuestion
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
@@ -44,15 +44,15 @@ class Ran:
         equipment = self.world.equipment(sources=self.topics, pace=Pace(100, 3, 2, None))
         Service(equipment).run(until_end=True)
 
-    def why(self, relation: str, rowtime: int | None = None, **values: object) -> Why:
+    def why(self, relation: str, rowtime: int | None = None, **values: object) -> RowExplanation:
         plan = self.world.plan
         types = {table.name: table.row_type for table in plan.foreign_tables}
         types |= {name: node.row_type for name, node in plan.relations}
         fields = {types[relation].names.index(name.upper()): value for name, value in values.items()}
-        return why(self.world.equipment(sources=self.topics), relation, Wanted(fields, rowtime))
+        return why(self.world.equipment(sources=self.topics), relation, RowQuestion(fields, rowtime))
 
 
-def messages(found: Why) -> list[tuple[str, int, int]]:
+def messages(found: RowExplanation) -> list[tuple[str, int, int]]:
     return [(each.relation, each.partition, each.offset) for each in found.inputs]
 
 
@@ -181,7 +181,7 @@ CREATE PUMP p STARTED AS INSERT INTO out
 def test_what_cannot_be_told_is_refused_plainly() -> None:
     ran = Ran(PER_MINUTE, [(0, 5, "a", 1), (0, 65, "a", 8)])
     with pytest.raises(StatementError, match='relation "NOWHERE" does not exist'):
-        why(ran.world.equipment(sources=ran.topics), "NOWHERE", Wanted({}))
+        why(ran.world.equipment(sources=ran.topics), "NOWHERE", RowQuestion({}))
     with pytest.raises(StatementError, match="no such row has come out"):
         ran.why("OUT", k="b")
     # The second minute is open: its row has not come out.
@@ -204,7 +204,7 @@ def test_a_decision_that_let_a_row_go_is_named() -> None:
     sources = {"CLICKS": topic}
     stopping = lambda: world.clock.seconds > end  # noqa: E731
     Service(world.equipment(sources=sources, stopping=stopping, pace=Pace(100, 100, None, None))).run()
-    found = why(world.equipment(sources=sources), "OUT", Wanted({0: 0}))
+    found = why(world.equipment(sources=sources), "OUT", RowQuestion({0: 0}))
     released = {each.partition: (each.needs, each.by, each.offset) for each in found.releases}
     assert released == {0: (60_000, "IDLE", 1), 1: (60_000, "ROW", 1)}
     assert [(each["kind"], each["partition"], each["bound"]) for each in found.decisions] == [

@@ -12,7 +12,7 @@ import pytest
 from rowtide.errors import StatementError
 from rowtide.flow.why_not import Holder, Keeper, Silence, Wait
 from rowtide.plan.plan import Plan
-from rowtide.runtime.inspect.why_not import Answer, Cause, Facts, PartitionFacts
+from rowtide.runtime.inspect.why_not import Cause, Facts, PartitionFacts, SilenceExplanation
 from rowtide.runtime.inspect.why_not import answer as put_together
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
@@ -66,11 +66,13 @@ class Enquiry:
         first = next(iter(self.topics.values()))
         self.world = World(first, plan=self.plan)
 
-    def ask(self, relation: str, after_s: float = 3.0, then: Callable[[], None] = lambda: None) -> Answer:
+    def ask(
+        self, relation: str, after_s: float = 3.0, then: Callable[[], None] = lambda: None
+    ) -> SilenceExplanation:
         """Start, let ``after_s`` of virtual time pass, do ``then``, and ask."""
         clock = self.world.clock
         end = clock.seconds + after_s
-        asked: list[Future[Answer]] = []
+        asked: list[Future[SilenceExplanation]] = []
         with ThreadPoolExecutor(1) as asking:
 
             def stopping() -> bool:
@@ -106,11 +108,11 @@ def enquiry(sql: str, clicks: Messages, partitions: int = 1, views: Messages | N
     return Enquiry(sql, topics)
 
 
-def causes(answer: Answer) -> list[tuple[str, str, int | None]]:
+def causes(answer: SilenceExplanation) -> list[tuple[str, str, int | None]]:
     return [(each.cause, each.relation, each.partition) for each in answer.causes]
 
 
-def only(answer: Answer) -> Cause:
+def only(answer: SilenceExplanation) -> Cause:
     (cause,) = answer.causes
     return cause
 
@@ -222,7 +224,7 @@ UNION = "SELECT STREAM k, n FROM clicks UNION ALL SELECT STREAM k, n FROM views"
 
 
 def test_a_stream_that_meets_a_quiet_one_is_told_a_cure_that_works() -> None:
-    def asked(of_clicks: str, of_views: str) -> tuple[Answer, Cause]:
+    def asked(of_clicks: str, of_views: str) -> tuple[SilenceExplanation, Cause]:
         sql = per_row(UNION, MEETING.format(of_clicks, of_views))
         answer = enquiry(sql, [(0, 10)], views=[(0, 10), (0, 60)]).ask("OUT", after_s=20)
         return answer, next(each for each in answer.causes if each.relation == "CLICKS")

@@ -6,7 +6,7 @@ import pytest
 
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 
 STATEMENTS = (
     "CREATE STREAM s (k VARCHAR(8), n INTEGER, x DOUBLE, at TIMESTAMP);"
@@ -29,7 +29,7 @@ STATEMENTS = (
     ],
 )
 def test_what_postgresql_takes_is_refused_with_its_place(query: str) -> None:
-    session = Session()
+    session = SqlSession()
     session.feed(STATEMENTS)
     with pytest.raises(StatementError) as refused:
         session.query(query)
@@ -46,7 +46,7 @@ def test_what_postgresql_takes_is_refused_with_its_place(query: str) -> None:
     ],
 )
 def test_a_row_that_fails_is_rejected_and_others_go_on(expression: str, reason: str) -> None:
-    session = Session()
+    session = SqlSession()
     flow = Flow({"Q": session.query(f"SELECT {expression} AS x FROM (VALUES (1)) AS v (n)")}, {})
     emitted = flow.drain()
     assert [fault.reason.name for fault in emitted.faults] == [reason]
@@ -58,14 +58,14 @@ def test_a_row_that_fails_is_rejected_and_others_go_on(expression: str, reason: 
     [("1.5", "DECIMAL(2, 1)"), ("1.5e0", "DOUBLE"), ("AVG(id)", "DECIMAL(38, 6)"), ("SUM(n)", "BIGINT")],
 )
 def test_types_are_those_of_the_page(expression: str, type_name: str) -> None:
-    session = Session()
+    session = SqlSession()
     session.feed(STATEMENTS)
     (field,) = session.query(f"SELECT {expression} AS x FROM t").row_type
     assert (field.name, str(field.type)) == ("X", type_name)
 
 
 def test_text_is_read_to_the_millisecond() -> None:
-    session = Session()
+    session = SqlSession()
     query = "SELECT CAST('2024-01-01 00:00:00.123456' AS TIMESTAMP) AS m FROM (VALUES (1)) AS v (n)"
     (tray,) = Flow({"Q": session.query(query)}, {}).drain().outputs["Q"]
     ((value,),) = (timed.row for timed in tray.rows())

@@ -24,7 +24,7 @@ from rowtide.plan.nodes import (
 )
 from rowtide.rows.types import BIGINT, INTEGER, TIMESTAMP, VARCHAR, Type
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
-from rowtide.sql.pipeline import Session, plan_pipeline
+from rowtide.sql.pipeline import SqlSession, plan_pipeline
 
 STREAM = "CREATE STREAM s (at TIMESTAMP, k VARCHAR(4), n INTEGER);"
 FOREIGN = """
@@ -254,7 +254,7 @@ def test_schemas_name_what_is_not_in_the_default_one() -> None:
 
 
 def test_a_session_takes_further_texts_and_a_refused_one_changes_nothing() -> None:
-    session = Session()
+    session = SqlSession()
     session.feed(STREAM)
     session.feed("CREATE VIEW v AS SELECT STREAM n FROM s;")
     before = session.plan
@@ -271,7 +271,7 @@ def test_a_session_takes_further_texts_and_a_refused_one_changes_nothing() -> No
 
 
 def test_replacing_a_relation_is_refused_where_a_reader_no_longer_fits_with_the_readers_own_text() -> None:
-    session = Session()
+    session = SqlSession()
     session.feed(STREAM)
     session.feed("CREATE VIEW v AS\n  SELECT STREAM n FROM s;", file="first.sql")
     with pytest.raises(StatementError) as refused:
@@ -402,7 +402,7 @@ def test_what_is_planned_already_is_planned_anew_when_something_below_it_changes
         *(server, stream.format("INTEGER"), first.format("a"), second, placed, first.format("a * 2"), table),
         *(third, stream.format("BIGINT"), fourth),
     ]
-    one_by_one = Session()
+    one_by_one = SqlSession()
     for statement in changes:
         one_by_one.feed(statement)
     assert dict(one_by_one.plan.relations) == dict(plan_pipeline(once).relations)
@@ -414,7 +414,7 @@ def test_views_stand_on_one_another_a_hundred_high() -> None:
     for at in range(1, 100):
         views.append(f"CREATE VIEW v{at} AS SELECT STREAM k, n + 1 AS n FROM v{at - 1} WHERE n <> {at};")
     pump = "CREATE STREAM o (k VARCHAR(4), n INTEGER); CREATE PUMP p AS INSERT INTO o SELECT * FROM v99;"
-    session = Session()
+    session = SqlSession()
     session.feed(STREAM + "".join(views) + pump)
     session.feed("CREATE OR REPLACE VIEW v0 AS SELECT STREAM k, n FROM s;")
     assert isinstance(session.query("SELECT STREAM n FROM v99"), Project)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rowtide.clock import SystemClock
-from rowtide.sql.pipeline import Session
+from rowtide.sql.pipeline import SqlSession
 from rowtide.testing.live import live_runner
-from rowtide.testing.session import Session as Scenarios
+from rowtide.testing.session import ScenarioRun as Scenarios
 from rowtide.testing.session import Verdict
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -29,7 +29,7 @@ SCENARIOS = [(page, index) for page in PAGES for index in range(len(blocks(page,
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_statements_of_a_page_are_planned(page: Path) -> None:
-    session = Session()
+    session = SqlSession()
     for block in blocks(page, "sql"):
         session.feed(block, file=page.name)
     assert page.name in WITHOUT_EXAMPLE or blocks(page, "sql") + blocks(page, "yaml")

@@ -9,16 +9,20 @@ from rowtide.errors import StatementError
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.types import DOUBLE, INTEGER, VARCHAR, Field, Kind, RowType, Type, decimal
 from rowtide.sql.catalog.written_names import fold, relation_name
-from rowtide.testing.compare import ANY, Comparison, Given, Misfit, Wanted
+from rowtide.testing.compare import ANY, ActualRow, ExpectedRow, Misfit, RowComparison
 from rowtide.testing.difference import render_difference
-from rowtide.testing.rows import InputRow, RowReader, Shape
+from rowtide.testing.rows import InputRow, RelationShape, RowReader
 from rowtide.testing.scenario import ListRow, NamedRow
 
-ORDERS = Shape("ORDERS", RowType((Field("ID", INTEGER), Field("TICKER", VARCHAR), Field("OP", VARCHAR))))
-STOCK = Shape("STOCK", RowType((Field("ID", INTEGER), Field("PRICE", decimal(6, 2)))), is_changes=True)
+ORDERS = RelationShape(
+    "ORDERS", RowType((Field("ID", INTEGER), Field("TICKER", VARCHAR), Field("OP", VARCHAR)))
+)
+STOCK = RelationShape(
+    "STOCK", RowType((Field("ID", INTEGER), Field("PRICE", decimal(6, 2)))), is_changes=True
+)
 
 
-def reader(shape: Shape) -> RowReader:
+def reader(shape: RelationShape) -> RowReader:
     return RowReader(shape, ScenarioDay(), fold)
 
 
@@ -38,8 +42,8 @@ def test_a_row_of_a_stream_is_its_rowtime_and_its_columns() -> None:
 def test_what_a_mapping_does_not_name_goes_in_as_null_and_is_not_compared_coming_out() -> None:
     row = named(id="7", ROWTIME="1")
     assert reader(ORDERS).inputs([row]) == [InputRow(1, (7, None, None))]
-    assert reader(ORDERS).wanted([row]) == [Wanted(1, (7, ANY, ANY), ANY)]
-    assert reader(ORDERS).wanted([named(ticker=None)]) == [Wanted(ANY, (ANY, None, ANY), ANY)]
+    assert reader(ORDERS).wanted([row]) == [ExpectedRow(1, (7, ANY, ANY), ANY)]
+    assert reader(ORDERS).wanted([named(ticker=None)]) == [ExpectedRow(ANY, (ANY, None, ANY), ANY)]
 
 
 def test_a_change_of_a_table_begins_with_plus_or_minus_and_plus_may_be_left_out() -> None:
@@ -57,7 +61,7 @@ def test_a_delete_may_leave_out_what_stands_behind_the_key() -> None:
 
 
 def test_a_column_called_op_is_a_column() -> None:
-    assert reader(ORDERS).wanted([named(op="x")]) == [Wanted(ANY, (ANY, ANY, "x"), ANY)]
+    assert reader(ORDERS).wanted([named(op="x")]) == [ExpectedRow(ANY, (ANY, ANY, "x"), ANY)]
 
 
 @pytest.mark.parametrize(
@@ -79,55 +83,57 @@ def test_a_row_that_does_not_fit_the_relation_is_refused(row: ListRow, message: 
 def test_an_expected_value_that_no_row_can_have_is_a_difference() -> None:
     (want,) = reader(STOCK).wanted([listed("1", "seven", "123456789")])
     assert want.values == (Misfit("seven"), Decimal(123456789))
-    matched = Comparison(STOCK.row_type).in_order([want], [Given(1, (7, Decimal("1.00")))])
+    matched = RowComparison(STOCK.row_type).in_order([want], [ActualRow(1, (7, Decimal("1.00")))])
     assert matched.differing == (0,)
 
 
 def test_decimals_are_compared_as_numbers_and_chars_without_trailing_blanks() -> None:
     row_type = RowType((Field("D", decimal(8, 6)), Field("C", Type(Kind.CHAR, 4))))
-    shape = Shape("V", row_type)
+    shape = RelationShape("V", row_type)
     wanted = reader(shape).wanted([listed("1", "2.5", "ab")])
-    given = [Given(1, (Decimal("2.500000"), "ab  "))]
-    assert Comparison(row_type).in_order(wanted, given).is_equal
-    assert Comparison(row_type).as_multiset(wanted, given).is_equal
+    given = [ActualRow(1, (Decimal("2.500000"), "ab  "))]
+    assert RowComparison(row_type).in_order(wanted, given).is_equal
+    assert RowComparison(row_type).as_multiset(wanted, given).is_equal
 
 
 def test_a_tolerance_is_relative_and_for_floats_only() -> None:
     row_type = RowType((Field("X", DOUBLE), Field("N", decimal(20, 10))))
-    wanted = [Wanted(1, (1e12, Decimal(1)))]
+    wanted = [ExpectedRow(1, (1e12, Decimal(1)))]
     near, exact = 1e12 * (1 + 1e-10), Decimal(1)
-    assert Comparison(row_type, 1e-9).in_order(wanted, [Given(1, (near, exact))]).is_equal
-    assert Comparison(row_type, 1e-9).as_multiset(wanted, [Given(1, (near, exact))]).is_equal
-    assert not Comparison(row_type).in_order(wanted, [Given(1, (near, exact))]).is_equal
+    assert RowComparison(row_type, 1e-9).in_order(wanted, [ActualRow(1, (near, exact))]).is_equal
+    assert RowComparison(row_type, 1e-9).as_multiset(wanted, [ActualRow(1, (near, exact))]).is_equal
+    assert not RowComparison(row_type).in_order(wanted, [ActualRow(1, (near, exact))]).is_equal
     assert (
-        not Comparison(row_type, 1e-9).in_order(wanted, [Given(1, (1e12, exact + Decimal("1e-10")))]).is_equal
+        not RowComparison(row_type, 1e-9)
+        .in_order(wanted, [ActualRow(1, (1e12, exact + Decimal("1e-10")))])
+        .is_equal
     )
 
 
 def test_a_reason_may_be_given_by_its_code_alone() -> None:
     row_type = RowType((Field("REASON", VARCHAR),))
-    comparison = Comparison(row_type, prefixes=frozenset({"REASON"}))
-    given = [Given(1, ('CAST: "x" is no INTEGER',))]
-    assert comparison.in_order([Wanted(1, ("CAST",))], given).is_equal
-    assert not comparison.as_multiset([Wanted(1, ("CA",))], given).is_equal
+    comparison = RowComparison(row_type, prefixes=frozenset({"REASON"}))
+    given = [ActualRow(1, ('CAST: "x" is no INTEGER',))]
+    assert comparison.in_order([ExpectedRow(1, ("CAST",))], given).is_equal
+    assert not comparison.as_multiset([ExpectedRow(1, ("CA",))], given).is_equal
 
 
 def test_opcodes_are_compared() -> None:
-    comparison = Comparison(STOCK.row_type)
+    comparison = RowComparison(STOCK.row_type)
     row = (7, Decimal(1))
-    assert not comparison.in_order([Wanted(1, row)], [Given(1, row, Opcode.DELETE)]).is_equal
-    assert comparison.in_order([Wanted(1, row, ANY)], [Given(1, row, Opcode.DELETE)]).is_equal
+    assert not comparison.in_order([ExpectedRow(1, row)], [ActualRow(1, row, Opcode.DELETE)]).is_equal
+    assert comparison.in_order([ExpectedRow(1, row, ANY)], [ActualRow(1, row, Opcode.DELETE)]).is_equal
 
 
 def test_a_difference_shows_expected_and_got_side_by_side_with_rowtimes() -> None:
     row_type = RowType((Field("N", INTEGER),))
-    shape = Shape("V", row_type)
-    rows = [Given(1000 * number, (number,)) for number in range(12)]
-    wanted = [Wanted(row.rowtime, row.row) for row in rows]
+    shape = RelationShape("V", row_type)
+    rows = [ActualRow(1000 * number, (number,)) for number in range(12)]
+    wanted = [ExpectedRow(row.rowtime, row.row) for row in rows]
     del wanted[6]
-    wanted[8] = Wanted(9000, (None,))
-    wanted.append(Wanted(20_000, (20,)))
-    matched = Comparison(row_type).in_order(wanted, rows)
+    wanted[8] = ExpectedRow(9000, (None,))
+    wanted.append(ExpectedRow(20_000, (20,)))
+    matched = RowComparison(row_type).in_order(wanted, rows)
     assert render_difference(matched, shape, ScenarioDay()).splitlines() == [
         "  expected           got",
         "  ...",

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from rowtide.bench.linear_road.answers import Answers, answers
-from rowtide.bench.linear_road.running import Running, differences, parts
+from rowtide.bench.linear_road.running import LinearRoadRun, differences, parts
 from rowtide.bench.linear_road.traffic import (
     SEGMENT_FEET,
     BalanceRequest,
@@ -39,7 +39,7 @@ def asked(reports: Iterable[Report], *balances: tuple[int, int]) -> Traffic:
 
 def given_by(given: Traffic, size: int = 10_000) -> Answers:
     """Run the queries."""
-    running = Running()
+    running = LinearRoadRun()
     running.past(given.history)
     for part, last in parts(given, size):
         running.feed(part, last)

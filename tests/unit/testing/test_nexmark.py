@@ -9,7 +9,7 @@ import pytest
 
 from rowtide.bench.nexmark.answers import ANSWERS, digest
 from rowtide.bench.nexmark.events import JavaRandom, Rows, parts
-from rowtide.bench.nexmark.running import Running, check
+from rowtide.bench.nexmark.running import QueryRun, check
 from rowtide.bench.suite import benchmarks, named
 from rowtide.clock import SystemClock
 
@@ -82,7 +82,7 @@ def test_a_query_gives_the_same_of_events_that_come_mixed_up(name: str) -> None:
 
 
 def test_a_query_with_a_table_joins_its_side_input() -> None:
-    running = Running("q13")
+    running = QueryRun("q13")
     bids = [row for rows in running.trays(1_000, 100) for tray in running.feed(rows) for row in tray.rows()]
     assert bids
     assert all(bid.row[4] == bid.row[0] % 10_000 for bid in bids if isinstance(bid.row[0], int))

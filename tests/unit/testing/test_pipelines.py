@@ -8,7 +8,7 @@ import pytest
 
 from rowtide.clock import SystemClock
 from rowtide.testing.live import live_runner
-from rowtide.testing.session import Outcome, Session, Verdict
+from rowtide.testing.session import ScenarioOutcome, ScenarioRun, Verdict
 
 STEPS = """\
 steps:
@@ -17,10 +17,10 @@ steps:
 """
 
 
-def run(folder: Path, head: str) -> Outcome:
+def run(folder: Path, head: str) -> ScenarioOutcome:
     file = folder / "case.yaml"
     file.write_text(f"{head}\n{STEPS}")
-    (outcome,) = Session(live_runner, SystemClock()).run([file])
+    (outcome,) = ScenarioRun(live_runner, SystemClock()).run([file])
     return outcome
 
 
@@ -53,8 +53,8 @@ def test_output_that_no_expect_took_fails_the_scenario_unless_it_is_ignored(tmp_
     file = tmp_path / "case.yaml"
     leaving = f"{head}\n{STEPS}  - {{insert: s, rows: [[5, 6]]}}\n"
     file.write_text(leaving)
-    (outcome,) = Session(live_runner, SystemClock()).run([file])
+    (outcome,) = ScenarioRun(live_runner, SystemClock()).run([file])
     assert "output of s at the end that no expect took: 1 row" in outcome.report()
     file.write_text(leaving + "ignore: [S]\n")
-    (outcome,) = Session(live_runner, SystemClock()).run([file])
+    (outcome,) = ScenarioRun(live_runner, SystemClock()).run([file])
     assert outcome.verdict is Verdict.PASSED

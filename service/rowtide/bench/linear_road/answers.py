@@ -19,7 +19,7 @@ SPEED_MINUTES = 5
 AGAIN_S = 60
 """A vehicle that enters later than this after its last report begins another trip."""
 FOR_EVER_S = 1 << 40
-Segment = tuple[int, int, int]
+RoadSegment = tuple[int, int, int]
 """Expressway, direction and number."""
 
 
@@ -75,27 +75,29 @@ def answers(given: Traffic) -> Answers:
     return Answers(notices, alerts, *_asked(given, charges))
 
 
-def _cars(reports: Iterable[Report]) -> dict[tuple[int, Segment], tuple[int, float]]:
+def _cars(reports: Iterable[Report]) -> dict[tuple[int, RoadSegment], tuple[int, float]]:
     """Give how many cars were in a segment in a minute, and the mean of their mean speeds."""
-    cars: dict[tuple[int, Segment], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    cars: dict[tuple[int, RoadSegment], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for each in reports:
         cars[each.time // MINUTE_S, (each.xway, each.dir, each.seg)][each.vid].append(each.spd)
     return {at: (len(found), fmean(map(fmean, found.values()))) for at, found in cars.items()}
 
 
-def _speed(cars: Mapping[tuple[int, Segment], tuple[int, float]], minute: int, segment: Segment) -> int:
+def _speed(
+    cars: Mapping[tuple[int, RoadSegment], tuple[int, float]], minute: int, segment: RoadSegment
+) -> int:
     minutes = range(minute - SPEED_MINUTES, minute)
     means = [cars[each, segment][1] for each in minutes if (each, segment) in cars]
     return int(fmean(means)) if means else -1
 
 
-def _downstream(segment: Segment) -> list[Segment]:
+def _downstream(segment: RoadSegment) -> list[RoadSegment]:
     xway, direction, seg = segment
     step = 1 if direction == EASTBOUND else -1
     return [(xway, direction, seg + step * each) for each in range(5)]
 
 
-def _blocked(reports: Sequence[Report]) -> set[tuple[int, Segment]]:
+def _blocked(reports: Sequence[Report]) -> set[tuple[int, RoadSegment]]:
     """Give the minutes and segments with an accident."""
     recent: dict[int, list[Report]] = defaultdict(list)
     since: dict[tuple[int, int, int, int], dict[int, int]] = defaultdict(dict)
@@ -113,7 +115,7 @@ def _blocked(reports: Sequence[Report]) -> set[tuple[int, Segment]]:
             since[place][each.vid] = each.time
     stopped += [(place, vid, since[place][vid], FOR_EVER_S) for vid, place in at.items()]
     last = max((each.time for each in reports), default=0)
-    found: set[tuple[int, Segment]] = set()
+    found: set[tuple[int, RoadSegment]] = set()
     for place, vid, begin, end in stopped:
         for other_place, other, other_begin, other_end in stopped:
             if other_place == place and other < vid:

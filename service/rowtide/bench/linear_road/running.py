@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rowtide.bench.linear_road.answers import Answers, answers
 from rowtide.bench.linear_road.traffic import Traffic, traffic
@@ -18,6 +17,7 @@ from rowtide.bench.workload import TRAY_ROWS
 from rowtide.clock import Clock
 from rowtide.flow.flow import Flow
 from rowtide.plan.plan import Plan
+from rowtide.rows.arrays import Int64s
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
@@ -35,7 +35,6 @@ SECONDS_PER_VEHICLE = 0.28
 SEED = 1
 
 Rows = Sequence[Sequence[int]]
-Int64s = NDArray[np.int64]
 Columns = Mapping[str, Int64s]
 
 
@@ -49,7 +48,7 @@ def _plan() -> Plan:
     return plan_pipeline(pipeline())
 
 
-class Running:
+class LinearRoadRun:
     """The queries at work; all that comes out is kept."""
 
     def __init__(self) -> None:
@@ -154,7 +153,7 @@ def run(count: int, cache_folder: Path, clock: Clock) -> Outcome:
     """Feed so many reports at full speed, and check every answer; the clock runs while the queries work."""
     del cache_folder
     given, wanted = _expected(count)
-    running = Running()
+    running = LinearRoadRun()
     running.past(given.history)
     seconds = 0.0
     for part, last in parts(given):

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Bytes = NDArray[np.uint8]
+from rowtide.rows.arrays import Bytes, Int32s, Int64s
 
 MULTIPLIER, ADDEND = np.uint64(0x5DEECE66D), np.uint64(0xB)
 MASK = np.uint64((1 << 48) - 1)

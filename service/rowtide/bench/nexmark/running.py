@@ -38,7 +38,7 @@ def query(name: str) -> str:
     return (within / f"{name}.sql").read_text(encoding="utf-8")
 
 
-class Running:
+class QueryRun:
     """One query at work, fed with the events of the generator."""
 
     def __init__(self, name: str, schema: str = IN_ORDER) -> None:
@@ -105,7 +105,7 @@ def check(name: str, disorder: int = 1) -> str:
 
     With a ``disorder`` the events are mixed up in groups, and put in order by a t-sort.
     """
-    running = Running(name, IN_ORDER if disorder == 1 else SORTED)
+    running = QueryRun(name, IN_ORDER if disorder == 1 else SORTED)
     out: list[Tray] = []
     for rows in running.trays(EVENTS, MICROS, disorder=disorder):
         out += running.feed(rows)
@@ -120,7 +120,7 @@ def run(name: str, count: int, cache_folder: Path, clock: Clock) -> Outcome:
     What comes out is read, as a sink would: joins and tables look fields up only then.
     """
     checked = check(name)
-    running = Running(name)
+    running = QueryRun(name)
     seconds, rows = 0.0, 0
 
     def timed(work: Callable[[], list[Tray]]) -> None:

@@ -8,7 +8,7 @@ need no CAST in the tree, the evaluators add it.
 from __future__ import annotations
 
 from rowtide.expr.functions.cast import cast_allowed
-from rowtide.expr.functions.function import Function, TypeMismatch
+from rowtide.expr.functions.function import ScalarFunction, TypeMismatch
 from rowtide.expr.functions.registry import (
     FUNCTIONS,
     MAY_BE_NULL,
@@ -22,7 +22,7 @@ from rowtide.expr.functions.type_rules import common_type
 __all__ = [
     "FUNCTIONS",
     "MAY_BE_NULL",
-    "Function",
+    "ScalarFunction",
     "TypeMismatch",
     "UnknownFunction",
     "cast_allowed",

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import decimals, floats, integers, temporal_arithmetic
-from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.function import CallSignature, ScalarFunction, mismatch, strict
 from rowtide.expr.functions.type_rules import arithmetic_type
 from rowtide.rows.types import Type
 
-_Kernels = tuple[Callable[[Signature], RowKernel], Callable[[Signature], ColumnKernel | None]]
+_Kernels = tuple[Callable[[CallSignature], RowKernel], Callable[[CallSignature], ColumnKernel | None]]
 
 
 def _family(kind: Type) -> _Kernels:
@@ -32,11 +32,11 @@ def _family(kind: Type) -> _Kernels:
     return temporal_arithmetic.row, temporal_arithmetic.columns
 
 
-def _row(signature: Signature) -> RowKernel:
+def _row(signature: CallSignature) -> RowKernel:
     return _family(signature.result)[0](signature)
 
 
-def _columns(signature: Signature) -> ColumnKernel | None:
+def _columns(signature: CallSignature) -> ColumnKernel | None:
     return _family(signature.result)[1](signature)
 
 
@@ -46,7 +46,7 @@ def _operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
     return args if result.is_numeric else temporal_arithmetic.operands(args, result)
 
 
-def _binary(operator: str) -> Function:
+def _binary(operator: str) -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 2:
             raise mismatch(operator, args)
@@ -58,7 +58,7 @@ def _binary(operator: str) -> Function:
     return strict(operator, resolve, _row, _columns, _operands)
 
 
-def _unary(name: str) -> Function:
+def _unary(name: str) -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 1 or not (args[0].is_numeric or args[0] in temporal_arithmetic.INTERVALS):
             raise mismatch(name, args)
@@ -67,7 +67,7 @@ def _unary(name: str) -> Function:
     return strict(name, resolve, _row, _columns, _operands)
 
 
-ARITHMETIC: Sequence[Function] = (
+ARITHMETIC: Sequence[ScalarFunction] = (
     *(_binary(operator) for operator in ("+", "-", "*", "/", "%")),
     _unary("NEGATE"),
     _unary("ABS"),

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rowtide.expr.functions.function import Signature
-from rowtide.rows.column import Mask, arrow_type
+from rowtide.expr.functions.function import CallSignature
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import arrow_type
 
 
 def flags(array: Any) -> Mask:
@@ -73,13 +74,13 @@ def is_ascii(array: Any) -> bool:
     return not len(held) or int(held.max()) < 128
 
 
-def scalar(signature: Signature, index: int) -> Any:
+def scalar(signature: CallSignature, index: int) -> Any:
     """Give the Arrow scalar of an argument that is constant, None if it is not."""
     value = signature.constants[index]
     return None if value is None else pa.scalar(value, type=arrow_type(signature.args[index]))
 
 
-def operand(signature: Signature, index: int, values: Any) -> Any:
+def operand(signature: CallSignature, index: int, values: Any) -> Any:
     """Give an argument of an Arrow function: its constant as a scalar, or the array itself."""
     constant = scalar(signature, index)
     return values if constant is None else constant

@@ -22,7 +22,7 @@ from typing import Any
 from rowtide.errors import Reason, rejection_of
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import cast_numbers, cast_text, cast_times
-from rowtide.expr.functions.function import Function, Signature, TypeMismatch, mismatch, strict
+from rowtide.expr.functions.function import CallSignature, ScalarFunction, TypeMismatch, mismatch, strict
 from rowtide.rows.types import BOOLEAN, Type
 
 
@@ -57,7 +57,7 @@ def _resolve(args: Sequence[Type]) -> Type:
     return target
 
 
-def _makers(signature: Signature) -> _Makers:
+def _makers(signature: CallSignature) -> _Makers:
     source, target = signature.args[0], signature.result
     makers = (_same_row, _same_columns) if source == target else _family(source, target)
     if makers is None:
@@ -75,15 +75,15 @@ def _same_columns(source: Type, target: Type) -> ColumnKernel:
     return lambda values: (values, None)
 
 
-def _row(signature: Signature) -> RowKernel:
+def _row(signature: CallSignature) -> RowKernel:
     return _makers(signature)[0](signature.args[0], signature.result)
 
 
-def _columns(signature: Signature) -> ColumnKernel | None:
+def _columns(signature: CallSignature) -> ColumnKernel | None:
     return _makers(signature)[1](signature.args[0], signature.result)
 
 
-def _try_row(signature: Signature) -> RowKernel:
+def _try_row(signature: CallSignature) -> RowKernel:
     kernel = _row(signature)
 
     def cast_or_null(value: Any) -> object:
@@ -96,7 +96,7 @@ def _try_row(signature: Signature) -> RowKernel:
     return cast_or_null
 
 
-CASTS: Sequence[Function] = (
+CASTS: Sequence[ScalarFunction] = (
     strict("CAST", _resolve, _row, _columns),
     strict("TRY_CAST", _resolve, _try_row, _columns),
 )

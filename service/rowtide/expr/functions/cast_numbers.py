@@ -20,7 +20,8 @@ from rowtide.expr.functions import exact, floats
 from rowtide.expr.functions.decimals import units
 from rowtide.expr.functions.rejections import shown
 from rowtide.expr.functions.type_rules import digits
-from rowtide.rows.column import Mask, scaled
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import scaled
 from rowtide.rows.types import Kind, Type
 
 _EXACT_IN_DOUBLE = 2**53

@@ -35,7 +35,7 @@ from rowtide.expr.functions import arrow, exact
 from rowtide.expr.functions.rejections import shown
 from rowtide.expr.functions.text_reading import number_reader, reader
 from rowtide.expr.functions.text_writing import COLUMN_WRITERS, WRITERS
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import Kind, Type
 
 

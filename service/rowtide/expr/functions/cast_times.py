@@ -15,7 +15,7 @@ import numpy as np
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import civil, exact
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import DATE, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Type
 
 

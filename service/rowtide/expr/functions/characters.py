@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 
 from rowtide.expr.evaluation import ColumnKernel
 from rowtide.expr.functions import arrow
-from rowtide.expr.functions.function import Function, Signature
+from rowtide.expr.functions.function import CallSignature, ScalarFunction
 from rowtide.expr.functions.rejections import undefined
 from rowtide.expr.functions.shapes import always, as_long_as_first, declared
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import BOOLEAN, INTEGER, Kind, Type
 
 
@@ -34,8 +34,8 @@ def _octet_length(value: str | bytes) -> int:
     return len(value.encode() if isinstance(value, str) else value)
 
 
-def _edge(function: Any) -> Callable[[Signature], ColumnKernel | None]:
-    def columnar(signature: Signature) -> ColumnKernel | None:
+def _edge(function: Any) -> Callable[[CallSignature], ColumnKernel | None]:
+    def columnar(signature: CallSignature) -> ColumnKernel | None:
         part = signature.constants[1]
         if not isinstance(part, str) or signature.constants[0] is not None:
             return None
@@ -49,7 +49,7 @@ def _edge(function: Any) -> Callable[[Signature], ColumnKernel | None]:
     return columnar
 
 
-CHARACTERS: Sequence[Function] = (
+CHARACTERS: Sequence[ScalarFunction] = (
     declared("ASCII", "t", always(INTEGER), lambda text: ord(text[0]) if text else 0),
     declared("CHR", "i", always(Type(Kind.VARCHAR, 1)), _chr),
     declared("TRANSLATE", "ttt", as_long_as_first, _translate),

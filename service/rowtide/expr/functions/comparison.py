@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from rowtide.expr.evaluation import (
     ColumnEvaluator,
     ColumnKernel,
-    Part,
+    EvaluatedPart,
     RowEvaluator,
     RowKernel,
     expanded,
@@ -31,9 +31,16 @@ from rowtide.expr.evaluation import (
     nulls_where_invalid,
 )
 from rowtide.expr.functions import arrow, exact
-from rowtide.expr.functions.function import Function, Signature, TypeMismatch, mismatch, strict, to_result
+from rowtide.expr.functions.function import (
+    CallSignature,
+    ScalarFunction,
+    TypeMismatch,
+    mismatch,
+    strict,
+    to_result,
+)
 from rowtide.expr.functions.type_rules import common_type
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BOOLEAN, Type
@@ -96,7 +103,7 @@ def compared_as(args: Sequence[Type], result: Type) -> Sequence[Type]:
     return [common_type(args)] * len(args)
 
 
-def comparing(name: str, signature: Signature) -> ColumnKernel:
+def comparing(name: str, signature: CallSignature) -> ColumnKernel:
     """Give the column function of comparison ``name``."""
     first_type, second_type = signature.args
     if first_type.is_variable_width:
@@ -122,18 +129,18 @@ def _booleans(values: Any) -> Any:
     return values.astype(np.bool_, copy=False)
 
 
-def _comparison(name: str) -> Function:
-    def row(signature: Signature) -> RowKernel:
+def _comparison(name: str) -> ScalarFunction:
+    def row(signature: CallSignature) -> RowKernel:
         del signature
         return _ROW[name]
 
     return strict(name, _truth(name), row, lambda signature: comparing(name, signature), operands=compared_as)
 
 
-def _distinct(name: str, *, negated: bool) -> Function:
+def _distinct(name: str, *, negated: bool) -> ScalarFunction:
     """Declare IS [NOT] DISTINCT FROM: never NULL."""
 
-    def row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
+    def row(signature: CallSignature, args: Sequence[RowEvaluator]) -> RowEvaluator:
         del signature
         left, right = args
 
@@ -145,36 +152,38 @@ def _distinct(name: str, *, negated: bool) -> Function:
 
         return evaluate
 
-    def columnar(signature: Signature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
+    def columnar(signature: CallSignature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
         differs = comparing("<>", signature)
         left, right = args
 
-        def evaluate(tray: Tray, active: Mask | None) -> Part:
+        def evaluate(tray: Tray, active: Mask | None) -> EvaluatedPart:
             first, second = left(tray, active), right(tray, active)
             values = differs(first.values, second.values)[0]
             if first.valid is not None or second.valid is not None:
                 here1 = _mask(first.valid, len(tray))
                 here2 = _mask(second.valid, len(tray))
                 values = np.where(here1 & here2, values, here1 != here2)
-            return Part(~values if negated else values, None, first_errors(first.errors, second.errors))
+            return EvaluatedPart(
+                ~values if negated else values, None, first_errors(first.errors, second.errors)
+            )
 
         return evaluate
 
-    return Function(name, _truth(name), columnar, row, compared_as)
+    return ScalarFunction(name, _truth(name), columnar, row, compared_as)
 
 
 def _mask(valid: Mask | None, count: int) -> Mask:
     return np.ones(count, dtype=np.bool_) if valid is None else valid
 
 
-def _nullif() -> Function:
+def _nullif() -> ScalarFunction:
     """Declare NULLIF(a, b): NULL where a = b, else a."""
 
     def resolve(args: Sequence[Type]) -> Type:
         common = _comparable("NULLIF")(args)
         return args[0] if compared_as(args, common) is args else common
 
-    def row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
+    def row(signature: CallSignature, args: Sequence[RowEvaluator]) -> RowEvaluator:
         del signature
         left, right = args
 
@@ -184,12 +193,12 @@ def _nullif() -> Function:
 
         return evaluate
 
-    def columnar(signature: Signature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
+    def columnar(signature: CallSignature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
         equal = comparing("=", signature)
         is_variable_width = signature.result.is_variable_width
         left, right = args
 
-        def evaluate(tray: Tray, active: Mask | None) -> Part:
+        def evaluate(tray: Tray, active: Mask | None) -> EvaluatedPart:
             first, second = left(tray, active), right(tray, active)
             differs = ~equal(first.values, second.values)[0]
             if second.valid is not None:
@@ -200,14 +209,14 @@ def _nullif() -> Function:
                 values = expanded(values, len(valid))
             if is_variable_width:
                 values = nulls_where_invalid(values, valid)
-            return Part(values, valid, first_errors(first.errors, second.errors))
+            return EvaluatedPart(values, valid, first_errors(first.errors, second.errors))
 
         return evaluate
 
-    return Function("NULLIF", resolve, columnar, row, compared_as)
+    return ScalarFunction("NULLIF", resolve, columnar, row, compared_as)
 
 
-def _extreme(name: str, sign: str) -> Function:
+def _extreme(name: str, sign: str) -> ScalarFunction:
     """Declare GREATEST or LEAST: NULL if an argument is NULL, the first of those that are equal."""
 
     def resolve(args: Sequence[Type]) -> Type:
@@ -218,7 +227,7 @@ def _extreme(name: str, sign: str) -> Function:
         except TypeMismatch as error:
             raise mismatch(name, args, hint=error.hint) from error
 
-    def row(signature: Signature) -> RowKernel:
+    def row(signature: CallSignature) -> RowKernel:
         del signature
         better = _ROW[sign]
 
@@ -231,7 +240,7 @@ def _extreme(name: str, sign: str) -> Function:
 
         return extreme
 
-    def columnar(signature: Signature) -> ColumnKernel | None:
+    def columnar(signature: CallSignature) -> ColumnKernel | None:
         if signature.result.is_variable_width:
             return None
         better = _NUMPY[sign]
@@ -247,7 +256,7 @@ def _extreme(name: str, sign: str) -> Function:
     return strict(name, resolve, row, columnar, to_result)
 
 
-COMPARISONS: Sequence[Function] = (
+COMPARISONS: Sequence[ScalarFunction] = (
     *(_comparison(name) for name in _ROW),
     _distinct("IS DISTINCT FROM", negated=False),
     _distinct("IS NOT DISTINCT FROM", negated=True),

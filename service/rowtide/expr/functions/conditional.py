@@ -16,7 +16,7 @@ from rowtide.expr.evaluation import (
     ColumnEvaluator,
     ColumnKernel,
     Errors,
-    Part,
+    EvaluatedPart,
     RowEvaluator,
     RowKernel,
     both,
@@ -24,9 +24,9 @@ from rowtide.expr.evaluation import (
     first_errors,
 )
 from rowtide.expr.functions import arrow
-from rowtide.expr.functions.function import Function, Signature, TypeMismatch, mismatch, strict
+from rowtide.expr.functions.function import CallSignature, ScalarFunction, TypeMismatch, mismatch, strict
 from rowtide.expr.functions.type_rules import common_type
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, BOOLEAN, Type
@@ -39,7 +39,9 @@ def _common(name: str, types: Sequence[Type], args: Sequence[Type]) -> Type:
         raise mismatch(name, args, hint=error.hint) from error
 
 
-def choose(choices: Sequence[Mask], parts: Sequence[Part], result: Type, count: int) -> tuple[Any, Any]:
+def choose(
+    choices: Sequence[Mask], parts: Sequence[EvaluatedPart], result: Type, count: int
+) -> tuple[Any, Any]:
     """Give values and validity of the first part whose choice holds, of the last one where none does.
 
     ``choices`` has one mask less than there are ``parts``.
@@ -59,7 +61,7 @@ def _valid(valid: Mask | None) -> Any:
     return True if valid is None else valid
 
 
-def _choose_bytes(choices: Sequence[Mask], parts: Sequence[Part], count: int) -> tuple[Any, Any]:
+def _choose_bytes(choices: Sequence[Mask], parts: Sequence[EvaluatedPart], count: int) -> tuple[Any, Any]:
     """Choose by one gather out of all parts behind one another."""
     if len(parts) == 2 and len(parts[0].values) == len(parts[1].values) == 1:
         either = arrow.chosen_byte(choices[0], parts[0].values, parts[1].values)
@@ -85,7 +87,7 @@ def _choose_bytes(choices: Sequence[Mask], parts: Sequence[Part], count: int) ->
     return values, valid
 
 
-def _case() -> Function:
+def _case() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         conditions, values = args[:-1:2], [*args[1::2], args[-1]] if args else []
         if len(args) < 3 or len(args) % 2 == 0 or any(kind != BOOLEAN for kind in conditions):
@@ -96,7 +98,7 @@ def _case() -> Function:
         last = len(args) - 1
         return [kind if index % 2 == 0 and index != last else result for index, kind in enumerate(args)]
 
-    def row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
+    def row(signature: CallSignature, args: Sequence[RowEvaluator]) -> RowEvaluator:
         del signature
         branches = list(zip(args[:-1:2], args[1::2], strict=True))
         otherwise = args[-1]
@@ -109,12 +111,12 @@ def _case() -> Function:
 
         return evaluate
 
-    def columnar(signature: Signature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
+    def columnar(signature: CallSignature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
         branches = list(zip(args[:-1:2], args[1::2], strict=True))
         otherwise = args[-1]
         result = signature.result
 
-        def evaluate(tray: Tray, active: Mask | None) -> Part:
+        def evaluate(tray: Tray, active: Mask | None) -> EvaluatedPart:
             errors: Errors | None = None
             choices, parts = [], []
             pending = active
@@ -132,14 +134,14 @@ def _case() -> Function:
             part = otherwise(tray, pending)
             parts.append(part)
             values, valid = choose(choices, parts, result, len(tray))
-            return Part(values, valid, first_errors(errors, part.errors))
+            return EvaluatedPart(values, valid, first_errors(errors, part.errors))
 
         return evaluate
 
-    return Function("CASE", resolve, columnar, row, operands)
+    return ScalarFunction("CASE", resolve, columnar, row, operands)
 
 
-def _coalesce() -> Function:
+def _coalesce() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if not args:
             raise mismatch("COALESCE", args)
@@ -148,7 +150,7 @@ def _coalesce() -> Function:
     def operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
         return [result] * len(args)
 
-    def row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
+    def row(signature: CallSignature, args: Sequence[RowEvaluator]) -> RowEvaluator:
         del signature
 
         def evaluate(row: Row, rowtime: int) -> object:
@@ -160,10 +162,10 @@ def _coalesce() -> Function:
 
         return evaluate
 
-    def columnar(signature: Signature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
+    def columnar(signature: CallSignature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
         result = signature.result
 
-        def evaluate(tray: Tray, active: Mask | None) -> Part:
+        def evaluate(tray: Tray, active: Mask | None) -> EvaluatedPart:
             part = args[0](tray, active)
             choices, parts = [], [part]
             errors, pending = part.errors, active
@@ -178,14 +180,14 @@ def _coalesce() -> Function:
             if not choices:
                 return part
             values, valid = choose(choices, parts, result, len(tray))
-            return Part(values, valid, errors)
+            return EvaluatedPart(values, valid, errors)
 
         return evaluate
 
-    return Function("COALESCE", resolve, columnar, row, operands)
+    return ScalarFunction("COALESCE", resolve, columnar, row, operands)
 
 
-def _single() -> Function:
+def _single() -> ScalarFunction:
     """Declare $SINGLE(n): TRUE, and a rejected row where the query that stands for a value gave n > 1."""
 
     def resolve(args: Sequence[Type]) -> Type:
@@ -193,7 +195,7 @@ def _single() -> Function:
             raise mismatch("$SINGLE", args)
         return BOOLEAN
 
-    def row(signature: Signature) -> RowKernel:
+    def row(signature: CallSignature) -> RowKernel:
         del signature
 
         def one(count: int) -> bool:
@@ -204,14 +206,14 @@ def _single() -> Function:
 
         return one
 
-    def columnar(signature: Signature) -> ColumnKernel:
+    def columnar(signature: CallSignature) -> ColumnKernel:
         del signature
         return lambda counts: (counts <= 1, counts > 1)
 
     return strict("$SINGLE", resolve, row, columnar)
 
 
-def _check() -> Function:
+def _check() -> ScalarFunction:
     """Declare $CHECK(condition, name): TRUE, and a rejected row where a CHECK of that name is not met."""
 
     def resolve(args: Sequence[Type]) -> Type:
@@ -219,7 +221,7 @@ def _check() -> Function:
             raise mismatch("$CHECK", args)
         return BOOLEAN
 
-    def row(signature: Signature) -> RowKernel:
+    def row(signature: CallSignature) -> RowKernel:
         del signature
 
         def one(condition: bool, name: str) -> bool:
@@ -229,11 +231,11 @@ def _check() -> Function:
 
         return one
 
-    def columnar(signature: Signature) -> ColumnKernel:
+    def columnar(signature: CallSignature) -> ColumnKernel:
         del signature
         return lambda condition, name: (condition, ~condition)
 
     return strict("$CHECK", resolve, row, columnar)
 
 
-CONDITIONALS: Sequence[Function] = (_case(), _coalesce(), _single(), _check())
+CONDITIONALS: Sequence[ScalarFunction] = (_case(), _coalesce(), _single(), _check())

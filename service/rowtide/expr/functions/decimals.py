@@ -14,10 +14,11 @@ import numpy as np
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import exact
-from rowtide.expr.functions.function import Signature
+from rowtide.expr.functions.function import CallSignature
 from rowtide.expr.functions.rejections import division_by_zero, overflow
 from rowtide.expr.functions.type_rules import digits
-from rowtide.rows.column import Mask, scaled, unscaled
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import scaled, unscaled
 from rowtide.rows.types import MAX_DECIMAL_PRECISION
 
 _ROW: dict[str, Callable[..., int]] = {
@@ -36,7 +37,7 @@ def units(value: Any, scale: int) -> int:
     return value if isinstance(value, int) else unscaled(value, scale)
 
 
-def _places(signature: Signature) -> list[int]:
+def _places(signature: CallSignature) -> list[int]:
     """Give the powers of ten by which the arguments are multiplied before the operation."""
     scales = [digits(arg)[1] for arg in signature.args]
     match signature.name:
@@ -50,7 +51,7 @@ def _places(signature: Signature) -> list[int]:
             return [signature.result.scale - scale for scale in scales]
 
 
-def row(signature: Signature) -> RowKernel:
+def row(signature: CallSignature) -> RowKernel:
     """Give the row function."""
     name, kind = signature.name, signature.result
     limit = 10 ** digits(kind)[0]
@@ -70,7 +71,7 @@ def row(signature: Signature) -> RowKernel:
     return compute
 
 
-def columns(signature: Signature) -> ColumnKernel:
+def columns(signature: CallSignature) -> ColumnKernel:
     """Give the column function."""
     kind, places = signature.result, _places(signature)
     if signature.name in "/%":
@@ -90,7 +91,7 @@ def columns(signature: Signature) -> ColumnKernel:
     return compute
 
 
-def _divided(signature: Signature) -> ColumnKernel:
+def _divided(signature: CallSignature) -> ColumnKernel:
     kind, places = signature.result, _places(signature)
     operation = exact.rounded if signature.name == "/" else exact.rest
 

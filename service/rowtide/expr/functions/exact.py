@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rowtide.expr.functions.type_rules import digits
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import INTEGER_BYTES, Type
 
 Whole = Any

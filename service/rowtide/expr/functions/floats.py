@@ -18,9 +18,9 @@ import numpy as np
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import exact
-from rowtide.expr.functions.function import Signature
+from rowtide.expr.functions.function import CallSignature
 from rowtide.expr.functions.rejections import division_by_zero, overflow
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import Kind, Type
 
 _SINGLE = struct.Struct("<f")
@@ -89,7 +89,7 @@ _COLUMNS: dict[str, Any] = {
 }
 
 
-def row(signature: Signature) -> RowKernel:
+def row(signature: CallSignature) -> RowKernel:
     """Give the row function."""
     name = signature.name
     kernel = finite(name, signature.result, _ROW[name])
@@ -104,7 +104,7 @@ def row(signature: Signature) -> RowKernel:
     return divide
 
 
-def columns(signature: Signature) -> ColumnKernel:
+def columns(signature: CallSignature) -> ColumnKernel:
     """Give the column function."""
     ufunc = _COLUMNS[signature.name]
     if signature.name in "/%":

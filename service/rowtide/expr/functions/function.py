@@ -27,7 +27,7 @@ class TypeMismatch(StatementError):
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class CallSignature:
     """One use of a function: types of the arguments as its kernels get them, and of the result.
 
     ``constants`` has the value, in row form, of each argument whose part is one literal that is not
@@ -47,7 +47,7 @@ Operands = Callable[[Sequence[Type], Type], Sequence[Type]]
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class ScalarFunction:
     """A scalar function or operator.
 
     ``has_kernel`` tells whether it works on whole columns of these types, or row by row.
@@ -55,10 +55,10 @@ class Function:
 
     name: str
     resolve: Resolve
-    columnar: Callable[[Signature, Sequence[ColumnEvaluator]], ColumnEvaluator]
-    row: Callable[[Signature, Sequence[RowEvaluator]], RowEvaluator]
+    columnar: Callable[[CallSignature, Sequence[ColumnEvaluator]], ColumnEvaluator]
+    row: Callable[[CallSignature, Sequence[RowEvaluator]], RowEvaluator]
     operands: Operands
-    has_kernel: Callable[[Signature], bool] = lambda signature: True
+    has_kernel: Callable[[CallSignature], bool] = lambda signature: True
 
 
 def as_given(args: Sequence[Type], result: Type) -> Sequence[Type]:
@@ -75,22 +75,22 @@ def to_result(args: Sequence[Type], result: Type) -> Sequence[Type]:
 def strict(
     name: str,
     resolve: Resolve,
-    row: Callable[[Signature], RowKernel],
-    columnar: Callable[[Signature], ColumnKernel | None],
+    row: Callable[[CallSignature], RowKernel],
+    columnar: Callable[[CallSignature], ColumnKernel | None],
     operands: Operands = as_given,
-) -> Function:
+) -> ScalarFunction:
     """Declare a function that is NULL where an argument is NULL; ``columnar`` may know no kernel."""
 
-    def columns(signature: Signature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
+    def columns(signature: CallSignature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
         return strict_columns(signature.args, signature.result, row(signature), columnar(signature), args)
 
-    def one_row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
+    def one_row(signature: CallSignature, args: Sequence[RowEvaluator]) -> RowEvaluator:
         return strict_row(row(signature), args)
 
-    def has_kernel(signature: Signature) -> bool:
+    def has_kernel(signature: CallSignature) -> bool:
         return columnar(signature) is not None
 
-    return Function(name, resolve, columns, one_row, operands, has_kernel)
+    return ScalarFunction(name, resolve, columns, one_row, operands, has_kernel)
 
 
 _WORDED_OPERATORS = frozenset({"NOT", "AND", "OR", "LIKE"})

@@ -9,9 +9,9 @@ import numpy as np
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import exact
-from rowtide.expr.functions.function import Signature
+from rowtide.expr.functions.function import CallSignature
 from rowtide.expr.functions.rejections import division_by_zero, overflow
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import Kind
 
 PRODUCT_IN_DOUBT = 9.2e18
@@ -28,7 +28,7 @@ _ROW: dict[str, Callable[..., int]] = {
 }
 
 
-def row(signature: Signature) -> RowKernel:
+def row(signature: CallSignature) -> RowKernel:
     """Give the row function."""
     name, kind = signature.name, signature.result
     low, high = exact.integer_range(kind)
@@ -46,7 +46,7 @@ def row(signature: Signature) -> RowKernel:
     return compute
 
 
-def columns(signature: Signature) -> ColumnKernel:
+def columns(signature: CallSignature) -> ColumnKernel:
     """Give the column function."""
     low, high = exact.integer_range(signature.result)
     match signature.name:
@@ -65,7 +65,7 @@ def columns(signature: Signature) -> ColumnKernel:
     return _bounded(signature, low, high)
 
 
-def _bounded(signature: Signature, low: int, high: int) -> ColumnKernel:
+def _bounded(signature: CallSignature, low: int, high: int) -> ColumnKernel:
     """Give + - *: first see from the bounds of the arguments whether anything can overflow at all."""
     ufunc, ends, exactly = _COLUMNS[signature.name]
     kind = signature.result

@@ -15,21 +15,21 @@ import numpy as np
 from rowtide.expr.evaluation import (
     ColumnEvaluator,
     ColumnKernel,
-    Part,
+    EvaluatedPart,
     RowEvaluator,
     RowKernel,
     both,
     expanded,
     first_errors,
 )
-from rowtide.expr.functions.function import Function, Signature, as_given, mismatch, strict
-from rowtide.rows.column import Mask
+from rowtide.expr.functions.function import CallSignature, ScalarFunction, as_given, mismatch, strict
+from rowtide.rows.arrays import Mask
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BOOLEAN, Type
 
 
-def _junction(name: str, *, decisive: bool) -> Function:
+def _junction(name: str, *, decisive: bool) -> ScalarFunction:
     """Declare AND or OR: ``decisive`` is the value that settles the answer."""
 
     def resolve(args: Sequence[Type]) -> Type:
@@ -37,7 +37,7 @@ def _junction(name: str, *, decisive: bool) -> Function:
             raise mismatch(name, args)
         return BOOLEAN
 
-    def row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
+    def row(signature: CallSignature, args: Sequence[RowEvaluator]) -> RowEvaluator:
         del signature
 
         def evaluate(row: Row, rowtime: int) -> object:
@@ -52,10 +52,10 @@ def _junction(name: str, *, decisive: bool) -> Function:
 
         return evaluate
 
-    def columnar(signature: Signature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
+    def columnar(signature: CallSignature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
         del signature
 
-        def evaluate(tray: Tray, active: Mask | None) -> Part:
+        def evaluate(tray: Tray, active: Mask | None) -> EvaluatedPart:
             values, valid, errors = args[0](tray, active)
             for arg in args[1:]:
                 # Where a value means nothing because it is NULL, the answer is open too.
@@ -67,7 +67,7 @@ def _junction(name: str, *, decisive: bool) -> Function:
                 part = arg(tray, both(active, still_open))
                 errors = first_errors(errors, part.errors)
                 values, valid = joined(values, valid, part.values, part.valid)
-            return Part(values, valid, errors)
+            return EvaluatedPart(values, valid, errors)
 
         def joined(first: Any, valid1: Mask | None, second: Any, valid2: Mask | None) -> tuple[Any, Any]:
             valid = both(valid1, valid2)
@@ -80,31 +80,31 @@ def _junction(name: str, *, decisive: bool) -> Function:
 
         return evaluate
 
-    return Function(name, resolve, columnar, row, as_given)
+    return ScalarFunction(name, resolve, columnar, row, as_given)
 
 
 def _known(flags: Mask, valid: Mask | None) -> Mask:
     return flags if valid is None else flags & valid
 
 
-def _not() -> Function:
+def _not() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if tuple(args) != (BOOLEAN,):
             raise mismatch("NOT", args)
         return BOOLEAN
 
-    def row(signature: Signature) -> RowKernel:
+    def row(signature: CallSignature) -> RowKernel:
         del signature
         return lambda value: not value
 
-    def columnar(signature: Signature) -> ColumnKernel:
+    def columnar(signature: CallSignature) -> ColumnKernel:
         del signature
         return lambda values: (~values, None)
 
     return strict("NOT", resolve, row, columnar)
 
 
-def _test(name: str, of_value: bool | None, *, negated: bool) -> Function:
+def _test(name: str, of_value: bool | None, *, negated: bool) -> ScalarFunction:
     """Declare IS [NOT] TRUE, FALSE or (``of_value`` None) NULL: never NULL itself."""
 
     def resolve(args: Sequence[Type]) -> Type:
@@ -112,7 +112,7 @@ def _test(name: str, of_value: bool | None, *, negated: bool) -> Function:
             raise mismatch(name, args)
         return BOOLEAN
 
-    def row(signature: Signature, args: Sequence[RowEvaluator]) -> RowEvaluator:
+    def row(signature: CallSignature, args: Sequence[RowEvaluator]) -> RowEvaluator:
         del signature
         (arg,) = args
 
@@ -122,11 +122,11 @@ def _test(name: str, of_value: bool | None, *, negated: bool) -> Function:
 
         return evaluate
 
-    def columnar(signature: Signature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
+    def columnar(signature: CallSignature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
         del signature
         (arg,) = args
 
-        def evaluate(tray: Tray, active: Mask | None) -> Part:
+        def evaluate(tray: Tray, active: Mask | None) -> EvaluatedPart:
             values, valid, errors = arg(tray, active)
             if of_value is None:
                 found = np.zeros(len(tray), dtype=np.bool_) if valid is None else ~valid
@@ -134,14 +134,14 @@ def _test(name: str, of_value: bool | None, *, negated: bool) -> Function:
                 found = values if of_value else ~values
                 if valid is not None:
                     found = found & valid
-            return Part(~found if negated else found, None, errors)
+            return EvaluatedPart(~found if negated else found, None, errors)
 
         return evaluate
 
-    return Function(name, resolve, columnar, row, as_given)
+    return ScalarFunction(name, resolve, columnar, row, as_given)
 
 
-def _tests() -> Sequence[Function]:
+def _tests() -> Sequence[ScalarFunction]:
     return [
         _test(f"IS {'NOT ' if negated else ''}{word}", of_value, negated=negated)
         for word, of_value in (("NULL", None), ("TRUE", True), ("FALSE", False))
@@ -149,7 +149,7 @@ def _tests() -> Sequence[Function]:
     ]
 
 
-LOGIC: Sequence[Function] = (
+LOGIC: Sequence[ScalarFunction] = (
     _junction("AND", decisive=False),
     _junction("OR", decisive=True),
     _not(),

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from rowtide.expr.evaluation import ColumnKernel
 from rowtide.expr.functions import arrow
-from rowtide.expr.functions.function import Function, Resolve, Signature
+from rowtide.expr.functions.function import CallSignature, Resolve, ScalarFunction
 from rowtide.expr.functions.rejections import undefined
 from rowtide.expr.functions.shapes import always, any_length, as_long_as_first, declared
 from rowtide.expr.functions.text_parts import similar_regex
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import BOOLEAN, INTEGER
 
 _FLAGS = frozenset("ims")
@@ -47,7 +47,7 @@ def _flags_of(name: str) -> frozenset[str]:
     return _FLAGS | {"g"} if name == "REGEXP_REPLACE" else _FLAGS
 
 
-def _regular(name: str, further: int, result: Resolve, compute: _Columns, out: Any) -> Function:
+def _regular(name: str, further: int, result: Resolve, compute: _Columns, out: Any) -> ScalarFunction:
     """Declare a function of a text, a pattern, ``further`` texts and, if they are given, flags."""
 
     def one(*args: str) -> object:
@@ -58,7 +58,7 @@ def _regular(name: str, further: int, result: Resolve, compute: _Columns, out: A
         except pa.ArrowInvalid as error:
             raise undefined(name, args, _why(error)) from error
 
-    def columnar(signature: Signature) -> ColumnKernel | None:
+    def columnar(signature: CallSignature) -> ColumnKernel | None:
         text, *rest = signature.constants
         if out is None or text is not None or not all(isinstance(each, str) for each in rest):
             return None
@@ -140,7 +140,7 @@ def _replaced(texts: Any, pattern: str, replacement: str) -> Any:
     return pc.replace_substring_regex(texts, pattern, replacement)
 
 
-def _by_sql_pattern() -> Function:
+def _by_sql_pattern() -> ScalarFunction:
     """Declare SUBSTRING(text FROM pattern FOR escape): what is between two ``escape"`` of the pattern."""
 
     def one(text: str, pattern: str, escape: str) -> str | None:
@@ -159,7 +159,7 @@ def _by_sql_pattern() -> Function:
     return declared("SUBSTRING SIMILAR", "ttt", as_long_as_first, one, shown="SUBSTRING")
 
 
-PATTERNS: Sequence[Function] = (
+PATTERNS: Sequence[ScalarFunction] = (
     _regular("REGEXP_LIKE", 0, always(BOOLEAN), pc.match_substring_regex, arrow.flags),
     _regular(
         "REGEXP_COUNT",

@@ -15,9 +15,9 @@ import numpy as np
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import exact, floats
-from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.function import CallSignature, ScalarFunction, mismatch, strict
 from rowtide.expr.functions.rejections import overflow, undefined
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import DOUBLE, Type
 
 Domain = Callable[..., Any]
@@ -28,7 +28,7 @@ def _operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
     return [result] * len(args)
 
 
-def _function(name: str, ufunc: Any, count: int, outside: Domain, why: str) -> Function:
+def _function(name: str, ufunc: Any, count: int, outside: Domain, why: str) -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != count or not all(arg.is_numeric for arg in args):
             raise mismatch(name, args)
@@ -40,7 +40,7 @@ def _function(name: str, ufunc: Any, count: int, outside: Domain, why: str) -> F
         values = ufunc(*given)
         return values, outside(*given), floats.doubtful(values, *given)
 
-    def row(signature: Signature) -> RowKernel:
+    def row(signature: CallSignature) -> RowKernel:
         kind = signature.result
 
         def one(*args: float) -> float:
@@ -54,7 +54,7 @@ def _function(name: str, ufunc: Any, count: int, outside: Domain, why: str) -> F
 
         return one
 
-    def columnar(signature: Signature) -> ColumnKernel:
+    def columnar(signature: CallSignature) -> ColumnKernel:
         del signature
 
         def all_rows(*args: Any) -> tuple[Any, Mask | None]:
@@ -102,7 +102,7 @@ def _log(base: Any, value: Any) -> Any:
     return found
 
 
-POWERS: Sequence[Function] = (
+POWERS: Sequence[ScalarFunction] = (
     _function("LOG", _log, 2, _no_base, "the base is above zero and not 1, the number above zero"),
     _function("SINH", np.sinh, 1, _everywhere, ""),
     _function("COSH", np.cosh, 1, _everywhere, ""),

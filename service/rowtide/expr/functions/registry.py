@@ -11,7 +11,7 @@ from rowtide.expr.functions.cast import CASTS
 from rowtide.expr.functions.characters import CHARACTERS
 from rowtide.expr.functions.comparison import COMPARISONS
 from rowtide.expr.functions.conditional import CONDITIONALS
-from rowtide.expr.functions.function import Function
+from rowtide.expr.functions.function import ScalarFunction
 from rowtide.expr.functions.logic import LOGIC
 from rowtide.expr.functions.patterns import PATTERNS
 from rowtide.expr.functions.powers import POWERS
@@ -55,7 +55,7 @@ _OTHER_NAMES = {
     "TRIM_TRAILING": "RTRIM",
 }
 
-FUNCTIONS: Mapping[str, Function] = _DECLARED | {
+FUNCTIONS: Mapping[str, ScalarFunction] = _DECLARED | {
     other: _DECLARED[name] for other, name in _OTHER_NAMES.items()
 }
 """Every function under its names, upper case. Operators have their SQL spelling; the sign is NEGATE."""
@@ -75,7 +75,7 @@ class UnknownFunction(StatementError):
         )
 
 
-def find(name: str) -> Function:
+def find(name: str) -> ScalarFunction:
     """Give the function called ``name``, in upper case.
 
     Raises:

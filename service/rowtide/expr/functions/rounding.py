@@ -20,10 +20,11 @@ import numpy as np
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import exact, floats
 from rowtide.expr.functions.decimals import units
-from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.function import CallSignature, ScalarFunction, mismatch, strict
 from rowtide.expr.functions.rejections import overflow, undefined
 from rowtide.expr.functions.type_rules import digits
-from rowtide.rows.column import Mask, scaled
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import scaled
 from rowtide.rows.types import INTEGER, MAX_DECIMAL_PRECISION, Kind, Type, decimal
 
 _MOST_DIGITS = 2 * MAX_DECIMAL_PRECISION
@@ -66,7 +67,7 @@ _FLOATS: dict[str, Any] = {
 }
 
 
-def _rounding(name: str, *, takes_digits: bool) -> Function:
+def _rounding(name: str, *, takes_digits: bool) -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         counts = (1, 2) if takes_digits else (1,)
         fits = len(args) in counts and args[0].is_numeric and all(arg.is_integer for arg in args[1:])
@@ -85,7 +86,7 @@ def _rounding(name: str, *, takes_digits: bool) -> Function:
     return strict(name, resolve, _row, _columns)
 
 
-def _row(signature: Signature) -> RowKernel:
+def _row(signature: CallSignature) -> RowKernel:
     name, source, kind = signature.name, signature.args[0], signature.result
     if kind.is_float:
         return _float_row(signature)
@@ -107,7 +108,7 @@ def _row(signature: Signature) -> RowKernel:
     return compute
 
 
-def _columns(signature: Signature) -> ColumnKernel | None:
+def _columns(signature: CallSignature) -> ColumnKernel | None:
     name, source, kind = signature.name, signature.args[0], signature.result
     kept = signature.constants[1] if len(signature.args) == 2 else 0
     if not isinstance(kept, int):
@@ -133,7 +134,7 @@ def _columns(signature: Signature) -> ColumnKernel | None:
     return compute
 
 
-def _float_row(signature: Signature) -> RowKernel:
+def _float_row(signature: CallSignature) -> RowKernel:
     name, source, kind = signature.name, signature.args[0], signature.result
     round_whole = _FLOATS[name]
     divide = _ROW[name]
@@ -180,7 +181,7 @@ def _round_floats(name: str, values: Any, kept: int) -> tuple[Any, Mask | None]:
     return found, doubtful if doubtful.any() else None
 
 
-def _sign() -> Function:
+def _sign() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 1 or not args[0].is_numeric:
             raise mismatch("SIGN", args)
@@ -195,7 +196,7 @@ def _sign() -> Function:
     return strict("SIGN", resolve, lambda signature: row, lambda signature: columns)
 
 
-def _width_bucket() -> Function:
+def _width_bucket() -> ScalarFunction:
     """Declare WIDTH_BUCKET(x, from, to, count): which of equal parts has ``x``, 0 and count + 1 beyond."""
     name = "WIDTH_BUCKET"
 
@@ -218,7 +219,7 @@ def _width_bucket() -> Function:
     return strict(name, resolve, lambda signature: row, lambda signature: None)
 
 
-ROUNDING: Sequence[Function] = (
+ROUNDING: Sequence[ScalarFunction] = (
     _rounding("FLOOR", takes_digits=False),
     _rounding("CEIL", takes_digits=False),
     _rounding("ROUND", takes_digits=True),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions.function import Function, Resolve, Signature, mismatch, strict
+from rowtide.expr.functions.function import CallSignature, Resolve, ScalarFunction, mismatch, strict
 from rowtide.rows.types import Kind, Type
 
 _SORTS: dict[str, Callable[[Type], bool]] = {
@@ -19,7 +19,7 @@ _SORTS: dict[str, Callable[[Type], bool]] = {
 }
 
 
-def no_columns(signature: Signature) -> ColumnKernel | None:
+def no_columns(signature: CallSignature) -> ColumnKernel | None:
     """Say that a function is computed row by row."""
     del signature
     return None
@@ -30,9 +30,9 @@ def declared(
     shape: str,
     result: Resolve,
     row: RowKernel,
-    columns: Callable[[Signature], ColumnKernel | None] = no_columns,
+    columns: Callable[[CallSignature], ColumnKernel | None] = no_columns,
     shown: str | None = None,
-) -> Function:
+) -> ScalarFunction:
     """Declare a function that is NULL where an argument is NULL; its errors call it ``shown``."""
     wanted, _, optional = shape.partition("?")
     whole = wanted + optional

@@ -23,10 +23,10 @@ import numpy as np
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import civil, exact, floats
 from rowtide.expr.functions.decimals import units
-from rowtide.expr.functions.function import Signature, mismatch
+from rowtide.expr.functions.function import CallSignature, mismatch
 from rowtide.expr.functions.rejections import division_by_zero, overflow
 from rowtide.expr.functions.type_rules import digits
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import (
     BIGINT,
     DATE,
@@ -91,7 +91,7 @@ def operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
     return [DOUBLE if arg.is_float else arg for arg in args]
 
 
-def row(signature: Signature) -> RowKernel:
+def row(signature: CallSignature) -> RowKernel:
     """Give the row function."""
     name, kind = signature.name, signature.result
     low, high = civil.RANGES[kind]
@@ -109,7 +109,7 @@ def row(signature: Signature) -> RowKernel:
     return checked
 
 
-def _row(signature: Signature) -> Any:
+def _row(signature: CallSignature) -> Any:
     """Give the row function without its check of the range."""
     name, kind = signature.name, signature.result
     if name == "NEGATE":
@@ -139,7 +139,7 @@ def _row(signature: Signature) -> Any:
     return lambda first, second: first + sign * second
 
 
-def _scaled_row(signature: Signature) -> Any:
+def _scaled_row(signature: CallSignature) -> Any:
     """Give the row function of an interval times or by a number."""
     name = signature.name
     at, of = (0, 1) if signature.args[0] in INTERVALS else (1, 0)
@@ -161,7 +161,7 @@ def _scaled_row(signature: Signature) -> Any:
     return scaled
 
 
-def columns(signature: Signature) -> ColumnKernel | None:
+def columns(signature: CallSignature) -> ColumnKernel | None:
     """Give the column function."""
     name, kind = signature.name, signature.result
     low, high = civil.RANGES[kind]
@@ -197,7 +197,7 @@ def columns(signature: Signature) -> ColumnKernel | None:
     return compute
 
 
-def _months_columns(signature: Signature) -> ColumnKernel:
+def _months_columns(signature: CallSignature) -> ColumnKernel:
     kind = signature.result
     low, high = civil.RANGES[kind]
     turned = signature.args[0] == INTERVAL_MONTH
@@ -217,7 +217,7 @@ def _months_columns(signature: Signature) -> ColumnKernel:
     return compute
 
 
-def _scaled_columns(signature: Signature) -> ColumnKernel | None:
+def _scaled_columns(signature: CallSignature) -> ColumnKernel | None:
     name, kind = signature.name, signature.result
     low, high = civil.RANGES[kind]
     at, of = (0, 1) if signature.args[0] in INTERVALS else (1, 0)

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from rowtide.errors import RejectedRowError
 from rowtide.expr.evaluation import ColumnKernel
 from rowtide.expr.functions import arrow
-from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.function import CallSignature, ScalarFunction, mismatch, strict
 from rowtide.expr.functions.rejections import undefined
 from rowtide.expr.functions.shapes import always, any_length, as_long_as_first, declared
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import BOOLEAN, INTEGER, Kind, Type
 
 _WORD = re.compile(r"[^\W_]+")
@@ -41,13 +41,13 @@ def _together(args: Sequence[Type]) -> Type:
 # ------------------------------------------------------------- concatenation
 
 
-def _concat() -> Function:
+def _concat() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) == 2 and (all(a.is_text for a in args) or all(a.is_binary for a in args)):
             return _together(args)
         raise mismatch("||", args, hint="CAST what is no text to VARCHAR.")
 
-    def columnar(signature: Signature) -> ColumnKernel:
+    def columnar(signature: CallSignature) -> ColumnKernel:
         nothing: object = "" if signature.result.is_text else b""
 
         def join(first: Any, second: Any) -> tuple[Any, Mask | None]:
@@ -89,7 +89,7 @@ def _pattern(pattern: str, escape: str | None) -> tuple[re.Pattern[str], str]:
     return re.compile("".join(regex), re.DOTALL), "".join(plain)
 
 
-def _like() -> Function:
+def _like() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) not in (2, 3) or not all(arg.is_text for arg in args):
             raise mismatch("LIKE", args)
@@ -98,7 +98,7 @@ def _like() -> Function:
     def row(text: str, pattern: str, escape: str | None = None) -> bool:
         return _pattern(pattern, escape)[0].fullmatch(text) is not None
 
-    def columnar(signature: Signature) -> ColumnKernel | None:
+    def columnar(signature: CallSignature) -> ColumnKernel | None:
         pattern, escape = signature.constants[1], signature.constants[2:]
         if not isinstance(pattern, str) or None in escape:
             return None
@@ -144,8 +144,8 @@ def _initcap(text: str) -> str:
     return _WORD.sub(lambda word: _upper(word.group()[0]) + _lower(word.group()[1:]), text)
 
 
-def _case(name: str, row: Callable[[str], str], ascii_function: Any) -> Function:
-    def columnar(signature: Signature) -> ColumnKernel:
+def _case(name: str, row: Callable[[str], str], ascii_function: Any) -> ScalarFunction:
+    def columnar(signature: CallSignature) -> ColumnKernel:
         del signature
 
         def change(texts: Any) -> tuple[Any, Mask | None]:
@@ -162,15 +162,15 @@ def _case(name: str, row: Callable[[str], str], ascii_function: Any) -> Function
 # ------------------------------------------------------------------- parts
 
 
-def _char_length() -> Function:
-    def columnar(signature: Signature) -> ColumnKernel:
+def _char_length() -> ScalarFunction:
+    def columnar(signature: CallSignature) -> ColumnKernel:
         del signature
         return lambda texts: (arrow.numbers(pc.utf8_length(texts), "int32"), None)
 
     return declared("CHAR_LENGTH", "t", always(INTEGER), len, columnar)
 
 
-def _substring() -> Function:
+def _substring() -> ScalarFunction:
     """Declare SUBSTRING(text FROM start FOR length): counted from ``start`` also where that is before 1."""
 
     def row(text: str, start: int, length: int | None = None) -> str:
@@ -180,7 +180,7 @@ def _substring() -> Function:
             raise undefined("SUBSTRING", (text, start, length), "the length is negative")
         return text[max(start, 1) - 1 : max(start + length, 1) - 1]
 
-    def columnar(signature: Signature) -> ColumnKernel | None:
+    def columnar(signature: CallSignature) -> ColumnKernel | None:
         start, *rest = signature.constants[1:]
         if not isinstance(start, int) or None in rest or signature.constants[0] is not None:
             return None
@@ -201,13 +201,13 @@ def _substring() -> Function:
     return declared("SUBSTRING", "ti?i", as_long_as_first, row, columnar)
 
 
-def _trim(name: str, strip: Callable[[str, str], str], function: Any) -> Function:
+def _trim(name: str, strip: Callable[[str, str], str], function: Any) -> ScalarFunction:
     """Declare TRIM(text [, characters]): any of ``characters``, a blank if they are not given."""
 
     def row(text: str, characters: str = " ") -> str:
         return strip(text, characters)
 
-    def columnar(signature: Signature) -> ColumnKernel | None:
+    def columnar(signature: CallSignature) -> ColumnKernel | None:
         characters = signature.constants[1] if len(signature.args) == 2 else " "
         if not isinstance(characters, str) or signature.constants[0] is not None:
             return None
@@ -221,13 +221,13 @@ def _trim(name: str, strip: Callable[[str, str], str], function: Any) -> Functio
     return declared(name, "t?t", as_long_as_first, row, columnar)
 
 
-def _position() -> Function:
+def _position() -> ScalarFunction:
     """Declare POSITION(part IN text): 0 where there is none."""
 
     def row(part: str, text: str) -> int:
         return text.find(part) + 1
 
-    def columnar(signature: Signature) -> ColumnKernel | None:
+    def columnar(signature: CallSignature) -> ColumnKernel | None:
         part = signature.constants[0]
         if not isinstance(part, str):
             return None
@@ -243,11 +243,11 @@ def _position() -> Function:
     return declared("POSITION", "tt", always(INTEGER), row, columnar)
 
 
-def _replace() -> Function:
+def _replace() -> ScalarFunction:
     def row(text: str, old: str, new: str) -> str:
         return text.replace(old, new) if old else text
 
-    def columnar(signature: Signature) -> ColumnKernel | None:
+    def columnar(signature: CallSignature) -> ColumnKernel | None:
         text, old, new = signature.constants
         if text is not None or not isinstance(old, str) or not isinstance(new, str):
             return None
@@ -261,7 +261,7 @@ def _replace() -> Function:
     return declared("REPLACE", "ttt", any_length, row, columnar)
 
 
-def _overlay() -> Function:
+def _overlay() -> ScalarFunction:
     """Declare OVERLAY(text PLACING put FROM start FOR length); ``length`` is that of ``put`` by default."""
 
     def row(text: str, put: str, start: int, length: int | None = None) -> str:
@@ -274,7 +274,7 @@ def _overlay() -> Function:
     return declared("OVERLAY", "tti?i", _together, row)
 
 
-TEXT: Sequence[Function] = (
+TEXT: Sequence[ScalarFunction] = (
     _concat(),
     _like(),
     _case("UPPER", _upper, pc.ascii_upper),

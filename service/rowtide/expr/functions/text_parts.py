@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from rowtide.errors import RejectedRowError
 from rowtide.expr.evaluation import ColumnKernel
-from rowtide.expr.functions.function import Function, Signature
+from rowtide.expr.functions.function import CallSignature, ScalarFunction
 from rowtide.expr.functions.rejections import undefined
 from rowtide.expr.functions.shapes import always, any_length, as_long_as_first, declared
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import BOOLEAN
 
 MAX_CHARACTERS = 10_000_000
@@ -64,7 +64,7 @@ def _split_part(text: str, separator: str, number: int) -> str:
     return parts[place] if 0 <= place < len(parts) else ""
 
 
-def _split_part_columns(signature: Signature) -> ColumnKernel | None:
+def _split_part_columns(signature: CallSignature) -> ColumnKernel | None:
     text, separator, number = signature.constants
     if text is not None or not isinstance(separator, str) or not isinstance(number, int):
         return None
@@ -175,7 +175,7 @@ def _similar(text: str, pattern: str, escape: str | None = None) -> bool:
     return _similar_pattern(pattern, escape).fullmatch(text) is not None
 
 
-TEXT_PARTS: Sequence[Function] = (
+TEXT_PARTS: Sequence[ScalarFunction] = (
     declared("LEFT", "ti", as_long_as_first, _left),
     declared("RIGHT", "ti", as_long_as_first, _right),
     declared("LPAD", "ti?t", any_length, _pad("LPAD", before=True)),

@@ -16,7 +16,8 @@ from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import arrow, cast_numbers, civil, exact, floats
 from rowtide.expr.functions.rejections import shown
 from rowtide.expr.functions.type_rules import digits
-from rowtide.rows.column import Mask, scaled
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import scaled
 from rowtide.rows.types import (
     BOOLEAN,
     DATE,

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rowtide.expr.evaluation import ColumnKernel
 from rowtide.expr.functions import civil, exact
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import INTEGER_BYTES, TIME, TIMESTAMP, Kind, Type
 
 _PLAIN_FROM, _PLAIN_BELOW = 1e-4, 1e15

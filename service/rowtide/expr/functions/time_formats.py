@@ -29,7 +29,7 @@ class FormatError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class DayTime:
     """A time taken apart: the day and the millisecond of the day."""
 
     day: int
@@ -42,7 +42,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FormatPart:
     """A piece of a format: ``field``, or text for itself where that is empty.
 
     ``digits`` are written at least, with zeros in front. ``style`` is how a name is written.
@@ -77,30 +77,30 @@ _NUMBERS: Mapping[str, tuple[int, int, int]] = {
 }
 """Fields that are numbers: the most digits, the least and the greatest value."""
 
-_TEMPLATE: Mapping[str, Part] = {
-    "YYYY": Part("year", 4),
-    "YY": Part("year of century", 2),
-    "IYYY": Part("week year", 4),
-    "Q": Part("quarter", 1),
-    "MM": Part("month", 2),
-    "IW": Part("week", 2),
-    "DDD": Part("day of year", 3),
-    "DD": Part("day", 2),
-    "ID": Part("ISO day of week", 1),
-    "IDDD": Part("ISO day of year", 3),
-    "D": Part("day of week", 1),
-    "HH24": Part("hour", 2),
-    "HH12": Part("hour of half", 2),
-    "HH": Part("hour of half", 2),
-    "MI": Part("minute", 2),
-    "SS": Part("second", 2),
-    "SSSS": Part("second of day", 1),
-    "SSSSS": Part("second of day", 1),
-    "MS": Part("fraction", 3),
-    "US": Part("fraction", 6),
-    "FF3": Part("fraction", 3),
-    "FF6": Part("fraction", 6),
-    "FF": Part("fraction", 3),
+_TEMPLATE: Mapping[str, FormatPart] = {
+    "YYYY": FormatPart("year", 4),
+    "YY": FormatPart("year of century", 2),
+    "IYYY": FormatPart("week year", 4),
+    "Q": FormatPart("quarter", 1),
+    "MM": FormatPart("month", 2),
+    "IW": FormatPart("week", 2),
+    "DDD": FormatPart("day of year", 3),
+    "DD": FormatPart("day", 2),
+    "ID": FormatPart("ISO day of week", 1),
+    "IDDD": FormatPart("ISO day of year", 3),
+    "D": FormatPart("day of week", 1),
+    "HH24": FormatPart("hour", 2),
+    "HH12": FormatPart("hour of half", 2),
+    "HH": FormatPart("hour of half", 2),
+    "MI": FormatPart("minute", 2),
+    "SS": FormatPart("second", 2),
+    "SSSS": FormatPart("second of day", 1),
+    "SSSSS": FormatPart("second of day", 1),
+    "MS": FormatPart("fraction", 3),
+    "US": FormatPart("fraction", 6),
+    "FF3": FormatPart("fraction", 3),
+    "FF6": FormatPart("fraction", 6),
+    "FF": FormatPart("fraction", 3),
 }
 _TEMPLATE_NAMES = {
     "MONTH": "month name",
@@ -129,13 +129,13 @@ _JAVA: Mapping[str, str] = {
 
 
 @lru_cache(maxsize=REMEMBERED_FORMATS)
-def template(text: str) -> tuple[Part, ...]:
+def template(text: str) -> tuple[FormatPart, ...]:
     """Understand a format as TO_CHAR has it: letters are fields, in double quotes text; FM leaves zeros out.
 
     Raises:
       FormatError: it has letters that are no field.
     """
-    parts: list[Part] = []
+    parts: list[FormatPart] = []
     at, filled = 0, True
     upper = text.upper()
     while at < len(text):
@@ -143,7 +143,7 @@ def template(text: str) -> tuple[Part, ...]:
             end = text.find('"', at + 1)
             if end < 0:
                 raise FormatError('a " is not closed')
-            parts.append(Part("", text=text[at + 1 : end]))
+            parts.append(FormatPart("", text=text[at + 1 : end]))
             at = end + 1
             continue
         if upper.startswith("FM", at):
@@ -153,13 +153,13 @@ def template(text: str) -> tuple[Part, ...]:
         if word is None:
             if text[at].isalnum():
                 raise FormatError(f'"{text[at:]}" begins with no field of a time')
-            parts.append(Part("", text=text[at]))
+            parts.append(FormatPart("", text=text[at]))
             at += 1
             continue
         given = text[at : at + len(word)]
         part = _TEMPLATE.get(word)
         if part is None:
-            part = Part(_TEMPLATE_NAMES[word], style=_style(given))
+            part = FormatPart(_TEMPLATE_NAMES[word], style=_style(given))
         elif not filled and part.field != "fraction":
             part = replace(part, digits=1)
         parts.append(part)
@@ -174,52 +174,52 @@ def _style(given: str) -> Callable[[str], str]:
 
 
 @lru_cache(maxsize=REMEMBERED_FORMATS)
-def java_pattern(text: str) -> tuple[Part, ...]:
+def java_pattern(text: str) -> tuple[FormatPart, ...]:
     """Understand a format as Java's SimpleDateFormat has it: letters are fields, in single quotes text.
 
     Raises:
       FormatError: it has letters that are no field.
     """
-    parts: list[Part] = []
+    parts: list[FormatPart] = []
     for match in re.finditer(r"''|'((?:[^']|'')*)('?)|([A-Za-z])\3*|.", text, re.DOTALL):
         piece, letter = match.group(), match.group(3)
         if piece == "''":
-            parts.append(Part("", text="'"))
+            parts.append(FormatPart("", text="'"))
         elif match.group(1) is not None:
             if not match.group(2):
                 raise FormatError("a ' is not closed")
-            parts.append(Part("", text=match.group(1).replace("''", "'")))
+            parts.append(FormatPart("", text=match.group(1).replace("''", "'")))
         elif letter is None:
-            parts.append(Part("", text=piece))
+            parts.append(FormatPart("", text=piece))
         else:
             parts.append(_java_part(letter, len(piece)))
     return tuple(parts)
 
 
-def _java_part(letter: str, count: int) -> Part:
+def _java_part(letter: str, count: int) -> FormatPart:
     match letter:
         case "y":
-            return Part("year of century", 2) if count == 2 else Part("year", count)
+            return FormatPart("year of century", 2) if count == 2 else FormatPart("year", count)
         case "M" | "L":
             if count > 2:
-                return Part("short month name" if count == 3 else "month name")
-            return Part("month", count)
+                return FormatPart("short month name" if count == 3 else "month name")
+            return FormatPart("month", count)
         case "E":
-            return Part("day name" if count > 3 else "short day name")
+            return FormatPart("day name" if count > 3 else "short day name")
         case "a":
-            return Part("half")
+            return FormatPart("half")
         case "Z" | "X" | "z":
-            return Part("zone", text={"Z": "+0000", "X": "Z", "z": "UTC"}[letter])
+            return FormatPart("zone", text={"Z": "+0000", "X": "Z", "z": "UTC"}[letter])
     field = _JAVA.get(letter)
     if field is None:
         raise FormatError(f'"{letter}" is no field of a time')
-    return Part(field, count)
+    return FormatPart(field, count)
 
 
 # -------------------------------------------------------------------- writing
 
 
-def written(parts: Sequence[Part], moment: Moment) -> str:
+def written(parts: Sequence[FormatPart], moment: DayTime) -> str:
     """Write a time."""
     return "".join(_piece(part, moment) for part in parts)
 
@@ -234,7 +234,7 @@ def month_name(day: int) -> str:
     return MONTHS[civil.civil(day)[1] - 1]
 
 
-def _piece(part: Part, at: Moment) -> str:
+def _piece(part: FormatPart, at: DayTime) -> str:
     match part.field:
         case "" | "zone":
             return part.text
@@ -251,7 +251,7 @@ def _piece(part: Part, at: Moment) -> str:
     return f"{_number(part.field, at):0{part.digits}d}"
 
 
-def _number(field: str, at: Moment) -> int:
+def _number(field: str, at: DayTime) -> int:
     year, month, day = civil.civil(at.day)
     thursday = civil.thursday(at.day)
     match field:
@@ -296,7 +296,7 @@ def _number(field: str, at: Moment) -> int:
 # -------------------------------------------------------------------- reading
 
 
-def read(parts: Sequence[Part], text: str) -> Moment:
+def read(parts: Sequence[FormatPart], text: str) -> DayTime:
     """Read a time; what the format does not say is of 1970-01-01 00:00:00.
 
     Raises:
@@ -322,11 +322,11 @@ def read(parts: Sequence[Part], text: str) -> Moment:
         _spread_seconds(found)
     ms = _hour(found) * 3_600_000 + found.get("minute", 0) * 60_000 + found.get("second", 0) * 1_000
     ms += found.get("fraction", 0) - zone_ms
-    return Moment(day + ms // civil.DAY_MS, ms % civil.DAY_MS)
+    return DayTime(day + ms // civil.DAY_MS, ms % civil.DAY_MS)
 
 
 @lru_cache(maxsize=REMEMBERED_FORMATS)
-def _regex(parts: tuple[Part, ...]) -> re.Pattern[str]:
+def _regex(parts: tuple[FormatPart, ...]) -> re.Pattern[str]:
     pieces = []
     for index, part in enumerate(parts):
         if not part.field:

@@ -24,9 +24,9 @@ import numpy as np
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions import civil, exact
-from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.function import CallSignature, ScalarFunction, mismatch, strict
 from rowtide.expr.functions.rejections import overflow, undefined
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.types import BIGINT, DATE, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Type
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge, ceil_to, floor_to
 
@@ -115,13 +115,13 @@ def _interval_part(unit: str, kind: Type, size: Any) -> Any:
     return size // length % count
 
 
-def _extract() -> Function:
+def _extract() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 2 or not args[0].is_text or args[1] not in UNITS:
             raise mismatch("EXTRACT", args)
         return BIGINT
 
-    def row(signature: Signature) -> RowKernel:
+    def row(signature: CallSignature) -> RowKernel:
         kind = signature.args[1]
         is_interval = kind in (INTERVAL_DAY, INTERVAL_MONTH)
 
@@ -136,7 +136,7 @@ def _extract() -> Function:
 
         return extract
 
-    def columnar(signature: Signature) -> ColumnKernel | None:
+    def columnar(signature: CallSignature) -> ColumnKernel | None:
         unit, kind = signature.constants[0], signature.args[1]
         if not isinstance(unit, str) or unit not in UNITS[kind]:
             return None
@@ -156,7 +156,7 @@ def _extract() -> Function:
 # -------------------------------------------------------------- FLOOR and CEIL
 
 
-def _rounded(name: str, round_to: Callable[[Any, Period], Any]) -> Function:
+def _rounded(name: str, round_to: Callable[[Any, Period], Any]) -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 2 or args[0] not in (TIMESTAMP, DATE, TIME) or not args[1].is_text:
             raise mismatch(name, args)
@@ -170,7 +170,7 @@ def _rounded(name: str, round_to: Callable[[Any, Period], Any]) -> Function:
             return round_to(values, period) % civil.DAY_MS
         return round_to(values * civil.DAY_MS, period) // civil.DAY_MS
 
-    def row(signature: Signature) -> RowKernel:
+    def row(signature: CallSignature) -> RowKernel:
         kind = signature.result
         low, high = civil.RANGES[kind]
 
@@ -184,7 +184,7 @@ def _rounded(name: str, round_to: Callable[[Any, Period], Any]) -> Function:
 
         return round_one
 
-    def columnar(signature: Signature) -> ColumnKernel | None:
+    def columnar(signature: CallSignature) -> ColumnKernel | None:
         unit, kind = signature.constants[1], signature.result
         low, high = civil.RANGES[kind]
         if not isinstance(unit, str) or unit not in ROUNDED_TO[kind]:
@@ -202,7 +202,7 @@ def _rounded(name: str, round_to: Callable[[Any, Period], Any]) -> Function:
 # -------------------------------------------------------------- STEP, TSDIFF
 
 
-def _step() -> Function:
+def _step() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) not in (2, 3) or args[0] not in (TIMESTAMP, DATE):
             raise mismatch("STEP", args)
@@ -234,7 +234,7 @@ def _step() -> Function:
     return strict("STEP", resolve, lambda signature: row, lambda signature: step_all, operands)
 
 
-def _tsdiff() -> Function:
+def _tsdiff() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 2 or any(arg not in (TIMESTAMP, DATE) for arg in args):
             raise mismatch("TSDIFF", args)
@@ -244,7 +244,7 @@ def _tsdiff() -> Function:
         del result
         return [TIMESTAMP] * len(args)
 
-    def row(signature: Signature) -> RowKernel:
+    def row(signature: CallSignature) -> RowKernel:
         kind = signature.result
 
         def difference(start: int, end: int) -> int:
@@ -254,14 +254,14 @@ def _tsdiff() -> Function:
 
         return difference
 
-    def columnar(signature: Signature) -> ColumnKernel:
+    def columnar(signature: CallSignature) -> ColumnKernel:
         kind = signature.result
         return lambda start, end: exact.settled(exact.subtract(end, start), kind)
 
     return strict("TSDIFF", resolve, row, columnar, operands)
 
 
-def _months_between() -> Function:
+def _months_between() -> ScalarFunction:
     """Declare what TIMESTAMPDIFF counts months by: the most whole ones that do not lead beyond the end."""
     name = "TSDIFF MONTHS"
 
@@ -291,17 +291,17 @@ def _months_between() -> Function:
     return strict(name, resolve, lambda signature: row, lambda signature: columns, operands)
 
 
-def _last_day() -> Function:
+def _last_day() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 1 or args[0] not in (TIMESTAMP, DATE):
             raise mismatch("LAST_DAY", args)
         return DATE
 
-    def row(signature: Signature) -> RowKernel:
+    def row(signature: CallSignature) -> RowKernel:
         length = 1 if signature.args[0] == DATE else civil.DAY_MS
         return lambda value: civil.month_start(_month_of_day(value // length) + 1) - 1
 
-    def columnar(signature: Signature) -> ColumnKernel:
+    def columnar(signature: CallSignature) -> ColumnKernel:
         length = 1 if signature.args[0] == DATE else civil.DAY_MS
 
         def last(values: Any) -> tuple[Any, Mask | None]:
@@ -313,7 +313,7 @@ def _last_day() -> Function:
     return strict("LAST_DAY", resolve, row, columnar)
 
 
-TIMES: Sequence[Function] = (
+TIMES: Sequence[ScalarFunction] = (
     _months_between(),
     _last_day(),
     _extract(),

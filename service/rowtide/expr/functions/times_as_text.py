@@ -18,12 +18,12 @@ from typing import Any
 
 from rowtide.expr.evaluation import RowKernel
 from rowtide.expr.functions import civil
-from rowtide.expr.functions.function import Function, Signature, mismatch, strict
+from rowtide.expr.functions.function import CallSignature, ScalarFunction, mismatch, strict
 from rowtide.expr.functions.rejections import overflow, undefined
 from rowtide.expr.functions.time_formats import (
+    DayTime,
     FormatError,
-    Moment,
-    Part,
+    FormatPart,
     day_name,
     java_pattern,
     month_name,
@@ -33,7 +33,7 @@ from rowtide.expr.functions.time_formats import (
 )
 from rowtide.rows.types import DATE, TIME, TIMESTAMP, Kind, Type
 
-FORMATS: dict[str, tuple[int, Callable[[str], tuple[Part, ...]]]] = {
+FORMATS: dict[str, tuple[int, Callable[[str], tuple[FormatPart, ...]]]] = {
     **dict.fromkeys(("TO_CHAR", "TO_TIMESTAMP", "TO_DATE"), (1, template)),
     **dict.fromkeys(("TIMESTAMP_TO_CHAR", "DATE_TO_CHAR", "TIME_TO_CHAR"), (0, java_pattern)),
     **dict.fromkeys(("CHAR_TO_TIMESTAMP", "CHAR_TO_DATE", "CHAR_TO_TIME"), (0, java_pattern)),
@@ -41,13 +41,13 @@ FORMATS: dict[str, tuple[int, Callable[[str], tuple[Part, ...]]]] = {
 """Functions with a format: which argument it is, and how it is understood."""
 
 
-def _moment(kind: Type, value: int) -> Moment:
+def _moment(kind: Type, value: int) -> DayTime:
     if kind == TIMESTAMP:
-        return Moment(*divmod(value, civil.DAY_MS))
-    return Moment(value, 0) if kind == DATE else Moment(0, value)
+        return DayTime(*divmod(value, civil.DAY_MS))
+    return DayTime(value, 0) if kind == DATE else DayTime(0, value)
 
 
-def _writing(name: str, kinds: Sequence[Type]) -> Function:
+def _writing(name: str, kinds: Sequence[Type]) -> ScalarFunction:
     place, understood = FORMATS[name]
 
     def resolve(args: Sequence[Type]) -> Type:
@@ -55,7 +55,7 @@ def _writing(name: str, kinds: Sequence[Type]) -> Function:
             raise mismatch(name, args)
         return Type(Kind.VARCHAR)
 
-    def row(signature: Signature) -> RowKernel:
+    def row(signature: CallSignature) -> RowKernel:
         kind = signature.args[1 - place]
 
         def write(*args: Any) -> str:
@@ -69,7 +69,7 @@ def _writing(name: str, kinds: Sequence[Type]) -> Function:
     return strict(name, resolve, row, lambda signature: None)
 
 
-def _reading(name: str, result: Type) -> Function:
+def _reading(name: str, result: Type) -> ScalarFunction:
     place, understood = FORMATS[name]
     low, high = civil.RANGES[result]
 
@@ -93,20 +93,20 @@ def _reading(name: str, result: Type) -> Function:
     return strict(name, resolve, lambda signature: from_text, lambda signature: None)
 
 
-def _name(name: str, of_day: Callable[[int], str]) -> Function:
+def _name(name: str, of_day: Callable[[int], str]) -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 1 or args[0] not in (TIMESTAMP, DATE):
             raise mismatch(name, args)
         return Type(Kind.VARCHAR, 9)
 
-    def row(signature: Signature) -> RowKernel:
+    def row(signature: CallSignature) -> RowKernel:
         length = 1 if signature.args[0] == DATE else civil.DAY_MS
         return lambda value: of_day(value // length)
 
     return strict(name, resolve, row, lambda signature: None)
 
 
-TIMES_AS_TEXT: Sequence[Function] = (
+TIMES_AS_TEXT: Sequence[ScalarFunction] = (
     _writing("TO_CHAR", (TIMESTAMP, DATE, TIME)),
     _writing("TIMESTAMP_TO_CHAR", (TIMESTAMP,)),
     _writing("DATE_TO_CHAR", (DATE,)),

@@ -16,9 +16,9 @@ from typing import Any
 
 from rowtide.errors import RejectedRowError
 from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.operators.group.value_functions import CONTINUOUS, SORTED, Listed, SortedValues, Truths
+from rowtide.operators.group.value_functions import CONTINUOUS, SORTED, Listed, SortedValues, TruthFunction
 from rowtide.operators.over.by_row.functions import (
-    Distinct,
+    DistinctFunction,
     WindowFunction,
     from_json,
     in_order,
@@ -29,7 +29,7 @@ from rowtide.operators.over.by_row.functions import (
     to_json,
     to_whole,
 )
-from rowtide.operators.storage.row_keys import Descending
+from rowtide.operators.storage.row_keys import DescendingKey
 from rowtide.plan.frames import WindowCall
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import MAX_DECIMAL_PRECISION, Kind, RowType, Type
@@ -55,13 +55,13 @@ def make(call: AggregateCall, row_type: RowType, *, of_changes: bool) -> WindowF
         case "SUM" | "AVG" if of.is_float and not of_changes:
             found = PlainSum(average=call.function == "AVG")
         case "MIN" | "MAX" if of_changes:
-            return Best(of, greatest=call.function == "MAX")
+            return RetractableExtreme(of, greatest=call.function == "MAX")
         case "FIRST_VALUE" | "LAST_VALUE" | "ANY_VALUE" | "MODE" | "LISTAGG" if of_changes:
             return Arrivals(call, row_type)
         case "ANY_VALUE":
             found = make_function(_window_call(call, "FIRST_VALUE"), endless=True)
         case "EVERY" | "BOOL_AND" | "BOOL_OR":
-            return Truths(all_of=call.function != "BOOL_OR")
+            return TruthFunction(all_of=call.function != "BOOL_OR")
         case "MODE":
             found = Mode(of)
         case "LISTAGG":
@@ -140,7 +140,7 @@ class PlainSum:
         self._total = float.fromhex(total)
 
 
-class Best:
+class RetractableExtreme:
     """MIN and MAX of values that come and go: a heap that forgets lazily; NaN is counted, but not in it."""
 
     def __init__(self, of: Type, *, greatest: bool) -> None:
@@ -156,7 +156,7 @@ class Best:
         value = one_nan(value)
         self._counts[value] += 1
         if self._counts[value] == 1 and not is_nan(value):
-            heapq.heappush(self._heap, Descending(value) if self._greatest else value)
+            heapq.heappush(self._heap, DescendingKey(value) if self._greatest else value)
 
     def drop(self, value: Any) -> None:
         """See the protocol."""
@@ -190,7 +190,7 @@ class Best:
 
     def _fill(self) -> None:
         values = [value for value in self._counts if not is_nan(value)]
-        self._heap = [Descending(value) if self._greatest else value for value in values]
+        self._heap = [DescendingKey(value) if self._greatest else value for value in values]
         heapq.heapify(self._heap)
 
 
@@ -275,7 +275,7 @@ class Mode:
         self._counts = {from_json(self._of, value): count for value, count in saved}
 
 
-class DistinctValues(Distinct):
+class DistinctValues(DistinctFunction):
     """As for windows; what the other function keeps is saved too, since its order may matter."""
 
     def save(self) -> list[Any]:

@@ -28,26 +28,26 @@ from rowtide.operators.changes.group_changes import (
 )
 from rowtide.operators.changes.least_values import LeastValue
 from rowtide.operators.changes.running_groups import unsigned
-from rowtide.operators.contract import Account, Output, Place, State
+from rowtide.operators.contract import Account, OperatorSite, State, StepOutput
 from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.group.open_groups import aggregate_inputs, row_places
 from rowtide.operators.merge.ranks import RANK, Ranks
 from rowtide.operators.over.by_row.functions import SPREADS, to_json
-from rowtide.operators.over.calls import Count, DoubleSum, Sum
+from rowtide.operators.over.calls import CountKernel, DoubleSum, SumKernel
 from rowtide.operators.over.codes import column_of, values_of
 from rowtide.operators.over.held import Following, Moved, Values
-from rowtide.operators.over.spreads import Spread
+from rowtide.operators.over.spreads import VarianceKernel
 from rowtide.operators.shown_changes import ShownChanges
 from rowtide.operators.storage.gathering import take_column, take_values
 from rowtide.operators.storage.growing import grown
 from rowtide.plan.frames import WindowCall
 from rowtide.plan.nodes import GroupChanges
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Int64s, Mask
+from rowtide.rows.column import Column
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
-Int64s = NDArray[np.int64]
-Result = tuple[Values, Mask | None]
+ChangedResult = tuple[Values, Mask | None]
 
 CLEAN_OVER = 1 << 14
 """Groups without rows are forgotten once there are more of them than this, and than others."""
@@ -72,7 +72,7 @@ class _Followed:
 class ChangedGroupsOperator:
     """Aggregates of rows that come and go, by key."""
 
-    def __init__(self, node: GroupChanges, place: Place) -> None:
+    def __init__(self, node: GroupChanges, place: OperatorSite) -> None:
         from rowtide.operators.changes.kernels.changed_groups import NUMBERS, WIDTH
 
         self.account = Account()
@@ -88,7 +88,7 @@ class ChangedGroupsOperator:
         self._reached = EARLIEST
         self._by_row: GroupChangesOperator | None = None
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0, changes in rowtime order."""
         if self._by_row is not None:
             return self._by_row.step(port, tray, bound)
@@ -105,7 +105,7 @@ class ChangedGroupsOperator:
             self._reached = max(self._reached, int(tray.rowtime[-1]))
             self._forget()
         self._reached = max(self._reached, bound.rowtime)
-        return Output(out, bound)
+        return StepOutput(out, bound)
 
     def held(self) -> int:
         """Nothing waits: what a row changes is told at once."""
@@ -181,10 +181,10 @@ class ChangedGroupsOperator:
             paired[:given],
         )
 
-    def _results(self, followed: _Followed, inputs: Sequence[tuple[Values, Mask]]) -> list[Result]:
+    def _results(self, followed: _Followed, inputs: Sequence[tuple[Values, Mask]]) -> list[ChangedResult]:
         """Give each aggregate's result after every entry."""
         moved = Moved.one_each(followed.groups, followed.steps)
-        results: list[Result] = []
+        results: list[ChangedResult] = []
         for call, (values, use) in zip(self._calls, inputs, strict=True):
             call.begin(values[followed.sources], followed.used & use[followed.sources])
             call.follow(moved)
@@ -317,13 +317,13 @@ def _call_of(call: AggregateCall) -> Following:
     of = None if call.argument is None else call.argument.type
     match call.function:
         case "COUNT":
-            return Count()
+            return CountKernel()
         case "SUM" | "AVG" if of is not None and of.is_float:
             return DoubleSum(average=call.function == "AVG")
         case "SUM" | "AVG" if of is not None:
-            return Sum(WindowCall(call.function, call.argument, call.type), of.scale, endless=True)
+            return SumKernel(WindowCall(call.function, call.argument, call.type), of.scale, endless=True)
         case function if of is not None and function in SPREADS:
-            return Spread(of, function)
+            return VarianceKernel(of, function)
         case "MIN" | "MAX" if of is not None:
             return LeastValue(of, greatest=call.function == "MAX")
     raise KeyError(call.function)
@@ -341,12 +341,12 @@ def _values_type(call: AggregateCall) -> Any:
     return np.float64 if call.argument is not None and call.argument.type.is_float else np.int64
 
 
-def _taken(result: Result, entries: Int64s) -> Result:
+def _taken(result: ChangedResult, entries: Int64s) -> ChangedResult:
     values, known = result
     return values[entries], None if known is None else known[entries]
 
 
-def _differs(results: Sequence[Result], before: Int64s, after: Int64s) -> Mask:
+def _differs(results: Sequence[ChangedResult], before: Int64s, after: Int64s) -> Mask:
     """Tell which entries show anything else than others do."""
     found = np.zeros(len(before), dtype=np.bool_)
     for values, known in results:

@@ -30,10 +30,10 @@ from rowtide.operators.changes.change_functions import (
     takes_nulls,
     to_text,
 )
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
 from rowtide.operators.faults import overflowing
 from rowtide.operators.merge.ranks import RANK, Ranks
-from rowtide.operators.over.by_row.functions import Sum, WindowFunction, from_json, to_json
+from rowtide.operators.over.by_row.functions import SumFunction, WindowFunction, from_json, to_json
 from rowtide.operators.shown_changes import ShownChanges
 from rowtide.operators.storage.row_keys import key_getter
 from rowtide.operators.table.refused import RefusedRows, WaitingChange, WaitingChanges
@@ -109,7 +109,7 @@ class _Call:
 class GroupChangesOperator:
     """Plain Python, row by row."""
 
-    def __init__(self, node: GroupChanges, place: Place) -> None:
+    def __init__(self, node: GroupChanges, place: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._origin = place.origin
@@ -137,7 +137,7 @@ class GroupChangesOperator:
         self._pairs: list[int] = []
         self._shown = ShownChanges(node)
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0, rows in rowtime order."""
         faults: list[Fault] = []
         if tray is not None and len(tray):
@@ -153,7 +153,7 @@ class GroupChangesOperator:
         self._out, self._pairs = [], []
         self.account.rows_out += 0 if out is None else len(out)
         bound_out = bound if self._node.every_ms is None else self._promised()
-        return Output(out, bound_out, faults)
+        return StepOutput(out, bound_out, faults)
 
     def held(self) -> int:
         """Count the rows whose changes are not told yet."""
@@ -307,7 +307,9 @@ class GroupChangesOperator:
                 function = group.functions[at]
                 _move(function, value, leaves=leaves)
                 done.append((function, value))
-                if not (isinstance(function, Sum) and function.surely_fits()) and not has_result(function):
+                if not (isinstance(function, SumFunction) and function.surely_fits()) and not has_result(
+                    function
+                ):
                     for taken, back in reversed(done):
                         _move(taken, back, leaves=not leaves)
                     return False

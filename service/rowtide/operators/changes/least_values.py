@@ -6,16 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rowtide.operators.over.by_row.functions import from_json, to_json
 from rowtide.operators.over.held import Moved, Values
 from rowtide.operators.storage.keys import in_order, sort_codes
 from rowtide.operators.storage.pooled_lists import PooledLists
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Int64s, Mask
+from rowtide.rows.column import Column
 from rowtide.rows.types import Type
-
-Int64s = NDArray[np.int64]
 
 
 class LeastValue:

@@ -12,19 +12,20 @@ from rowtide.expr.tree import AggregateCall
 from rowtide.operators.group.aggregates import (
     Accumulator,
     CheckedSum,
-    Count,
-    Extreme,
+    CountAccumulator,
+    ExtremeAccumulator,
     FloatSum,
     Groups,
     values_of,
 )
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column
 from rowtide.rows.types import BIGINT, Type
 
 LARGEST_DOUBLE = float(np.finfo(np.float64).max)
 
 
-class Running(Accumulator, Protocol):
+class RunningAccumulator(Accumulator, Protocol):
     """An accumulator whose results are told row by row."""
 
     def run(
@@ -36,7 +37,7 @@ class Running(Accumulator, Protocol):
         """
 
 
-def make_running(call: AggregateCall) -> Running:
+def make_running(call: AggregateCall) -> RunningAccumulator:
     """Choose the accumulator of an aggregate that ``plan.paths`` says is compiled.
 
     Raises:
@@ -54,7 +55,7 @@ def make_running(call: AggregateCall) -> Running:
     raise KeyError(call.function)
 
 
-class RunningCount(Count):
+class RunningCount(CountAccumulator):
     """COUNT."""
 
     def run(
@@ -133,7 +134,7 @@ class RunningFloatSum(FloatSum):
         return self._reach + len(values) * _largest_double(values)
 
 
-class RunningExtreme(Extreme):
+class RunningExtreme(ExtremeAccumulator):
     """MIN and MAX."""
 
     def run(

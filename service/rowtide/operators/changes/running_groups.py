@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 
 from rowtide.operators.changes.group_changes import START, GroupChangesOperator
 from rowtide.operators.changes.running_aggregates import make_running
-from rowtide.operators.contract import Account, Fault, Output, Place, State, joined_states
+from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, joined_states
 from rowtide.operators.faults import overflows
 from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.group.open_groups import aggregate_inputs
 from rowtide.operators.shown_changes import ShownChanges
 from rowtide.operators.storage.gathering import take_column, take_values
 from rowtide.plan.nodes import GroupChanges
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import TIMESTAMP
@@ -42,7 +43,7 @@ _Parts = list[tuple[int, int, list[Column], Mask]]
 class RunningGroupsOperator:
     """Running aggregates by key, with or without a period."""
 
-    def __init__(self, node: GroupChanges, _place: Place) -> None:
+    def __init__(self, node: GroupChanges, _place: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._period = node.window if isinstance(node.window, Period) else None
@@ -53,7 +54,7 @@ class RunningGroupsOperator:
         self._reached = EARLIEST
         self._shown = ShownChanges(node)
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0, rows in rowtime order."""
         faults: list[Fault] = []
         out = self._take(tray, faults) if tray is not None and len(tray) else None
@@ -65,7 +66,7 @@ class RunningGroupsOperator:
             self._forget()
         if out is not None:
             self.account.rows_out += len(out)
-        return Output(out, bound, faults)
+        return StepOutput(out, bound, faults)
 
     def held(self) -> int:
         """Nothing waits: what a row changes is told at once."""

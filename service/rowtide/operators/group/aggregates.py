@@ -22,14 +22,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.expr.tree import AggregateCall
-from rowtide.operators.group.distinct import Distinct
-from rowtide.operators.group.group_functions import PICKS, Kept, Spreads
+from rowtide.operators.group.distinct import DistinctAccumulator
+from rowtide.operators.group.group_functions import PICKS, Spreads, ValueLists
 from rowtide.operators.group.group_spreads import SpreadsInKernels
 from rowtide.operators.group.rounding import round_half_away
 from rowtide.operators.group.value_functions import SORTED
 from rowtide.operators.over.by_row.functions import SPREADS
 from rowtide.operators.storage.growing import grown
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column
 from rowtide.rows.types import FAST_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION, Kind, Type
 
 Groups = NDArray[np.int64]
@@ -76,7 +77,7 @@ def make_accumulator(call: AggregateCall) -> Accumulator:
     """
     accumulator = _plain_accumulator(call)
     if call.distinct and call.argument is not None and call.function not in ("MIN", "MAX"):
-        return Distinct(accumulator, call.argument.type)
+        return DistinctAccumulator(accumulator, call.argument.type)
     return accumulator
 
 
@@ -84,7 +85,7 @@ def _plain_accumulator(call: AggregateCall) -> Accumulator:
     kind = None if call.argument is None else call.argument.type
     match call.function:
         case "COUNT":
-            return Count()
+            return CountAccumulator()
         case "SUM" if kind is not None and kind.is_integer:
             return CheckedSum(call.type)
         case "SUM" | "AVG" if kind is not None and kind.is_float:
@@ -92,14 +93,14 @@ def _plain_accumulator(call: AggregateCall) -> Accumulator:
         case "SUM" | "AVG" if kind is not None and _has_wide_kernel(kind):
             return WideSum(call.type, kind.scale, average=call.function == "AVG")
         case "MIN" | "MAX" if kind is not None and kind.dtype != object:
-            return Extreme(call.type, greatest=call.function == "MAX")
+            return ExtremeAccumulator(call.type, greatest=call.function == "MAX")
         case "SUM" | "AVG" | "MIN" | "MAX" if kind is not None:
             return Objects(call.function, call.type, kind)
         case function if kind is not None and function in SPREADS:
             by_row = kind.dtype == object
             return Spreads(call, kind) if by_row else SpreadsInKernels(call, kind)
         case function if kind is not None and function in SORTED | PICKS:
-            return Kept(call, kind)
+            return ValueLists(call, kind)
     raise KeyError(call.function)
 
 
@@ -155,7 +156,7 @@ def _or_null(kind: Type, values: NDArray[Any], seen: Mask) -> Column:
     return Column(kind, values.astype(kind.dtype, copy=True), None if seen.all() else seen.copy())
 
 
-class Count(_Arrays):
+class CountAccumulator(_Arrays):
     """COUNT: the rows to use."""
 
     def __init__(self) -> None:
@@ -297,7 +298,7 @@ class WideSum(_Arrays):
         return _or_null(self._type, found, rows > 0)
 
 
-class Extreme(_Arrays):
+class ExtremeAccumulator(_Arrays):
     """MIN and MAX of fixed-width types.
 
     While every row is to be used (no ``_gaps``), groups get their first value in the order of their numbers:

@@ -13,7 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.operators.group.key_groups import KeyGroups
-from rowtide.rows.column import Column, Mask, arrow_type
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column, arrow_type
 from rowtide.rows.types import Type
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ CLEAN_OVER = 1 << 14
 the last time."""
 
 
-class Distinct:
+class DistinctAccumulator:
     """An accumulator around another."""
 
     def __init__(self, inner: Accumulator, argument: Type) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowtide.operators.contract import Place
+from rowtide.operators.contract import OperatorSite
 from rowtide.operators.group.open_groups import (
     AT_KEY,
     AT_START,
     Assigned,
-    Int64s,
     OpenGroupsOperator,
     of_rows,
     row_places,
 )
 from rowtide.plan.nodes import GroupByHop
+from rowtide.rows.arrays import Int64s
 from rowtide.rows.tray import Tray
 
 
@@ -24,7 +24,7 @@ class GroupByHopOperator(OpenGroupsOperator):
     A row is held until the last of its windows has; a row between two windows is done at once.
     """
 
-    def __init__(self, node: GroupByHop, place: Place) -> None:
+    def __init__(self, node: GroupByHop, place: OperatorSite) -> None:
         self._hop = node.hop
         # So many windows of a key can be open at a time, a rowtime having come.
         self._windows = -(-node.hop.size_ms // node.hop.slide_ms)

@@ -10,16 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from rowtide.operators.contract import Place
-from rowtide.operators.group.open_groups import (
-    AT_START,
-    Assigned,
-    Int64s,
-    OpenGroupsOperator,
-    of_rows,
-    row_places,
-)
+from rowtide.operators.contract import OperatorSite
+from rowtide.operators.group.open_groups import AT_START, Assigned, OpenGroupsOperator, of_rows, row_places
 from rowtide.plan.nodes import GroupByPeriod
+from rowtide.rows.arrays import Int64s
 from rowtide.rows.column import compact
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -32,7 +26,7 @@ FEW_PERIODS = 8
 class GroupByPeriodOperator(OpenGroupsOperator):
     """Streaming aggregation by periods."""
 
-    def __init__(self, node: GroupByPeriod, place: Place) -> None:
+    def __init__(self, node: GroupByPeriod, place: OperatorSite) -> None:
         self._period = node.period
         # A period that includes its end is over when the bound has passed it.
         self._behind = 0 if node.period.edge is PeriodEdge.FLOOR else 1

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowtide.operators.contract import Place
-from rowtide.operators.group.open_groups import Assigned, Int64s, OpenGroupsOperator, of_rows, row_places
+from rowtide.operators.contract import OperatorSite
+from rowtide.operators.group.open_groups import Assigned, OpenGroupsOperator, of_rows, row_places
 from rowtide.plan.nodes import GroupBySession
+from rowtide.rows.arrays import Int64s
 from rowtide.rows.tray import Tray
 
 
 class GroupBySessionOperator(OpenGroupsOperator):
     """A row a session when the bound has reached its last row + gap."""
 
-    def __init__(self, node: GroupBySession, place: Place) -> None:
+    def __init__(self, node: GroupBySession, place: OperatorSite) -> None:
         self._gap = node.session.gap_ms
         super().__init__(node, place)
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from rowtide.errors import RejectedRowError
 from rowtide.expr.tree import AggregateCall
 from rowtide.operators.group.value_functions import CONTINUOUS, LISTS, SORTED, between, picked
-from rowtide.operators.over.by_row.functions import Spread
-from rowtide.rows.column import Column, Mask, arrow_type
+from rowtide.operators.over.by_row.functions import VarianceFunction
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column, arrow_type
 from rowtide.rows.types import MAX_DECIMAL_PRECISION, Kind, Type
 
 Groups = NDArray[np.int64]
@@ -41,7 +42,7 @@ class Spreads:
     def __init__(self, call: AggregateCall, argument: Type) -> None:
         self._call = call
         self._argument = argument
-        self._held: list[Spread] = []
+        self._held: list[VarianceFunction] = []
         self._safe = True
 
     def reserve(self, groups: int) -> None:
@@ -56,7 +57,7 @@ class Spreads:
         """See the protocol."""
         if self._are_safe(column, use):
             return True
-        trial: dict[int, Spread] = {}
+        trial: dict[int, VarianceFunction] = {}
         for group, value in rows_of(groups, column, use):
             if group not in trial:
                 trial[group] = self._fresh()
@@ -97,8 +98,8 @@ class Spreads:
             self._held[-1].load(json.loads(text))
         self._safe = all(table.column("safe").to_pylist())
 
-    def _fresh(self) -> Spread:
-        return Spread(self._argument, self._call.function)
+    def _fresh(self) -> VarianceFunction:
+        return VarianceFunction(self._argument, self._call.function)
 
     def _are_safe(self, column: Column | None, use: Mask) -> bool:
         """Tell whether neither what is held nor what comes can overflow."""
@@ -108,7 +109,7 @@ class Spreads:
         return self._safe and not (values > SAFE_DOUBLE).any()
 
 
-class Kept:
+class ValueLists:
     """Aggregates that are one of the values, or stand between two: keeps a list of values a group."""
 
     def __init__(self, call: AggregateCall, argument: Type) -> None:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from rowtide.expr.tree import AggregateCall
 from rowtide.operators.group.group_functions import Spreads
 from rowtide.operators.over.codes import column_of, values_of
-from rowtide.operators.over.spreads import Spread
-from rowtide.rows.column import Column, Mask
+from rowtide.operators.over.spreads import VarianceKernel
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column
 from rowtide.rows.types import Type
 
 Groups = NDArray[np.int64]
@@ -26,7 +27,7 @@ class SpreadsInKernels(Spreads):
 
     def __init__(self, call: AggregateCall, argument: Type) -> None:
         super().__init__(call, argument)
-        self._kernel: Spread | None = Spread(argument, call.function)
+        self._kernel: VarianceKernel | None = VarianceKernel(argument, call.function)
         self._groups = 0
 
     def reserve(self, groups: int) -> None:

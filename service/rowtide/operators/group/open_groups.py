@@ -17,22 +17,22 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
 from rowtide.operators.faults import overflows
 from rowtide.operators.group.aggregates import make_accumulator
 from rowtide.operators.group.group_functions import counts_nulls
 from rowtide.operators.group.key_groups import FORGET_INTERNED_OVER, KeyGroups
 from rowtide.operators.merge.ranks import RANK, Ranks
 from rowtide.operators.storage.growing import grown
-from rowtide.plan.nodes import Group
-from rowtide.rows.column import Column, Mask, compact
+from rowtide.plan.nodes import GroupNode
+from rowtide.rows.arrays import Int64s, Mask
+from rowtide.rows.column import Column, compact
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import TIMESTAMP
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.rowtime.reach import least_reaching
 
-Int64s = NDArray[np.int64]
-Inputs = Sequence[tuple[Column | None, Mask]]
+AggregateInputs = Sequence[tuple[Column | None, Mask]]
 
 START, END, ROWS = "$start", "$end", "$rows"
 KEEP_KEYS = FORGET_INTERNED_OVER
@@ -63,7 +63,7 @@ class Assigned:
 class OpenGroupsOperator:
     """Streaming aggregation with final emission: a subclass says which groups a row belongs to."""
 
-    def __init__(self, node: Group, place: Place) -> None:
+    def __init__(self, node: GroupNode, place: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._origin = place.origin
@@ -74,13 +74,13 @@ class OpenGroupsOperator:
         self._given = 0
         self._reset()
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0, rows in rowtime order."""
         faults: list[Fault] = []
         if tray is not None and len(tray):
             self._take(tray, faults)
         self._bound = max(self._bound, bound.rowtime)
-        return Output(self._close(), self._bound_out(), faults)
+        return StepOutput(self._close(), self._bound_out(), faults)
 
     def held(self) -> int:
         """Count the rows that a group which is open will still come of."""
@@ -228,7 +228,7 @@ class OpenGroupsOperator:
         faults += overflows(self._node.relation, tray, np.array(sorted(failed), dtype=np.int64))
         self.account.rejected += len(failed)
 
-    def _add(self, tray: Tray, keys: Int64s, inputs: Inputs, rows: Int64s) -> list[int]:
+    def _add(self, tray: Tray, keys: Int64s, inputs: AggregateInputs, rows: Int64s) -> list[int]:
         """Add some rows, in order; give those that an aggregate cannot take.
 
         Such a row was never there: it begins no group and keeps no session open. What does not fit is
@@ -351,7 +351,7 @@ def _room(groups: int) -> Int64s:
     return np.zeros((groups, WIDTH), dtype=np.int64, order="F")
 
 
-def aggregate_inputs(calls: Sequence[AggregateCall], tray: Tray) -> Inputs:
+def aggregate_inputs(calls: Sequence[AggregateCall], tray: Tray) -> AggregateInputs:
     """Give the argument column of each aggregate and the rows that it uses."""
     every = np.ones(len(tray), dtype=np.bool_)
     return [_aggregate_input(call, tray, every) for call in calls]

@@ -16,7 +16,7 @@ from typing import Any
 from rowtide.expr.tree import AggregateCall
 from rowtide.operators.over.by_row.functions import (
     MAX_DECIMAL,
-    Distinct,
+    DistinctFunction,
     WindowFunction,
     from_json,
     make_function,
@@ -42,17 +42,17 @@ def make_window_function(call: WindowCall, *, endless: bool) -> WindowFunction:
     of = call.type if call.argument is None else call.argument.type
     match call.function:
         case "EVERY" | "BOOL_AND" | "BOOL_OR":
-            return Truths(all_of=call.function != "BOOL_OR")
+            return TruthFunction(all_of=call.function != "BOOL_OR")
         case "MODE" | "ANY_VALUE":
             return Listed(call.function, of)
         case function if function in SORTED:
             found = SortedValues(call, of)
-            return Distinct(found, of) if call.distinct else found
+            return DistinctFunction(found, of) if call.distinct else found
         case _:
             return make_function(call, endless=endless)
 
 
-class Truths:
+class TruthFunction:
     """EVERY, BOOL_AND and BOOL_OR: how many are TRUE and FALSE."""
 
     def __init__(self, *, all_of: bool) -> None:

@@ -15,9 +15,9 @@ from rowtide.expr.columnar import ColumnFunction, compile_columns
 from rowtide.operators.contract import (
     Account,
     Fault,
-    Output,
-    Place,
+    OperatorSite,
     State,
+    StepOutput,
     Want,
     joined_states,
     loaded_bounds,
@@ -50,7 +50,7 @@ class AsOfJoinOperator:
     stream row can come that must not see it.
     """
 
-    def __init__(self, node: AsOfJoin, place: Place) -> None:
+    def __init__(self, node: AsOfJoin, place: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._bounds = [NO_BOUND, NO_BOUND]
@@ -59,7 +59,7 @@ class AsOfJoinOperator:
         self._image = _Image(node)
         self._ranks = [Ranks(origins) for origins in place.port_origins]
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0 is the table's changelog, port 1 the stream."""
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
@@ -78,14 +78,14 @@ class AsOfJoinOperator:
             lambda each: int(np.searchsorted(each.rowtime, reached.rowtime, "right"))
         )
         if ready is None and changes is None:
-            return Output(None, reached)
+            return StepOutput(None, reached)
         faults: list[Fault] = []
         out = self._image.run(changes, ready, faults)
         self.account.done += (0 if ready is None else len(ready)) + (0 if changes is None else len(changes))
         if out is None or not len(out):
-            return Output(None, reached, faults)
+            return StepOutput(None, reached, faults)
         self.account.rows_out += len(out)
-        return Output(out, reached, faults)
+        return StepOutput(out, reached, faults)
 
     def held(self) -> int:
         """Count the stream rows that wait for the table, and the changes that wait for the stream."""

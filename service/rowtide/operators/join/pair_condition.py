@@ -11,7 +11,7 @@ from rowtide.operators.contract import Fault
 from rowtide.operators.faults import rejected
 from rowtide.operators.storage.row_store import Numbers, RowStore
 from rowtide.plan.nodes import WindowJoin
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Mask
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
 from rowtide.operators.join.pair_condition import PairCondition
 from rowtide.operators.join.window_join_chains import Chains
 from rowtide.operators.join.window_join_keys import JoinKeys
@@ -113,7 +113,7 @@ class WindowJoinOperator:
 
     merge = staticmethod(merge)
 
-    def __init__(self, node: WindowJoin, place: Place) -> None:
+    def __init__(self, node: WindowJoin, place: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._places = JoinPlaces(node, is_part=place.is_part)
@@ -134,7 +134,7 @@ class WindowJoinOperator:
         self._given = 0
         self._keeps_any = self._places.keeps(LEFT) or self._places.keeps(RIGHT)
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0 is the left side, port 1 the right one."""
         faults: list[Fault] = []
         side = self._sides[port]
@@ -152,7 +152,7 @@ class WindowJoinOperator:
             each.forget(waits=bool(self._waiting))
         self._forget_keys(0 if tray is None else len(tray))
         self.account.done = self.account.rows_in - self.held()
-        return Output(given, Bound(max(EARLIEST, min(frontier[0], LATEST))), faults)
+        return StepOutput(given, Bound(max(EARLIEST, min(frontier[0], LATEST))), faults)
 
     def held(self) -> int:
         """Count the rows whose window is open, and those of which a pair still waits."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rowtide.errors import RejectedRowError
 from rowtide.expr.rowwise import compile_row
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
 from rowtide.operators.faults import rejected
 from rowtide.operators.join.window_join_places import (
     FLAGS,
@@ -85,7 +85,7 @@ class WindowJoinByRow:
 
     merge = staticmethod(merge)
 
-    def __init__(self, node: WindowJoin, place: Place) -> None:
+    def __init__(self, node: WindowJoin, place: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._places = JoinPlaces(node, is_part=place.is_part)
@@ -102,7 +102,7 @@ class WindowJoinByRow:
         self._pairs_held = 0
         self._given = 0
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0 is the left side, port 1 the right one."""
         faults: list[Fault] = []
         side = self._sides[port]
@@ -121,7 +121,7 @@ class WindowJoinByRow:
         frontier = self._places.frontier(self._view(LEFT), self._view(RIGHT))
         out = self._release(frontier)
         given = Tray.from_rows(self._node.row_type, out) if out else None
-        return Output(given, Bound(max(EARLIEST, min(frontier[0], LATEST))), faults)
+        return StepOutput(given, Bound(max(EARLIEST, min(frontier[0], LATEST))), faults)
 
     def held(self) -> int:
         """Count the rows whose window is open, and those of which a pair still waits."""

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.storage.keys import whole_codes
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column
 from rowtide.rows.types import Type
 
 Codes = NDArray[np.int64]

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
+from rowtide.rows.arrays import Int64s
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -7,9 +7,9 @@ more room moves to the end of what is in use, and leaves a gap until the pool is
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rowtide.operators.kernels.lean import lean, lean_part
+from rowtide.rows.arrays import Int64s
 
 BEGIN, LENGTH, ROOM = range(3)
 """Where ``lists`` has what."""
@@ -18,7 +18,6 @@ DONE, POOLED = range(2)
 FIRST_ROOM = 4
 
 Whole = int | np.int64
-Int64s = NDArray[np.int64]
 
 
 @lean_part

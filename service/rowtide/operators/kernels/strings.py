@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rowtide.operators.kernels.prefetch import prefetch, prefetch_block
 from rowtide.operators.storage.growing import LINE_BYTES
+from rowtide.rows.arrays import Bytes, Int32s, Int64s
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(32)
@@ -35,9 +36,6 @@ NEAR = 1 << 14
 NEAR_BYTES = 1 << 18
 """As many bytes of texts are in the cache anyway."""
 
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Bytes = NDArray[np.uint8]
 Slots = NDArray[np.uint64]
 Hashes = NDArray[np.uint64]
 

@@ -19,7 +19,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want, loaded_bounds, saved_bounds
+from rowtide.operators.contract import (
+    Account,
+    Fault,
+    OperatorSite,
+    State,
+    StepOutput,
+    Want,
+    loaded_bounds,
+    saved_bounds,
+)
 from rowtide.operators.faults import late_row
 from rowtide.operators.merge.ranks import Ranks
 from rowtide.operators.storage.waiting import TrayQueue
@@ -40,7 +49,7 @@ PROMISED = "promised"
 class MergeOperator:
     """Merges the ports that ``place.port_origins`` names: partitions of a stream, or streams."""
 
-    def __init__(self, node: Merge, place: Place) -> None:
+    def __init__(self, node: Merge, place: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         ports = place.port_origins
@@ -64,7 +73,7 @@ class MergeOperator:
         ranks = self._ranks.of_origin
         return min((ranks[origin] for origin in origins), default=len(ranks))
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; one port for each input, or for each partition of the one input."""
         self.offer(port, tray, bound)
         return self.release()
@@ -87,7 +96,7 @@ class MergeOperator:
             self._bounds[port] = self._bounds[port].raised(last)
         self._bounds[port] = self._bounds[port].raised(bound)
 
-    def release(self) -> Output:
+    def release(self) -> StepOutput:
         """Give what can leave after all that was offered."""
         thresholds = [self._threshold(port) for port in range(len(self._bounds))]
         leaving = self._leaving(thresholds)
@@ -97,7 +106,7 @@ class MergeOperator:
             self.account.rows_out += len(leaving)
         self._promised = self._promised.raised(self._bound_before(min(thresholds)))
         faults, self._late = self._late, []
-        return Output(leaving, self._promised, faults)
+        return StepOutput(leaving, self._promised, faults)
 
     def _judged(self, tray: Tray) -> Tray:
         """Give the rows that are not behind what has been promised; only an input that joins has others."""

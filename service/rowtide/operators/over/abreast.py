@@ -18,9 +18,9 @@ from rowtide.errors import Reason
 from rowtide.operators.contract import (
     Account,
     Fault,
-    Output,
-    Place,
+    OperatorSite,
     State,
+    StepOutput,
     Want,
     loaded_bounds,
     saved_bounds,
@@ -46,7 +46,7 @@ _NO_FIELDS = RowType(())
 class _Window:
     """One window: what it has given that another has not yet, and the number of its first row that waits."""
 
-    def __init__(self, node: WindowAggregate, place: Place) -> None:
+    def __init__(self, node: WindowAggregate, place: OperatorSite) -> None:
         self.operator = make(node, place)
         self.given = TrayQueue(node.row_type)
         self.reached = 0
@@ -67,7 +67,7 @@ class _Window:
 class OverAbreastOperator:
     """The windows of one node; their results stand behind the fields of the input, window by window."""
 
-    def __init__(self, node: WindowsAbreast, place: Place) -> None:
+    def __init__(self, node: WindowsAbreast, place: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._nodes = node.each()
@@ -79,7 +79,7 @@ class OverAbreastOperator:
         self._bound = NO_BOUND
         self._rejected: dict[int, Fault] = {}
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0, rows in rowtime order."""
         numbered: Tray | None = None
         if tray is not None and len(tray):
@@ -99,7 +99,7 @@ class OverAbreastOperator:
             self.account.done += len(out)
             self.account.rows_out += len(out)
         first = self._places.first()
-        return Output(out, self._bound if first is None else _before(first, 0), faults)
+        return StepOutput(out, self._bound if first is None else _before(first, 0), faults)
 
     def _release(self, faults: list[Fault]) -> Tray | None:
         """Take out the rows that no window lets wait any longer."""

@@ -12,11 +12,11 @@ from rowtide.expr.tree import FieldRef
 from rowtide.operators.group.exact_sums import LOWEST, WORDS, whole_of, words_of
 from rowtide.operators.group.rounding import round_half_away
 from rowtide.operators.over.by_row.functions import FLOAT_BITS
-from rowtide.operators.over.codes import Form
-from rowtide.operators.over.held import Held, Int64s, Known, Moved, Values
+from rowtide.operators.over.codes import KernelForm
+from rowtide.operators.over.held import Held, Known, Moved, Values
 from rowtide.operators.storage.growing import grown
 from rowtide.plan.frames import WindowCall
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Int64s, Mask
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import TIMESTAMP, Kind, Type
 
@@ -27,7 +27,7 @@ SAFE_TOTAL, SAFE_COUNT = 1 << 61, 1 << 40
 """Averages of totals and counts below these are rounded in int64: a factor is at most 10**6."""
 
 
-class Count(Held):
+class CountKernel(Held):
     """COUNT, ROW_NUMBER; values are held only if they are to be told apart."""
 
     counts: Int64s
@@ -85,7 +85,7 @@ class Count(Held):
         return True
 
 
-class Sum(Held):
+class SumKernel(Held):
     """SUM and AVG of integers and narrow decimals, exact.
 
     A BIGINT may be too small for a sum; ``_largest`` is at least the absolute value of every value, and
@@ -186,7 +186,7 @@ class Sum(Held):
         return True
 
 
-class Truths(Sum):
+class TruthKernel(SumKernel):
     """EVERY, BOOL_AND and BOOL_OR: the sum is how many are TRUE."""
 
     def __init__(self, call: WindowCall) -> None:
@@ -255,7 +255,7 @@ class DoubleSum(Known):
         return True
 
 
-class Extreme(Known):
+class ExtremeKernel(Known):
     """MIN and MAX of a frame that moves."""
 
     best: Int64s
@@ -290,7 +290,7 @@ class Extreme(Known):
         )
 
 
-def input_of(call: WindowCall, form: Form, tray: Tray, order: Int64s) -> tuple[Values, Mask]:
+def input_of(call: WindowCall, form: KernelForm, tray: Tray, order: Int64s) -> tuple[Values, Mask]:
     """Give a call's value for each row of a tray, and the rows that it uses."""
     values: Values = order
     use = np.ones(len(tray), dtype=np.bool_)

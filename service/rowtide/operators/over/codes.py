@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.storage.keys import KeyCoder
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column
 from rowtide.rows.types import Type
 
 Values = NDArray[Any]
 
 
-class Form(Protocol):
+class KernelForm(Protocol):
     """How values of one type are given to kernels, and what those give is a column again."""
 
     @property
@@ -63,7 +64,7 @@ class Fixed:
         return column_of(of, values, known)
 
 
-class Codes:
+class ObjectCodes:
     """Texts and wide decimals, which windows that only move or count them need not look into.
 
     Equal values have equal codes; codes say nothing about order.

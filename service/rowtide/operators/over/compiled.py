@@ -13,13 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from rowtide.operators.contract import Fault, Place, State
+from rowtide.operators.contract import Fault, OperatorSite, State
 from rowtide.operators.merge.ranks import RANK
 from rowtide.operators.over.by_row.operator import GROUP, NUMBER, ORDER, OverOperator
 from rowtide.operators.over.calls import stored_type
-from rowtide.operators.over.frames import Frames, Int64s
+from rowtide.operators.over.frames import PartitionFrames
 from rowtide.operators.over.waiting import WaitingFrames
 from rowtide.plan.nodes import WindowAggregate
+from rowtide.rows.arrays import Int64s
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS
@@ -33,16 +34,16 @@ _CLOCKS = ("account", "bounds")
 class OverInKernels(OverOperator):
     """Windowed aggregation, compiled."""
 
-    def __init__(self, node: WindowAggregate, place: Place) -> None:
+    def __init__(self, node: WindowAggregate, place: OperatorSite) -> None:
         super().__init__(node, place)
         # Rows wait where a frame reaches behind its row.
         self._held: WaitingFrames | None = None
-        self._frames: Frames | None = None
+        self._frames: PartitionFrames | None = None
         self._begin_frames()
 
     def _begin_frames(self) -> None:
         self._held = WaitingFrames(self._node) if self._frame.waits else None
-        self._frames = Frames(self._node) if self._held is None else self._held
+        self._frames = PartitionFrames(self._node) if self._held is None else self._held
 
     def _at_once(self, tray: Tray, faults: list[Fault]) -> Tray | None:
         if self._frames is None:
@@ -54,7 +55,7 @@ class OverInKernels(OverOperator):
             return super()._at_once(tray, faults)
         return tray.with_columns(self._node.row_type, (*tray.columns, *columns))
 
-    def _go_on_by_row(self, frames: Frames) -> None:
+    def _go_on_by_row(self, frames: PartitionFrames) -> None:
         """Let the plain path take over what is held."""
         state = self._state(frames)
         self._frames = self._held = None
@@ -122,7 +123,7 @@ class OverInKernels(OverOperator):
             self._frames.expire(first + self._frame.start.offset)
         return self._state(self._frames)
 
-    def _state(self, frames: Frames) -> State:
+    def _state(self, frames: PartitionFrames) -> State:
         state = super().snapshot()
         keys, kept, numbers = frames.groups()
         of, order, values = frames.entries(numbers)

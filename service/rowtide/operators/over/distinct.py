@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from rowtide.operators.group.value_functions import make_window_function
 from rowtide.operators.over.by_row.functions import from_json, to_json
 from rowtide.operators.over.calls import stored_type
-from rowtide.operators.over.codes import Form
-from rowtide.operators.over.held import Call, Int64s, Moved, Values
+from rowtide.operators.over.codes import KernelForm
+from rowtide.operators.over.held import Moved, Values, WindowKernelCall
 from rowtide.operators.storage.keys import power_of_two
 from rowtide.plan.frames import WindowCall
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Int64s, Mask
+from rowtide.rows.column import Column
 
 Codes = NDArray[np.int64]
 
 
-class Once:
+class DistinctCounts:
     """How often each value is in the frame of each partition."""
 
     def __init__(self) -> None:
@@ -87,7 +88,9 @@ class Once:
         enter(np.ascontiguousarray(live), self._table)
 
 
-def save_distinct(once: Once, call: WindowCall, form: Form, groups: Int64s) -> Iterable[list[Any]]:
+def save_distinct(
+    once: DistinctCounts, call: WindowCall, form: KernelForm, groups: Int64s
+) -> Iterable[list[Any]]:
     """Give what a frame without a start keeps of a call with DISTINCT, as ``window_functions`` save it."""
     of = stored_type(call)
     for codes, counts in once.counted(groups):
@@ -97,7 +100,13 @@ def save_distinct(once: Once, call: WindowCall, form: Form, groups: Int64s) -> I
         yield [[to_json(value), count] for value, count in pairs]
 
 
-def load_distinct(inner: Call, once: Once, call: WindowCall, form: Form, saved: Sequence[list[Any]]) -> bool:
+def load_distinct(
+    inner: WindowKernelCall,
+    once: DistinctCounts,
+    call: WindowCall,
+    form: KernelForm,
+    saved: Sequence[list[Any]],
+) -> bool:
     """Take over what ``save_distinct`` gave; False: it does not fit."""
     of = stored_type(call)
     parts, alone = [], []

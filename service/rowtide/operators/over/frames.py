@@ -12,24 +12,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from rowtide.expr.tree import FieldRef
 from rowtide.operators.group.key_groups import FORGET_INTERNED_OVER, KeyGroups
 from rowtide.operators.over.calls import input_of, stored_type
 from rowtide.operators.over.codes import column_of
-from rowtide.operators.over.distinct import Once, load_distinct, save_distinct
-from rowtide.operators.over.held import Call, Moved, Values
+from rowtide.operators.over.distinct import DistinctCounts, load_distinct, save_distinct
+from rowtide.operators.over.held import Moved, Values, WindowKernelCall
 from rowtide.operators.over.make import form_of, make_call
 from rowtide.operators.over.picks import Pick, Placed
 from rowtide.operators.storage.growing import grown
 from rowtide.operators.storage.keys import power_of_two
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame
 from rowtide.plan.nodes import WindowAggregate
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Int64s, Mask
+from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
-
-Int64s = NDArray[np.int64]
 
 RING_MOST = 16
 """Frames of up to this many last rows have their rows side by side, in as many slots for each partition."""
@@ -37,7 +35,7 @@ FORGET_OVER = 1 << 10
 """Empty partitions are forgotten once there are more of them than this."""
 
 
-class Frames:
+class PartitionFrames:
     """The partitions of one window, and what is in the frame of each."""
 
     def __init__(self, node: WindowAggregate) -> None:
@@ -51,7 +49,7 @@ class Frames:
         self._in_time = node.frame.start.unit is EdgeUnit.RANGE
         self._frame = _frame(node.frame)
         self._forms = [form_of(call) for call in node.calls]
-        self._calls: list[Call] = [
+        self._calls: list[WindowKernelCall] = [
             make_call(call, form, node.frame) for call, form in zip(node.calls, self._forms, strict=True)
         ]
         self._keys = KeyGroups([node.input.row_type[index].type for index in node.partition])
@@ -318,14 +316,14 @@ class Frames:
     def _saved(self, index: int, kept: Int64s) -> Iterable[list[Any]]:
         """Give what a call keeps of each partition in a frame without a start."""
         call = self._calls[index]
-        if isinstance(call.once, Once):
+        if isinstance(call.once, DistinctCounts):
             return save_distinct(call.once, self._node.calls[index], self._forms[index], kept)
         return call.save(kept)
 
     def _loaded(self, index: int, saved: Sequence[list[Any]]) -> bool:
         """Take over what ``_saved`` gave; False: it does not fit."""
         call = self._calls[index]
-        if isinstance(call.once, Once):
+        if isinstance(call.once, DistinctCounts):
             return load_distinct(call, call.once, self._node.calls[index], self._forms[index], saved)
         return call.load(saved)
 

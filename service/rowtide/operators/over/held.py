@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.storage.growing import grown
-from rowtide.rows.column import Mask
+from rowtide.rows.arrays import Int64s, Mask
 
-Int64s = NDArray[np.int64]
 Values = NDArray[Any]
 
 ADDED = 3
@@ -63,7 +62,7 @@ class Moved:
         return int(self.until[self.stop - 1]) if self.stop > self.start else 0
 
 
-class Once(Protocol):
+class DistinctFilter(Protocol):
     """Leaves out all values that are there already: ``operators.over.distinct``."""
 
     def filtered(self, moved: Moved, values: Values, use: Mask) -> Mask:
@@ -101,10 +100,10 @@ class Following(Protocol):
         """Take over what ``save`` gave; False: it does not fit."""
 
 
-class Call(Following, Protocol):
+class WindowKernelCall(Following, Protocol):
     """One call of a window, for all partitions; ``once``: it takes each value once."""
 
-    once: Once | None
+    once: DistinctFilter | None
 
     def begin_held(self, rows: int) -> None:
         """Make room for the results of so many rows, whose values are in slots."""
@@ -120,7 +119,7 @@ class Call(Following, Protocol):
 
 
 class Held:
-    """Values by slot, and arrays by partition: what calls have in common; see ``Call``."""
+    """Values by slot, and arrays by partition: what calls have in common; see ``WindowKernelCall``."""
 
     def __init__(self, dtype: Any, **states: tuple[Any, int]) -> None:
         self._values: Values = np.zeros(0, dtype=dtype)
@@ -128,7 +127,7 @@ class Held:
         # Until a row comes without a value, every slot is used, and nobody need look.
         self._looks = False
         self._given: tuple[Values, Mask] = self._values, self._use
-        self.once: Once | None = None
+        self.once: DistinctFilter | None = None
         self._exchanged: tuple[Moved, Values] | None = None
         self._states = states
         for name, (kind, width) in states.items():

@@ -5,26 +5,33 @@ from __future__ import annotations
 import numpy as np
 
 from rowtide.operators.over.by_row.functions import SPREADS
-from rowtide.operators.over.calls import Count, DoubleSum, Extreme, Sum, Truths, stored_type
-from rowtide.operators.over.codes import Codes, Fixed, Form
-from rowtide.operators.over.distinct import Once
-from rowtide.operators.over.held import Call
-from rowtide.operators.over.picks import Nth, Pick, RunningNth
-from rowtide.operators.over.running import Rank, RunningExtreme, RunningPick
+from rowtide.operators.over.calls import (
+    CountKernel,
+    DoubleSum,
+    ExtremeKernel,
+    SumKernel,
+    TruthKernel,
+    stored_type,
+)
+from rowtide.operators.over.codes import Fixed, KernelForm, ObjectCodes
+from rowtide.operators.over.distinct import DistinctCounts
+from rowtide.operators.over.held import WindowKernelCall
+from rowtide.operators.over.picks import NthKernel, Pick, RunningNth
+from rowtide.operators.over.running import RankKernel, RunningExtremeKernel, RunningPick
 from rowtide.operators.over.sorted_values import Percentile
-from rowtide.operators.over.spreads import Spread
+from rowtide.operators.over.spreads import VarianceKernel
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
 from rowtide.rows.types import Type
 
 
-def form_of(call: WindowCall) -> Form:
+def form_of(call: WindowCall) -> KernelForm:
     """Give the form that a call's values have in kernels: codes, if it moves objects or tells them apart."""
     of = stored_type(call)
     counts = call.function == "COUNT" and not call.distinct
-    return Fixed() if counts or of.dtype != object else Codes(of)
+    return Fixed() if counts or of.dtype != object else ObjectCodes(of)
 
 
-def make_call(call: WindowCall, form: Form, frame: Frame) -> Call:
+def make_call(call: WindowCall, form: KernelForm, frame: Frame) -> WindowKernelCall:
     """Give what computes a call by kernels.
 
     Raises:
@@ -34,38 +41,40 @@ def make_call(call: WindowCall, form: Form, frame: Frame) -> Call:
     endless = frame.start.unit is EdgeUnit.UNBOUNDED
     found = _make(call, of, form, endless=endless, at_once=endless and frame.end == CURRENT_ROW)
     if call.distinct and call.function not in ("MIN", "MAX"):
-        found.once = Once()
+        found.once = DistinctCounts()
     return found
 
 
-def _make(call: WindowCall, of: Type, form: Form, *, endless: bool, at_once: bool) -> Call:
+def _make(call: WindowCall, of: Type, form: KernelForm, *, endless: bool, at_once: bool) -> WindowKernelCall:
     dtype = np.float64 if of.is_float else np.int64
     match call.function:
         case "COUNT" | "ROW_NUMBER":
-            return Count(dtype if call.distinct else np.int64)
+            return CountKernel(dtype if call.distinct else np.int64)
         case "RANK" | "DENSE_RANK":
-            return Rank(dense=call.function == "DENSE_RANK")
+            return RankKernel(dense=call.function == "DENSE_RANK")
         case "SUM" | "AVG" if of.is_float:
             return DoubleSum(average=call.function == "AVG")
         case "SUM" | "AVG":
-            return Sum(call, of.scale, endless=endless)
+            return SumKernel(call, of.scale, endless=endless)
         case "EVERY" | "BOOL_AND" | "BOOL_OR":
-            return Truths(call)
+            return TruthKernel(call)
         case function if function in SPREADS:
-            return Spread(of, function)
+            return VarianceKernel(of, function)
         case "MEDIAN" | "PERCENTILE_CONT" | "PERCENTILE_DISC":
             return Percentile(call, of)
         case "MIN" | "MAX":
             greatest = call.function == "MAX"
             return (
-                RunningExtreme(of, form, greatest=greatest) if endless else Extreme(dtype, greatest=greatest)
+                RunningExtremeKernel(of, form, greatest=greatest)
+                if endless
+                else ExtremeKernel(dtype, greatest=greatest)
             )
         case "FIRST_VALUE" | "LAST_VALUE" | "NTH_VALUE" | "LAG" | "LEAD" | "ANY_VALUE":
             return _pick(call, of, form, endless=endless, at_once=at_once)
     raise KeyError(call.function)
 
 
-def _pick(call: WindowCall, of: Type, form: Form, *, endless: bool, at_once: bool) -> Call:
+def _pick(call: WindowCall, of: Type, form: KernelForm, *, endless: bool, at_once: bool) -> WindowKernelCall:
     """Give what computes a value at a place of the frame."""
     dtype = np.float64 if of.is_float else np.int64
     ignore = call.ignore_nulls or call.function == "ANY_VALUE"
@@ -75,4 +84,4 @@ def _pick(call: WindowCall, of: Type, form: Form, *, endless: bool, at_once: boo
         return RunningPick(of, form, last=last) if endless else Pick(dtype, last=last)
     if endless:
         return RunningNth(of, form, call.number, from_end=from_end, ignore_nulls=ignore)
-    return Nth(dtype, call.number, from_end=from_end, ignore_nulls=ignore)
+    return NthKernel(dtype, call.number, from_end=from_end, ignore_nulls=ignore)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from rowtide.operators.over.by_row.functions import from_json, to_json
-from rowtide.operators.over.codes import Form
-from rowtide.operators.over.held import Int64s, Known, Moved, Values
+from rowtide.operators.over.codes import KernelForm
+from rowtide.operators.over.held import Known, Moved, Values
 from rowtide.operators.storage.growing import grown
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Int64s, Mask
+from rowtide.rows.column import Column
 from rowtide.rows.types import Type
 
 
@@ -52,7 +53,7 @@ class Pick(Placed):
         )
 
 
-class Nth(Placed):
+class NthKernel(Placed):
     """The value ``number`` places from an end of a frame that moves."""
 
     places: Int64s
@@ -100,7 +101,9 @@ class RunningNth(Placed):
     held: Values
     known: Mask
 
-    def __init__(self, of: Type, form: Form, number: int, *, from_end: bool, ignore_nulls: bool) -> None:
+    def __init__(
+        self, of: Type, form: KernelForm, number: int, *, from_end: bool, ignore_nulls: bool
+    ) -> None:
         dtype = np.float64 if of.is_float else np.int64
         super().__init__(dtype, counts=(np.int64, 0), held=(dtype, number), known=(np.bool_, number))
         self._of, self._form = of, form

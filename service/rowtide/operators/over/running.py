@@ -8,19 +8,20 @@ from typing import Any
 import numpy as np
 
 from rowtide.operators.over.by_row.functions import from_json, to_json
-from rowtide.operators.over.codes import Form
-from rowtide.operators.over.held import Held, Int64s, Known, Moved, Values
-from rowtide.rows.column import Column, Mask
+from rowtide.operators.over.codes import KernelForm
+from rowtide.operators.over.held import Held, Known, Moved, Values
+from rowtide.rows.arrays import Int64s, Mask
+from rowtide.rows.column import Column
 from rowtide.rows.types import Type
 
 
-class RunningExtreme(Known):
+class RunningExtremeKernel(Known):
     """MIN and MAX of all rows so far."""
 
     seen: Mask
     best: Values
 
-    def __init__(self, of: Type, form: Form, *, greatest: bool) -> None:
+    def __init__(self, of: Type, form: KernelForm, *, greatest: bool) -> None:
         self._of, self._form = of, form
         self._dtype = np.float64 if of.is_float else np.int64
         super().__init__(self._dtype, seen=(np.bool_, 0), best=(self._dtype, 0))
@@ -62,7 +63,7 @@ class RunningPick(Held):
     known: Mask
     held: Values
 
-    def __init__(self, of: Type, form: Form, *, last: bool) -> None:
+    def __init__(self, of: Type, form: KernelForm, *, last: bool) -> None:
         self._of, self._form = of, form
         dtype = np.float64 if of.is_float else np.int64
         super().__init__(dtype, began=(np.bool_, 0), known=(np.bool_, 0), held=(dtype, 0))
@@ -101,7 +102,7 @@ class RunningPick(Held):
         return True
 
 
-class Rank(Held):
+class RankKernel(Held):
     """RANK and DENSE_RANK by what the window is ordered by, which is the value."""
 
     rows: Int64s

@@ -12,10 +12,11 @@ from rowtide.operators.group.rounding import round_half_away
 from rowtide.operators.group.value_functions import CONTINUOUS
 from rowtide.operators.over.by_row.functions import from_json, to_json
 from rowtide.operators.over.codes import column_of, values_of
-from rowtide.operators.over.held import Held, Int64s, Moved, Values
+from rowtide.operators.over.held import Held, Moved, Values
 from rowtide.operators.storage.growing import grown
 from rowtide.plan.frames import WindowCall
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Int64s, Mask
+from rowtide.rows.column import Column
 from rowtide.rows.types import Type
 
 SAFE = 1 << 61

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from rowtide.operators.group.exact_sums import LOWEST, SQUARES, WORDS, whole_of, words_of
 from rowtide.operators.over.by_row.functions import FLOAT_BITS, SPREADS
-from rowtide.operators.over.held import Held, Int64s, Moved, Values
-from rowtide.rows.column import Mask
+from rowtide.operators.over.held import Held, Moved, Values
+from rowtide.rows.arrays import Int64s, Mask
 from rowtide.rows.types import Type
 
 DIGITS_AT_ONCE = 9
 """Kernels divide by no more digits than this at a time."""
 
 
-class Spread(Held):
+class VarianceKernel(Held):
     """Variances of integers, narrow decimals and doubles, and their roots."""
 
     sums: NDArray[np.uint64]

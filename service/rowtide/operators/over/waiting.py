@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rowtide.operators.over.frames import Frames, Int64s
+from rowtide.operators.over.frames import PartitionFrames
 from rowtide.operators.storage.growing import Growing
 from rowtide.operators.storage.row_store import RowStore
 from rowtide.plan.nodes import WindowAggregate
+from rowtide.rows.arrays import Int64s
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 from rowtide.rowtime.period import period_value
 
 
-class WaitingFrames(Frames):
+class WaitingFrames(PartitionFrames):
     """The partitions of one window, and the rows that have no result yet: in each partition its last ones."""
 
     def __init__(self, node: WindowAggregate) -> None:

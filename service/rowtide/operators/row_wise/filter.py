@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowtide.expr.columnar import compile_columns
-from rowtide.operators.contract import Output, Place
+from rowtide.operators.contract import OperatorSite, StepOutput
 from rowtide.operators.faults import rejected_rows
 from rowtide.operators.row_wise.rowwise import RowWise
 from rowtide.operators.storage.gathering import rows_where
@@ -15,14 +15,14 @@ from rowtide.rowtime.bound import Bound
 class FilterOperator(RowWise):
     """Passes rows and bounds on; a row for which the condition fails is rejected."""
 
-    def __init__(self, node: Filter, _place: Place) -> None:
+    def __init__(self, node: Filter, _place: OperatorSite) -> None:
         super().__init__(node.relation)
         self._condition = compile_columns(node.condition)
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0."""
         if tray is None:
-            return Output(None, bound)
+            return StepOutput(None, bound)
         found = self._condition(tray)
         keep = found.column.values
         if found.column.valid is not None:
@@ -32,4 +32,4 @@ class FilterOperator(RowWise):
         faults = rejected_rows(self._relation, tray, found.errors)
         out = rows_where(tray, keep)
         self._count(len(tray), len(out), len(faults))
-        return Output(out if len(out) else None, bound, faults)
+        return StepOutput(out if len(out) else None, bound, faults)

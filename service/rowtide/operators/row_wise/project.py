@@ -9,7 +9,7 @@ import numpy as np
 from rowtide.errors import Reason
 from rowtide.expr.columnar import Evaluated, RowErrors, compile_columns
 from rowtide.expr.evaluation import RowError
-from rowtide.operators.contract import Output, Place
+from rowtide.operators.contract import OperatorSite, StepOutput
 from rowtide.operators.faults import rejected_rows
 from rowtide.operators.row_wise.rowwise import RowWise
 from rowtide.plan.nodes import Project, ProjectKeys
@@ -25,16 +25,16 @@ class ProjectOperator(RowWise):
     looked at. A row for which a key of ProjectKeys fails has its fault, and goes on with NULL there.
     """
 
-    def __init__(self, node: Project, _place: Place) -> None:
+    def __init__(self, node: Project, _place: OperatorSite) -> None:
         super().__init__(node.relation)
         self._row_type = node.row_type
         self._keys = node.keys if isinstance(node, ProjectKeys) else ()
         self._expressions = [compile_columns(expression) for expression in node.expressions]
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0."""
         if tray is None:
-            return Output(None, bound)
+            return StepOutput(None, bound)
         found = [expression(tray) for expression in self._expressions]
         failed = [each.errors for at, each in enumerate(found) if at not in self._keys]
         errors = RowErrors.first([*failed, self._missing(tray, found)])
@@ -44,7 +44,7 @@ class ProjectOperator(RowWise):
         self._count(len(tray), len(out), len(tray) - len(out))
         told = RowErrors.first([errors, *(found[at].errors for at in self._keys)])
         faults = rejected_rows(self._relation, tray, told)
-        return Output(out if len(out) else None, bound, faults)
+        return StepOutput(out if len(out) else None, bound, faults)
 
     def _missing(self, tray: Tray, found: Sequence[Evaluated]) -> RowErrors | None:
         """Give the rows with NULL in a field that is NOT NULL."""

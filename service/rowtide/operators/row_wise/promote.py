@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.columnar import compile_columns
 from rowtide.expr.rowwise import compile_row
-from rowtide.operators.contract import Fault, Output, Place, Want
+from rowtide.operators.contract import Fault, OperatorSite, StepOutput, Want
 from rowtide.operators.faults import rejected, rejected_rows
 from rowtide.operators.row_wise.rowwise import RowWise
 from rowtide.plan.nodes import BoundPolicy, Promote
@@ -28,17 +28,17 @@ from rowtide.rowtime.reach import least_reaching
 class PromoteOperator(RowWise):
     """Re-stamps rows; those without a rowtime, or with one too far ahead, are rejected."""
 
-    def __init__(self, node: Promote, _place: Place) -> None:
+    def __init__(self, node: Promote, _place: OperatorSite) -> None:
         super().__init__(node.relation)
         self._node = node
         self._rowtime = compile_columns(node.rowtime)
         self._of_bound = compile_row(node.rowtime)
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0."""
         passed = self._bound(bound)
         if tray is None:
-            return Output(None, passed)
+            return StepOutput(None, passed)
         found = self._rowtime(tray)
         failed = np.zeros(len(tray), dtype=np.bool_)
         faults: list[tuple[int, Fault]] = []
@@ -61,7 +61,7 @@ class PromoteOperator(RowWise):
             faults.sort(key=itemgetter(0))
             out = out.where(~failed)
         self._count(len(tray), len(out), len(faults))
-        return Output(out if len(out) else None, passed, [fault for _, fault in faults])
+        return StepOutput(out if len(out) else None, passed, [fault for _, fault in faults])
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """See ``Explaining``."""

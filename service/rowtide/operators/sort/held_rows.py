@@ -13,17 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rowtide.operators.storage.gathering import Stretch, take_rows, take_rows_later
 from rowtide.operators.storage.waiting import SMALL_ROWS
+from rowtide.rows.arrays import Int64s
 from rowtide.rows.column import compact
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST
-
-Int64s = NDArray[np.int64]
-
 
 NO_ROWS: Int64s = np.empty(0, dtype=np.int64)
 

@@ -13,9 +13,9 @@ from rowtide.operators.contract import (
     RESUBMITTED,
     Account,
     Fault,
-    Output,
-    Place,
+    OperatorSite,
     State,
+    StepOutput,
     Want,
 )
 from rowtide.operators.faults import late_row
@@ -43,7 +43,7 @@ class SortOperator:
     they are revived (docs/sql/streams.md).
     """
 
-    def __init__(self, node: Sort, place: Place) -> None:
+    def __init__(self, node: Sort, place: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._within = node.within_ms
@@ -57,7 +57,7 @@ class SortOperator:
         self._last = (UNMARKED, UNMARKED)
         self._rows = HeldRows(node.row_type)
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract. ``bound`` is an explicit one; at port TAKEN one that an idle partition takes."""
         faults: list[Fault] = []
         kept = self._judge(tray, faults) if tray is not None and len(tray) else None
@@ -76,7 +76,7 @@ class SortOperator:
         if released is not None:
             self.account.done += len(released)
             self.account.rows_out += len(released)
-        return Output(released, Bound(limit, *self._last), faults)
+        return StepOutput(released, Bound(limit, *self._last), faults)
 
     def held(self) -> int:
         """Count the rows that wait for their time."""

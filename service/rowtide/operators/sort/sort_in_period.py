@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from rowtide.operators.contract import Account, Output, Place, State, Want
+from rowtide.operators.contract import Account, OperatorSite, State, StepOutput, Want
 from rowtide.plan.nodes import SortInPeriod
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
@@ -22,7 +22,7 @@ from rowtide.rowtime.reach import least_reaching
 class SortInPeriodOperator:
     """Holds the rows of open periods. Rows equal in all keys keep their order; NULL is the greatest value."""
 
-    def __init__(self, node: SortInPeriod, place: Place) -> None:
+    def __init__(self, node: SortInPeriod, place: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._origin = place.origin
@@ -30,13 +30,13 @@ class SortInPeriodOperator:
         self._given = 0
         self._trays: list[Tray] = []
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0, rows in rowtime order."""
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
             self._trays.append(tray)
         self._bound = max(self._bound, bound.rowtime)
-        return Output(self._close(), Bound(self._promised()))
+        return StepOutput(self._close(), Bound(self._promised()))
 
     def held(self) -> int:
         """Count the rows of open periods."""

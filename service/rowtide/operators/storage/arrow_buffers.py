@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.rows.column import Mask, arrow_type
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import arrow_type
 from rowtide.rows.types import Type
 
 Offsets = NDArray[np.int32]

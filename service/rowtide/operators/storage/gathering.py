@@ -11,11 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.operators.storage.arrow_buffers import text_array, text_buffers
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Int64s, Mask
+from rowtide.rows.column import Column
 from rowtide.rows.deferred import DeferredColumn
 from rowtide.rows.tray import Tray
-
-Int64s = NDArray[np.int64]
 
 BITS = {width: np.dtype(f"i{width}") for width in (1, 2, 4, 8)}
 """Whole numbers of each width: kernels take values as those."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rowtide.operators.storage.growing import grown
+from rowtide.rows.arrays import Int64s
 
 FIRST_POOL = 1 << 8
-
-Int64s = NDArray[np.int64]
 
 
 class PooledLists:

@@ -9,7 +9,7 @@ from typing import Any
 from rowtide.rows.rowop import Row
 
 
-class Descending:
+class DescendingKey:
     """A value that sorts the other way round."""
 
     __slots__ = ("value",)
@@ -18,12 +18,12 @@ class Descending:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Descending) and bool(self.value == other.value)
+        return isinstance(other, DescendingKey) and bool(self.value == other.value)
 
     def __hash__(self) -> int:
         return hash(self.value)
 
-    def __lt__(self, other: Descending) -> bool:
+    def __lt__(self, other: DescendingKey) -> bool:
         return bool(other.value < self.value)
 
 

@@ -17,7 +17,8 @@ from rowtide.operators.storage.arrow_buffers import text_array
 from rowtide.operators.storage.gathering import take_values
 from rowtide.operators.storage.growing import Growing
 from rowtide.operators.storage.text_values import Texts
-from rowtide.rows.column import Column, Mask
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column
 from rowtide.rows.deferred import DeferredColumn
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType, Type
@@ -26,7 +27,7 @@ CLEAN_OVER = 1 << 12
 """Rows at the front that are let go are moved out once there are more of them than this, and than others."""
 
 Numbers = NDArray[np.int64]
-Reader = Callable[[Numbers], Column]
+ColumnReader = Callable[[Numbers], Column]
 """Takes places in memory."""
 
 
@@ -134,7 +135,7 @@ class _Fixed:
     def take(self, places: Numbers) -> Column:
         return self.reader()(places)
 
-    def reader(self) -> Reader:
+    def reader(self) -> ColumnReader:
         """Give what takes values, as they are now, at any time."""
         kind, values, valid = self._type, self._values.array, _array_of(self._valid)
         return lambda places: Column(
@@ -169,7 +170,7 @@ class _Text:
     def take(self, places: Numbers) -> Column:
         return self.reader()(places)
 
-    def reader(self) -> Reader:
+    def reader(self) -> ColumnReader:
         """Give what takes values, as they are now, at any time."""
         kind, texts, valid = self._type, self._texts.reader(), _array_of(self._valid)
 
@@ -211,7 +212,7 @@ def _kept_valid(valid: Growing | None, places: Numbers) -> Growing | None:
     return fresh
 
 
-def _look_up(read: Reader, places: Numbers, there: Mask | None) -> Callable[[], Column]:
+def _look_up(read: ColumnReader, places: Numbers, there: Mask | None) -> Callable[[], Column]:
     """Give what looks up values later; with ``there``, NULL where it does not hold."""
     if there is None:
         return lambda: read(places)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.at_once import AtOnce
-from rowtide.operators.contract import Account, Fault, Place, State
+from rowtide.operators.contract import Account, Fault, OperatorSite, State
 from rowtide.operators.group.key_groups import KeyGroups, without_nulls
 from rowtide.operators.storage.growing import Growing
 from rowtide.operators.storage.row_store import RowStore
@@ -30,7 +30,7 @@ class KeyedTableOperator(AtOnce):
     What comes out has the place in consistent time of the rowop that caused it.
     """
 
-    def __init__(self, node: KeyedTable, _place: Place) -> None:
+    def __init__(self, node: KeyedTable, _place: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._row_type = node.row_type

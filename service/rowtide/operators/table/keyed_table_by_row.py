@@ -13,7 +13,7 @@ from itertools import chain
 
 from rowtide.errors import Reason
 from rowtide.operators.at_once import AtOnce
-from rowtide.operators.contract import Account, Fault, Place, State
+from rowtide.operators.contract import Account, Fault, OperatorSite, State
 from rowtide.operators.faults import rejected
 from rowtide.operators.storage.row_keys import key_getter
 from rowtide.plan.nodes import KeyedTable
@@ -27,7 +27,7 @@ class KeyedTableByRow(AtOnce):
     What comes out has the place in consistent time of the rowop that caused it.
     """
 
-    def __init__(self, node: KeyedTable, _place: Place) -> None:
+    def __init__(self, node: KeyedTable, _place: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._row_type = node.row_type

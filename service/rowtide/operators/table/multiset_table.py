@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.at_once import AtOnce
-from rowtide.operators.contract import Account, Fault, Place, State
+from rowtide.operators.contract import Account, Fault, OperatorSite, State
 from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.storage.growing import Growing
 from rowtide.operators.storage.row_store import RowStore
@@ -23,7 +23,7 @@ CLEAN_OVER = 1 << 14
 class MultisetTableOperator(AtOnce):
     """Rows as often as they came: a DELETE takes away the oldest equal one, and nothing if there is none."""
 
-    def __init__(self, node: KeyedTable, _place: Place) -> None:
+    def __init__(self, node: KeyedTable, _place: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._begin()

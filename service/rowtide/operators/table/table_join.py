@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.at_once import AtOnce
-from rowtide.operators.contract import Account, Fault, Place, State
+from rowtide.operators.contract import Account, Fault, OperatorSite, State
 from rowtide.operators.group.key_groups import KeyGroups, without_nulls
 from rowtide.operators.storage.growing import grown
 from rowtide.operators.storage.row_store import RowStore
@@ -23,7 +23,7 @@ CLEAN_OVER = 1 << 14
 class TableJoinOperator(AtOnce):
     """Nothing waits: the merge below has put the changes of both sides in order."""
 
-    def __init__(self, node: TableJoin, _place: Place) -> None:
+    def __init__(self, node: TableJoin, _place: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._image = _Image(node)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from rowtide.errors import RejectedRowError
 from rowtide.expr.rowwise import compile_row
 from rowtide.operators.at_once import AtOnce
-from rowtide.operators.contract import Account, Fault, Place, State
+from rowtide.operators.contract import Account, Fault, OperatorSite, State
 from rowtide.operators.faults import rejected
 from rowtide.operators.table.refused import RefusedRows
 from rowtide.plan.nodes import TableJoin
@@ -35,7 +35,7 @@ class _Group:
 class TableJoinByRow(AtOnce):
     """Plain Python. Nothing waits: the merge below has put the changes of both sides in order."""
 
-    def __init__(self, node: TableJoin, _place: Place) -> None:
+    def __init__(self, node: TableJoin, _place: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._condition = None if node.condition is None else compile_row(node.condition)

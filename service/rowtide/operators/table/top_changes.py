@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.operators.at_once import AtOnce
-from rowtide.operators.contract import Account, Fault, Place, State
+from rowtide.operators.contract import Account, Fault, OperatorSite, State
 from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.storage.growing import grown
 from rowtide.operators.storage.keys import sort_codes
@@ -29,7 +29,7 @@ CLEAN_OVER = 1 << 14
 class TopChangesOperator(AtOnce):
     """All rows that may be among the first ones, sorted within each partition."""
 
-    def __init__(self, node: TopChanges, _place: Place) -> None:
+    def __init__(self, node: TopChanges, _place: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._image = _Image(node)

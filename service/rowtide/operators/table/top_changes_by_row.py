@@ -12,8 +12,8 @@ from math import isnan
 from typing import Any
 
 from rowtide.operators.at_once import AtOnce
-from rowtide.operators.contract import Account, Fault, Place, State
-from rowtide.operators.storage.row_keys import Descending, key_getter
+from rowtide.operators.contract import Account, Fault, OperatorSite, State
+from rowtide.operators.storage.row_keys import DescendingKey, key_getter
 from rowtide.plan.nodes import NumberedChanges, TopChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
@@ -25,7 +25,7 @@ _Entry = tuple[tuple[object, ...], int, Row]
 class TopChangesByRow(AtOnce):
     """All rows in a sorted list for each partition; plain Python, row by row."""
 
-    def __init__(self, node: TopChanges, _place: Place) -> None:
+    def __init__(self, node: TopChanges, _place: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._partition = key_getter(node.partition)
@@ -126,7 +126,7 @@ def _sort_part(value: Any, *, descending: bool) -> object:
         part: tuple[Any, ...] = (False, not descending, 0)
     else:
         part = (value is None, descending, value)
-    return Descending(part) if descending else part
+    return DescendingKey(part) if descending else part
 
 
 def _place(entry: _Entry) -> tuple[tuple[object, ...], int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import isnan
 
 from rowtide.errors import Reason
-from rowtide.operators.contract import Fault, Place, State
+from rowtide.operators.contract import Fault, OperatorSite, State
 from rowtide.operators.faults import rejected
 from rowtide.operators.table.keyed_table_by_row import KeyedTableByRow
 from rowtide.plan.nodes import UniqueTable
@@ -19,7 +19,7 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 class UniqueTableOperator(KeyedTableByRow):
     """Rows by primary key or as a multiset, and of each UNIQUE which row has which values."""
 
-    def __init__(self, node: UniqueTable, place: Place) -> None:
+    def __init__(self, node: UniqueTable, place: OperatorSite) -> None:
         super().__init__(node, place)
         self._unique = node
         self._held: list[dict[Row, Row]] = [{} for _ in node.unique]

@@ -1,7 +1,7 @@
 """The nodes of a relational plan, each with all that is known about it (``nodes.node``)."""
 
 from rowtide.plan.nodes.as_of_join import AsOfJoin, AsOfJoinOn
-from rowtide.plan.nodes.group import Group, GroupByHop, GroupByPeriod, GroupBySession
+from rowtide.plan.nodes.group import GroupByHop, GroupByPeriod, GroupBySession, GroupNode
 from rowtide.plan.nodes.group_changes import GroupChanges
 from rowtide.plan.nodes.join_kind import JoinKind
 from rowtide.plan.nodes.merge import Merge, merged
@@ -23,7 +23,7 @@ __all__ = [
     "AsOfJoinOn",
     "BoundPolicy",
     "Filter",
-    "Group",
+    "GroupNode",
     "GroupByHop",
     "GroupByPeriod",
     "GroupBySession",

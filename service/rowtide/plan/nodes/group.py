@@ -17,7 +17,7 @@ from rowtide.rows.types import RowType
 from rowtide.rowtime.period import Hop, Period, Session, value_of
 
 
-class Group(OverOne):
+class GroupNode(OverOne):
     """What all nodes that make rows of groups have in common.
 
     Out: the start or name of the window, if there is one, then ``keys``, then ``aggregates``. ``keys`` and
@@ -48,7 +48,7 @@ class Group(OverOne):
         return f"{', '.join(calls) or 'no aggregate'} by {', '.join(terms) or 'nothing'}"
 
 
-class _ClosedGroup(Group):
+class _ClosedGroup(GroupNode):
     """A group with one final row."""
 
     __slots__ = ()

@@ -14,7 +14,7 @@ from rowtide.plan.calls import (
     is_small_of_rows,
 )
 from rowtide.plan.limits import FOR_EVER_MS
-from rowtide.plan.nodes.group import Group, windows_at_a_time
+from rowtide.plan.nodes.group import GroupNode, windows_at_a_time
 from rowtide.plan.nodes.lineage import SourceRows, identity, in_window
 from rowtide.plan.nodes.node import Agreed, Form, require
 from rowtide.plan.nodes.over_one import names_of
@@ -25,7 +25,7 @@ from rowtide.rowtime.period import Hop, Period, Session
 
 
 @dataclass(frozen=True, slots=True)
-class GroupChanges(Group):
+class GroupChanges(GroupNode):
     """Group by a window, if there is one, and further keys; every change of a group's row.
 
     DELETE old, INSERT new, at the place in consistent time of the row that caused the change. With

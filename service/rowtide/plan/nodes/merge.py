@@ -8,7 +8,7 @@ from typing import Self
 
 from rowtide.expr.tree import Literal
 from rowtide.plan.nodes.lineage import SourceRows
-from rowtide.plan.nodes.node import MERGES, Agreed, Node, Scope
+from rowtide.plan.nodes.node import MERGES, Agreed, Node, StepScope
 from rowtide.plan.nodes.row_wise import Project
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import RowType
@@ -86,7 +86,7 @@ class Merge(Node):
         """Return how many inputs there are."""
         return f"{len(self.sources)} inputs by rowtime" if len(self.sources) > 1 else "partitions by rowtime"
 
-    def scope(self) -> Scope:
+    def scope(self) -> StepScope:
         """Return that one step reads all partitions."""
         return MERGES
 

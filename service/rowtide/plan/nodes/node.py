@@ -44,18 +44,18 @@ class Form(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class StepScope:
     """How many steps of a node run: one for each partition of its source, or one over merged rows."""
 
     by_partition: bool = False
     merges: bool = False
 
 
-SINGLE = Scope()
+SINGLE = StepScope()
 """One step, which reads merged rows."""
-BY_PARTITION = Scope(by_partition=True)
+BY_PARTITION = StepScope(by_partition=True)
 """A step for each partition that the input has."""
-MERGES = Scope(merges=True)
+MERGES = StepScope(merges=True)
 """One step, which reads the steps of all partitions of its inputs."""
 
 _READS = frozenset({"left", "right", "input", "sources", "table", "stream", "row_type"})
@@ -170,7 +170,7 @@ class Node:
 
     # ----------------------------------------------------------------------------------- the dataflow
 
-    def scope(self) -> Scope:
+    def scope(self) -> StepScope:
         """Return how many steps of it run."""
         return SINGLE
 

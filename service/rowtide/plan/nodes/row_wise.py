@@ -9,7 +9,7 @@ from enum import Enum
 from rowtide.expr.columnar import without_kernel
 from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
 from rowtide.plan.nodes.lineage import SourceRows
-from rowtide.plan.nodes.node import BY_PARTITION, Agreed, Scope
+from rowtide.plan.nodes.node import BY_PARTITION, Agreed, StepScope
 from rowtide.plan.nodes.over_one import OverOne, SameFields
 from rowtide.plan.nodes.sources import Source
 from rowtide.plan.show import show, show_interval
@@ -58,7 +58,7 @@ class _RowWise(OverOne):
         """Return the expressions that are computed for each row."""
         raise NotImplementedError
 
-    def scope(self) -> Scope:
+    def scope(self) -> StepScope:
         """Return that it runs for each partition of its input."""
         return BY_PARTITION
 

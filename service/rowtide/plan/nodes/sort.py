@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rowtide.plan.nodes.lineage import SourceRows
-from rowtide.plan.nodes.node import BY_PARTITION, Agreed, Scope
+from rowtide.plan.nodes.node import BY_PARTITION, Agreed, StepScope
 from rowtide.plan.nodes.over_one import SameFields
 from rowtide.plan.nodes.row_wise import Filter, Project
 from rowtide.plan.nodes.sources import Source
@@ -67,7 +67,7 @@ class Sort(SameFields):
             return "a row behind the highest rowtime is late"
         return f"by ROWTIME WITHIN {show_interval(self.within_ms)}"
 
-    def scope(self) -> Scope:
+    def scope(self) -> StepScope:
         """Return that it runs for each partition of its input."""
         return BY_PARTITION
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from rowtide.plan.nodes.lineage import SourceRows
-from rowtide.plan.nodes.node import BY_PARTITION, Agreed, Node, OrderMattersError, Scope
+from rowtide.plan.nodes.node import BY_PARTITION, Agreed, Node, OrderMattersError, StepScope
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.types import RowType
 
@@ -40,7 +40,7 @@ class Entrance(Node):
         """Return None: there is no operator."""
         return None
 
-    def scope(self) -> Scope:
+    def scope(self) -> StepScope:
         """Return that each partition has an entrance."""
         return BY_PARTITION
 

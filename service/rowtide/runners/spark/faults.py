@@ -14,15 +14,13 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
+from rowtide.checkpoint.ledger import PartitionId
 from rowtide.operators.contract import Fault
 from rowtide.runners.spark.given import REPORT
 from rowtide.runners.spark.runs import SEQ
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-Place = tuple[str, int]
-"""A source relation and one of its partitions."""
 
 FaultRows = Callable[[Sequence[Fault], pa.RecordBatch], bytes]
 """Makes what is kept of faults of one task, given the messages that they stem from, if they still do:
@@ -59,7 +57,7 @@ class FaultFiles:
         return sorted(found, key=lambda fault: (fault.origin, fault.counter))
 
     def rows(
-        self, messages: Mapping[str, DataFrame], places: Mapping[int, Place], make: FaultRows, path: str
+        self, messages: Mapping[str, DataFrame], places: Mapping[int, PartitionId], make: FaultRows, path: str
     ) -> Callable[[], Iterator[bytes]]:
         """Make error rows on Spark: the messages are read once more, and joined to their faults.
 
@@ -89,7 +87,7 @@ class FaultFiles:
         frame.mapInArrow(_made(make), "content binary").write.mode("overwrite").parquet(path)
         return lambda: _pieces(path)
 
-    def _told(self, places: Mapping[int, Place]) -> DataFrame:
+    def _told(self, places: Mapping[int, PartitionId]) -> DataFrame:
         """Give the faults as rows: where each stands, what makes it the same as another, itself pickled."""
         if not self._paths:
             raise ValueError("there are no faults to read")
@@ -104,7 +102,7 @@ class FaultFiles:
 
 
 def _apart(
-    paths: Sequence[str], places: Mapping[int, Place]
+    paths: Sequence[str], places: Mapping[int, PartitionId]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the work of a task that reads the fault files whose numbers it gets."""
 
@@ -117,7 +115,7 @@ def _apart(
     return work
 
 
-def _rows_of(turn: int, faults: Sequence[Fault], places: Mapping[int, Place]) -> pa.RecordBatch:
+def _rows_of(turn: int, faults: Sequence[Fault], places: Mapping[int, PartitionId]) -> pa.RecordBatch:
     found = [places.get(fault.origin) for fault in faults]
     identities = [repr((each.relation, each.reason, each.message, each.row)).encode() for each in faults]
     return pa.RecordBatch.from_pydict(

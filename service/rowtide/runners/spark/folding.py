@@ -14,17 +14,17 @@ from rowtide.operators.contract import Fault
 from rowtide.rows.tray import Tray, tray_schema
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.runners.spark.given import Layout, TaskFiles
-from rowtide.runners.spark.runs import Inputs
+from rowtide.runners.spark.runs import TaskInputs
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class FoldNote:
     """Something that a fold tells the driver."""
 
     content: object
 
 
-Fold = Callable[[Iterable[Tray]], Iterable["Tray | Fault | Note"]]
+FoldFunction = Callable[[Iterable[Tray]], Iterable["Tray | Fault | FoldNote"]]
 """Works off the rows of one task; pickled to the workers."""
 
 
@@ -49,9 +49,9 @@ class FoldDone:
 class FoldTasks:
     """The tasks of a fold: what Spark gives one is its number among ``inputs``. Pickled to the workers."""
 
-    fold: Fold
+    fold: FoldFunction
     folder: str
-    inputs: Sequence[Inputs]
+    inputs: Sequence[TaskInputs]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Work off the tasks of these numbers, and tell of each."""
@@ -60,7 +60,7 @@ class FoldTasks:
                 done = pickle.dumps(self._folded(self.inputs[number]))
                 yield pa.RecordBatch.from_pydict({"content": pa.array([done], pa.binary())})
 
-    def _folded(self, inputs: Inputs) -> FoldDone:
+    def _folded(self, inputs: TaskInputs) -> FoldDone:
         (row_type,) = inputs.row_types
         files = TaskFiles(Layout(self.folder, 1, {}, frozenset(), has_seq=False), {})
         path = f"{self.folder}/{uuid.uuid4().hex}.parquet"
@@ -70,7 +70,7 @@ class FoldTasks:
         for each in self.fold(_trays(inputs)):
             if isinstance(each, Fault):
                 files.faults([each])
-            elif isinstance(each, Note):
+            elif isinstance(each, FoldNote):
                 notes.append(each.content)
             else:
                 writer = writer or pq.ParquetWriter(path, schema)
@@ -80,6 +80,6 @@ class FoldTasks:
         return FoldDone(None if writer is None else path, files.close().faults, notes)
 
 
-def _trays(inputs: Inputs) -> Iterator[Tray]:
+def _trays(inputs: TaskInputs) -> Iterator[Tray]:
     for cut in inputs.in_order({0: Bound(LATEST)}):
         yield from (tray for _, tray, _ in cut.arrivals if tray is not None)

@@ -33,17 +33,17 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound
 from rowtide.runners.spark.faults import FaultFiles
-from rowtide.runners.spark.folding import Fold, Folded, FoldTasks
+from rowtide.runners.spark.folding import Folded, FoldFunction, FoldTasks
 from rowtide.runners.spark.given import Layout, output_schema
 from rowtide.runners.spark.runs import (
     SEQ,
     SEQ_BITS,
-    Cut,
-    Inputs,
-    Limit,
+    MergeLimit,
     Numbered,
     Piece,
     Split,
+    StageInput,
+    TaskInputs,
     bits_behind,
     is_full,
     numbered,
@@ -51,13 +51,13 @@ from rowtide.runners.spark.runs import (
 )
 from rowtide.runners.spark.stage import (
     DONE,
-    Definition,
+    DecodeMessages,
     Done,
-    Intake,
-    Report,
+    RunDefinition,
+    SegmentTask,
     SourceTasks,
-    Stage,
     StageTasks,
+    TaskReport,
     entry_row_types,
     task_files,
     told,
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 FEW_ROWS = 20_000
 """Rows that one task works off sooner than Spark starts another."""
 
-Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+TaskFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class SparkRun:
@@ -88,9 +88,9 @@ class SparkRun:
     def __init__(
         self,
         session: SparkSession,
-        definition: Definition,
+        definition: RunDefinition,
         staging: str,
-        intake: Intake,
+        intake: DecodeMessages,
         folded: Mapping[str, Sequence[int]] | None = None,
         few: int | None = None,
     ) -> None:
@@ -168,7 +168,7 @@ class SparkRun:
         found = Numbered(Tray.from_arrow(step.node.row_type, held), np.asarray(held.column(SEQ)))
         return found.in_time(Ranks(step.origins)).tray
 
-    def fold(self, name: str, row_type: RowType, fold: Fold, folder: str) -> Folded:
+    def fold(self, name: str, row_type: RowType, fold: FoldFunction, folder: str) -> Folded:
         """Fold the rows of an output, each key's in one task and in order of time, and keep what is left.
 
         ``row_type`` names the fields; the output must have been named in ``folded``. What is late or
@@ -223,7 +223,7 @@ class SparkRun:
         frame = messages[relation]
         if not in_order:
             frame = frame.repartition("partition").sortWithinPartitions("partition", "offset")
-        stage = Stage(self._definition, number, {})
+        stage = SegmentTask(self._definition, number, {})
         self._take_over(number, self._told_by(frame, SourceTasks(stage, self._layout(number), self._intake)))
         arrivals = {at: [(0, None, self._entrance_bound(at))] for at in segment.entries}
         self._settle(number, arrivals)
@@ -232,9 +232,9 @@ class SparkRun:
         """Work off a table's INSERT statements: here, since they are few."""
         (entry,) = segment.entries
         _, tray, bound = initial(node, self._program.steps[entry])
-        stage = Stage(self._definition, number, {0: bound})
+        stage = SegmentTask(self._definition, number, {0: bound})
         files = task_files(stage, self._layout(number))
-        report = stage.run([] if tray is None else [Cut([(0, tray, bound)])], files)
+        report = stage.run([] if tray is None else [StageInput([(0, tray, bound)])], files)
         self._take_over(number, [told(files, report)])
         self._settle(number, {entry: [(0, None, bound)]})
 
@@ -258,7 +258,7 @@ class SparkRun:
         feeders = self._feeders(entry)
         for port in feeders:
             merge.offer(port, None, self._reached[entry, port])
-        limits = {port: Limit(place, port, merge.ranks) for port, place in enumerate(merge.limits())}
+        limits = {port: MergeLimit(place, port, merge.ranks) for port, place in enumerate(merge.limits())}
         origins = tuple(sorted(merge.ranks, key=merge.ranks.__getitem__))
         row_type = self._program.steps[entry].node.row_type
         for port, at in feeders.items():
@@ -279,7 +279,7 @@ class SparkRun:
             if segment.is_row_wise:
                 # Any split will do: so that of the files.
                 shares = [pieces[first :: self._parts] for first in range(min(self._parts, len(pieces)))]
-                inputs = [Inputs({0: share}, [row_type], (0,), origins) for share in shares]
+                inputs = [TaskInputs({0: share}, [row_type], (0,), origins) for share in shares]
             else:
                 together = self._goes_together(segment, pieces)
                 inputs = self._inputs({0: pieces}, [row_type], splits[0], origins, together=together)
@@ -292,7 +292,7 @@ class SparkRun:
         self._settle(number, {entry: [(port, None, self._reached[entry, port]) for port in feeders]})
 
     def _passing(
-        self, feeders: Mapping[int, int], limits: Mapping[int, Limit], splits: Sequence[Split]
+        self, feeders: Mapping[int, int], limits: Mapping[int, MergeLimit], splits: Sequence[Split]
     ) -> list[Piece]:
         origins = [origin for at in feeders.values() for origin in self._program.steps[at].origins]
         meets_itself = len(set(origins)) < len(origins)
@@ -304,7 +304,7 @@ class SparkRun:
             ]
         )
 
-    def _waiting(self, at: int, row_type: RowType, limit: Limit, ranks: Ranks) -> Tray | None:
+    def _waiting(self, at: int, row_type: RowType, limit: MergeLimit, ranks: Ranks) -> Tray | None:
         """Bring the rows of a step that wait in a merge to the driver, in their order."""
         splits = self._splits.get(at, ())
         if limit.place >= END or not splits:
@@ -324,13 +324,13 @@ class SparkRun:
         origins: tuple[int, ...],
         *,
         together: bool = False,
-    ) -> list[Inputs]:
+    ) -> list[TaskInputs]:
         """Give what each task reads: its part, or all of it where rows are few, not split or go together."""
         parts = range(self._parts if split else 1)
         count = sum(block.rows for held in pieces.values() for each in held for block in each.run.blocks)
         if together or count <= self._few:
-            return [Inputs(pieces, row_types, parts, origins)]
-        return [Inputs(pieces, row_types, (part,), origins) for part in parts]
+            return [TaskInputs(pieces, row_types, parts, origins)]
+        return [TaskInputs(pieces, row_types, (part,), origins) for part in parts]
 
     def _goes_together(self, segment: Segment, pieces: Sequence[Piece]) -> bool:
         """Tell whether one task has to work off a segment."""
@@ -341,12 +341,12 @@ class SparkRun:
         """Give the origins of the rows of some steps, in their order at one rowtime."""
         return tuple(dict.fromkeys(origin for at in steps for origin in self._program.steps[at].origins))
 
-    def _run_stage(self, number: int, bounds: Mapping[int, Bound], inputs: Sequence[Inputs]) -> None:
+    def _run_stage(self, number: int, bounds: Mapping[int, Bound], inputs: Sequence[TaskInputs]) -> None:
         pieces = [piece for each in inputs for held in each.ports.values() for piece in held]
         is_row_wise = self._segments[number].is_row_wise
         self._bits[number] = bits_behind(pieces, is_row_wise=is_row_wise)
         counts = is_full(pieces) and not is_row_wise
-        stage = Stage(self._definition, number, bounds, in_parts=len(inputs) > 1, counts=counts)
+        stage = SegmentTask(self._definition, number, bounds, in_parts=len(inputs) > 1, counts=counts)
         work = StageTasks(stage, self._layout(number), inputs)
         self._take_over(number, self._told_by(self._numbers(len(inputs)), work))
 
@@ -369,7 +369,7 @@ class SparkRun:
     def _nothing(self, schema: object) -> DataFrame:
         return self._session.createDataFrame([], schema)  # type: ignore[call-overload, no-any-return]
 
-    def _told_by(self, frame: DataFrame, work: Work) -> list[bytes]:
+    def _told_by(self, frame: DataFrame, work: TaskFunction) -> list[bytes]:
         """Run tasks, and give what they tell: places of files, no rows."""
         return [bytes(row[0]) for row in frame.mapInArrow(work, DONE).collect()]
 
@@ -384,7 +384,7 @@ class SparkRun:
             for at, path in done.files.outputs.items():
                 self._outputs.setdefault(at, []).append(path)
             self.faults.add([done.files.faults])
-            report: Report = pickle.loads(Path(done.report).read_bytes())
+            report: TaskReport = pickle.loads(Path(done.report).read_bytes())
             self.messages += report.messages
             for at, bound in report.promised.items():
                 step = self._program.steps[at]
@@ -404,12 +404,12 @@ class SparkRun:
         """
         passed = self._circuits[number].push(arrivals)
         if passed.given or passed.faults:
-            files = task_files(Stage(self._definition, number, {}), self._layout(number))
+            files = task_files(SegmentTask(self._definition, number, {}), self._layout(number))
             for at in self._segments[number].feeders:
                 for tray in passed.given.get(at, ()):
                     files.rows(at, numbered(tray, None))
             files.faults(passed.faults)
-            self._take_over(number, [told(files, Report({}, {}, 0))])
+            self._take_over(number, [told(files, TaskReport({}, {}, 0))])
         for port, _, bound in passed.leaving:
             self._reached[port] = bound
 

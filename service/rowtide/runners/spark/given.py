@@ -34,7 +34,7 @@ FAULTS_SCHEMA = pa.schema([(SEQ, pa.int64()), (REPORT, pa.binary())])
 _OPTIONS = pyarrow.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
-class Given(Protocol):
+class TaskOutput(Protocol):
     """Where the work of a task puts what it gives."""
 
     def rows(self, at: int, rows: Numbered) -> None:
@@ -101,14 +101,14 @@ class TaskFiles:
         Path(layout.folder).mkdir(parents=True, exist_ok=True)
 
     def rows(self, at: int, rows: Numbered) -> None:
-        """See ``Given``."""
+        """See ``TaskOutput``."""
         self._held.setdefault(at, []).append(rows)
         self._holding += len(rows)
         if self._holding >= HELD_ROWS:
             self._write_rows()
 
     def faults(self, faults: Sequence[Fault]) -> None:
-        """See ``Given``."""
+        """See ``TaskOutput``."""
         self._faults += faults
         while len(self._faults) >= FAULTS_AT_ONCE:
             self._write_faults(FAULTS_AT_ONCE)

@@ -29,6 +29,7 @@ from rowtide.errors import FaultError
 from rowtide.flow.circuit import Arrival
 from rowtide.operators.merge.merge import END, Threshold
 from rowtide.operators.merge.ranks import Ranks
+from rowtide.rows.arrays import Int64s
 from rowtide.rows.column import Column, arrow_type, owned
 from rowtide.rows.tray import COUNTER, OPCODE, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import RowType
@@ -50,7 +51,6 @@ OPEN_FILES = 100
 WOVEN_BY_ONE_LOOK = 16
 """Runs up to this many are woven by looking at the head of each; more are sorted."""
 
-Int64s = NDArray[np.int64]
 Split = tuple[int, ...]
 """The fields that rows are split by; none: all of them are in part 0."""
 
@@ -168,7 +168,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class MergeLimit:
     """What a merge lets through of one port: the rows before ``place``; see ``MergeOperator.limits``."""
 
     place: Threshold
@@ -196,12 +196,12 @@ class Piece:
 
     run: Run
     own_bits: int = SEQ_BITS
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[MergeLimit, ...] = ()
     ports: tuple[int, ...] = ()
     first: int = 0
     bits: int = SEQ_BITS
 
-    def behind(self, merge: Limit, *, meets_itself: bool) -> Piece:
+    def behind(self, merge: MergeLimit, *, meets_itself: bool) -> Piece:
         """Give what passes one more merge; ``meets_itself``: a row may come to it at several ports."""
         limits = self.limits if merge.place >= END else (*self.limits, merge)
         return replace(self, limits=limits, ports=(merge.port, *self.ports) if meets_itself else self.ports)
@@ -217,7 +217,7 @@ class Piece:
             elif passing.any():
                 yield rows.take(np.flatnonzero(passing))
 
-    def waiting(self, row_type: RowType, merge: Limit) -> Iterator[Numbered]:
+    def waiting(self, row_type: RowType, merge: MergeLimit) -> Iterator[Numbered]:
         """Give the rows of all parts that come here but do not pass one more merge."""
         for rows in self._blocks(row_type, None, merge.place[0]):
             staying = ~merge.passes(rows.tray)
@@ -287,7 +287,7 @@ def tray_of(batch: pa.RecordBatch, row_type: RowType) -> Tray:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class StageInput:
     """What a stage gets at once: each port's rows. ``causes`` is None where no two rows share a place."""
 
     arrivals: Sequence[Arrival]
@@ -295,7 +295,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class TaskInputs:
     """What a task reads: of each port the pieces, of those its parts; ``origins`` as they rank there."""
 
     ports: Mapping[int, Sequence[Piece]]
@@ -304,7 +304,7 @@ class Inputs:
     origins: tuple[int, ...]
     rows_at_once: int = field(default=BLOCK_ROWS)
 
-    def in_order(self, final: Mapping[int, Bound]) -> Iterator[Cut]:
+    def in_order(self, final: Mapping[int, Bound]) -> Iterator[StageInput]:
         """Give the rows of all ports in consistent time.
 
         Every port has come as far as each cut, but not further than ``final`` says that it ever comes.
@@ -328,7 +328,7 @@ class Inputs:
                     (port, by_port.get(port), Bound(min(reached, final[port].rowtime)))
                     for port in range(len(self.row_types))
                 ]
-                yield Cut(arrivals, causes)
+                yield StageInput(arrivals, causes)
 
 
 class _Head:

@@ -28,10 +28,12 @@ from rowtide.plan.nodes import Node
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound
-from rowtide.runners.spark.given import Files, Given, Layout, TaskFiles
-from rowtide.runners.spark.runs import Causes, Cut, Inputs, Numbered, numbered
+from rowtide.runners.spark.given import Files, Layout, TaskFiles, TaskOutput
+from rowtide.runners.spark.runs import Causes, Numbered, StageInput, TaskInputs, numbered
 
-Intake = Callable[[str, pa.RecordBatch, Mapping[int, int]], Iterable[tuple[int, "Tray | Bound | Fault"]]]
+DecodeMessages = Callable[
+    [str, pa.RecordBatch, Mapping[int, int]], Iterable[tuple[int, "Tray | Bound | Fault"]]
+]
 """Makes rows of a source's messages: from the relation, a batch of messages of the source (sorted by
 partition and offset) and the origins of its partitions, gives trays, explicit bounds and faults
 with their partition, in log order."""
@@ -41,7 +43,7 @@ DONE = "content binary"
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class RunDefinition:
     """What every task of a backfill knows: enough to build the program as the live service does."""
 
     outputs: Mapping[str, Node]
@@ -57,7 +59,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TaskReport:
     """What a task leaves behind besides rows: by position of the step, states and explicit bounds.
 
     ``messages`` counts what it read of a source.
@@ -77,20 +79,20 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class SegmentTask:
     """The work of one segment: ``bounds`` are the final ones of the ports of its entry.
 
     ``in_parts``: each task works off some keys. ``counts``: it is one task, which counts its rows: see
     ``runs.is_full``.
     """
 
-    definition: Definition
+    definition: RunDefinition
     number: int
     bounds: Mapping[int, Bound]
     in_parts: bool = False
     counts: bool = False
 
-    def run(self, cuts: Iterable[Cut], given: Given) -> Report:
+    def run(self, cuts: Iterable[StageInput], given: TaskOutput) -> TaskReport:
         """Work off one task's rows, in time order."""
         program = self.definition.program()
         segment = segments(program)[self.number]
@@ -106,7 +108,9 @@ class Stage:
         work.push({entry: [(port, None, bound) for port, bound in self.bounds.items()]})
         return work.report()
 
-    def run_source(self, intake: Intake, batches: Iterable[pa.RecordBatch], given: Given) -> Report:
+    def run_source(
+        self, intake: DecodeMessages, batches: Iterable[pa.RecordBatch], given: TaskOutput
+    ) -> TaskReport:
         """Work off one task's messages of a source, sorted by partition and offset."""
         program = self.definition.program()
         segment = segments(program)[self.number]
@@ -132,9 +136,9 @@ class Stage:
 class StageTasks:
     """The tasks of a stage: what Spark gives one is its number among ``inputs``. Pickled to the workers."""
 
-    stage: Stage
+    stage: SegmentTask
     layout: Layout
-    inputs: Sequence[Inputs]
+    inputs: Sequence[TaskInputs]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Work off the tasks of these numbers, and tell of each."""
@@ -149,9 +153,9 @@ class StageTasks:
 class SourceTasks:
     """The tasks of a source: each reads messages. Pickled to the workers."""
 
-    stage: Stage
+    stage: SegmentTask
     layout: Layout
-    intake: Intake
+    intake: DecodeMessages
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Work off one task's messages, and tell of it."""
@@ -160,14 +164,14 @@ class SourceTasks:
         yield _batch(told(files, report))
 
 
-def task_files(stage: Stage, layout: Layout) -> TaskFiles:
+def task_files(stage: SegmentTask, layout: Layout) -> TaskFiles:
     """Begin the files of a task."""
     program = stage.definition.program()
     row_types = {at: program.steps[at].node.row_type for at in segments(program)[stage.number].feeders}
     return TaskFiles(layout, row_types)
 
 
-def told(files: TaskFiles, report: Report) -> bytes:
+def told(files: TaskFiles, report: TaskReport) -> bytes:
     """Close the files of a task, and give what it tells the driver: a ``Done``, pickled."""
     return pickle.dumps(Done(files.close(), files.keep(report)))
 
@@ -179,7 +183,9 @@ def _batch(content: bytes) -> pa.RecordBatch:
 class _Work:
     """A circuit of one segment at work."""
 
-    def __init__(self, program: Program, segment: Segment, given: Given, *, counts: bool = False) -> None:
+    def __init__(
+        self, program: Program, segment: Segment, given: TaskOutput, *, counts: bool = False
+    ) -> None:
         self.promised: dict[int, Bound] = {}
         self.messages = 0
         self._given = given
@@ -217,14 +223,14 @@ class _Work:
         self._counted[at] += len(tray)
         return Numbered(tray, np.arange(first, self._counted[at], dtype=np.int64))
 
-    def report(self) -> Report:
+    def report(self) -> TaskReport:
         """Tell what remains."""
         states = {
             at: operator.snapshot()
             for at, operator in self._circuit.operators.items()
             if operator is not None and at in self._touched
         }
-        return Report(states, self.promised, self.messages)
+        return TaskReport(states, self.promised, self.messages)
 
 
 def entry_row_types(program: Program, entry: int) -> list[RowType]:

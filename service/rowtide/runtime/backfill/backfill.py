@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import structlog
 
-from rowtide.checkpoint.ledger import KeptSnapshot, Standing
+from rowtide.checkpoint.ledger import KeptSnapshot, PartitionPosition
 from rowtide.clock import Clock
 from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
 from rowtide.errors import StatementError
@@ -35,7 +35,7 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, Bound
-from rowtide.runners.spark.stage import Definition
+from rowtide.runners.spark.stage import RunDefinition
 from rowtide.runtime.backfill.backfill_output import ErrorsOutput, TablesOutput, errors_output, written_tables
 from rowtide.runtime.commit.commit import Committer
 from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
@@ -43,7 +43,7 @@ from rowtide.runtime.commit.deadletters import RecentMessages
 from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.commit.retry import Retry
 from rowtide.runtime.ingest.intake import ExplicitBound, deliver
-from rowtide.runtime.live.work import Cut
+from rowtide.runtime.live.work import CommitBatch
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide_connectors.api import Messages
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger("rowtide")
 
-Frames = Callable[[ForeignStream, Mapping[int, int], Mapping[int, int]], "DataFrame"]
+FrameReader = Callable[[ForeignStream, Mapping[int, int], Mapping[int, int]], "DataFrame"]
 """Gives the messages of a foreign stream between two offsets of each partition."""
 
 
@@ -94,7 +94,7 @@ class MessageIntake:
 def backfill(
     pipeline: Pipeline,
     session: SparkSession,
-    frames: Frames,
+    frames: FrameReader,
     staging: str,
     until_ms: int,
     *,
@@ -157,7 +157,7 @@ def backfill(
     outputs = table_nodes(pipeline.plan)
     partitions = {name: sorted(held) for name, held in begin.items()}
     keys = {table.name: table.key for table in written_tables(pipeline.plan)}
-    run = SparkRun(session, Definition(outputs, partitions), staging, MessageIntake(streams), keys)
+    run = SparkRun(session, RunDefinition(outputs, partitions), staging, MessageIntake(streams), keys)
     messages = {name: frames(streams[name], begin[name], end[name]) for name in pipeline.sources}
     with spark_errors():
         run.read(messages, in_order=in_order)
@@ -165,7 +165,7 @@ def backfill(
     flow.check()
     identities = {name: source.identity() for name, source in pipeline.sources.items()}
     standings = [
-        Standing(
+        PartitionPosition(
             name,
             pipeline.sources[name].topic,
             partition,
@@ -196,7 +196,7 @@ def backfill(
     def commit() -> ErrorsOutput:
         errors = errors_output(run, messages, places, topics, staging)
         snapshot = KeptSnapshot(positions, flow.snapshot())
-        cut = Cut(tables.writes(), tuple(errors.faults), tuple(standings), snapshot, run.messages)
+        cut = CommitBatch(tables.writes(), tuple(errors.faults), tuple(standings), snapshot, run.messages)
         committer.commit(replace(cut, moves=tables.moves(), error_rows=errors.rows), RecentMessages())
         return errors
 
@@ -282,7 +282,7 @@ def _by_partition(batch: pa.RecordBatch) -> Iterator[Messages]:
         )
 
 
-def kafka_frames(plan: Plan, read: Callable[..., DataFrame]) -> Frames:
+def kafka_frames(plan: Plan, read: Callable[..., DataFrame]) -> FrameReader:
     """Give how the messages of a plan's foreign streams are read from Kafka.
 
     ``read`` takes topic, server options, and the offsets to begin and to end at, by partition.

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rowtide.checkpoint.ledger import ErrorRow, Place
+from rowtide.checkpoint.ledger import ErrorRow, PartitionId
 from rowtide.errors import FaultError
 from rowtide.operators.contract import Fault
 from rowtide.plan.plan import ForeignTable, Plan, Server
@@ -33,14 +33,14 @@ from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
 from rowtide.runtime.commit.output import TableOutput, Writes, target_table
 from rowtide.runtime.commit.retry import Retry
 from rowtide.runtime.pipeline import Pipeline
-from rowtide_connectors.api import Messages, Stage, StagingDatabase, Transaction
+from rowtide_connectors.api import Messages, StagingDatabase, StagingTable, Transaction
 from rowtide_connectors.errors import GoneError, RefusedRowError, UnavailableError
 from rowtide_connectors.registry import find_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from rowtide.runners.spark.folding import Note
+    from rowtide.runners.spark.folding import FoldNote
     from rowtide.runners.spark.frames import SparkRun
 
 OUTPUT_ROWS = 10_000
@@ -98,9 +98,9 @@ class StagedFold:
     """Its options hold a password."""
     stage: str
 
-    def __call__(self, trays: Iterable[Tray]) -> Iterator[Fault | Note]:
+    def __call__(self, trays: Iterable[Tray]) -> Iterator[Fault | FoldNote]:
         """Work off one task's rows."""
-        from rowtide.runners.spark.folding import Note
+        from rowtide.runners.spark.folding import FoldNote
 
         part, rows = uuid.uuid4().hex, 0
         try:
@@ -111,12 +111,12 @@ class StagedFold:
                     rows += len(each)
                     self._put(part, each)
         except RefusedRowError as error:
-            yield Note(StagedPart(part, 0, refused=error.message))
+            yield FoldNote(StagedPart(part, 0, refused=error.message))
         except (UnavailableError, GoneError) as error:
             # Gone: another backfill of this pipeline has begun, as the commit will find.
-            yield Note(StagedPart(part, 0, trouble=error.message))
+            yield FoldNote(StagedPart(part, 0, trouble=error.message))
         else:
-            yield Note(StagedPart(part, rows))
+            yield FoldNote(StagedPart(part, rows))
 
     def _put(self, part: str, tray: Tray) -> None:
         database = find_connector(self.server.wrapper).database(dict(self.server.options))
@@ -164,7 +164,7 @@ class TablesOutput:
         self._epoch = epoch
         self._tables = {table.name: table for table in written_tables(pipeline.plan)}
         self._paths: dict[str, Sequence[str]] = {}
-        self._staged: list[tuple[Stage, list[str]]] = []
+        self._staged: list[tuple[StagingTable, list[str]]] = []
 
     def prepare(self) -> None:
         """Let Spark write every table ahead: to staging tables where the database has them."""
@@ -211,7 +211,7 @@ class TablesOutput:
                     self.counts[name] += batch.num_rows
                     yield writes
 
-    def _put_aside(self, table: ForeignTable, stage: Stage, name: str) -> bool:
+    def _put_aside(self, table: ForeignTable, stage: StagingTable, name: str) -> bool:
         """Let Spark fill a staging table; False if the database refuses a row of it."""
         servers = {server.name: server for server in self._pipeline.plan.servers}
         fold = StagedFold(table, servers[table.server], name)
@@ -252,7 +252,7 @@ class _FolderWrites:
 class ErrorRowMaker:
     """Makes error rows of faults and their messages, inside a task; see ``faults.FaultRows``."""
 
-    places: Mapping[int, Place]
+    places: Mapping[int, PartitionId]
     topics: Mapping[str, str]
 
     def __call__(self, faults: Sequence[Fault], messages: pa.RecordBatch) -> bytes:
@@ -268,7 +268,7 @@ class ErrorRowMaker:
 
     def _recent(self, batch: pa.RecordBatch) -> RecentMessages:
         recent = RecentMessages()
-        held: dict[Place, dict[int, tuple[int, bytes | None]]] = {}
+        held: dict[PartitionId, dict[int, tuple[int, bytes | None]]] = {}
         for row in batch.to_pylist():
             if row["timestamp"] is not None:
                 place = (row["source"], row["partition"])
@@ -315,7 +315,7 @@ class _Pieces:
 def errors_output(
     run: SparkRun,
     messages: Mapping[str, DataFrame],
-    places: Mapping[int, Place],
+    places: Mapping[int, PartitionId],
     topics: Mapping[str, str],
     staging: str,
 ) -> ErrorsOutput:
@@ -328,9 +328,9 @@ def errors_output(
     return ErrorsOutput(sum(map(len, pieces)), rows=pieces)
 
 
-def _stage_of(database: object, table: ForeignTable, name: str) -> Stage | None:
+def _stage_of(database: object, table: ForeignTable, name: str) -> StagingTable | None:
     return database.stage(target_table(table), name) if isinstance(database, StagingDatabase) else None
 
 
-def _move(stage: Stage, parts: Sequence[str], transaction: Transaction) -> None:
+def _move(stage: StagingTable, parts: Sequence[str], transaction: Transaction) -> None:
     stage.move(transaction, parts)

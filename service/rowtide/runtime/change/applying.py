@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from rowtide.checkpoint.ledger import KeptSnapshot, Record, Standing
+from rowtide.checkpoint.ledger import KeptSnapshot, PartitionPosition, Record
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import PARTITION_BITS, RESUBMITTED, State
@@ -26,7 +26,7 @@ from rowtide.rows.tray import ORIGIN
 from rowtide.runtime.commit.deadletters import RecentMessages
 from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.inspect.state import state_entries
-from rowtide.runtime.live.work import Cut, Work
+from rowtide.runtime.live.work import CommitBatch, PipelineState
 from rowtide.runtime.recovery.begin import refuse_missing_tables
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.recovery.recovery import partitions_of
@@ -84,9 +84,9 @@ class Succeeding:
     """
 
     record: Record
-    work: Work
-    after: Work
-    begun: Sequence[Standing]
+    work: PipelineState
+    after: PipelineState
+    begun: Sequence[PartitionPosition]
     gone: Sequence[str]
 
 
@@ -117,14 +117,14 @@ def succeeding(older: Equipment, newer: Equipment) -> Succeeding:
     standings, begun = _standings(record, newer)
     flow = Flow(table_nodes(newer.plan), partitions_of(each.place for each in standings))
     flow.succeed(work.flow, newer.clock.now_ms(), streams_of_both(older.plan, newer.plan))
-    after = Work(flow, newer.plan.foreign_tables, standings)
+    after = PipelineState(flow, newer.plan.foreign_tables, standings)
     after.drain()
     after.go_on_from(newer.ledger.accounts())
     gone = {each.relation for each in record.standings} - {each.relation for each in standings}
     return Succeeding(record, work, after, begun, sorted(gone))
 
 
-def commit_switch(begun: Succeeding, newer: Equipment, cut: Cut, recent: RecentMessages) -> Applied:
+def commit_switch(begun: Succeeding, newer: Equipment, cut: CommitBatch, recent: RecentMessages) -> Applied:
     """Commit what came out and the new plan's state, and let its digest take the old one's place.
 
     Raises:
@@ -145,12 +145,14 @@ def commit_switch(begun: Succeeding, newer: Equipment, cut: Cut, recent: RecentM
     return Applied(committer.commits, rows, committer.stored.size_bytes)
 
 
-def _standings(record: Record, newer: Equipment) -> tuple[list[Standing], list[Standing]]:
+def _standings(record: Record, newer: Equipment) -> tuple[list[PartitionPosition], list[PartitionPosition]]:
     """Give where the partitions of the new plan stand, and those among them that begin now."""
     known = {each.relation for each in record.standings}
     kept = [each for each in record.standings if each.relation in newer.sources]
     begun = [
-        Standing(relation, source.topic, partition, held.earliest, held.earliest, None, source.identity())
+        PartitionPosition(
+            relation, source.topic, partition, held.earliest, held.earliest, None, source.identity()
+        )
         for relation, source in sorted(newer.sources.items())
         if relation not in known
         for partition, held in sorted(source.ranges().items())

@@ -24,7 +24,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.change.applying import Applied, Succeeding, commit_switch, succeeding
 from rowtide.runtime.ingest.intake import Channel, Delivery
-from rowtide.runtime.live.work import Cut, Work
+from rowtide.runtime.live.work import CommitBatch, PipelineState
 from rowtide.runtime.service import Equipment, Service
 
 MAX_GATHERED = 2_000_000
@@ -69,7 +69,7 @@ def furthest(flow: Flow) -> int | None:
     return max(promised, default=None)
 
 
-class _Both(Work):
+class _Both(PipelineState):
     """The old plan at work, with the new one beside it."""
 
     def __init__(
@@ -81,19 +81,19 @@ class _Both(Work):
         self._channels: Mapping[str, Channel] = Service(newer).channels(begun.after.flow)
 
     def enter(self, delivery: Delivery) -> None:
-        """See ``Work``; the new plan reads the same messages."""
+        """See ``PipelineState``; the new plan reads the same messages."""
         super().enter(delivery)
         if delivery.relation in self._channels:
             self.after.enter(self._channels[delivery.relation].deliver(delivery.messages))
 
     def obey(self, decision: Decision) -> None:
-        """See ``Work``; what holds for one of the old plan's readers alone is none of the new one's."""
+        """See ``PipelineState``; what holds for a reader of the old plan alone is not of the new one."""
         super().obey(decision)
         if decision.relation in self._channels and decision.reader is None:
             self.after.obey(decision)
 
     def drain(self) -> None:
-        """See ``Work``."""
+        """See ``PipelineState``."""
         super().drain()
         self.after.drain()
 
@@ -137,7 +137,7 @@ def _read_until(both: _Both, older: Equipment, first: int) -> None:
         inbox.close()
 
 
-def _faults(before: Cut, after: Cut, both: _Both, first: int) -> tuple[Fault, ...]:
+def _faults(before: CommitBatch, after: CommitBatch, both: _Both, first: int) -> tuple[Fault, ...]:
     """Give the faults of the old plan before the switch and those of the new one from it on."""
     old = [_moved(fault, both) for fault in before.faults if _is_before(fault, first)]
     return (*old, *(fault for fault in after.faults if not _is_before(fault, first)))
@@ -155,7 +155,7 @@ def _moved(fault: Fault, both: _Both) -> Fault:
     return replace(fault, origin=both.after.flow.origin(*place))
 
 
-def _count(both: _Both, after: Work) -> None:
+def _count(both: _Both, after: PipelineState) -> None:
     """Count what the old plan has written in the accounts of the new one's tables (law 4)."""
     for name, output in both.outputs.items():
         if name in after.outputs:

@@ -19,9 +19,9 @@ from functools import partial
 from rowtide.checkpoint.ledger import (
     ErrorRow,
     Ledger,
-    Place,
+    PartitionId,
+    PartitionPosition,
     Record,
-    Standing,
     StoredError,
     is_resubmission,
 )
@@ -33,8 +33,8 @@ from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
 from rowtide.runtime.commit.output import RefusedWriteError
 from rowtide.runtime.commit.retry import Retry
 from rowtide.runtime.ingest.intake import check_identity
-from rowtide.runtime.live.work import Cut
-from rowtide_connectors.api import Database, Fetched, Source
+from rowtide.runtime.live.work import CommitBatch
+from rowtide_connectors.api import Database, Fetched, TopicSource
 from rowtide_connectors.errors import UnavailableError
 
 
@@ -73,8 +73,8 @@ class Committer:
         database: Database,
         ledger: Ledger,
         record: Record,
-        sources: Mapping[str, Source],
-        source_of: Callable[[int], Place | None],
+        sources: Mapping[str, TopicSource],
+        source_of: Callable[[int], PartitionId | None],
         retry: Retry,
         fetching: Retry,
         clock: Clock,
@@ -104,7 +104,7 @@ class Committer:
         """How many commits the pipeline has, as far as this process knows."""
         return self._commits
 
-    def commit(self, cut: Cut, recent: RecentMessages) -> Sequence[ErrorRow]:
+    def commit(self, cut: CommitBatch, recent: RecentMessages) -> Sequence[ErrorRow]:
         """Commit ``cut``, for as long as it takes; give its error rows.
 
         Raises:
@@ -145,7 +145,7 @@ class Committer:
         self._crash_points.reach("commit.after_settled")
         return errors
 
-    def _check_topics(self, cut: Cut) -> None:
+    def _check_topics(self, cut: CommitBatch) -> None:
         """Check, after everything in the cut was read, that its topics are those that were known.
 
         Raises:
@@ -166,18 +166,20 @@ class Committer:
             resubmitted=self._resubmitted,
         )
 
-    def _resubmitted(self, place: Place) -> Sequence[StoredError]:
+    def _resubmitted(self, place: PartitionId) -> Sequence[StoredError]:
         return self._retry.call(lambda: self._ledger.resubmitted(place[1] - RESUBMITTED))
 
-    def commit_start(self, standings: Sequence[Standing]) -> None:
+    def commit_start(self, standings: Sequence[PartitionPosition]) -> None:
         """Commit where a new pipeline begins.
 
         Raises:
           As ``commit``.
         """
-        self.commit(Cut((), (), tuple(standings), None, 0), RecentMessages())
+        self.commit(CommitBatch((), (), tuple(standings), None, 0), RecentMessages())
 
-    def _write(self, cut: Cut, refusals: Mapping[int, Sequence[int]], errors: Sequence[ErrorRow]) -> None:
+    def _write(
+        self, cut: CommitBatch, refusals: Mapping[int, Sequence[int]], errors: Sequence[ErrorRow]
+    ) -> None:
         reach = self._crash_points.reach
         reach("commit.before_begin")
         with self._database.begin() as transaction:
@@ -226,6 +228,6 @@ class Committer:
             )
         return record.commits == self._commits + 1
 
-    def _fetch(self, place: Place, offsets: Sequence[int]) -> Mapping[int, Fetched]:
+    def _fetch(self, place: PartitionId, offsets: Sequence[int]) -> Mapping[int, Fetched]:
         relation, partition = place
         return self._fetching.call(lambda: self._sources[relation].fetch(partition, offsets))

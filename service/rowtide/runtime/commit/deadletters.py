@@ -14,7 +14,7 @@ from typing import cast
 import msgspec
 import numpy as np
 
-from rowtide.checkpoint.ledger import ErrorRow, Place, StoredError, is_resubmission
+from rowtide.checkpoint.ledger import ErrorRow, PartitionId, StoredError, is_resubmission
 from rowtide.flow.flow import in_input_order
 from rowtide.operators.contract import Fault
 from rowtide.rows.rowop import Row
@@ -26,13 +26,13 @@ class RecentMessages:
     """The messages read since the last commit, to find raw bytes in; owned by one thread."""
 
     def __init__(self) -> None:
-        self._held: dict[Place, list[Messages]] = {}
+        self._held: dict[PartitionId, list[Messages]] = {}
 
     def add(self, relation: str, messages: Messages) -> None:
         """Keep messages until ``forget``."""
         self._held.setdefault((relation, messages.partition), []).append(messages)
 
-    def find(self, place: Place, offset: int) -> Messages | None:
+    def find(self, place: PartitionId, offset: int) -> Messages | None:
         """Give the messages among which ``offset`` is."""
         for messages in self._held.get(place, ()):
             if len(messages.offsets) and messages.offsets[0] <= offset <= messages.offsets[-1]:
@@ -47,11 +47,11 @@ class RecentMessages:
 def error_rows(
     faults: Sequence[Fault],
     *,
-    source_of: Callable[[int], Place | None],
+    source_of: Callable[[int], PartitionId | None],
     topics: Mapping[str, str],
     recent: RecentMessages,
-    fetch: Callable[[Place, Sequence[int]], Mapping[int, Fetched]],
-    resubmitted: Callable[[Place], Sequence[StoredError]] = lambda _place: (),
+    fetch: Callable[[PartitionId, Sequence[int]], Mapping[int, Fetched]],
+    resubmitted: Callable[[PartitionId], Sequence[StoredError]] = lambda _place: (),
 ) -> list[ErrorRow]:
     """Make the error rows of one commit, in the order of their input rows within each partition.
 
@@ -65,7 +65,7 @@ def error_rows(
     """
     ordered = in_input_order(faults)
     places = [_message_place(source_of(fault.origin), topics) for fault in ordered]
-    older: dict[Place, set[int]] = {}
+    older: dict[PartitionId, set[int]] = {}
     for fault, place in zip(ordered, places, strict=True):
         if place is None or is_resubmission(place):
             continue
@@ -152,13 +152,16 @@ def as_json(row: Row, names: Sequence[str] | None) -> str:
     return msgspec.json.encode(row if names is None else dict(zip(names, row, strict=True))).decode()
 
 
-def _message_place(place: Place | None, topics: Mapping[str, str]) -> Place | None:
+def _message_place(place: PartitionId | None, topics: Mapping[str, str]) -> PartitionId | None:
     """Give the place of a row that came from a message: its relation has a topic."""
     return place if place is not None and place[0] in topics else None
 
 
 def _message(
-    place: Place, offset: int, recent: RecentMessages, fetched: Mapping[Place, Mapping[int, Fetched]]
+    place: PartitionId,
+    offset: int,
+    recent: RecentMessages,
+    fetched: Mapping[PartitionId, Mapping[int, Fetched]],
 ) -> Fetched | None:
     messages = recent.find(place, offset)
     if messages is None:

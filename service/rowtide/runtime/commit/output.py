@@ -20,7 +20,8 @@ import numpy as np
 from rowtide.errors import FaultError, Reason
 from rowtide.operators.contract import Account, Fault
 from rowtide.plan.plan import ForeignTable
-from rowtide.rows.column import Column, Indices, Mask
+from rowtide.rows.arrays import Mask
+from rowtide.rows.column import Column, Indices
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.checkpoint.ledger import Decision, Place, is_resubmission
+from rowtide.checkpoint.ledger import Decision, PartitionId, is_resubmission
 from rowtide.plan.nodes import BoundPolicy, Filter, Node, Project, Promote, Source
 from rowtide.plan.plan import Plan
 from rowtide.rowtime.bound import EARLIEST
@@ -40,7 +40,7 @@ class AppendTimes:
     def __init__(self, relations: Collection[str]) -> None:
         self._seen = dict.fromkeys(relations, EARLIEST)
         self._before_look_up = dict(self._seen)
-        self._proved: dict[Place, tuple[int, int]] = {}
+        self._proved: dict[PartitionId, tuple[int, int]] = {}
 
     def watches(self, relation: str) -> bool:
         """Tell whether a stream's topic has append times."""
@@ -51,14 +51,16 @@ class AppendTimes:
         if relation in self._seen:
             self._seen[relation] = max(self._seen[relation], int(timestamps.max()))
 
-    def look_up(self, relation: str, ends: Mapping[Place, int]) -> None:
+    def look_up(self, relation: str, ends: Mapping[PartitionId, int]) -> None:
         """Note the ends of a stream's partitions as they are now; may be called by another thread."""
         if relation in self._seen:
             shown = self._before_look_up[relation]
             self._proved.update({place: (end, shown) for place, end in ends.items()})
             self._before_look_up[relation] = self._seen[relation]
 
-    def decide(self, positions: Mapping[Place, int], bounds: Mapping[Place, int]) -> list[Decision]:
+    def decide(
+        self, positions: Mapping[PartitionId, int], bounds: Mapping[PartitionId, int]
+    ) -> list[Decision]:
         """Give the bounds that partitions take now, those that say more than before, in order."""
         decided = []
         for place, (end, shown) in sorted(self._proved.items()):

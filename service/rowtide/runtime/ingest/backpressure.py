@@ -13,13 +13,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
-from rowtide.checkpoint.ledger import Place, is_resubmission
+from rowtide.checkpoint.ledger import PartitionId, is_resubmission
 from rowtide.clock import Clock
 from rowtide.plan.nodes import Node, Source
 from rowtide.plan.plan import Pump
 from rowtide.rowtime.bound import EARLIEST
 from rowtide.runtime.ingest.inbox import Pausable
-from rowtide.runtime.live.work import Work
+from rowtide.runtime.live.work import PipelineState
 
 MAX_HELD_ROWS = 2_000_000
 """Rows that wait for other partitions from which on those ahead are paused: about half a gigabyte."""
@@ -47,15 +47,15 @@ class Backpressure:
         self._max_held_bytes = max_held_bytes
         self._paused: dict[str, frozenset[int]] = {}
         self._pausing: set[int] = set()
-        self._blocked_since: dict[Place, float] = {}
-        self._said: dict[Place, float] = {}
+        self._blocked_since: dict[PartitionId, float] = {}
+        self._said: dict[PartitionId, float] = {}
 
     @property
     def paused(self) -> Mapping[str, frozenset[int]]:
         """The partitions of each relation that are paused now."""
         return self._paused
 
-    def balance(self, work: Work, inbox: Pausable, done: Collection[Place] = ()) -> None:
+    def balance(self, work: PipelineState, inbox: Pausable, done: Collection[PartitionId] = ()) -> None:
         """Pause or resume partitions by what is held, and name those that hold the pipeline back.
 
         ``done`` are partitions from which nothing more is wanted: nobody waits for them.
@@ -69,7 +69,7 @@ class Backpressure:
             inbox.pause(paused)
         self._name_the_slowest(work.held(), bounds)
 
-    def _choose(self, work: Work) -> None:
+    def _choose(self, work: PipelineState) -> None:
         """Choose the groups whose partitions are paused: those that hold more than their share of a limit.
 
         What counts are rows that wait because another input is behind. Rows of open windows are there
@@ -91,7 +91,7 @@ class Backpressure:
             if (too_much and amount > share) or (at in self._pausing and amount > share // 2)
         }
 
-    def _ahead(self, bounds: Mapping[Place, int]) -> dict[str, frozenset[int]]:
+    def _ahead(self, bounds: Mapping[PartitionId, int]) -> dict[str, frozenset[int]]:
         ahead: dict[str, set[int]] = {}
         for at in self._pausing:
             group = self._groups[at]
@@ -102,10 +102,10 @@ class Backpressure:
                     ahead.setdefault(relation, set()).add(partition)
         return {relation: frozenset(partitions) for relation, partitions in ahead.items()}
 
-    def _name_the_slowest(self, held: int, bounds: Mapping[Place, int]) -> None:
+    def _name_the_slowest(self, held: int, bounds: Mapping[PartitionId, int]) -> None:
         """Say once a minute which partition has kept the others waiting for a minute or more."""
         now = self._clock.monotonic()
-        slowest: dict[Place, tuple[int, int]] = {}
+        slowest: dict[PartitionId, tuple[int, int]] = {}
         if held:
             for group in self._groups:
                 ranked = sorted((bound, place) for place, bound in bounds.items() if place[0] in group)

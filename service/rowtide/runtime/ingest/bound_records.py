@@ -11,7 +11,7 @@ from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.configured import connector_options
 from rowtide.runtime.ingest.intake import BOUND_HEADER, STRICT_HEADER
-from rowtide_connectors.api import Source, WritableSource
+from rowtide_connectors.api import TopicSource, WritableSource
 
 
 def stream_of(plan: Plan, name: str) -> ForeignStream:
@@ -33,7 +33,7 @@ def stream_of(plan: Plan, name: str) -> ForeignStream:
 
 
 def write_bounds(
-    source: Source, bound_ms: int, partitions: Sequence[int] | None, *, strict: bool, now_ms: int
+    source: TopicSource, bound_ms: int, partitions: Sequence[int] | None, *, strict: bool, now_ms: int
 ) -> dict[int, int]:
     """Append a bound record to partitions (None: to all); return the offset of each record by partition.
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from rowtide.checkpoint.ledger import RESET, SKIP, Decision, Place, is_resubmission, jump_of
+from rowtide.checkpoint.ledger import RESET, SKIP, Decision, PartitionId, is_resubmission, jump_of
 from rowtide.clock import Clock
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
@@ -56,10 +56,10 @@ def idle_timeouts(streams: Iterable[ForeignStream]) -> dict[str, int]:
 class IdleWatch:
     """Tells which partitions take which bounds now; asked by the main thread."""
 
-    def __init__(self, timeouts: Mapping[str, int], places: Iterable[Place], clock: Clock) -> None:
+    def __init__(self, timeouts: Mapping[str, int], places: Iterable[PartitionId], clock: Clock) -> None:
         self._timeouts = timeouts
         self._clock = clock
-        self._looked_up: dict[Place, tuple[int, int]] = {}
+        self._looked_up: dict[PartitionId, tuple[int, int]] = {}
         now = self._now()
         held: dict[str, list[int]] = {}
         for relation, partition in places:
@@ -70,29 +70,29 @@ class IdleWatch:
             if relation in held
         }
 
-    def hear(self, place: Place) -> None:
+    def hear(self, place: PartitionId) -> None:
         """Note that a message of a partition has come."""
         relation, partition = place
         if relation in self._streams:
             self._streams[relation].hear(partition, self._now())
 
-    def look_up(self, ends: Mapping[Place, int]) -> None:
+    def look_up(self, ends: Mapping[PartitionId, int]) -> None:
         """Note the ends of partitions as they are now; may be called by another thread."""
         now = self._now()
         self._looked_up.update({place: (end, now) for place, end in ends.items()})
 
     def decide(
         self,
-        positions: Mapping[Place, int],
-        bounds: Mapping[Place, int],
-        met: Callable[[Collection[str]], Mapping[Place, int]] = lambda _idle: {},
+        positions: Mapping[PartitionId, int],
+        bounds: Mapping[PartitionId, int],
+        met: Callable[[Collection[str]], Mapping[PartitionId, int]] = lambda _idle: {},
     ) -> list[Decision]:
         """Give the bounds that silent partitions take now, by relation and partition.
 
         ``positions`` and ``bounds`` are those of all partitions, as far as they are read. ``met`` returns
         the bounds that partitions of idle streams take from the streams that they meet.
         """
-        taken: dict[Place, int] = {}
+        taken: dict[PartitionId, int] = {}
         idle = []
         now = self._now()
         for relation, partitions in self._streams.items():
@@ -118,13 +118,13 @@ class IdleWatch:
         """Give the time-out of a stream; None where none is declared."""
         return self._timeouts.get(relation)
 
-    def silent_ms(self, place: Place) -> int | None:
+    def silent_ms(self, place: PartitionId) -> int | None:
         """Give since when nothing has come from a partition; None where no time-out is declared."""
         relation, partition = place
         stream = self._streams.get(relation)
         return None if stream is None else stream.silent_ms(partition, self._now())
 
-    def _is_silent(self, place: Place, positions: Mapping[Place, int], now: int) -> bool:
+    def _is_silent(self, place: PartitionId, positions: Mapping[PartitionId, int], now: int) -> bool:
         """Tell whether a fresh look-up found nothing beyond where a partition stands."""
         if place not in self._looked_up:
             return False
@@ -139,7 +139,7 @@ class DecisionLog:
     """The committed decisions, for a replay to obey: by partition, in the order of the offsets."""
 
     def __init__(self, decisions: Sequence[Decision]) -> None:
-        self._held: dict[Place, list[Decision]] = {}
+        self._held: dict[PartitionId, list[Decision]] = {}
         self.jumps: list[tuple[str, int, int]] = []
         """Models, with the rowtimes (ms) from which to which their time jumps: known from the beginning."""
         for decision in decisions:
@@ -149,11 +149,11 @@ class DecisionLog:
                 # What is skipped is so from the start: whoever reads the messages knows it (``Channel``).
                 self._held.setdefault((decision.relation, decision.partition), []).append(decision)
 
-    def at(self, place: Place, offset: int) -> list[Decision]:
+    def at(self, place: PartitionId, offset: int) -> list[Decision]:
         """Give what was decided before the message at ``offset`` of a partition, in order."""
         return [each for each in self._held.get(place, ()) if each.next_offset == offset]
 
-    def next_after(self, place: Place, offset: int) -> int | None:
+    def next_after(self, place: PartitionId, offset: int) -> int | None:
         """Give the next offset above ``offset`` at which something was decided."""
         offsets = [each.next_offset for each in self._held.get(place, ())]
         found = bisect.bisect_right(offsets, offset)

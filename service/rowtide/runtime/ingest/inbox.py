@@ -15,7 +15,7 @@ from typing import Protocol
 
 from rowtide.clock import Clock
 from rowtide.runtime.commit.retry import Retry, StoppedError
-from rowtide.runtime.ingest.intake import Channel, Delivery, Intake
+from rowtide.runtime.ingest.intake import Channel, Delivery, StreamReader
 
 Paused = Mapping[str, frozenset[int]]
 """The partitions of each relation that are not to be read for now."""
@@ -59,7 +59,7 @@ class Inbox(Pausable, Protocol):
 class DirectInbox:
     """Polls one stream after the other in the caller's thread."""
 
-    def __init__(self, intakes: Sequence[tuple[Intake, Retry]], clock: Clock) -> None:
+    def __init__(self, intakes: Sequence[tuple[StreamReader, Retry]], clock: Clock) -> None:
         self._intakes = intakes
         self._clock = clock
         self._paused: Paused = {}
@@ -93,7 +93,7 @@ class ThreadedInbox:
 
     def __init__(
         self,
-        intakes: Sequence[tuple[Intake, Retry]],
+        intakes: Sequence[tuple[StreamReader, Retry]],
         max_messages: int = QUEUE_MESSAGES,
         max_bytes: int = QUEUE_BYTES,
     ) -> None:
@@ -146,7 +146,7 @@ class ThreadedInbox:
         for thread in self._threads:
             thread.join(_JOIN_S)
 
-    def _read(self, intake: Intake, retry: Retry) -> None:
+    def _read(self, intake: StreamReader, retry: Retry) -> None:
         """Read until closed; a thread's body."""
         try:
             while self._has_room(intake.channel.relation):
@@ -182,12 +182,14 @@ class ThreadedInbox:
             self._changed.notify_all()
 
 
-def _join(intakes: Sequence[tuple[Intake, Retry]], channel: Channel, positions: Mapping[int, int]) -> None:
+def _join(
+    intakes: Sequence[tuple[StreamReader, Retry]], channel: Channel, positions: Mapping[int, int]
+) -> None:
     """Hand partitions to the intake of their stream."""
     for intake, _ in intakes:
         if intake.channel.relation == channel.relation:
             intake.join(channel, positions)
 
 
-def _polling(intake: Intake, timeout_s: float, paused: frozenset[int]) -> Callable[[], list[Delivery]]:
+def _polling(intake: StreamReader, timeout_s: float, paused: frozenset[int]) -> Callable[[], list[Delivery]]:
     return lambda: intake.poll(timeout_s, paused)

@@ -1,6 +1,6 @@
 """From a topic to the flow: messages are read, decoded and handed over, partition by partition.
 
-An ``Intake`` belongs to one foreign stream and to one thread, and gives what a
+An ``StreamReader`` belongs to one foreign stream and to one thread, and gives what a
 poll brought as deliveries. ``DirectInbox`` polls in the caller's thread, for
 tests and simulations; ``runtime.ingest.inbox`` has one thread a stream.
 
@@ -28,7 +28,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.rowtime.bound import Bound
 from rowtide.runtime.commit.crashpoints import CrashPoints
-from rowtide_connectors.api import Messages, OffsetRange, Reader, Source
+from rowtide_connectors.api import Messages, OffsetRange, PartitionReader, TopicSource
 
 BOUND_HEADER = "rowtide.bound"
 STRICT_HEADER = "rowtide.strict"
@@ -91,7 +91,7 @@ class Channel:
     """How messages of one foreign stream become rows."""
 
     stream: ForeignStream
-    source: Source
+    source: TopicSource
     decoder: Decoder
     origins: Mapping[int, int]
     """What rows of each partition carry as origin."""
@@ -211,7 +211,7 @@ def _pseudo(stream: ForeignStream, messages: Messages, accepted: Indices) -> tup
 
 
 @dataclass(slots=True)
-class Intake:
+class StreamReader:
     """Reads one foreign stream from ``positions`` on; owned by one thread."""
 
     channel: Channel
@@ -225,7 +225,7 @@ class Intake:
     identity: str | None = None
     """What the topic was known by; None: it is not asked."""
     _look_again: float = float("-inf")
-    _reader: Reader | None = None
+    _reader: PartitionReader | None = None
     _paused: frozenset[int] = field(default_factory=frozenset)
     _joining: deque[tuple[Channel, Mapping[int, int]]] = field(default_factory=deque)
     _suspected: str | None = None
@@ -242,7 +242,7 @@ class Intake:
         where the last delivery ended.
 
         Raises:
-          UnavailableError, GoneError: as ``Reader.poll``.
+          UnavailableError, GoneError: as ``PartitionReader.poll``.
           StatementError: the topic is another one than it was.
         """
         self.crash_points.reach("intake.before_poll")
@@ -303,7 +303,7 @@ class Intake:
             reader.close()
 
 
-def check_identity(source: Source, known: str | None) -> None:
+def check_identity(source: TopicSource, known: str | None) -> None:
     """Check that a topic is the one that was known.
 
     Raises:

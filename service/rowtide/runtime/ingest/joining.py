@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping
 
-from rowtide.checkpoint.ledger import Place
+from rowtide.checkpoint.ledger import PartitionId
 from rowtide_connectors.api import OffsetRange
 
 
@@ -20,7 +20,7 @@ class Newcomers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: dict[Place, int] = {}
+        self._seen: dict[PartitionId, int] = {}
 
     def look_up(self, relation: str, ranges: Mapping[int, OffsetRange]) -> None:
         """Note the partitions of a topic; known ones are left out when they are taken."""
@@ -28,7 +28,7 @@ class Newcomers:
             for partition, held in ranges.items():
                 self._seen.setdefault((relation, partition), held.earliest)
 
-    def take(self, known: Collection[Place]) -> dict[Place, int]:
+    def take(self, known: Collection[PartitionId]) -> dict[PartitionId, int]:
         """Give those that are not ``known`` with the offset to begin at, in order of their numbers."""
         with self._lock:
             seen, self._seen = self._seen, {}

@@ -1,6 +1,6 @@
 """Resubmitted error rows: each resubmission is read like a partition that joins its stream.
 
-It joins behind the stream's bound (``Work.join``), brings all its messages at
+It joins behind the stream's bound (``PipelineState.join``), brings all its messages at
 once, and then promises that none will follow. Rows that are behind the bound
 take the least rowtime that is accepted, so none is late again; their own
 columns stay as they are. They go to the relation that had refused them and
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from rowtide.checkpoint.ledger import Place, Resubmission, StoredError, is_resubmission
+from rowtide.checkpoint.ledger import PartitionId, Resubmission, StoredError, is_resubmission
 from rowtide.errors import FaultError, StatementError
 from rowtide.flow.gates import Gates, Target
 from rowtide.flow.program import Program
@@ -24,16 +24,16 @@ from rowtide.plan.plan import Plan
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.runtime.commit.deadletters import headers_of_json
 from rowtide.runtime.ingest.intake import Channel
-from rowtide.runtime.live.work import Work
+from rowtide.runtime.live.work import PipelineState
 from rowtide_connectors.api import Messages
 
 
-def targets_of(resubmissions: Iterable[Resubmission]) -> dict[Place, Target]:
+def targets_of(resubmissions: Iterable[Resubmission]) -> dict[PartitionId, Target]:
     """Give where the rows of each resubmission are to go."""
     return {each.place: Target(each.relation, each.entered) for each in resubmissions}
 
 
-def let_in(work: Work, channel: Channel, place: Place, rows: Sequence[StoredError]) -> None:
+def let_in(work: PipelineState, channel: Channel, place: PartitionId, rows: Sequence[StoredError]) -> None:
     """Let all rows of a resubmission that has joined into the flow; it ends with them."""
     work.enter(channel.deliver(messages_of(channel.source.topic, place[1], rows)))
     # Before the end is promised: a judge takes a promise before rows that are on their way to it.
@@ -65,7 +65,7 @@ def messages_of(topic: str, partition: int, rows: Sequence[StoredError]) -> Mess
     )
 
 
-def topic_places(places: Iterable[Place]) -> list[Place]:
+def topic_places(places: Iterable[PartitionId]) -> list[PartitionId]:
     """Give the places that are partitions of topics."""
     return [place for place in places if not is_resubmission(place)]
 

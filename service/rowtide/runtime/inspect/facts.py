@@ -10,11 +10,16 @@ from rowtide.runtime.ingest.idle import IdleWatch
 from rowtide.runtime.ingest.inbox import Paused
 from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of
 from rowtide.runtime.inspect.why_not import Facts, PartitionFacts, bounds_of_idle
-from rowtide.runtime.live.work import IntakeAccount, Work
+from rowtide.runtime.live.work import IntakeAccount, PipelineState
 
 
 def gathered(
-    work: Work, plan: Plan, topics: Mapping[str, str], board: StatusBoard, paused: Paused, idle: IdleWatch
+    work: PipelineState,
+    plan: Plan,
+    topics: Mapping[str, str],
+    board: StatusBoard,
+    paused: Paused,
+    idle: IdleWatch,
 ) -> Facts:
     """Give offsets, pauses, dependencies that are down, and what waits for the commit, as they are now."""
     ends, down = board.ends(), board.down()

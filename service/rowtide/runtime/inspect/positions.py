@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rowtide.checkpoint.ledger import Place, Record, is_resubmission
-from rowtide_connectors.api import Source
+from rowtide.checkpoint.ledger import PartitionId, Record, is_resubmission
+from rowtide_connectors.api import TopicSource
 from rowtide_connectors.errors import GoneError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionPosition:
+class PartitionProgress:
     """One partition: the committed position, the end of its log (None: not known), its bound in ms."""
 
     relation: str
@@ -28,9 +28,9 @@ class PartitionPosition:
         return None if self.end is None else max(0, self.end - self.next_offset)
 
 
-def standing_of(record: Record, sources: Mapping[str, Source]) -> list[PartitionPosition]:
+def standing_of(record: Record, sources: Mapping[str, TopicSource]) -> list[PartitionProgress]:
     """Give where topics' partitions stand, by stream and partition; a broker that is down leaves ends out."""
-    ends: dict[Place, int] = {}
+    ends: dict[PartitionId, int] = {}
     for relation, source in sources.items():
         try:
             ranges = source.ranges()
@@ -39,7 +39,7 @@ def standing_of(record: Record, sources: Mapping[str, Source]) -> list[Partition
             continue
         ends.update({(relation, partition): held.end for partition, held in ranges.items()})
     return [
-        PartitionPosition(
+        PartitionProgress(
             each.relation,
             each.topic,
             each.partition,

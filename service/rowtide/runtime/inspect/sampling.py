@@ -19,7 +19,7 @@ from rowtide.plan.plan import ForeignStream
 from rowtide.rows.types import Kind
 from rowtide.rowtime.text import time_text
 from rowtide.sql.grammar.suggestions import did_you_mean
-from rowtide_connectors.api import Messages, Source
+from rowtide_connectors.api import Messages, TopicSource
 
 PATIENCE_S = 10.0
 """How long a broker may give nothing before what has come is all there is."""
@@ -58,7 +58,7 @@ class Finding:
     hint: str | None = None
 
 
-def take_sample(source: Source, count: int, clock: Clock) -> Sample:
+def take_sample(source: TopicSource, count: int, clock: Clock) -> Sample:
     """Return the last messages of a topic, about ``count`` over all partitions.
 
     Raises:

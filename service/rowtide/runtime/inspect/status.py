@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rowtide.checkpoint.ledger import Place, Record, Standing, is_resubmission
+from rowtide.checkpoint.ledger import PartitionId, PartitionPosition, Record, is_resubmission
 from rowtide.clock import Clock
 from rowtide.runtime.live.tally import RunSummary
 
@@ -63,7 +63,7 @@ class StatusBoard:
         self._clock = clock
         self._changed = changed
         self._lock = threading.Lock()
-        self._ends: dict[Place, int] = {}
+        self._ends: dict[PartitionId, int] = {}
         self._down: set[str] = set()
         self._phase: Phase = "starting"
         self._shown = Snapshot(pipeline, "starting", clock.now_ms(), clock.monotonic())
@@ -108,13 +108,13 @@ class StatusBoard:
         with self._lock:
             self._shown = replace(self._shown, summary=summary)
 
-    def committed(self, standings: Iterable[Standing]) -> None:
+    def committed(self, standings: Iterable[PartitionPosition]) -> None:
         """Note where partitions stand now that this process has committed it."""
         with self._lock:
             self._shown = replace(self._shown, last_commit_ms=self._clock.now_ms())
         self._place(standings)
 
-    def _place(self, standings: Iterable[Standing]) -> None:
+    def _place(self, standings: Iterable[PartitionPosition]) -> None:
         with self._lock:
             held = {(each.relation, each.partition): each for each in self._shown.positions}
             for each in standings:
@@ -126,7 +126,7 @@ class StatusBoard:
                 )
             self._shown = replace(self._shown, positions=tuple(held[place] for place in sorted(held)))
 
-    def ends(self) -> dict[Place, int]:
+    def ends(self) -> dict[PartitionId, int]:
         """Give the ends of partitions as last looked up."""
         with self._lock:
             return dict(self._ends)
@@ -136,7 +136,7 @@ class StatusBoard:
         with self._lock:
             return frozenset(self._down)
 
-    def looked_up(self, ends: Mapping[Place, int]) -> None:
+    def looked_up(self, ends: Mapping[PartitionId, int]) -> None:
         """Note the ends of partitions."""
         with self._lock:
             self._ends.update(ends)

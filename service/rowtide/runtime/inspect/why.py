@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rowtide.checkpoint.ledger import Decision, KeptSnapshot, Place, Record, is_resubmission
+from rowtide.checkpoint.ledger import Decision, KeptSnapshot, PartitionId, Record, is_resubmission
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.flow.lineage import Back, Lineage, Search
@@ -28,8 +28,8 @@ from rowtide.rowtime.text import time_text
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import Delivery, ExplicitBound, check_identity
 from rowtide.runtime.inspect.state import plain
-from rowtide.runtime.inspect.why_answer import Input, MadeOf, Release, Wanted, Why
-from rowtide.runtime.live.work import Work
+from rowtide.runtime.inspect.why_answer import Input, MadeOf, Release, RowExplanation, RowQuestion
+from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.recovery.begin import refuse_another_plan
 from rowtide.runtime.recovery.digest import plan_digests
 from rowtide.runtime.recovery.recovery import (
@@ -48,7 +48,7 @@ MAX_PASSES = 24
 """Times that the log is read: two for each operator on the longest way, whatever a plan looks like."""
 
 
-def why(equipment: Equipment, relation: str, wanted: Wanted) -> Why:
+def why(equipment: Equipment, relation: str, wanted: RowQuestion) -> RowExplanation:
     """Say what led to a row that a relation (its catalog name) has given.
 
     Raises:
@@ -71,7 +71,7 @@ class _Item:
 class _Asked:
     """One question, while the log is read again and again."""
 
-    def __init__(self, equipment: Equipment, relation: str, wanted: Wanted) -> None:
+    def __init__(self, equipment: Equipment, relation: str, wanted: RowQuestion) -> None:
         self._equipment = equipment
         self._relation = relation
         self._wanted = wanted
@@ -93,7 +93,7 @@ class _Asked:
         self._entered: set[tuple[int, int]] = set()
         self._notes: dict[str, None] = {}
 
-    def answer(self) -> Why:
+    def answer(self) -> RowExplanation:
         """Read, search, and put together what was found."""
         roots = self._roots()
         found = self._read([self._outermost(at) for at in roots])
@@ -121,7 +121,7 @@ class _Asked:
                     elif len(seen) >= MAX_FOLLOWED:
                         self._notes[f"Only {MAX_FOLLOWED} rows were followed back to their messages."] = None
         inputs, releases = self._inputs_and_releases()
-        return Why(
+        return RowExplanation(
             self._equipment.name,
             self._relation,
             self._shown(at, row),
@@ -280,7 +280,7 @@ class _Asked:
         }
         needed = self._most_needed()
         moved = {keeper: self._moves(keeper) for keeper in needed}
-        bounds: list[tuple[Place, ExplicitBound]] = []
+        bounds: list[tuple[PartitionId, ExplicitBound]] = []
         self._read([*searches.values(), *(each for each in moved.values() if each is not None)], bounds)
         inputs = [self._input(search.at, row) for search in searches.values() for row in search.rows]
         inputs.sort(key=lambda each: (each.relation, each.topic or "", each.partition, each.offset))
@@ -321,7 +321,7 @@ class _Asked:
         return None
 
     def _release(
-        self, keeper: Keeper, search: Search | None, bounds: Sequence[tuple[Place, ExplicitBound]]
+        self, keeper: Keeper, search: Search | None, bounds: Sequence[tuple[PartitionId, ExplicitBound]]
     ) -> Release | None:
         """Say what brought a bound: whichever comes first in the partition's log."""
         place = (keeper.relation, keeper.partition)
@@ -349,7 +349,7 @@ class _Asked:
 
     def _obeyed(self, inputs: Sequence[Input], releases: Sequence[Release]) -> Iterable[dict[str, object]]:
         """Give the logged decisions on the partitions behind the row, as far as it needed them."""
-        reached: dict[Place, int] = {}
+        reached: dict[PartitionId, int] = {}
         for relation, partition, offset in (
             *((each.relation, each.partition, each.offset) for each in inputs),
             *((each.relation, each.partition, each.offset) for each in releases if each.offset is not None),
@@ -366,7 +366,7 @@ class _Asked:
                         "bound": each.bound,
                     }
 
-    def _decisions_of(self, place: Place) -> list[Decision]:
+    def _decisions_of(self, place: PartitionId) -> list[Decision]:
         return [each for each in self._decisions if (each.relation, each.partition) == place]
 
     def _input(self, at: int, row: TimedRow) -> Input:
@@ -381,12 +381,12 @@ class _Asked:
         relation, topic, partition = self._topic(place)
         return Input(relation, topic, partition, row.counter, _known(row.rowtime), named)
 
-    def _topic(self, place: Place) -> tuple[str, str | None, int]:
+    def _topic(self, place: PartitionId) -> tuple[str, str | None, int]:
         source = self._equipment.sources.get(place[0])
         return place[0], None if source is None else source.topic, place[1]
 
     def _offsets(self, rows: Iterable[TimedRow]) -> Iterable[dict[str, object]]:
-        reached: dict[Place, list[int]] = {}
+        reached: dict[PartitionId, list[int]] = {}
         for row in rows:
             place = self._first.source_of(row.origin)
             if place is not None:
@@ -430,7 +430,7 @@ class _Asked:
         return flow_at(self._nodes, self._record, self._snapshot, self._resubmissions)
 
     def _read(
-        self, searches: Sequence[Search], bounds: list[tuple[Place, ExplicitBound]] | None = None
+        self, searches: Sequence[Search], bounds: list[tuple[PartitionId, ExplicitBound]] | None = None
     ) -> Sequence[Search]:
         """Read the log once more, and let the searches look at what the steps give."""
         equipment, looking = self._equipment, _by_step(searches)
@@ -461,7 +461,7 @@ class _Asked:
         return searches
 
 
-class _Noting(Work):
+class _Noting(PipelineState):
     """Notes explicit bounds where they enter."""
 
     def __init__(
@@ -469,13 +469,13 @@ class _Noting(Work):
         flow: Flow,
         equipment: Equipment,
         record: Record,
-        bounds: list[tuple[Place, ExplicitBound]] | None,
+        bounds: list[tuple[PartitionId, ExplicitBound]] | None,
     ) -> None:
         super().__init__(flow, equipment.plan.foreign_tables, record.standings)
         self._bounds = bounds
 
     def enter(self, delivery: Delivery) -> None:
-        """See ``Work``."""
+        """See ``PipelineState``."""
         if self._bounds is not None:
             place = (delivery.relation, delivery.partition)
             marks = (part for part in delivery.parts if isinstance(part, ExplicitBound))

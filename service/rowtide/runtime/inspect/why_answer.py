@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RowQuestion:
     """The row that is asked about: values by field, and its rowtime (ms) if that is given."""
 
     values: Mapping[int, object]
@@ -60,7 +60,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class RowExplanation:
     """Why a row is there. ``path`` are the operators that it came through, from the row back to its messages.
 
     ``since`` is given where the log no longer reaches back to where the pipeline began: what was read

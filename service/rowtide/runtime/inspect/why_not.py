@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 
-from rowtide.checkpoint.ledger import Place
+from rowtide.checkpoint.ledger import PartitionId
 from rowtide.flow.flow import Flow
 from rowtide.flow.why_not import Fate, Holder, Keeper, Silence
 from rowtide.operators.contract import Account
 from rowtide.rowtime.text import time_text
 
 
-class Why(Enum):
+class SilenceCause(Enum):
     """Causes of silence."""
 
     STARTING = "STARTING"
@@ -81,13 +81,13 @@ class Facts:
     other stream were idle.
     """
 
-    partitions: Mapping[Place, PartitionFacts]
+    partitions: Mapping[PartitionId, PartitionFacts]
     streams: frozenset[str] = frozenset()
     uncommitted: Mapping[str, int] | None = None
     tables: Mapping[str, Account] | None = None
     database_down: bool = False
-    met: Mapping[Place, int] = field(default_factory=dict)
-    alone: Mapping[Place, int] = field(default_factory=dict)
+    met: Mapping[PartitionId, int] = field(default_factory=dict)
+    alone: Mapping[PartitionId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SilenceExplanation:
     """Why a relation is silent: the causes, the weightiest first, and the operators that hold rows."""
 
     pipeline: str
@@ -142,12 +142,12 @@ class Answer:
 
 
 def bounds_of_idle(
-    flow: Flow, partitions: Mapping[Place, PartitionFacts]
-) -> tuple[dict[Place, int], dict[Place, int]]:
+    flow: Flow, partitions: Mapping[PartitionId, PartitionFacts]
+) -> tuple[dict[PartitionId, int], dict[PartitionId, int]]:
     """Return what ``Facts.met`` and ``Facts.alone`` are; everything must have been drained."""
     idle = idle_streams(partitions)
-    met: dict[Place, int] = {}
-    alone: dict[Place, int] = {}
+    met: dict[PartitionId, int] = {}
+    alone: dict[PartitionId, int] = {}
     for relation in sorted({name for name, _ in partitions if flow.reads(name)}):
         for found, others in ((met, idle), (alone, set[str]())):
             taken = flow.met(others | {relation})
@@ -155,34 +155,34 @@ def bounds_of_idle(
     return met, alone
 
 
-def answer(pipeline: str, relation: str, silence: Silence | None, facts: Facts) -> Answer:
+def answer(pipeline: str, relation: str, silence: Silence | None, facts: Facts) -> SilenceExplanation:
     """Put together why ``relation`` of a running pipeline is silent."""
     if silence is None:
-        return Answer(pipeline, relation, "running", (_not_read(relation),))
+        return SilenceExplanation(pipeline, relation, "running", (_not_read(relation),))
     causes = list(_causes(silence, facts))
-    return Answer(
+    return SilenceExplanation(
         pipeline, relation, "running", tuple(causes), silence.holders, silence.fates, silence.rows_out
     )
 
 
-def not_running(pipeline: str, relation: str, phase: str, waits_for: str | None) -> Answer:
+def not_running(pipeline: str, relation: str, phase: str, waits_for: str | None) -> SilenceExplanation:
     """Answer for a pipeline that does not run yet, or no more."""
     down = "" if waits_for is None else f" It waits for the {waits_for}."
     cause = Cause(
-        Why.STARTING.value,
+        SilenceCause.STARTING.value,
         relation,
         f"The pipeline is {phase}: nothing new comes out before it runs.{down}",
         "When it has recovered.",
         f"Look after the {waits_for}." if waits_for else "Wait; the log says how far it is.",
     )
-    return Answer(pipeline, relation, phase, (cause,))
+    return SilenceExplanation(pipeline, relation, phase, (cause,))
 
 
 def _causes(silence: Silence, facts: Facts) -> Iterator[Cause]:
     relation = silence.relation
     if facts.database_down:
         yield Cause(
-            Why.DATABASE_DOWN.value,
+            SilenceCause.DATABASE_DOWN.value,
             relation,
             "The database does not answer, so nothing can be committed.",
             "When it is back: the commit is repeated until it goes through.",
@@ -191,7 +191,7 @@ def _causes(silence: Silence, facts: Facts) -> Iterator[Cause]:
     uncommitted = (facts.uncommitted or {}).get(relation, 0)
     if uncommitted:
         yield Cause(
-            Why.NOT_COMMITTED.value,
+            SilenceCause.NOT_COMMITTED.value,
             relation,
             f"{_rows(uncommitted)} came out and {_verb(uncommitted)} not committed yet.",
             "With the next commit.",
@@ -237,7 +237,7 @@ class _Others:
         return sorted(relations & idle_streams(self._partitions))
 
 
-def idle_streams(partitions: Mapping[Place, PartitionFacts]) -> set[str]:
+def idle_streams(partitions: Mapping[PartitionId, PartitionFacts]) -> set[str]:
     """Return the streams all of whose partitions have been silent for their idle_timeout."""
     awake = {
         relation
@@ -263,7 +263,7 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
     where = f"Partition {keeper.partition} of {topic}"
     wanted = _wanted(keeper)
 
-    def cause(why: Why, said: str, released: str, change: str) -> Cause:
+    def cause(why: SilenceCause, said: str, released: str, change: str) -> Cause:
         return Cause(
             why.value,
             keeper.relation,
@@ -280,7 +280,7 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
 
     if known.down:
         return cause(
-            Why.BROKER_DOWN,
+            SilenceCause.BROKER_DOWN,
             "cannot be read: the broker does not answer.",
             "When it is back.",
             "Look after it.",
@@ -288,7 +288,7 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
     behind = 0 if known.end is None else known.end - known.position
     if known.paused:
         return cause(
-            Why.PAUSED,
+            SilenceCause.PAUSED,
             "is paused: it is ahead of others, and as many rows are held as limits.held_rows and "
             "limits.held_bytes allow.",
             "When the partitions behind it have caught up.",
@@ -296,7 +296,7 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
         )
     if behind > 0:
         return cause(
-            Why.LAGGING,
+            SilenceCause.LAGGING,
             f"is at offset {known.position} of {known.end}: {behind} messages are not read yet.",
             f"When {wanted} has been read.",
             "Wait. If the lag grows, the pipeline is slower than the topic: metrics say where time goes.",
@@ -307,11 +307,11 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
     )
 
 
-def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[Why, str]:
+def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[SilenceCause, str]:
     if keeper.has is not None:
         since = "" if known.silent_ms is None else f" for {_length(known.silent_ms)}"
         return (
-            Why.IDLE,
+            SilenceCause.IDLE,
             f"is read to its end and has brought nothing newer{since}: time moves only with rows.",
         )
     rejected = (
@@ -319,7 +319,10 @@ def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[Why, str]:
         if known.messages and known.messages == known.rejected
         else ""
     )
-    return Why.NO_BOUND, f"is read to its end, and neither a row nor a bound has come from it.{rejected}"
+    return (
+        SilenceCause.NO_BOUND,
+        f"is read to its end, and neither a row nor a bound has come from it.{rejected}",
+    )
 
 
 def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str) -> tuple[str, str]:
@@ -390,7 +393,7 @@ def _unfed(keeper: Keeper, facts: Facts) -> Cause:
     at = (keeper.partition, keeper.has, keeper.needs)
     if keeper.relation in facts.streams:
         return Cause(
-            Why.NOT_FED.value,
+            SilenceCause.NOT_FED.value,
             keeper.relation,
             f'Nothing inserts into "{keeper.relation}": it has no pump.',
             f"When {_wanted(keeper)} comes.",
@@ -399,7 +402,7 @@ def _unfed(keeper: Keeper, facts: Facts) -> Cause:
             *at,
         )
     return Cause(
-        Why.PUMP_STOPPED.value,
+        SilenceCause.PUMP_STOPPED.value,
         keeper.relation,
         f'Pump "{keeper.relation}" is stopped. It keeps its place: what merges with its rows waits.',
         "When the pump is started, and its rows have caught up.",
@@ -411,7 +414,7 @@ def _unfed(keeper: Keeper, facts: Facts) -> Cause:
 
 def _needs_rows(holder: Holder) -> Cause:
     return Cause(
-        Why.NEEDS_ROWS.value,
+        SilenceCause.NEEDS_ROWS.value,
         holder.relation,
         f"{_rows(holder.rows)} of {holder.relation} wait for rows that follow them (ROWS .. FOLLOWING).",
         "When as many rows have followed; no bound does it.",
@@ -426,11 +429,11 @@ def _lost(silence: Silence, facts: Facts) -> Iterator[Cause]:
     found = False
     table = (facts.tables or {}).get(silence.relation)
     if table is not None and table.rejected and not table.done:
-        yield _gone(Why.REJECTED, silence.relation, table.rejected, table.rows_in)
+        yield _gone(SilenceCause.REJECTED, silence.relation, table.rejected, table.rows_in)
         return
     if silence.rows_out:
         yield Cause(
-            Why.NOTHING_HELD.value,
+            SilenceCause.NOTHING_HELD.value,
             silence.relation,
             f"{_rows(silence.rows_out)} came out so far, and no operator holds any for it.",
             "When new rows come.",
@@ -443,14 +446,14 @@ def _lost(silence: Silence, facts: Facts) -> Iterator[Cause]:
             continue
         found = True
         for why, count in (
-            (Why.LATE, account.late),
-            (Why.REJECTED, account.rejected),
-            (Why.FILTERED, account.filtered),
+            (SilenceCause.LATE, account.late),
+            (SilenceCause.REJECTED, account.rejected),
+            (SilenceCause.FILTERED, account.filtered),
         ):
             if count:
                 yield _gone(why, fate.relation, count, account.rows_in)
         if fate.joins and account.done:
-            yield _gone(Why.UNMATCHED, fate.relation, account.done, account.rows_in)
+            yield _gone(SilenceCause.UNMATCHED, fate.relation, account.done, account.rows_in)
     if not found:
         others = _Others(silence, facts)
         for source in silence.sources:
@@ -458,22 +461,22 @@ def _lost(silence: Silence, facts: Facts) -> Iterator[Cause]:
 
 
 _GONE = {
-    Why.LATE: (
+    SilenceCause.LATE: (
         "were behind the rowtime bound: they are in the error stream",
         "Rows that are not late come out.",
         "`rowtide errors list` shows by how much; ORDER BY .. WITHIN a longer interval admits them.",
     ),
-    Why.REJECTED: (
+    SilenceCause.REJECTED: (
         "were rejected: they are in the error stream with the reason",
         "Rows that are as declared come out.",
         "`rowtide errors list` shows raw bytes and reason of each.",
     ),
-    Why.FILTERED: (
+    SilenceCause.FILTERED: (
         "did not meet its conditions",
         "Rows that meet them come out.",
         "Look at its WHERE or HAVING; a comparison with NULL is not TRUE.",
     ),
-    Why.UNMATCHED: (
+    SilenceCause.UNMATCHED: (
         "found no partner and are done with",
         "Rows with a partner come out.",
         "Look at the keys and the window of the join; an OUTER JOIN gives rows without a partner too.",
@@ -481,7 +484,7 @@ _GONE = {
 }
 
 
-def _gone(why: Why, relation: str, count: int, rows_in: int) -> Cause:
+def _gone(why: SilenceCause, relation: str, count: int, rows_in: int) -> Cause:
     said, released, change = _GONE[why]
     return Cause(
         why.value, relation, f"{count} of {_rows(rows_in)} that came to {relation} {said}.", released, change
@@ -490,7 +493,7 @@ def _gone(why: Why, relation: str, count: int, rows_in: int) -> Cause:
 
 def _not_read(relation: str) -> Cause:
     return Cause(
-        Why.NOT_READ.value,
+        SilenceCause.NOT_READ.value,
         relation,
         f'No started pump that ends in a foreign table reads "{relation}", so it is not computed.',
         "When one does.",

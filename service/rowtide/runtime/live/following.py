@@ -12,7 +12,7 @@ import queue
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rowtide.checkpoint.ledger import Place
+from rowtide.checkpoint.ledger import PartitionId
 from rowtide.errors import BoundRegressionError, StatementError
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import Fault
@@ -38,7 +38,7 @@ class Ended:
     why: str
 
 
-Given = list[TimedRow] | Fault | Ended
+SubscriptionEvent = list[TimedRow] | Fault | Ended
 
 
 class Follower:
@@ -48,19 +48,19 @@ class Follower:
         _refuse_unread(node, flow)
         self.row_type = node.row_type
         self.is_open = True
-        self._given: queue.Queue[Given] = queue.Queue(WAITING_TRAYS)
+        self._given: queue.Queue[SubscriptionEvent] = queue.Queue(WAITING_TRAYS)
         self._flow = Flow({RESULT: node}, partitions)
         self._flow.accompany(flow)
         if isinstance(node, KeyedTable):
             # Other readers of a table are given its contents by the flow.
             self._give(list(flow.table(node.relation).rows()))
 
-    def insert(self, place: Place, tray: Tray) -> None:
+    def insert(self, place: PartitionId, tray: Tray) -> None:
         """Take in rows of a partition."""
         if self._flow.reads(place[0]):
             self._flow.insert(*place, tray)
 
-    def bound(self, place: Place, bound: Bound, reader: str | None = None) -> None:
+    def bound(self, place: PartitionId, bound: Bound, reader: str | None = None) -> None:
         """Take in what a partition has promised; what is for one of the pipeline's readers is not for us."""
         if reader is not None or not self._flow.reads(place[0]):
             return
@@ -69,7 +69,7 @@ class Follower:
         except BoundRegressionError as error:
             self.end(error.message)
 
-    def follow(self, place: Place, bound: Bound) -> None:
+    def follow(self, place: PartitionId, bound: Bound) -> None:
         """Let an idle partition take a bound."""
         if self._flow.reads(place[0]):
             self._flow.follow(*place, bound)
@@ -89,7 +89,7 @@ class Follower:
             self._given.get_nowait()
         self._given.put_nowait(Ended(why))
 
-    def take(self, patience_s: float) -> Iterator[Given]:
+    def take(self, patience_s: float) -> Iterator[SubscriptionEvent]:
         """Give what has come out, waiting up to ``patience_s`` for the first."""
         try:
             yield self._given.get(timeout=patience_s)
@@ -98,7 +98,7 @@ class Follower:
         except queue.Empty:
             return
 
-    def _give(self, given: Given) -> None:
+    def _give(self, given: SubscriptionEvent) -> None:
         try:
             self._given.put_nowait(given)
         except queue.Full:
@@ -138,7 +138,7 @@ class Followers:
     def __init__(self) -> None:
         self._held: list[Follower] = []
 
-    def add(self, node: Node, flow: Flow, places: Sequence[Place], *, once: bool = False) -> Follower:
+    def add(self, node: Node, flow: Flow, places: Sequence[PartitionId], *, once: bool = False) -> Follower:
         """Let a query look on from here; everything must have been drained.
 
         With ``once`` it is given what is there, and ends.
@@ -162,17 +162,17 @@ class Followers:
             self._held.append(follower)
         return follower
 
-    def insert(self, place: Place, tray: Tray) -> None:
+    def insert(self, place: PartitionId, tray: Tray) -> None:
         """Let all queries take in rows."""
         for each in self._open():
             each.insert(place, tray)
 
-    def bound(self, place: Place, bound: Bound, reader: str | None = None) -> None:
+    def bound(self, place: PartitionId, bound: Bound, reader: str | None = None) -> None:
         """Let all queries take in a promise."""
         for each in self._open():
             each.bound(place, bound, reader)
 
-    def follow(self, place: Place, bound: Bound) -> None:
+    def follow(self, place: PartitionId, bound: Bound) -> None:
         """Let an idle partition take a bound in all queries."""
         for each in self._open():
             each.follow(place, bound)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rowtide.checkpoint.ledger import ErrorRow, Place, Record
+from rowtide.checkpoint.ledger import ErrorRow, PartitionId, Record
 from rowtide.clock import Clock
 from rowtide.runtime.commit.commit import Committer
 from rowtide.runtime.commit.crashpoints import CrashPoints
@@ -25,7 +25,7 @@ from rowtide.runtime.ingest.intake import Delivery
 from rowtide.runtime.inspect.status import Phase, StatusBoard
 from rowtide.runtime.live.questions import Questions
 from rowtide.runtime.live.tally import Tally
-from rowtide.runtime.live.work import Cut, Work
+from rowtide.runtime.live.work import CommitBatch, PipelineState
 from rowtide.runtime.recovery.seam import Seam
 
 MAX_GATHERED_ROWS = 500_000
@@ -56,7 +56,7 @@ class Pace:
 class Observer(Protocol):
     """What is told of the loop's progress: metrics, status pages, tests. It may not raise."""
 
-    def recovered(self, work: Work, seconds: float) -> None:
+    def recovered(self, work: PipelineState, seconds: float) -> None:
         """Take note that the flow stands at the committed positions; that took ``seconds``."""
 
     def entered_phase(self, phase: Phase) -> None:
@@ -74,17 +74,19 @@ class Observer(Protocol):
     def entered(self, delivery: Delivery) -> None:
         """Take note that a delivery was let into the flow."""
 
-    def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
+    def committed(
+        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+    ) -> None:
         """Take note of a commit that took ``seconds``, and of its error rows."""
 
-    def looked_up(self, topics: Mapping[str, str], ends: Mapping[Place, int]) -> None:
+    def looked_up(self, topics: Mapping[str, str], ends: Mapping[PartitionId, int]) -> None:
         """Take note of the ends of partitions; called by reading threads."""
 
 
 class Unobserved:
     """Nobody looks."""
 
-    def recovered(self, work: Work, seconds: float) -> None:
+    def recovered(self, work: PipelineState, seconds: float) -> None:
         """Go on."""
 
     def entered_phase(self, phase: Phase) -> None:
@@ -102,17 +104,21 @@ class Unobserved:
     def entered(self, delivery: Delivery) -> None:
         """Go on."""
 
-    def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
+    def committed(
+        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+    ) -> None:
         """Go on."""
 
-    def looked_up(self, topics: Mapping[str, str], ends: Mapping[Place, int]) -> None:
+    def looked_up(self, topics: Mapping[str, str], ends: Mapping[PartitionId, int]) -> None:
         """Go on."""
 
 
 class Watching:
     """Keeps the status board up to date, and tells the next observer."""
 
-    def __init__(self, board: StatusBoard, observer: Observer, work: Work, created: Sequence[str]) -> None:
+    def __init__(
+        self, board: StatusBoard, observer: Observer, work: PipelineState, created: Sequence[str]
+    ) -> None:
         self._board = board
         self._tally = Tally(work, created)
         board.tell(self._tally.summary(work))
@@ -125,7 +131,9 @@ class Watching:
         self.retried = observer.retried
         self.stored_snapshot = observer.stored_snapshot
 
-    def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
+    def committed(
+        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+    ) -> None:
         """See ``Observer``."""
         self._board.committed(cut.standings)
         self._tally.committed(cut, errors)
@@ -148,7 +156,7 @@ class Live:
     def __init__(
         self,
         *,
-        work: Work,
+        work: PipelineState,
         inbox: Inbox,
         committer: Committer,
         pace: Pace,
@@ -184,9 +192,9 @@ class Live:
         self._last_commit = self._last_snapshot = now
         self._since_snapshot = 0
         self._is_awaited = pace.first_rows_at_once
-        self._until: Mapping[Place, int] = {}
+        self._until: Mapping[PartitionId, int] = {}
 
-    def run(self, until: Mapping[Place, int] | None = None) -> None:
+    def run(self, until: Mapping[PartitionId, int] | None = None) -> None:
         """Go on until told to stop, or until every partition has reached its offset in ``until``.
 
         Raises:
@@ -255,7 +263,7 @@ class Live:
     def _has_reached_all(self) -> bool:
         return not self._waiting and len(self._reached()) == len(self._until)
 
-    def _reached(self) -> list[Place]:
+    def _reached(self) -> list[PartitionId]:
         """Give the partitions that are read as far as wanted."""
         return [place for place, offset in self._until.items() if self._work.positions[place] >= offset]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from rowtide_connectors.api import LoadingSource, Source
+from rowtide_connectors.api import LoadingSource, TopicSource
 
 
-def load_ahead(sources: Sequence[Source]) -> None:
+def load_ahead(sources: Sequence[TopicSource]) -> None:
     """Let the sources load what they read with, in a thread of its own.
 
     Nobody waits for it but the end of the process, which must not come while machine code is loaded: who

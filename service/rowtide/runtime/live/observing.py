@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import get_args
 
-from rowtide.checkpoint.ledger import ErrorRow, Place, Record, Standing, is_resubmission
+from rowtide.checkpoint.ledger import ErrorRow, PartitionId, PartitionPosition, Record, is_resubmission
 from rowtide.clock import Clock
 from rowtide.metrics import AccountCounts, Metrics
 from rowtide.operators.contract import Account
@@ -16,7 +16,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.ingest.intake import Delivery
 from rowtide.runtime.inspect.status import Phase
-from rowtide.runtime.live.work import Cut, Work
+from rowtide.runtime.live.work import CommitBatch, PipelineState
 
 
 class MetricsObserver:
@@ -27,8 +27,8 @@ class MetricsObserver:
         self._clock = clock
         self._version = version
         self._accounts = AccountCounts(metrics)
-        self._ends: Mapping[Place, int] = {}
-        self._positions: Mapping[Place, int] = {}
+        self._ends: Mapping[PartitionId, int] = {}
+        self._positions: Mapping[PartitionId, int] = {}
         self._revived: Mapping[str, int] = {}
 
     def entered_phase(self, phase: Phase) -> None:
@@ -56,7 +56,7 @@ class MetricsObserver:
         self._metrics.snapshot_bytes.set(size_bytes)
         self._metrics.snapshot_seconds.observe(seconds)
 
-    def recovered(self, work: Work, seconds: float) -> None:
+    def recovered(self, work: PipelineState, seconds: float) -> None:
         """Take what has been counted so far as the base line, and show where everything is."""
         self._metrics.recovery_seconds.set(seconds)
         for relation, view in work.flow.accounts().items():
@@ -76,7 +76,9 @@ class MetricsObserver:
             if isinstance(part, Tray):
                 self._metrics.tray_rows.observe(len(part))
 
-    def committed(self, work: Work, cut: Cut, errors: Sequence[ErrorRow], seconds: float) -> None:
+    def committed(
+        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+    ) -> None:
         """Count a commit, and follow accounts, positions and bounds."""
         metrics = self._metrics
         metrics.commits.inc()
@@ -98,7 +100,7 @@ class MetricsObserver:
         self._stand(cut.standings)
         self._show_bounds(work)
 
-    def _stand(self, standings: Iterable[Standing]) -> None:
+    def _stand(self, standings: Iterable[PartitionPosition]) -> None:
         """Show where partitions are; each has all its samples from then on."""
         metrics = self._metrics
         shown = [each for each in standings if not is_resubmission(each.place)]
@@ -113,12 +115,12 @@ class MetricsObserver:
                 bound = metrics.partition_bound.labels(standing.relation, *labels)
                 bound.set(standing.bound / 1000)
 
-    def _show_lag(self, place: Place, topic: str) -> None:
+    def _show_lag(self, place: PartitionId, topic: str) -> None:
         position, end = self._positions.get(place), self._ends.get(place)
         if position is not None and end is not None:
             self._metrics.lag.labels(topic, str(place[1])).set(max(0, end - position))
 
-    def _show_bounds(self, work: Work) -> None:
+    def _show_bounds(self, work: PipelineState) -> None:
         metrics = self._metrics
         least: dict[str, int] = {}
         for (relation, _), bound_ms in work.flow.bounds().items():
@@ -127,7 +129,7 @@ class MetricsObserver:
             if bound_ms != EARLIEST:
                 metrics.bound.labels(relation).set(bound_ms / 1000)
 
-    def looked_up(self, topics: Mapping[str, str], ends: Mapping[Place, int]) -> None:
+    def looked_up(self, topics: Mapping[str, str], ends: Mapping[PartitionId, int]) -> None:
         """Note the ends of partitions; may be called by another thread."""
         self._ends = {**self._ends, **ends}
         for (relation, partition), end in ends.items():

@@ -9,7 +9,7 @@ from concurrent.futures import TimeoutError as TimedOut
 from typing import Any, TypeVar
 
 from rowtide.errors import TransientError
-from rowtide.runtime.live.work import Work
+from rowtide.runtime.live.work import PipelineState
 
 Given = TypeVar("Given")
 
@@ -23,9 +23,11 @@ class Questions:
     """Asked by any thread, answered by the owner of the flow."""
 
     def __init__(self) -> None:
-        self._waiting: queue.Queue[tuple[Callable[[Work], Any], Future[Any]]] = queue.Queue(WAITING_AT_MOST)
+        self._waiting: queue.Queue[tuple[Callable[[PipelineState], Any], Future[Any]]] = queue.Queue(
+            WAITING_AT_MOST
+        )
 
-    def ask(self, question: Callable[[Work], Given], patience_s: float = PATIENCE_S) -> Given:
+    def ask(self, question: Callable[[PipelineState], Given], patience_s: float = PATIENCE_S) -> Given:
         """Give the answer; whatever ``question`` raises is raised here.
 
         Raises:
@@ -41,7 +43,7 @@ class Questions:
                 "the pipeline is busy and has not answered", hint="Ask again in a few seconds."
             ) from error
 
-    def answer(self, work: Work) -> None:
+    def answer(self, work: PipelineState) -> None:
         """Answer all that wait; everything that has entered must have been drained."""
         while True:
             try:

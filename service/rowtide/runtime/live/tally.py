@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rowtide.checkpoint.ledger import ErrorRow
-from rowtide.runtime.live.work import Cut, Work
+from rowtide.runtime.live.work import CommitBatch, PipelineState
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +63,18 @@ class RunSummary:
 class Tally:
     """Counts the commits of one run; owned by its main thread. ``work`` is the run's, recovered."""
 
-    def __init__(self, work: Work, created: Sequence[str]) -> None:
+    def __init__(self, work: PipelineState, created: Sequence[str]) -> None:
         self._done = {name: output.account.done for name, output in work.outputs.items()}
         self._created = created
         self._read = 0
         self._errors: Counter[tuple[str, str]] = Counter()
 
-    def committed(self, cut: Cut, errors: Sequence[ErrorRow]) -> None:
+    def committed(self, cut: CommitBatch, errors: Sequence[ErrorRow]) -> None:
         """Count a commit."""
         self._read += cut.messages
         self._errors.update((row.kind, row.relation) for row in errors)
 
-    def summary(self, work: Work) -> RunSummary:
+    def summary(self, work: PipelineState) -> RunSummary:
         """Return what was done up to the last commit."""
         return RunSummary(
             self._read,

@@ -17,8 +17,8 @@ from rowtide.checkpoint.ledger import (
     ErrorRow,
     KeptAccount,
     KeptSnapshot,
-    Place,
-    Standing,
+    PartitionId,
+    PartitionPosition,
     jump_of,
 )
 from rowtide.errors import BoundRegressionError, FaultError, Reason
@@ -64,7 +64,7 @@ class IntakeAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CommitBatch:
     """One commit's worth: what became final since the last one, and the positions it came from.
 
     Of a backfill: ``moves`` bring rows to their tables that lie aside in the database, ``error_rows``
@@ -73,7 +73,7 @@ class Cut:
 
     writes: Iterable[Writes]
     faults: tuple[Fault, ...]
-    standings: tuple[Standing, ...]
+    standings: tuple[PartitionPosition, ...]
     snapshot: KeptSnapshot | None
     messages: int
     decisions: tuple[Decision, ...] = ()
@@ -83,7 +83,7 @@ class Cut:
     """Those that have changed; asked at the commit itself, since the database may still refuse rows."""
 
 
-class Work:
+class PipelineState:
     """A flow between its sources and its tables.
 
     Args:
@@ -96,7 +96,7 @@ class Work:
         self,
         flow: Flow,
         tables: Sequence[ForeignTable],
-        standings: Sequence[Standing],
+        standings: Sequence[PartitionPosition],
     ) -> None:
         self.flow = flow
         self.recent = RecentMessages()
@@ -109,14 +109,14 @@ class Work:
         self._sizes: dict[str, tuple[int, int]] = {}
         self._standings = {standing.place: standing for standing in standings}
         self._positions = {standing.place: standing.next_offset for standing in standings}
-        self._moved: set[Place] = set()
+        self._moved: set[PartitionId] = set()
         self._faults: list[Fault] = []
-        self._decisions: dict[tuple[str, Place, int, str | None], Decision] = {}
+        self._decisions: dict[tuple[str, PartitionId, int, str | None], Decision] = {}
         self._kept_accounts: dict[tuple[str, str], KeptAccount] = {}
         self._told_accounts: dict[tuple[str, str], KeptAccount] = {}
 
     @property
-    def positions(self) -> Mapping[Place, int]:
+    def positions(self) -> Mapping[PartitionId, int]:
         """The next offset of each partition, behind everything that has entered."""
         return self._positions
 
@@ -139,11 +139,11 @@ class Work:
         """Count the rows that the flow holds."""
         return sum(view.held for view in self.flow.accounts().values())
 
-    def source_of(self, origin: int) -> Place | None:
+    def source_of(self, origin: int) -> PartitionId | None:
         """Give the partition of an origin; None where an operator made the row."""
         return self.flow.source_of(origin)
 
-    def place_at(self, positions: Mapping[Place, int]) -> None:
+    def place_at(self, positions: Mapping[PartitionId, int]) -> None:
         """Say where the partitions stand before anything has entered: where recovery begins."""
         self._positions = dict(positions)
 
@@ -202,7 +202,9 @@ class Work:
                     self.flow.promise(decision.reader, Bound(decision.bound))
         self._decisions[decision.kind, place, decision.next_offset, decision.reader] = decision
 
-    def join(self, place: Place, topic: str, start_offset: int, target: Target | None = None) -> int | None:
+    def join(
+        self, place: PartitionId, topic: str, start_offset: int, target: Target | None = None
+    ) -> int | None:
         """Let a partition in that was not known before, from ``start_offset`` on; give its bound (ms).
 
         It may not go behind the bound that the others have given the stream
@@ -220,7 +222,7 @@ class Work:
         self._positions[place] = start_offset
         known = (each.topic_id for each in self._standings.values() if each.relation == relation)
         topic_id = next(known, None)
-        self._standings[place] = Standing(
+        self._standings[place] = PartitionPosition(
             relation, topic, partition, start_offset, start_offset, None, topic_id
         )
         self._moved.add(place)
@@ -269,11 +271,11 @@ class Work:
         for name, output in self.outputs.items():
             output.account.check(name, 0)
 
-    def standings(self) -> tuple[Standing, ...]:
+    def standings(self) -> tuple[PartitionPosition, ...]:
         """Give where every partition stands, with its bound as known now."""
         bounds = self.flow.bounds()
         return tuple(
-            Standing(
+            PartitionPosition(
                 held.relation,
                 held.topic,
                 held.partition,
@@ -285,7 +287,7 @@ class Work:
             for place, held in self._standings.items()
         )
 
-    def cut(self, *, with_snapshot: bool) -> Cut:
+    def cut(self, *, with_snapshot: bool) -> CommitBatch:
         """Take everything since the last cut as one commit; everything must have been drained.
 
         Raises:
@@ -297,7 +299,7 @@ class Work:
             standing for standing in standings if standing.place in self._moved or self._differs(standing)
         )
         taken = (output.take() for output in self.outputs.values())
-        result = Cut(
+        result = CommitBatch(
             writes=tuple(writes for writes in taken if writes is not None),
             faults=tuple(self._faults),
             standings=moved,
@@ -341,10 +343,10 @@ class Work:
         self._told_accounts = {(each.part, each.relation): each for each in now}
         return [each for each in now if self._kept_accounts.get((each.part, each.relation)) != each]
 
-    def _differs(self, standing: Standing) -> bool:
+    def _differs(self, standing: PartitionPosition) -> bool:
         return self._standings[standing.place] != standing
 
-    def _promise(self, place: Place, mark: ExplicitBound) -> Fault | None:
+    def _promise(self, place: PartitionId, mark: ExplicitBound) -> Fault | None:
         relation, partition = place
         try:
             self.flow.bound(relation, partition, mark.bound)

@@ -13,10 +13,10 @@ from rowtide.plan.plan import Plan
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.recovery.digest import differences
-from rowtide_connectors.api import Database, Source
+from rowtide_connectors.api import Database, TopicSource
 
 
-class Edge(Enum):
+class StartEdge(Enum):
     """Beginnings that are no time."""
 
     WATERMARK = "watermark"
@@ -25,13 +25,13 @@ class Edge(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class StartTimestamp:
     """The first message stamped ``timestamp_ms`` or later, in each partition."""
 
     timestamp_ms: int
 
 
-Begin = Edge | At
+Begin = StartEdge | StartTimestamp
 
 
 def parse_begin(text: str) -> Begin:
@@ -40,10 +40,10 @@ def parse_begin(text: str) -> Begin:
     Raises:
       StatementError: it is none of these.
     """
-    for edge in Edge:
+    for edge in StartEdge:
         if text.lower() == edge.value:
             return edge
-    return At(parse_time(text))
+    return StartTimestamp(parse_time(text))
 
 
 def parse_time(text: str) -> int:
@@ -71,13 +71,13 @@ def parse_time(text: str) -> int:
     return given
 
 
-def first_offsets(source: Source, begin: Begin) -> Mapping[int, int]:
+def first_offsets(source: TopicSource, begin: Begin) -> Mapping[int, int]:
     """Give, for each partition of a topic, the offset to begin at.
 
     Raises:
       UnavailableError, GoneError.
     """
-    if isinstance(begin, At):
+    if isinstance(begin, StartTimestamp):
         return source.offsets_at(begin.timestamp_ms)
     return {partition: held.earliest for partition, held in source.ranges().items()}
 
@@ -105,7 +105,7 @@ def refuse_begin(name: str, begin: Begin) -> None:
     Raises:
       StatementError: it is anything but ``watermark``.
     """
-    if begin is not Edge.WATERMARK:
+    if begin is not StartEdge.WATERMARK:
         raise StatementError(
             f'pipeline "{name}" has committed positions: it can only go on from its watermark',
             hint="Leave --from out.",

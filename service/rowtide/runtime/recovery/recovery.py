@@ -14,7 +14,7 @@ import structlog
 
 from rowtide.checkpoint.ledger import (
     KeptSnapshot,
-    Place,
+    PartitionId,
     Record,
     Resubmission,
     StoredError,
@@ -32,7 +32,7 @@ from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.inbox import Inbox, Paused
 from rowtide.runtime.ingest.intake import Channel, Delivery, another_topic, cut
 from rowtide.runtime.ingest.resubmission import let_in, targets_of
-from rowtide.runtime.live.work import Work
+from rowtide.runtime.live.work import PipelineState
 from rowtide_connectors.api import OffsetRange
 
 SAY_PROGRESS_S = 10.0
@@ -46,7 +46,7 @@ AGED_OUT_HINT = (
 )
 
 
-def begin_of_replay(record: Record, snapshot: KeptSnapshot | None) -> dict[Place, int]:
+def begin_of_replay(record: Record, snapshot: KeptSnapshot | None) -> dict[PartitionId, int]:
     """Give where the replay begins: at the snapshot, or where the pipeline began with a partition.
 
     Raises:
@@ -90,7 +90,7 @@ def flow_at(
     return flow if known == committed else flow.widened(committed, targets)
 
 
-def _is_open(program: Program, place: Place, target: Target) -> bool:
+def _is_open(program: Program, place: PartitionId, target: Target) -> bool:
     try:
         Gates(program, {place: target})
     except StatementError:
@@ -98,7 +98,7 @@ def _is_open(program: Program, place: Place, target: Target) -> bool:
     return True
 
 
-def partitions_of(places: Iterable[Place]) -> dict[str, list[int]]:
+def partitions_of(places: Iterable[PartitionId]) -> dict[str, list[int]]:
     """Give the partitions of each relation, in order."""
     found: dict[str, list[int]] = {}
     for relation, partition in sorted(places):
@@ -125,7 +125,7 @@ def identities_of(record: Record) -> dict[str, str]:
 
 
 def check_ranges(
-    record: Record, begin: Mapping[Place, int], ranges: Mapping[str, Mapping[int, OffsetRange]]
+    record: Record, begin: Mapping[PartitionId, int], ranges: Mapping[str, Mapping[int, OffsetRange]]
 ) -> None:
     """Check that the log still holds what is needed, and is the log that the positions are of.
 
@@ -152,7 +152,7 @@ def check_ranges(
                 )
 
 
-def check_compacted(record: Record, begin: Mapping[Place, int], compacted: Mapping[str, str]) -> None:
+def check_compacted(record: Record, begin: Mapping[PartitionId, int], compacted: Mapping[str, str]) -> None:
     """Check that nothing of compacted topics has to be read again: the same messages may not be there.
 
     ``compacted`` are the topics by foreign stream.
@@ -171,16 +171,16 @@ def check_compacted(record: Record, begin: Mapping[Place, int], compacted: Mappi
 
 
 def replay(
-    work: Work,
-    begin: Mapping[Place, int],
-    targets: Mapping[Place, int],
+    work: PipelineState,
+    begin: Mapping[PartitionId, int],
+    targets: Mapping[PartitionId, int],
     *,
     decisions: DecisionLog,
     channels: Mapping[str, Channel],
-    open_inbox: Callable[[Mapping[Place, int]], Inbox],
+    open_inbox: Callable[[Mapping[PartitionId, int]], Inbox],
     crash_points: CrashPoints,
     stopping: Callable[[], bool],
-    resubmitted: Callable[[Place], Sequence[StoredError]],
+    resubmitted: Callable[[PartitionId], Sequence[StoredError]],
     emit: Callable[[], None] | None = None,
     backpressure: Backpressure | None = None,
     progress: Callable[[int], None] = lambda _messages: None,
@@ -245,7 +245,7 @@ def replay(
 
 
 def telling_progress(
-    pipeline: str, clock: Clock, work: Work, targets: Mapping[Place, int]
+    pipeline: str, clock: Clock, work: PipelineState, targets: Mapping[PartitionId, int]
 ) -> Callable[[int], None]:
     """Return what logs now and then how far a recovery is: a long one must not look like one that hangs."""
     said = clock.monotonic()
@@ -280,7 +280,7 @@ def _pieces(
         yield head, position
 
 
-def _obey(work: Work, decisions: DecisionLog, place: Place, offset: int) -> bool:
+def _obey(work: PipelineState, decisions: DecisionLog, place: PartitionId, offset: int) -> bool:
     """Let what was decided at an offset take effect; tell whether there was anything."""
     found = decisions.at(place, offset)
     for decision in found:
@@ -296,7 +296,7 @@ class _Reading:
         self._reached: dict[str, frozenset[int]] = {}
         self._waiting: Paused = {}
 
-    def stop(self, place: Place) -> None:
+    def stop(self, place: PartitionId) -> None:
         relation, partition = place
         self._reached[relation] = self._reached.get(relation, frozenset()) | {partition}
         self.pause(self._waiting)

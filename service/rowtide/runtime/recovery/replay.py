@@ -19,7 +19,7 @@ from heapq import nsmallest
 
 import structlog
 
-from rowtide.checkpoint.ledger import KeptSnapshot, Place, Record, Standing
+from rowtide.checkpoint.ledger import KeptSnapshot, PartitionId, PartitionPosition, Record
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.plan.outputs import table_nodes
@@ -31,7 +31,7 @@ from rowtide.runtime.change.applying import refuse_changed_streams, streams_of_b
 from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import check_identity
-from rowtide.runtime.live.work import Work
+from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.recovery.begin import refuse_another_plan
 from rowtide.runtime.recovery.digest import plan_digests
 from rowtide.runtime.recovery.recovery import (
@@ -50,7 +50,7 @@ from rowtide_connectors.api import OffsetRange
 MAX_DIFFERENCES = 20
 """Differences that are told one by one; how many there are is told in any case."""
 
-Offsets = Mapping[Place, tuple[int, int]]
+OffsetRanges = Mapping[PartitionId, tuple[int, int]]
 """First and last offset by partition."""
 
 _log = structlog.get_logger("rowtide")
@@ -70,7 +70,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReplayDifference:
     """One row that is not the same; ``committed`` or ``recomputed`` is None where there is none.
 
     ``offsets`` are those behind the recomputed row: the message's, or what was read when it came out.
@@ -79,17 +79,17 @@ class Difference:
     table: str
     committed: Row | None
     recomputed: Row | None
-    offsets: Offsets
+    offsets: OffsetRanges
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ReplayComparison:
     """What was found; ``differences`` are the first ones in order of coming out, ``count`` is all."""
 
     rows: Mapping[str, int]
     messages: int
-    positions: Mapping[Place, int]
-    differences: tuple[Difference, ...]
+    positions: Mapping[PartitionId, int]
+    differences: tuple[ReplayDifference, ...]
     count: int
 
 
@@ -98,7 +98,7 @@ def compare(
     compared: Range,
     told: Callable[[str, Row], None] | None = None,
     older: Plan | None = None,
-) -> Comparison:
+) -> ReplayComparison:
     """Recompute and compare the tables of a pipeline; nothing is written.
 
     With ``told`` nothing is compared: it is called with each recomputed row and the name of its table.
@@ -138,14 +138,14 @@ def _recomputed(
     tables: Mapping[str, ComparedTable],
     told: Callable[[str, Row], None] | None,
     older: Plan | None,
-) -> Comparison:
+) -> ReplayComparison:
     """Recompute what the tables should hold, and compare."""
     identities = identities_of(record)
     for relation, source in equipment.sources.items():
         check_identity(source, identities.get(relation))
     ranges = {relation: source.ranges() for relation, source in equipment.sources.items()}
     flow, snapshot = _begin(equipment, record, ranges, compared, older)
-    work = Work(flow, equipment.plan.foreign_tables, record.standings)
+    work = PipelineState(flow, equipment.plan.foreign_tables, record.standings)
     turns = _Turns(work, tables)
     if snapshot is None:
         work.drain()
@@ -172,29 +172,29 @@ def _recomputed(
             for row in table.rows(*between):
                 told(name, row)
 
-    def found() -> Iterator[Difference]:
+    def found() -> Iterator[ReplayDifference]:
         nonlocal count
         for name, table in tables.items():
             for held, wanted, turn in table.differences(*between):
                 count += 1
-                yield Difference(name, held, wanted, {} if turn is None else turns.offsets(turn))
+                yield ReplayDifference(name, held, wanted, {} if turn is None else turns.offsets(turn))
 
     first = nsmallest(MAX_DIFFERENCES, found() if told is None else (), key=_last_offset)
     rows = {name: table.count(*between) for name, table in tables.items()}
-    return Comparison(rows, messages, record.positions(), tuple(first), count)
+    return ReplayComparison(rows, messages, record.positions(), tuple(first), count)
 
 
-def _last_offset(difference: Difference) -> int:
+def _last_offset(difference: ReplayDifference) -> int:
     return min((last for _, last in difference.offsets.values()), default=LATEST)
 
 
 class _Turns:
     """Takes what comes out, turn by turn, and remembers what had been read in each."""
 
-    def __init__(self, work: Work, tables: Mapping[str, ComparedTable]) -> None:
+    def __init__(self, work: PipelineState, tables: Mapping[str, ComparedTable]) -> None:
         self._work = work
         self._tables = tables
-        self._positions: list[dict[Place, int]] = []
+        self._positions: list[dict[PartitionId, int]] = []
 
     def emit(self) -> None:
         """Take what has come out since the last turn."""
@@ -206,7 +206,7 @@ class _Turns:
                 self._tables[name].apply(writes.tray.rows(), turn)
         self._work.drop()
 
-    def offsets(self, turn: int) -> Offsets:
+    def offsets(self, turn: int) -> OffsetRanges:
         """Give what was read in a turn."""
         before = self._positions[turn - 1] if turn else {}
         return {
@@ -304,7 +304,7 @@ def _as_read_by(equipment: Equipment, record: Record) -> Record:
     known = {each.relation for each in record.standings}
     kept = [each for each in record.standings if each.relation in equipment.sources]
     begun = [
-        Standing(relation, source.topic, partition, held.end, held.earliest, None, source.identity())
+        PartitionPosition(relation, source.topic, partition, held.end, held.earliest, None, source.identity())
         for relation, source in sorted(equipment.sources.items())
         if relation not in known
         for partition, held in sorted(source.ranges().items())

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 
 import structlog
 
-from rowtide.checkpoint.ledger import RESET, Decision, Place
+from rowtide.checkpoint.ledger import RESET, Decision, PartitionId
 from rowtide.clock import Clock
 from rowtide.rowtime.bound import EARLIEST
-from rowtide.runtime.live.work import Work
+from rowtide.runtime.live.work import PipelineState
 
 _log = structlog.get_logger("rowtide")
 
@@ -27,12 +27,12 @@ class Seam:
     ``ends`` are the offsets at which the topics ended when the run began.
     """
 
-    def __init__(self, ends: Mapping[Place, int], clock: Clock) -> None:
+    def __init__(self, ends: Mapping[PartitionId, int], clock: Clock) -> None:
         self._ends = ends
         self._clock = clock
         self._is_over = False
 
-    def decide(self, work: Work) -> list[Decision]:
+    def decide(self, work: PipelineState) -> list[Decision]:
         """Give, once, the jumps of the models that have not had theirs.
 
         Where the model has seen nothing yet, or is not behind the clock, its jump is none: it is logged all

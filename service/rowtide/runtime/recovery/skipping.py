@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from rowtide.checkpoint.ledger import SKIP, Decision, Ledger, Record, is_resubmission
 from rowtide.errors import StatementError
 from rowtide.runtime.ingest.intake import check_identity
-from rowtide_connectors.api import Source
+from rowtide_connectors.api import TopicSource
 
 Skipped = Mapping[str, Mapping[int, frozenset[int]]]
 """The offsets to skip, by foreign stream and partition."""
@@ -33,7 +33,7 @@ def skipped_of(decisions: Iterable[Decision]) -> Skipped:
 def skip(
     pipeline: str,
     ledger: Ledger,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, TopicSource],
     relation: str,
     partition: int,
     offset: int,

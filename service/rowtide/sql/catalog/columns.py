@@ -18,7 +18,7 @@ from rowtide.sql.grammar.suggestions import did_you_mean_or_all
 from rowtide.sql.grammar.syntax import Name
 from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.relations import column_index, distinct_names
-from rowtide.sql.select.scope import ROWTIME, Binding, Scope
+from rowtide.sql.select.scope import ROWTIME, Binding, NameScope
 
 Defaults = tuple[tuple[int, object], ...]
 Columned = StreamDefinition | TableDefinition
@@ -72,7 +72,7 @@ def checked(node: Node, relation: str, checks: Sequence[CheckDefinition]) -> Nod
     Raises:
       StatementError: a CHECK is no condition over the columns.
     """
-    scope = Scope((Binding((relation,), node.row_type, 0, has_rowtime=False),))
+    scope = NameScope((Binding((relation,), node.row_type, 0, has_rowtime=False),))
     for number, check in enumerate(checks, 1):
         condition = ExpressionPlanner(scope, "CHECK").condition(check.condition)
         name = f"CHECK {number}" if check.name is None else check.name.text

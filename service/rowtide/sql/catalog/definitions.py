@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.catalog.columns import (
     Defaults,
     defaults_of,
@@ -18,14 +18,14 @@ from rowtide.sql.catalog.models import drop_model, refuse_port
 from rowtide.sql.catalog.objects import (
     SYSTEM_SCHEMA,
     Catalog,
-    Definition,
     Key,
+    ObjectDefinition,
     Origin,
     PumpDefinition,
     Retention,
+    SecondaryIndex,
     StreamDefinition,
     TableDefinition,
-    TableIndex,
     ViewDefinition,
     relation_name,
 )
@@ -234,7 +234,7 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
     defaults = defaults_of(statement.columns, row_type)
     server = None if statement.server is None else server_for(catalog, statement).name
     options = options_of(statement.options)
-    definition: Definition
+    definition: ObjectDefinition
     if statement.kind in (ObjectKind.STREAM, ObjectKind.FOREIGN_STREAM):
         if statement.key:
             raise StatementError("a stream has no PRIMARY KEY", place=statement.key[0].place)
@@ -293,7 +293,7 @@ def _indexed(relation: str, table: TableDefinition, indexes: Sequence[IndexDefin
         name = "_".join(each.text for each in index.columns) if index.name is None else index.name.text
         if any(name == other.name for other in table.indexes):
             raise StatementError(f'index "{name}" of the table is there already', place=index.place)
-        table = replace(table, indexes=(*table.indexes, TableIndex(name, columns, index.unique)))
+        table = replace(table, indexes=(*table.indexes, SecondaryIndex(name, columns, index.unique)))
     return table
 
 
@@ -321,7 +321,7 @@ def _drop_index(catalog: Catalog, statement: Drop) -> Catalog:
     )
 
 
-def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: Definition) -> Catalog:
+def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: ObjectDefinition) -> Catalog:
     key = catalog.key(name)
     there = catalog.objects.get(key)
     shown = relation_name(key)
@@ -404,7 +404,7 @@ def _drop_schema(catalog: Catalog, statement: Drop, schema: str) -> Catalog:
     return replace(catalog, schemas=tuple(other for other in catalog.schemas if other != schema))
 
 
-def refuse_drop_of_used(catalog: Catalog, key: Key, readers: Iterable[Key], place: Place) -> None:
+def refuse_drop_of_used(catalog: Catalog, key: Key, readers: Iterable[Key], place: SourceSpan) -> None:
     """Refuse to drop what other definitions read or write.
 
     Raises:

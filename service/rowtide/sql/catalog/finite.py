@@ -11,20 +11,20 @@ from rowtide.expr.tree import FieldRef
 from rowtide.plan.nodes import TableSource
 from rowtide.rows.types import Field, RowType
 from rowtide.sql.catalog.values import constant_of
-from rowtide.sql.grammar.syntax import Values
+from rowtide.sql.grammar.syntax import ValuesSyntax
 from rowtide.sql.select.conversions import UNTYPED_NULL, guarded
 from rowtide.sql.select.expressions import ExpressionPlanner
-from rowtide.sql.select.relations import Output, Shape
-from rowtide.sql.select.scope import Scope
+from rowtide.sql.select.relations import QueryShape, SelectOutput
+from rowtide.sql.select.scope import NameScope
 
 
-def table_of(values: Values) -> Shape:
+def table_of(values: ValuesSyntax) -> QueryShape:
     """Give the table of VALUES; its columns are EXPR$0, EXPR$1 and so on.
 
     Raises:
       StatementError: a value is no constant, or the rows do not fit together.
     """
-    planner = ExpressionPlanner(Scope(()), "VALUES")
+    planner = ExpressionPlanner(NameScope(()), "VALUES")
     width = len(values.rows[0])
     for row in values.rows:
         if len(row) != width:
@@ -50,10 +50,10 @@ def table_of(values: Values) -> Shape:
     ]
     node = _table(RowType(tuple(held)), rows)
     outputs = tuple(
-        Output(field.name, FieldRef(at, field.type), field.nullable, values.rows[0][at].place)
+        SelectOutput(field.name, FieldRef(at, field.type), field.nullable, values.rows[0][at].place)
         for at, field in enumerate(held)
     )
-    return Shape(node, outputs, changelog=True, place=values.place)
+    return QueryShape(node, outputs, changelog=True, place=values.place)
 
 
 def _table(row_type: RowType, rows: tuple[tuple[object, ...], ...]) -> TableSource:

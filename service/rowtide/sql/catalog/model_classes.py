@@ -21,10 +21,10 @@ from rowtide.sql.catalog.models import without_ports
 from rowtide.sql.catalog.objects import (
     SYSTEM_SCHEMA,
     Catalog,
-    Definition,
     Key,
     ModelDefinition,
     ModelOutputDefinition,
+    ObjectDefinition,
     Origin,
     StreamDefinition,
 )
@@ -68,8 +68,8 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
             place = next(item.place for item in statement.options if item.name == error.option)
         raise StatementError(error.message, place=place, hint=error.hint) from error
     kept = without_ports(catalog, name)
-    found: dict[Key, Definition] = {}
-    definitions: list[Definition] = [*inputs, *outputs]
+    found: dict[Key, ObjectDefinition] = {}
+    definitions: list[ObjectDefinition] = [*inputs, *outputs]
     for port, definition in zip((*accepts, *gives), definitions, strict=True):
         key = (name, port.name.upper())
         if key in found:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.plan.nodes import Filter, KeyedTable, Merge, Model, Node, Project
 from rowtide.plan.nodes.model import tagged, tagging, untagging
 from rowtide.sql.catalog.objects import (
@@ -48,7 +48,7 @@ def ports_of(catalog: Catalog, name: QualifiedName) -> list[Key]:
     return [key for key in catalog.objects if len(name.parts) == 1 and _is_port(catalog, key, name)]
 
 
-def refuse_port(catalog: Catalog, key: Key, place: Place) -> None:
+def refuse_port(catalog: Catalog, key: Key, place: SourceSpan) -> None:
     """Refuse to create, replace or drop something in the schema of a model.
 
     Raises:

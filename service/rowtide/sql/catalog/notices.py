@@ -26,7 +26,7 @@ from rowtide.sql.catalog.objects import (
     relation_name,
 )
 from rowtide.sql.catalog.period_ends import rounded_again
-from rowtide.sql.grammar.syntax import Binary, NullLiteral, Query
+from rowtide.sql.grammar.syntax import Binary, NullLiteral, QuerySyntax
 
 IDLE_TIMEOUT = "idle_timeout"
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
@@ -73,7 +73,7 @@ def _endless_windows(name: str, node: Node, retention: Retention | None) -> Iter
                 yield Notice(name, f"{kept}: RETENTION of a time does not limit windows")
 
 
-def _comparisons_with_null(name: str, query: Query) -> Iterator[Notice]:
+def _comparisons_with_null(name: str, query: QuerySyntax) -> Iterator[Notice]:
     """Tell of ``x = NULL`` and its like, which is never TRUE."""
     pending: list[object] = [query]
     while pending:

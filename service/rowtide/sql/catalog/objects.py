@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.plan.nodes import ModelPort
 from rowtide.plan.plan import Server
 from rowtide.plan.pseudo import PSEUDO_COLUMNS, WITH_PSEUDO_COLUMNS
@@ -18,7 +18,7 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
 from rowtide.sql.grammar.statements import CheckDefinition, ObjectKind
 from rowtide.sql.grammar.suggestions import did_you_mean
-from rowtide.sql.grammar.syntax import Name, QualifiedName, Query
+from rowtide.sql.grammar.syntax import Name, QualifiedName, QuerySyntax
 
 DEFAULT_SCHEMA = "PUBLIC"
 SYSTEM_SCHEMA = "SYS"
@@ -34,7 +34,7 @@ class Origin:
 
     text: str
     file: str | None
-    place: Place
+    place: SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Wrapper:
 
 
 @dataclass(frozen=True, slots=True)
-class TableIndex:
+class SecondaryIndex:
     """A secondary index of an engine table; no two rows have its ``columns`` alike if it is ``unique``."""
 
     name: str
@@ -87,7 +87,7 @@ class TableDefinition:
     server: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     rows: tuple[Row, ...] = ()
-    indexes: tuple[TableIndex, ...] = ()
+    indexes: tuple[SecondaryIndex, ...] = ()
     defaults: tuple[tuple[int, object], ...] = ()
     checks: tuple[CheckDefinition, ...] = ()
 
@@ -111,7 +111,7 @@ class ViewDefinition:
     ``pseudo`` are the pseudo-columns that its query names.
     """
 
-    query: Query
+    query: QuerySyntax
     columns: tuple[Name, ...]
     schema: str
     origin: Origin
@@ -124,7 +124,7 @@ class ViewDefinition:
 class PumpDefinition:
     """A pump: what it reads and where it writes."""
 
-    query: Query
+    query: QuerySyntax
     target: QualifiedName
     columns: tuple[Name, ...]
     schema: str
@@ -168,7 +168,9 @@ class ModelOutputDefinition:
         return ObjectKind.MODEL_TABLE if self.changes else ObjectKind.MODEL_OUTPUT
 
 
-Definition = StreamDefinition | TableDefinition | ViewDefinition | PumpDefinition | ModelOutputDefinition
+ObjectDefinition = (
+    StreamDefinition | TableDefinition | ViewDefinition | PumpDefinition | ModelOutputDefinition
+)
 
 
 def _is_same(here: object, there: object) -> bool:
@@ -191,7 +193,7 @@ class Catalog:
     pseudo: frozenset[str] = frozenset()
     """Pseudo-columns that foreign streams carry besides those that queries name."""
     models: Mapping[str, ModelDefinition] = field(default_factory=dict)
-    objects: Mapping[Key, Definition] = field(default_factory=dict)
+    objects: Mapping[Key, ObjectDefinition] = field(default_factory=dict)
 
     def key(self, name: QualifiedName, *, schema: str | None = None) -> Key:
         """Give schema and name of ``name``, seen from ``schema`` (by default the one that is set).
@@ -213,7 +215,7 @@ class Catalog:
 
     def find(
         self, name: QualifiedName, what: str, *, schema: str | None = None, near: tuple[str, ...] = ()
-    ) -> tuple[Key, Definition]:
+    ) -> tuple[Key, ObjectDefinition]:
         """Give the definition that ``name`` means; ``what`` says what is looked for.
 
         ``near`` are names that could be meant besides.
@@ -247,7 +249,7 @@ class Catalog:
             f'{what} "{relation_name(key)}" does not exist', place=name.place, hint=hint or None
         )
 
-    def find_of(self, name: QualifiedName, kind: ObjectKind) -> tuple[Key, Definition]:
+    def find_of(self, name: QualifiedName, kind: ObjectKind) -> tuple[Key, ObjectDefinition]:
         """Give the definition of kind ``kind`` that ``name`` means.
 
         Raises:
@@ -260,7 +262,7 @@ class Catalog:
             )
         return key, found
 
-    def define(self, key: Key, definition: Definition) -> Catalog:
+    def define(self, key: Key, definition: ObjectDefinition) -> Catalog:
         """Give a catalog with ``definition`` under ``key``; a replaced one keeps its place in the order."""
         return replace(self, objects={**self.objects, key: definition})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.plan.plan import Server
 from rowtide.sql.catalog.objects import Catalog, StreamDefinition, TableDefinition, Wrapper, relation_name
 from rowtide.sql.grammar.literals import interval_text_ms
@@ -31,7 +31,7 @@ DEFAULT_MAX_AHEAD = "1 DAY"
 _ONLY_SOURCES = ("KAFKA",)
 _ONLY_DATABASES = ("RDBMS",)
 
-Options = tuple[tuple[str, str], ...]
+OptionPairs = tuple[tuple[str, str], ...]
 
 
 def single(name: QualifiedName, what: str) -> str:
@@ -45,7 +45,7 @@ def single(name: QualifiedName, what: str) -> str:
     return name.parts[0].text
 
 
-def refuse_if_used(what: str, users: Sequence[str], place: Place) -> None:
+def refuse_if_used(what: str, users: Sequence[str], place: SourceSpan) -> None:
     """Refuse to drop ``what`` while there are ``users``.
 
     Raises:
@@ -131,7 +131,7 @@ def server_for(catalog: Catalog, statement: CreateRelation) -> Server:
     return server
 
 
-def _one_database(catalog: Catalog, server: Server, place: Place) -> None:
+def _one_database(catalog: Catalog, server: Server, place: SourceSpan) -> None:
     """See that the foreign tables there are in the database of ``server``, too."""
     for table, other in _databases(catalog):
         if (other.wrapper, other.options) != (server.wrapper, server.options):
@@ -159,13 +159,13 @@ def _refuse_second(
         )
 
 
-def _unknown(kind: str, name: str, there: Iterable[str], place: Place) -> StatementError:
+def _unknown(kind: str, name: str, there: Iterable[str], place: SourceSpan) -> StatementError:
     return StatementError(
         f'{kind} "{name}" does not exist', place=place, hint=did_you_mean_or_all(name, there)
     )
 
 
-def _unknown_wrapper(catalog: Catalog, name: str, place: Place) -> StatementError:
+def _unknown_wrapper(catalog: Catalog, name: str, place: SourceSpan) -> StatementError:
     error = _unknown("foreign data wrapper", name, catalog.wrappers, place)
     error.hint = error.hint or (
         "An installed connector is no object of the pipeline; CREATE FOREIGN DATA WRAPPER makes one of it."
@@ -176,12 +176,12 @@ def _unknown_wrapper(catalog: Catalog, name: str, place: Place) -> StatementErro
 # -------------------------------------------------------------------- options
 
 
-def options_of(items: Sequence[OptionItem]) -> Options:
+def options_of(items: Sequence[OptionItem]) -> OptionPairs:
     """Give options as the plan holds them."""
     return tuple((item.name, item.value) for item in items)
 
 
-def max_ahead_ms(options: Options, items: Iterable[OptionItem]) -> int:
+def max_ahead_ms(options: OptionPairs, items: Iterable[OptionItem]) -> int:
     """Give how far ahead promoted rowtimes may be; ``items`` are where options were written.
 
     Raises:
@@ -241,7 +241,7 @@ def _altered_server(catalog: Catalog, statement: Alter) -> Catalog:
     return after
 
 
-def _changed(options: Options, statement: Alter) -> Options:
+def _changed(options: OptionPairs, statement: Alter) -> OptionPairs:
     changed = dict(options)
     for change, item in statement.changes:
         there = item.name in changed

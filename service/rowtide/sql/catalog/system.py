@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import BIGINT, INTEGER, TIMESTAMP, VARCHAR, Field, Kind, RowType, Type
 from rowtide.sql.catalog.objects import SYSTEM_SCHEMA, Catalog, Key, Origin, TableDefinition
@@ -41,7 +41,7 @@ ERROR_ROWS = RowType(
 
 def with_errors(catalog: Catalog, rows: Sequence[Row] = ()) -> Catalog:
     """Give a catalog in which SYS.ERRORS is a table that holds ``rows``."""
-    origin = Origin("", None, Place(1, 1))
+    origin = Origin("", None, SourceSpan(1, 1))
     return catalog.define(ERRORS, TableDefinition(ERROR_ROWS, (0,), origin, rows=tuple(rows)))
 
 

@@ -14,7 +14,7 @@ from rowtide.sql.grammar.syntax import Expression, FunctionCall
 from rowtide.sql.select.conversions import UNTYPED_NULL, assign
 from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.relations import column_index, distinct_names
-from rowtide.sql.select.scope import ROWTIME, Scope
+from rowtide.sql.select.scope import ROWTIME, NameScope
 
 _ROWTIME_COLUMN = Field(ROWTIME, TIMESTAMP)
 
@@ -106,7 +106,7 @@ def constant_of(syntax: Expression, column: Field, what: str) -> object:
     Raises:
       StatementError: it is no constant, or does not fit.
     """
-    typed = ExpressionPlanner(Scope(()), "a constant").plan_as(syntax, UNTYPED_NULL.type)
+    typed = ExpressionPlanner(NameScope(()), "a constant").plan_as(syntax, UNTYPED_NULL.type)
     return _constant(assign(typed, column.type, what, syntax.place), syntax)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from rowtide.errors import Place, StatementError
-from rowtide.sql.grammar.dialect import RESERVED, Places, Token, TokenKind
+from rowtide.errors import SourceSpan, StatementError
+from rowtide.sql.grammar.dialect import RESERVED, LineIndex, Token, TokenKind
 from rowtide.sql.grammar.syntax import Name, QualifiedName
 
 MAX_NESTING = 60
@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 class Cursor:
     """Reads the tokens of one statement from left to right."""
 
-    def __init__(self, tokens: Sequence[Token], places: Places, end: int) -> None:
+    def __init__(self, tokens: Sequence[Token], places: LineIndex, end: int) -> None:
         """Stand before the first of ``tokens``; ``end`` is the offset behind the last one."""
         self._tokens = tokens
         self._places = places
@@ -63,11 +63,11 @@ class Cursor:
 
     # ------------------------------------------------------------- places
 
-    def place_of(self, token: Token) -> Place:
+    def place_of(self, token: Token) -> SourceSpan:
         """Give the place of one token."""
         return self._places.place(token.start, token.end)
 
-    def span(self, first: Token) -> Place:
+    def span(self, first: Token) -> SourceSpan:
         """Give the place from ``first`` to the token read last, cut at the end of the first line."""
         last = self._tokens[self._index - 1] if self._index else first
         return self._places.place(first.start, max(first.end, last.end))

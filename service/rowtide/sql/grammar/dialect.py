@@ -24,7 +24,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 from sqlglot.tokens import Tokenizer
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 
 MAX_STATEMENT_CHARS = 4_000_000
 """The most text that one call reads: ten times the largest pipeline we can think of."""
@@ -142,7 +142,7 @@ RESERVED = frozenset(
 """Words that are a name only in double quotes."""
 
 
-class Places:
+class LineIndex:
     """Turns offsets of one text into lines and columns."""
 
     def __init__(self, text: str) -> None:
@@ -151,7 +151,7 @@ class Places:
             self._starts.append(self._starts[-1] + len(line))
         self._length = len(text)
 
-    def place(self, start: int, end: int) -> Place:
+    def place(self, start: int, end: int) -> SourceSpan:
         """Give the place of the characters from ``start`` to ``end`` (exclusive), cut at the line's end."""
         line = bisect_right(self._starts, min(start, self._length)) - 1
         # An offset behind the last line break of the text belongs to the line before it.
@@ -159,20 +159,20 @@ class Places:
             line -= 1
         begin = self._starts[line]
         stop = self._starts[line + 1] if line + 1 < len(self._starts) else self._length
-        return Place(line + 1, start - begin + 1, max(1, min(end, stop) - start))
+        return SourceSpan(line + 1, start - begin + 1, max(1, min(end, stop) - start))
 
 
-def tokenize(text: str) -> tuple[list[Token], Places]:
+def tokenize(text: str) -> tuple[list[Token], LineIndex]:
     """Cut ``text`` into tokens, comments and blanks left out.
 
     Raises:
       StatementError: for a character that no token begins with, an open string
         or comment, or a malformed number; with its place.
     """
-    places = Places(text)
+    places = LineIndex(text)
     if len(text) > MAX_STATEMENT_CHARS:
         raise StatementError(
-            f"the text has {len(text)} characters, {MAX_STATEMENT_CHARS} are allowed", place=Place(1, 1)
+            f"the text has {len(text)} characters, {MAX_STATEMENT_CHARS} are allowed", place=SourceSpan(1, 1)
         )
     try:
         raw = _Tokenizer().tokenize(text)
@@ -227,11 +227,11 @@ _INSTEAD = {
 """What says here what others say with a character that is nothing in this SQL."""
 
 
-def _malformed_number(text: str, start: int, end: int, places: Places) -> StatementError:
+def _malformed_number(text: str, start: int, end: int, places: LineIndex) -> StatementError:
     return StatementError(f'malformed number "{text[start:end]}"', place=places.place(start, end))
 
 
-def _unknown(text: str, kind: TokenType, start: int, end: int, places: Places) -> StatementError:
+def _unknown(text: str, kind: TokenType, start: int, end: int, places: LineIndex) -> StatementError:
     """Give the error for a token that is none of ours, at the first character that is not."""
     if kind is TokenType.NUMBER:
         return _malformed_number(text, start, end, places)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowtide.errors import Place
+from rowtide.errors import SourceSpan
 from rowtide.rowtime.period import CalendarUnit
 from rowtide.sql.grammar.dialect import Token, TokenKind
 from rowtide.sql.grammar.syntax import (
@@ -34,7 +34,7 @@ from rowtide.sql.grammar.syntax import (
     NumberLiteral,
     OrderItem,
     Quantified,
-    Query,
+    QuerySyntax,
     Rounded,
     ScalarQuery,
     Select,
@@ -62,7 +62,7 @@ _NILADIC = (
 class ExpressionGrammar(TypeGrammar):
     """Reads expressions from a cursor."""
 
-    def query(self) -> Query:
+    def query(self) -> QuerySyntax:
         """Read a query: the grammar of queries says how."""
         raise self.cursor.unsupported("a query inside of an expression is")
 
@@ -282,7 +282,7 @@ class ExpressionGrammar(TypeGrammar):
         return Unary("NOT", found, cursor.span(token)) if negated else found
 
     def _row_in_query(
-        self, values: Sequence[Expression], query: Query, *, negated: bool, place: Place
+        self, values: Sequence[Expression], query: QuerySyntax, *, negated: bool, place: SourceSpan
     ) -> Expression:
         """Give ``(x, y) IN (query)`` as EXISTS of rows that are equal."""
         names = tuple(Name(f"$C{at}", place) for at in range(len(values)))

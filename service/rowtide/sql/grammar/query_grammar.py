@@ -16,11 +16,11 @@ from rowtide.sql.grammar.syntax import (
     Expression,
     FromItem,
     Join,
-    Limit,
+    LimitSyntax,
     Name,
     NumberLiteral,
     OrderItem,
-    Query,
+    QuerySyntax,
     RangeWindow,
     RelationRef,
     Select,
@@ -28,7 +28,7 @@ from rowtide.sql.grammar.syntax import (
     SetOperation,
     StarItem,
     UnionAll,
-    Values,
+    ValuesSyntax,
     With,
 )
 from rowtide.sql.grammar.syntax_walk import calls_in
@@ -42,7 +42,7 @@ _BEHIND_FROM = ("WHERE", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT")
 class QueryGrammar(ExpressionGrammar):
     """Reads queries from a cursor."""
 
-    def query(self) -> Query:
+    def query(self) -> QuerySyntax:
         """Read [WITH ..] SELECT ..., or several with UNION ALL in between."""
         cursor = self.cursor
         cursor.enter()
@@ -58,7 +58,7 @@ class QueryGrammar(ExpressionGrammar):
         cursor.leave()
         return With(tables, left, cursor.place_of(token)) if tables else left
 
-    def _ordered(self, left: Query) -> Query:
+    def _ordered(self, left: QuerySyntax) -> QuerySyntax:
         """Read ORDER BY and LIMIT behind a whole query: of a UNION they are not of its last SELECT."""
         cursor = self.cursor
         first = cursor.current
@@ -102,10 +102,10 @@ class QueryGrammar(ExpressionGrammar):
             return ()
         return cursor.wrapped(lambda: cursor.name("the name of a column"))
 
-    def _intersection(self) -> Query:
+    def _intersection(self) -> QuerySyntax:
         return self._combined(self._term, "INTERSECT")
 
-    def _combined(self, part: Callable[[], Query], *words: str) -> Query:
+    def _combined(self, part: Callable[[], QuerySyntax], *words: str) -> QuerySyntax:
         """Read queries with some of UNION, EXCEPT and INTERSECT in between, from left to right."""
         cursor = self.cursor
         left = part()
@@ -122,7 +122,7 @@ class QueryGrammar(ExpressionGrammar):
                 cursor.accept("DISTINCT")
                 left = SetOperation(word, left, part(), cursor.place_of(token))
 
-    def _term(self) -> Query:
+    def _term(self) -> QuerySyntax:
         cursor = self.cursor
         if cursor.accept_symbol("("):
             inner = self.query()
@@ -132,7 +132,7 @@ class QueryGrammar(ExpressionGrammar):
             return self._values()
         return self._select()
 
-    def _values(self) -> Values:
+    def _values(self) -> ValuesSyntax:
         """Read ``VALUES (a, b), (c, d)``, or ``VALUES a, b`` for rows of one column."""
         cursor = self.cursor
         first = cursor.expect("VALUES")
@@ -142,7 +142,7 @@ class QueryGrammar(ExpressionGrammar):
                 cursor.advance()
             return cursor.wrapped(self.expression) if cursor.is_symbol("(") else (self.expression(),)
 
-        return Values(cursor.comma_list(row), cursor.place_of(first))
+        return ValuesSyntax(cursor.comma_list(row), cursor.place_of(first))
 
     def _one_row(self, items: Sequence[SelectItem | StarItem], stream: bool, first: Token) -> DerivedTable:
         """Give what a SELECT without FROM reads: one row, whose column cannot be named."""
@@ -151,7 +151,7 @@ class QueryGrammar(ExpressionGrammar):
         if stream or not ends or any(isinstance(each, StarItem) for each in items):
             raise cursor.unexpected('"," or "FROM"')
         place = cursor.place_of(first)
-        row = Values(((NumberLiteral("0", place),),), place)
+        row = ValuesSyntax(((NumberLiteral("0", place),),), place)
         return DerivedTable(row, Name("$ROW", place), place=place, columns=(Name("$0", place),))
 
     def _select(self) -> Select:
@@ -214,7 +214,7 @@ class QueryGrammar(ExpressionGrammar):
                 )
         return Emit(every, cursor.span(first))
 
-    def _limit(self) -> Limit | None:
+    def _limit(self) -> LimitSyntax | None:
         """Read LIMIT n [OFFSET m] or [OFFSET m ROWS] [FETCH FIRST n ROWS ONLY] if it follows."""
         cursor = self.cursor
         first = cursor.current
@@ -236,7 +236,7 @@ class QueryGrammar(ExpressionGrammar):
                 cursor.expect("ONLY")
             else:
                 break
-        return None if cursor.current is first else Limit(count, offset, cursor.span(first))
+        return None if cursor.current is first else LimitSyntax(count, offset, cursor.span(first))
 
     def _row_number(self, clause: str) -> int:
         cursor = self.cursor

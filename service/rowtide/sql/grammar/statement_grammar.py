@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.grammar.cursor import Cursor
-from rowtide.sql.grammar.dialect import Places, Token, TokenKind, tokenize
+from rowtide.sql.grammar.dialect import LineIndex, Token, TokenKind, tokenize
 from rowtide.sql.grammar.query_grammar import QueryGrammar
 from rowtide.sql.grammar.statements import (
     CREATED_KINDS,
@@ -37,7 +37,7 @@ from rowtide.sql.grammar.statements import (
     SetSchema,
     Statement,
 )
-from rowtide.sql.grammar.syntax import Expression, FunctionCall, Name, QualifiedName, Query
+from rowtide.sql.grammar.syntax import Expression, FunctionCall, Name, QualifiedName, QuerySyntax
 
 _CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW, PUMP or MODEL"
 _LATER = ("FUNCTION", "UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
@@ -94,7 +94,7 @@ def parse_name(text: str) -> QualifiedName:
     return name
 
 
-def _too_deep(places: Places, first: Token) -> StatementError:
+def _too_deep(places: LineIndex, first: Token) -> StatementError:
     return StatementError("the statement is nested too deeply", place=places.place(first.start, first.end))
 
 
@@ -373,7 +373,7 @@ class _Grammar(QueryGrammar):
         cursor.expect("AS")
         cursor.expect("INSERT")
         target, columns = self._into()
-        query: Query = self.query()
+        query: QuerySyntax = self.query()
         options = self._options_behind(options)
         return CreatePump(name, replace, started, target, columns, query, options, cursor.place_of(first))
 
@@ -519,7 +519,7 @@ class _Grammar(QueryGrammar):
         cursor.expect_symbol("*")
         return QualifiedName((schema,), cursor.span(first))
 
-    def _added_column(self, kind: ObjectKind, name: QualifiedName, place: Place) -> AddColumn:
+    def _added_column(self, kind: ObjectKind, name: QualifiedName, place: SourceSpan) -> AddColumn:
         cursor = self.cursor
         key: list[Name] = []
         checks: list[CheckDefinition] = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from rowtide.errors import Place
+from rowtide.errors import SourceSpan
 from rowtide.rows.types import Type
-from rowtide.sql.grammar.syntax import NOWHERE, Expression, Name, QualifiedName, Query
+from rowtide.sql.grammar.syntax import NOWHERE, Expression, Name, QualifiedName, QuerySyntax
 
 
 class OptionChange(Enum):
@@ -48,7 +48,7 @@ class OptionItem:
 
     name: str
     value: str
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class CheckDefinition:
 
     name: Name | None
     condition: Expression
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class IndexDefinition:
 
     name: Name | None
     columns: tuple[Name, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     unique: bool = False
 
 
@@ -86,7 +86,7 @@ class CreateSchema:
 
     name: QualifiedName
     replace: bool
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class SetSchema:
     """SET SCHEMA 'name'."""
 
     name: QualifiedName
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class CreateWrapper:
     replace: bool
     library: str | None
     options: tuple[OptionItem, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class CreateServer:
     replace: bool
     wrapper: Name
     options: tuple[OptionItem, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class CreateRelation:
     key: tuple[Name, ...]
     server: QualifiedName | None
     options: tuple[OptionItem, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     indexes: tuple[IndexDefinition, ...] = ()
     checks: tuple[CheckDefinition, ...] = ()
 
@@ -141,7 +141,7 @@ class CreateIndex:
 
     table: QualifiedName
     index: IndexDefinition
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +151,9 @@ class CreateView:
     name: QualifiedName
     replace: bool
     columns: tuple[Name, ...]
-    query: Query
+    query: QuerySyntax
     options: tuple[OptionItem, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     alters: bool = False
 
 
@@ -166,9 +166,9 @@ class CreatePump:
     started: bool
     target: QualifiedName
     columns: tuple[Name, ...]
-    query: Query
+    query: QuerySyntax
     options: tuple[OptionItem, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +179,8 @@ class CreateModel:
     replace: bool
     path: str
     options: tuple[OptionItem, ...]
-    path_place: Place = field(default=NOWHERE, compare=False)
-    place: Place = field(default=NOWHERE, compare=False)
+    path_place: SourceSpan = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class InsertValues:
     target: QualifiedName
     columns: tuple[Name, ...]
     rows: tuple[tuple[Expression, ...], ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class AlterPump:
 
     name: QualifiedName
     start: bool
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     every: bool = False
 
 
@@ -210,7 +210,7 @@ class Alter:
     kind: ObjectKind
     name: QualifiedName
     changes: tuple[tuple[OptionChange, OptionItem], ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class AddColumn:
     kind: ObjectKind
     name: QualifiedName
     column: ColumnDefinition
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class DropColumn:
     kind: ObjectKind
     name: QualifiedName
     column: Name
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class Rename:
     name: QualifiedName
     column: Name | None
     to: Name
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ class Drop:
     kind: ObjectKind
     name: QualifiedName
     if_exists: bool
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     cascade: bool = False
 
 
@@ -259,16 +259,16 @@ class Drop:
 class Explain:
     """EXPLAIN [PLAN FOR] query: ``rowtide explain`` shows its plan."""
 
-    query: Query
-    place: Place = field(default=NOWHERE, compare=False)
+    query: QuerySyntax
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryStatement:
     """A query by itself: for a prompt; a pipeline file has no use for it."""
 
-    query: Query
-    place: Place = field(default=NOWHERE, compare=False)
+    query: QuerySyntax
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 Statement = (

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rowtide.errors import Place
+from rowtide.errors import SourceSpan
 from rowtide.plan.frames import Frame
 from rowtide.rows.types import Type
 from rowtide.rowtime.period import CalendarUnit
 
-NOWHERE = Place(1, 1, 1)
+NOWHERE = SourceSpan(1, 1, 1)
 LENGTH_UNITS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
 """Units that a difference of times may be counted in, in ms."""
 
@@ -23,7 +23,7 @@ class Name:
     """One part of a name, folded."""
 
     text: str
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class QualifiedName:
     """The name of a relation, schema, server or pump: schema and name, or the name alone."""
 
     parts: tuple[Name, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 # ---------------------------------------------------------------- expressions
@@ -42,7 +42,7 @@ class ColumnRef:
     """``column``, ``alias.column`` or ``schema.relation.column``; ROWTIME among them."""
 
     parts: tuple[Name, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class NumberLiteral:
     """A number as it stands in the text, without a sign."""
 
     text: str
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class StringLiteral:
     """A string in single quotes."""
 
     text: str
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class BinaryLiteral:
     """``X'0AFF'``."""
 
     value: bytes
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ class BooleanLiteral:
     """TRUE, FALSE; UNKNOWN is None."""
 
     value: bool | None
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class NullLiteral:
     """NULL."""
 
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class TypedLiteral:
 
     value: int
     type: Type
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     unit: int | None = field(default=None, compare=False)
     """The one unit of an INTERVAL, in ms or months: CAST to an integer counts it."""
 
@@ -101,7 +101,7 @@ class Unary:
 
     operator: str
     operand: Expression
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Binary:
     operator: str
     left: Expression
     right: Expression
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class IsTest:
     operand: Expression
     test: str
     negated: bool
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class IsDistinct:
     left: Expression
     right: Expression
     negated: bool
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Between:
     low: Expression
     high: Expression
     negated: bool
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class InList:
     operand: Expression
     items: tuple[Expression, ...]
     negated: bool
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +160,9 @@ class InQuery:
     """``x [NOT] IN (query)``."""
 
     operand: Expression
-    query: Query
+    query: QuerySyntax
     negated: bool
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,17 +171,17 @@ class Quantified:
 
     operator: str
     operand: Expression
-    query: Query
+    query: QuerySyntax
     every: bool
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Exists:
     """``EXISTS (query)``; ``of_row`` is ``(x, y) IN (query)``, which may be UNKNOWN where this is FALSE."""
 
-    query: Query
-    place: Place = field(default=NOWHERE, compare=False)
+    query: QuerySyntax
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     of_row: bool = False
 
 
@@ -189,8 +189,8 @@ class Exists:
 class ScalarQuery:
     """``(query)`` in the place of a value."""
 
-    query: Query
-    place: Place = field(default=NOWHERE, compare=False)
+    query: QuerySyntax
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class Like:
     pattern: Expression
     escape: Expression | None
     negated: bool
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     operator: str = "LIKE"
 
 
@@ -212,7 +212,7 @@ class Case:
     operand: Expression | None
     branches: tuple[tuple[Expression, Expression], ...]
     otherwise: Expression | None
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class Cast:
 
     operand: Expression
     type: Type
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     tried: bool = False
     interval: IntervalFields | None = None
 
@@ -250,7 +250,7 @@ class Rounded:
     function: str
     operand: Expression
     unit: CalendarUnit
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ class Stepped:
 
     operand: Expression
     interval: Expression
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ class Extract:
 
     unit: str
     operand: Expression
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +280,7 @@ class FunctionCall:
 
     name: str
     args: tuple[Expression, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     star: bool = False
     distinct: bool = False
     condition: Expression | None = None
@@ -300,7 +300,7 @@ class WindowSpec:
     partition: tuple[Expression, ...]
     order: Expression | None
     frame: Frame | None
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     sort: tuple[OrderItem, ...] = ()
 
 
@@ -352,7 +352,7 @@ class SelectItem:
 
     expression: Expression
     alias: Name | None
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +360,7 @@ class StarItem:
     """``*`` or ``alias.*``."""
 
     qualifier: tuple[Name, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +373,7 @@ class RangeWindow:
 
     start_ms: int
     end_ms: int
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     order: Expression | None = None
     named: Name | None = None
 
@@ -389,7 +389,7 @@ class RelationRef:
     alias: Name | None
     as_of: Expression | None
     window: RangeWindow | None = None
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     columns: tuple[Name, ...] = ()
 
 
@@ -397,10 +397,10 @@ class RelationRef:
 class DerivedTable:
     """A query in FROM."""
 
-    query: Query
+    query: QuerySyntax
     alias: Name | None
     window: RangeWindow | None = None
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     columns: tuple[Name, ...] = ()
 
 
@@ -415,7 +415,7 @@ class Join:
     right: FromItem
     kind: str
     condition: Expression
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     using: tuple[Name, ...] | None = None
 
 
@@ -429,17 +429,17 @@ class OrderItem:
     expression: Expression
     descending: bool
     within_ms: int | None
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     nulls_first: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class LimitSyntax:
     """LIMIT and OFFSET, or FETCH FIRST: how many rows of each period, behind how many that are left out."""
 
     count: int | None
     offset: int
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,7 +447,7 @@ class Emit:
     """``EMIT CHANGES [EVERY interval]``: ``every_ms`` None is after each row."""
 
     every_ms: int | None
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,10 +461,10 @@ class Select:
     group_by: tuple[Expression, ...]
     having: Expression | None
     order_by: tuple[OrderItem, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
     windows: tuple[NamedWindow, ...] = ()
     distinct: bool = False
-    limit: Limit | None = None
+    limit: LimitSyntax | None = None
     emit: Emit | None = None
     qualify: Expression | None = None
 
@@ -474,27 +474,27 @@ class SetOperation:
     """``left UNION | EXCEPT | INTERSECT right``, without ALL. ``place`` is that of the word."""
 
     operation: str
-    left: Query
-    right: Query
-    place: Place = field(default=NOWHERE, compare=False)
+    left: QuerySyntax
+    right: QuerySyntax
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class UnionAll:
     """``left UNION ALL right``. ``place`` is that of the word UNION."""
 
-    left: Query
-    right: Query
+    left: QuerySyntax
+    right: QuerySyntax
     order_by: tuple[OrderItem, ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class ValuesSyntax:
     """``VALUES (..), (..)``: a table whose rows stand in the text."""
 
     rows: tuple[tuple[Expression, ...], ...]
-    place: Place = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,7 +503,7 @@ class CommonTable:
 
     name: Name
     columns: tuple[Name, ...]
-    query: Query
+    query: QuerySyntax
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,8 +511,8 @@ class With:
     """``WITH name AS (..), .. query``: names that only ``body``, and the tables behind each, can read."""
 
     tables: tuple[CommonTable, ...]
-    body: Query
-    place: Place = field(default=NOWHERE, compare=False)
+    body: QuerySyntax
+    place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
-Query = Select | Values | UnionAll | SetOperation | With
+QuerySyntax = Select | ValuesSyntax | UnionAll | SetOperation | With

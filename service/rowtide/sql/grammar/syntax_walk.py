@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar, cast
 
-from rowtide.errors import Place
+from rowtide.errors import SourceSpan
 from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.sql.grammar.syntax import (
     Between,
@@ -23,7 +23,7 @@ from rowtide.sql.grammar.syntax import (
     IsTest,
     Like,
     Quantified,
-    Query,
+    QuerySyntax,
     Rounded,
     Select,
     SetOperation,
@@ -37,7 +37,7 @@ from rowtide.sql.grammar.syntax import (
 Part = TypeVar("Part")
 
 
-def pseudo_in(query: Query) -> frozenset[str]:
+def pseudo_in(query: QuerySyntax) -> frozenset[str]:
     """Give the pseudo-columns that are named anywhere in a query."""
     found = {each.parts[-1].text for each in _below(query) if isinstance(each, ColumnRef)}
     return frozenset(found & PSEUDO_COLUMNS.keys())
@@ -56,7 +56,7 @@ def _below(syntax: object) -> Iterator[object]:
         yield each
         if isinstance(each, tuple):
             pending += each
-        elif is_dataclass(each) and not isinstance(each, Place | type):
+        elif is_dataclass(each) and not isinstance(each, SourceSpan | type):
             pending += (getattr(each, field.name) for field in fields(each))
 
 
@@ -141,7 +141,9 @@ def replaced(syntax: Part, rule: Callable[[object], object | None]) -> Part:
         parts = tuple(replaced(each, rule) for each in syntax)
         same = all(new is old for new, old in zip(parts, syntax, strict=True))
         return syntax if same else cast("Part", parts)
-    if not is_dataclass(syntax) or isinstance(syntax, Place | type | Select | UnionAll | SetOperation | With):
+    if not is_dataclass(syntax) or isinstance(
+        syntax, SourceSpan | type | Select | UnionAll | SetOperation | With
+    ):
         return syntax
     changed = {}
     for field in fields(syntax):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.rows.types import (
     BIGINT,
@@ -49,7 +49,7 @@ AVG_SCALE = 6
 """The least digits behind the point that AVG of exact numbers has (docs/sql/semantics.md#numbers)."""
 
 
-def result_type(function: str, argument: Type | None, place: Place) -> Type:
+def result_type(function: str, argument: Type | None, place: SourceSpan) -> Type:
     """Give the type of an aggregate's result (docs/sql/semantics.md#numbers).
 
     Raises:

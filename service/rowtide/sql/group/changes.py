@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import Expr, FieldRef, uses_rowtime
 from rowtide.plan.nodes import Filter, GroupChanges, Node
 from rowtide.sql.catalog.objects import Retention
 from rowtide.sql.grammar.syntax import Emit
-from rowtide.sql.select.relations import Output, Shape, projected
+from rowtide.sql.select.relations import QueryShape, SelectOutput, projected
 
 
 def check_emit(emit: Emit, *, grouped: bool, changelog: bool) -> None:
@@ -27,7 +27,9 @@ def check_emit(emit: Emit, *, grouped: bool, changelog: bool) -> None:
         )
 
 
-def check_rowtime(outputs: Sequence[Output], having: Expr | None, having_place: Place | None) -> None:
+def check_rowtime(
+    outputs: Sequence[SelectOutput], having: Expr | None, having_place: SourceSpan | None
+) -> None:
     """See that no column is computed from ROWTIME: DELETE would not have the value that INSERT had.
 
     Raises:
@@ -44,7 +46,7 @@ def check_rowtime(outputs: Sequence[Output], having: Expr | None, having_place: 
         )
 
 
-def limited(node: GroupChanges, retention: Retention | None, place: Place) -> GroupChanges:
+def limited(node: GroupChanges, retention: Retention | None, place: SourceSpan) -> GroupChanges:
     """Give groups the limit that the view or pump states, where they have none of their own.
 
     Raises:
@@ -69,7 +71,7 @@ def limited(node: GroupChanges, retention: Retention | None, place: Place) -> Gr
 
 
 def with_shown(
-    node: Node, outputs: Sequence[Output], having: Expr | None, order: Sequence[tuple[Expr, bool]]
+    node: Node, outputs: Sequence[SelectOutput], having: Expr | None, order: Sequence[tuple[Expr, bool]]
 ) -> Node:
     """Tell groups, perhaps under HAVING, what is read of them: a change of nothing else is not told.
 
@@ -86,7 +88,7 @@ def with_shown(
     return node if plain.issuperset(range(keys, len(node.row_type))) else replace(node, shown=tuple(read))
 
 
-def distinct_changes(shape: Shape, relation: str, retention: Retention | None) -> Shape:
+def distinct_changes(shape: QueryShape, relation: str, retention: Retention | None) -> QueryShape:
     """Give each of the rows that changes leave once: groups by all columns."""
     node = projected(shape, relation)
     keys = tuple(range(len(node.row_type)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rowtide.expr.tree import AggregateCall, Expr, FieldRef
-from rowtide.plan.nodes import Group, GroupByHop, GroupByPeriod, GroupBySession, GroupChanges, Node
+from rowtide.plan.nodes import GroupByHop, GroupByPeriod, GroupBySession, GroupChanges, GroupNode, Node
 from rowtide.rows.types import TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Hop, Period, Session
 from rowtide.sql.group.group_windows import Window
@@ -21,7 +21,7 @@ _Parts = tuple[tuple[int, ...], tuple[AggregateCall, ...], RowType]
 
 def group_rows(
     relation: str, node: Node, window: Window, keys: Sequence[Expr], calls: Sequence[AggregateCall]
-) -> Group:
+) -> GroupNode:
     """Give the node of groups that tell their final row: window, keys, aggregates."""
     node, parts = _computed(relation, node, window, keys, calls)
     match window:

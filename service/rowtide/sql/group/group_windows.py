@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import resolve
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.types import INTERVAL_DAY, TIMESTAMP, Kind
@@ -179,5 +179,5 @@ def _constant(planner: ExpressionPlanner, syntax: Expression, kinds: tuple[Kind,
     return found.value if fits and isinstance(found, Literal) and isinstance(found.value, int) else None
 
 
-def _no_interval(name: str, wanted: str, place: Place) -> StatementError:
+def _no_interval(name: str, wanted: str, place: SourceSpan) -> StatementError:
     return StatementError(f"{name} takes {wanted}", place=place, hint=f"It is written {FORMS[name]}.")

@@ -37,7 +37,7 @@ from rowtide.sql.group.aggregates import (
 )
 from rowtide.sql.select.conversions import cast
 from rowtide.sql.select.expressions import ExpressionPlanner
-from rowtide.sql.select.scope import Scope
+from rowtide.sql.select.scope import NameScope
 
 
 class GroupedPlanner(ExpressionPlanner):
@@ -51,7 +51,7 @@ class GroupedPlanner(ExpressionPlanner):
 
     def __init__(
         self,
-        scope: Scope,
+        scope: NameScope,
         clause: str,
         groups: dict[Expr, FieldRef],
         aggregates: AggregateList,

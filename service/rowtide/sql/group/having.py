@@ -22,12 +22,12 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.grammar.syntax_walk import conjuncts, connected, holds_query, replaced
 from rowtide.sql.group.aggregates import OF_GROUPS, WINDOW_EDGES
-from rowtide.sql.join.comma_joins import Leaf
-from rowtide.sql.select.scope import ROWTIME, Scope
+from rowtide.sql.join.comma_joins import JoinLeaf
+from rowtide.sql.select.scope import ROWTIME, NameScope
 from rowtide.sql.subquery.lazy_parts import may_fail
 
 
-def groups_in_from(select: Select, scope_of: Callable[[Leaf], Scope]) -> Select:
+def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) -> Select:
     """Give a grouped SELECT whose HAVING has a sub-query as a SELECT from its groups, where that is WHERE.
 
     ``scope_of`` is of one relation.
@@ -96,11 +96,11 @@ def groups_in_from(select: Select, scope_of: Callable[[Leaf], Scope]) -> Select:
     return Select(tuple(outer), source, select.stream, connected(where), (), None, (), select.place)
 
 
-def _scope(source: FromItem, scope_of: Callable[[Leaf], Scope]) -> Scope:
+def _scope(source: FromItem, scope_of: Callable[[JoinLeaf], NameScope]) -> NameScope:
     """Give what a FROM names, whether or not its joins are possible as they are."""
     if isinstance(source, Join):
         sides = (_scope(source.left, scope_of), _scope(source.right, scope_of))
-        return Scope(tuple(each for side in sides for each in side.bindings))
+        return NameScope(tuple(each for side in sides for each in side.bindings))
     return scope_of(source)
 
 

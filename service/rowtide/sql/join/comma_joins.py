@@ -23,14 +23,14 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, holds_query
 from rowtide.sql.select.expressions import ExpressionPlanner
-from rowtide.sql.select.scope import ROWTIME, Binding, Scope
+from rowtide.sql.select.scope import ROWTIME, Binding, NameScope
 
-Leaf = RelationRef | DerivedTable
+JoinLeaf = RelationRef | DerivedTable
 _INNER_ON = {"INNER": (True, True), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (False, False)}
 """Of which sides of a join every row that comes out is one that WHERE sees as it was."""
 
 
-def with_joined_where(select: Select, scope_of: Callable[[Leaf], Scope]) -> Select:
+def with_joined_where(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) -> Select:
     """Give the SELECT with conditions of WHERE in the joins that have none; ``scope_of`` is of one relation.
 
     Raises:
@@ -49,8 +49,8 @@ def with_joined_where(select: Select, scope_of: Callable[[Leaf], Scope]) -> Sele
         right, rights = visit(item.right, inner=inner and on_right)
         item = replace(item, left=left, right=right)
         if inner and _is_cross(item):
-            joining = [each for each in pending if _joins(each, Scope(lefts), Scope(rights))]
-            condition = connected(_guarded(joining, pending, Scope((*lefts, *rights))))
+            joining = [each for each in pending if _joins(each, NameScope(lefts), NameScope(rights))]
+            condition = connected(_guarded(joining, pending, NameScope((*lefts, *rights))))
             for each in joining:
                 pending.remove(each)
                 moved.append(each)
@@ -60,11 +60,11 @@ def with_joined_where(select: Select, scope_of: Callable[[Leaf], Scope]) -> Sele
     source, bindings = visit(select.source, inner=True)
     for each in moved:
         for column in columns_in(each):
-            Scope(bindings).resolve(column)
+            NameScope(bindings).resolve(column)
     return replace(select, source=source, where=connected(pending))
 
 
-def _guarded(joining: list[Expression], pending: list[Expression], scope: Scope) -> Iterator[Expression]:
+def _guarded(joining: list[Expression], pending: list[Expression], scope: NameScope) -> Iterator[Expression]:
     """Give conditions of a join, and before them those of WHERE that guard one that may fail."""
     failing = [at for at, each in enumerate(pending) if each in joining and _can_fail(each, scope)]
     last = max(failing, default=-1)
@@ -73,7 +73,7 @@ def _guarded(joining: list[Expression], pending: list[Expression], scope: Scope)
             yield each
 
 
-def _can_fail(condition: Expression, scope: Scope) -> bool:
+def _can_fail(condition: Expression, scope: NameScope) -> bool:
     """Tell whether a condition may reject a row; what is wrong with it is said where it is planned."""
     try:
         return can_fail(ExpressionPlanner(scope, "WHERE").condition(condition))
@@ -87,7 +87,7 @@ def _can_move(condition: Expression) -> bool:
     return not holds_query(condition) and ROWTIME not in named
 
 
-def _joins(condition: Expression, left: Scope, right: Scope) -> bool:
+def _joins(condition: Expression, left: NameScope, right: NameScope) -> bool:
     """Tell whether a condition names both sides and nothing else."""
     columns = list(columns_in(condition))
     if not _can_move(condition):

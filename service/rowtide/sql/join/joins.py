@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.failing import can_fail
 from rowtide.expr.functions import common_type
@@ -23,7 +23,7 @@ from rowtide.sql.grammar.syntax import (
     Join,
     Name,
     QualifiedName,
-    Query,
+    QuerySyntax,
     RangeWindow,
     RelationRef,
     Select,
@@ -37,28 +37,29 @@ from rowtide.sql.select.conversions import cast
 from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.guards import keys_and_others
 from rowtide.sql.select.relations import Planned, distinct_names, project, shifted, unique_names
-from rowtide.sql.select.scope import Binding, Scope
+from rowtide.sql.select.scope import Binding, NameScope
 from rowtide.sql.subquery.on_subqueries import parted, refused_pairs
 
 _ONE_KEY = Literal(0, INTEGER)
 _NO_RELATION = RelationRef(QualifiedName(()), None, None)
 ReadRelation = Callable[[RelationRef], tuple[Planned, tuple[str, ...]]]
 """Gives the relation that a name means, and the names by which it can be called."""
-ReadQuery = Callable[[Query], Planned]
+ReadQuery = Callable[[QuerySyntax], Planned]
 """Gives the relation of a query in FROM."""
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class PlannedFrom:
     """A planned FROM."""
 
     node: Node
-    scope: Scope
+    scope: NameScope
     changelog: bool
 
 
 Resolved = Callable[
-    ["FromPlanner", Expression, Read, bool, Sequence[Expression]], tuple[Expression | None, Read]
+    ["FromPlanner", Expression, PlannedFrom, bool, Sequence[Expression]],
+    tuple[Expression | None, PlannedFrom],
 ]
 """Takes the sub-queries out of a condition of ON: see ``on_subqueries``."""
 
@@ -81,9 +82,9 @@ class FromPlanner:
         self._attached = 0
         self._read_relation = read_relation
         self._read_query = read_query
-        self._sides: dict[int, Read] = {}
+        self._sides: dict[int, PlannedFrom] = {}
 
-    def plan(self, item: FromItem) -> Read:
+    def plan(self, item: FromItem) -> PlannedFrom:
         """Give the node of ``item`` and its scope.
 
         Raises:
@@ -104,7 +105,7 @@ class FromPlanner:
             )
         return self._leaf(item)
 
-    def scope_of(self, item: RelationRef | DerivedTable) -> Scope:
+    def scope_of(self, item: RelationRef | DerivedTable) -> NameScope:
         """Give the scope of one relation of a FROM that is still to be planned.
 
         Raises:
@@ -112,7 +113,7 @@ class FromPlanner:
         """
         return self._side(item).scope
 
-    def _leaf(self, item: RelationRef | DerivedTable) -> Read:
+    def _leaf(self, item: RelationRef | DerivedTable) -> PlannedFrom:
         if isinstance(item, RelationRef):
             planned, qualifiers = self._read_relation(item)
         else:
@@ -121,9 +122,9 @@ class FromPlanner:
             qualifiers = (item.alias.text,)
         row_type = _called(planned.node.row_type, item.columns, planned.hidden)
         binding = Binding(qualifiers, row_type, 0, not planned.changelog, hidden=planned.hidden)
-        return Read(planned.node, Scope((binding,)), planned.changelog)
+        return PlannedFrom(planned.node, NameScope((binding,)), planned.changelog)
 
-    def _side(self, item: FromItem) -> Read:
+    def _side(self, item: FromItem) -> PlannedFrom:
         """Plan one side of a join, once."""
         if id(item) not in self._sides:
             self._sides[id(item)] = self._join(item) if isinstance(item, Join) else self._leaf(item)
@@ -136,20 +137,20 @@ class FromPlanner:
 
     def attached(
         self,
-        read: Read,
+        read: PlannedFrom,
         condition: Expression,
         binding: Binding,
         values: Planned,
         kind: JoinKind,
-        place: Place,
-    ) -> Read:
+        place: SourceSpan,
+    ) -> PlannedFrom:
         """Give rows joined with what a sub-query gives where ``condition`` holds: a table called ``binding``.
 
         Raises:
           StatementError: the rows are of a changelog whose state would have no limit.
         """
         self._attached += 1
-        table = Read(values.node, Scope((binding,)), changelog=True)
+        table = PlannedFrom(values.node, NameScope((binding,)), changelog=True)
         nothing = DerivedTable(Select((), _NO_RELATION, False, None, (), None, ()), None)
         join = Join(nothing, nothing, kind.value, condition, place)
         if read.changelog:
@@ -157,8 +158,12 @@ class FromPlanner:
         return self._as_of_join(join, read, table, kind, table_on_left=False, keeps=False)
 
     def windowed(
-        self, read: Read, source: RelationRef | DerivedTable, where: Expression | None, place: Place
-    ) -> Read:
+        self,
+        read: PlannedFrom,
+        source: RelationRef | DerivedTable,
+        where: Expression | None,
+        place: SourceSpan,
+    ) -> PlannedFrom:
         """Give rows of a stream, each with those of another's window for which ``where`` holds, or with none.
 
         Raises:
@@ -172,11 +177,11 @@ class FromPlanner:
         join = Join(source, source, JoinKind.LEFT.value, condition, place)
         left = Side(read.node, read.scope.bindings, None)
         node, scope = self._window_join(join, left, self._stream_side(other, source), keeps=False)
-        return Read(node, scope, changelog=False)
+        return PlannedFrom(node, scope, changelog=False)
 
     # ----------------------------------------------------------------- joins
 
-    def _window_join(self, join: Join, left: Side, right: Side, *, keeps: bool) -> tuple[Node, Scope]:
+    def _window_join(self, join: Join, left: Side, right: Side, *, keeps: bool) -> tuple[Node, NameScope]:
         return window_join(
             self._relation,
             join,
@@ -188,7 +193,7 @@ class FromPlanner:
             self._retention,
         )
 
-    def _stream_side(self, read: Read, item: FromItem) -> Side:
+    def _stream_side(self, read: PlannedFrom, item: FromItem) -> Side:
         """Give a side of a join of streams, with the order of its window.
 
         Raises:
@@ -203,7 +208,7 @@ class FromPlanner:
         if isinstance(item, RelationRef):
             names.append(self._read_relation(item)[1])
         own = tuple(replace(binding, qualifiers=each) for binding in read.scope.bindings for each in names)
-        order = period_of(fold(ExpressionPlanner(Scope(own), "a window").plan(window.order)))
+        order = period_of(fold(ExpressionPlanner(NameScope(own), "a window").plan(window.order)))
         if order is None:
             raise StatementError(
                 "a window on a stream is ordered by its ROWTIME",
@@ -212,7 +217,7 @@ class FromPlanner:
             )
         return replace(side, order=order)
 
-    def _join(self, join: Join) -> Read:
+    def _join(self, join: Join) -> PlannedFrom:
         left, right = self._side(join.left), self._side(join.right)
         if join.using is not None:
             read = self._join(joined_on(join, left.scope, right.scope))
@@ -238,7 +243,7 @@ class FromPlanner:
                 read = replace(read, node=Filter(self._relation, read.node, typed))
         return read
 
-    def _joined(self, join: Join, left: Read, right: Read) -> Read:
+    def _joined(self, join: Join, left: PlannedFrom, right: PlannedFrom) -> PlannedFrom:
         """Join two sides on a condition without sub-queries."""
         if left.changelog and right.changelog:
             return self._table_join(join, left, right, keeps=True)
@@ -246,7 +251,7 @@ class FromPlanner:
             node, scope = self._window_join(
                 join, self._stream_side(left, join.left), self._stream_side(right, join.right), keeps=True
             )
-            return Read(node, scope, changelog=False)
+            return PlannedFrom(node, scope, changelog=False)
         for item in (join.left, join.right):
             if (window := _window(item)) is not None:
                 raise StatementError(
@@ -267,7 +272,7 @@ class FromPlanner:
         self._check_as_of(join, stream.scope)
         return self._as_of_join(join, stream, table, kind, table_on_left, keeps=True)
 
-    def _table_join(self, join: Join, left: Read, right: Read, *, keeps: bool) -> Read:
+    def _table_join(self, join: Join, left: PlannedFrom, right: PlannedFrom, *, keeps: bool) -> PlannedFrom:
         for item in (join.left, join.right):
             window, as_of = _window(item), item.as_of if isinstance(item, RelationRef) else None
             if window is not None or as_of is not None:
@@ -280,7 +285,7 @@ class FromPlanner:
         width = len(left.node.row_type)
         on_left = tuple(moved(left.scope.bindings, 0, outer=kind.keeps_right))
         on_right = tuple(moved(right.scope.bindings, width, outer=kind.keeps_left))
-        both = Scope((*on_left, *on_right), left.scope.merged)
+        both = NameScope((*on_left, *on_right), left.scope.merged)
         condition = ExpressionPlanner(both, "ON").condition(join.condition)
         pairs, others = keys_and_others(
             _conjuncts(condition),
@@ -293,9 +298,9 @@ class FromPlanner:
         node, added = table_join(self._relation, kind, sides, pairs, others, with_keys)
         check_limit(node, self._retention, join.place)
         rest = tuple(replace(binding, start=binding.start + added) for binding in on_right)
-        return Read(node, Scope((*on_left, *rest), left.scope.merged), changelog=True)
+        return PlannedFrom(node, NameScope((*on_left, *rest), left.scope.merged), changelog=True)
 
-    def _check_as_of(self, join: Join, scope: Scope) -> None:
+    def _check_as_of(self, join: Join, scope: NameScope) -> None:
         """See that FOR SYSTEM_TIME AS OF, where it stands, says what the join does anyway."""
         for item in (join.left, join.right):
             as_of = item.as_of if isinstance(item, RelationRef) else None
@@ -309,8 +314,15 @@ class FromPlanner:
                 )
 
     def _as_of_join(
-        self, join: Join, stream: Read, table: Read, kind: JoinKind, table_on_left: bool, *, keeps: bool
-    ) -> Read:
+        self,
+        join: Join,
+        stream: PlannedFrom,
+        table: PlannedFrom,
+        kind: JoinKind,
+        table_on_left: bool,
+        *,
+        keeps: bool,
+    ) -> PlannedFrom:
         """Split ON into equal keys and what is left, and put the join together.
 
         ``keeps``: a LEFT join keeps a row whose key fails, too.
@@ -329,7 +341,7 @@ class FromPlanner:
             if table_on_left
             else (*stream.scope.bindings, *table_bindings)
         )
-        scope = Scope(bindings, (*stream.scope.merged, *table.scope.merged))
+        scope = NameScope(bindings, (*stream.scope.merged, *table.scope.merged))
         condition = ExpressionPlanner(scope, "ON").condition(join.condition)
         keys, further = keys_and_others(
             _conjuncts(condition),
@@ -368,7 +380,7 @@ class FromPlanner:
             replace(binding, start=binding.start + added) if binding in table_bindings else binding
             for binding in bindings
         )
-        return Read(node, Scope(moved, scope.merged), changelog=False)
+        return PlannedFrom(node, NameScope(moved, scope.merged), changelog=False)
 
     def _with_keys(self, node: Node, keys: list[Expr], *, kept: bool) -> tuple[Node, tuple[int, ...]]:
         """Give ``node`` with a field for each key that is computed, and where the keys are.
@@ -430,7 +442,7 @@ def _conjuncts(condition: Expr) -> Iterator[Expr]:
         yield condition
 
 
-def _key_pair(conjunct: Expr, width: int, place: Place) -> tuple[Expr, Expr] | None:
+def _key_pair(conjunct: Expr, width: int, place: SourceSpan) -> tuple[Expr, Expr] | None:
     """Give stream side and table side of an equality between the two, cast to one type."""
     if not (isinstance(conjunct, Call) and conjunct.function == "="):
         return None

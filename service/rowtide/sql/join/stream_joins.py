@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.limits import FOR_EVER_MS
 from rowtide.plan.nodes import JoinKind, JoinTime, Node, WindowJoin
@@ -20,7 +20,7 @@ from rowtide.sql.group.group_windows import period_call
 from rowtide.sql.join.table_joins import WithKeys
 from rowtide.sql.select.guards import KeyPair, keys_and_others
 from rowtide.sql.select.relations import conjunction, project, shifted, unique_names
-from rowtide.sql.select.scope import ROWTIME, Binding, Scope
+from rowtide.sql.select.scope import ROWTIME, Binding, NameScope
 
 EXACT = Period(PeriodEdge.EXACT)
 
@@ -39,7 +39,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class WindowSpan:
     """What the windows of a join mean: how far right may be from left, whose rowtime a pair has."""
 
     low_ms: int
@@ -49,7 +49,7 @@ class Span:
     right_delay_ms: int
 
 
-def span_of(left: RangeWindow | None, right: RangeWindow | None) -> Span:
+def span_of(left: RangeWindow | None, right: RangeWindow | None) -> WindowSpan:
     """Give what the windows mean; at least one side has one.
 
     A window says how far its side's row may be from the other side's row.
@@ -57,14 +57,14 @@ def span_of(left: RangeWindow | None, right: RangeWindow | None) -> Span:
     left_delay = 0 if left is None else max(0, -left.start_ms)
     right_delay = 0 if right is None else max(0, -right.start_ms)
     if left is None and right is not None:
-        return Span(right.start_ms, right.end_ms, JoinTime.LEFT, 0, right_delay)
+        return WindowSpan(right.start_ms, right.end_ms, JoinTime.LEFT, 0, right_delay)
     if right is None and left is not None:
-        return Span(-left.end_ms, -left.start_ms, JoinTime.RIGHT, left_delay, 0)
+        return WindowSpan(-left.end_ms, -left.start_ms, JoinTime.RIGHT, left_delay, 0)
     if left is None or right is None:
         raise ValueError("a join of two streams has a window")
     low = min(right.start_ms, -left.end_ms)
     high = max(right.end_ms, -left.start_ms)
-    return Span(low, high, JoinTime.LATER, left_delay, right_delay)
+    return WindowSpan(low, high, JoinTime.LATER, left_delay, right_delay)
 
 
 def with_rowtime(side: Side, relation: str) -> Side:
@@ -100,12 +100,12 @@ def window_join(
     relation: str,
     join: Join,
     sides: tuple[Side, Side],
-    condition_of: Callable[[Scope], Expr],
+    condition_of: Callable[[NameScope], Expr],
     conjuncts_of: Callable[[Expr], Iterator[Expr]],
     key_pair: KeyPair,
     with_keys: WithKeys,
     retention: Retention | None = None,
-) -> tuple[Node, Scope]:
+) -> tuple[Node, NameScope]:
     """Plan a join of two streams; gives its node and its scope.
 
     Raises:
@@ -120,7 +120,7 @@ def window_join(
         *moved(left.bindings, 0, outer=kind.keeps_right),
         *moved(right.bindings, width, outer=kind.keeps_left),
     )
-    conditions = conjuncts_of(condition_of(Scope(bindings)))
+    conditions = conjuncts_of(condition_of(NameScope(bindings)))
     keys, others = keys_and_others(conditions, width, key_pair, guarded=(True, True))
     left_node, left_key = with_keys(left.node, [key for key, _ in keys], kept=kind.keeps_left)
     right_node, right_key = with_keys(right.node, [key for _, key in keys], kept=kind.keeps_right)
@@ -158,7 +158,7 @@ def window_join(
     )
     rest = moved(bindings[count:], added, outer=False)
     of_right = span.time is JoinTime.RIGHT and not kind.keeps_left
-    return node, Scope((*firsts, *_with_time(sides[1], tuple(rest), of_pair=of_right)))
+    return node, NameScope((*firsts, *_with_time(sides[1], tuple(rest), of_pair=of_right)))
 
 
 def _with_time(side: Side, bindings: tuple[Binding, ...], of_pair: bool) -> Iterator[Binding]:
@@ -168,7 +168,7 @@ def _with_time(side: Side, bindings: tuple[Binding, ...], of_pair: bool) -> Iter
         yield replace(binding, rowtime_field=None) if own else binding
 
 
-def _whole_span(kind: JoinKind, retention: Retention | None, place: Place) -> Span:
+def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) -> WindowSpan:
     """Give the span of two whole streams: rows are kept for as long as the view or pump says.
 
     Raises:
@@ -188,10 +188,10 @@ def _whole_span(kind: JoinKind, retention: Retention | None, place: Place) -> Sp
             hint="RETENTION '1 DAY' lets it go after a day.",
         )
     length = FOR_EVER_MS if retention.length_ms is None else retention.length_ms
-    return Span(-length, length, JoinTime.LATER, 0, 0)
+    return WindowSpan(-length, length, JoinTime.LATER, 0, 0)
 
 
-def _rounded_span(span: Span, left: Side, right: Side, width: int) -> list[Expr]:
+def _rounded_span(span: WindowSpan, left: Side, right: Side, width: int) -> list[Expr]:
     """Give the conditions that the rounded rowtimes of two rows are as far apart as the windows want it."""
     return _between(_distance(left, right, width), span.low_ms, span.high_ms)
 
@@ -226,7 +226,7 @@ def _between(distance: Expr, low: int, high: int) -> list[Expr]:
     ]
 
 
-def _widened(span: Span, left: Period, right: Period) -> Span:
+def _widened(span: WindowSpan, left: Period, right: Period) -> WindowSpan:
     """Give a span in which all rows are whose rounded rowtimes are in ``span``."""
     (left_before, left_after), (right_before, right_after) = _moves(left), _moves(right)
     return replace(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Expr, Literal, fields_used
 from rowtide.plan.nodes import Filter, JoinKind, Merge, Node, TableJoin
@@ -83,7 +83,7 @@ def table_join(
     return node, added
 
 
-def check_limit(node: TableJoin, retention: Retention | None, place: Place) -> None:
+def check_limit(node: TableJoin, retention: Retention | None, place: SourceSpan) -> None:
     """See that both sides have a limit, or that the view or pump says that all is to be kept.
 
     Raises:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.grammar.syntax import Binary, BooleanLiteral, ColumnRef, Expression, FunctionCall, Join, Name
-from rowtide.sql.select.scope import Merged, Scope
+from rowtide.sql.select.scope import Merged, NameScope
 
 
-def joined_on(join: Join, left: Scope, right: Scope) -> Join:
+def joined_on(join: Join, left: NameScope, right: NameScope) -> Join:
     """Give a join with ON in the place of USING or NATURAL.
 
     Raises:
@@ -23,7 +23,7 @@ def joined_on(join: Join, left: Scope, right: Scope) -> Join:
     return replace(join, condition=condition or BooleanLiteral(True, join.place), using=None)
 
 
-def merged_scope(join: Join, left: Scope, right: Scope, joined: Scope) -> Scope:
+def merged_scope(join: Join, left: NameScope, right: NameScope, joined: NameScope) -> NameScope:
     """Give the scope of the joined rows, in which the columns of USING can be named without a relation."""
     names = shared(join, left, right)
     texts = {name.text for name in names}
@@ -38,7 +38,7 @@ def merged_scope(join: Join, left: Scope, right: Scope, joined: Scope) -> Scope:
     return replace(joined, merged=tuple(merged))
 
 
-def shared(join: Join, left: Scope, right: Scope) -> Sequence[Name]:
+def shared(join: Join, left: NameScope, right: NameScope) -> Sequence[Name]:
     """Give the columns that USING names; of NATURAL those that both sides have."""
     if join.using:
         return join.using
@@ -49,19 +49,19 @@ def shared(join: Join, left: Scope, right: Scope) -> Sequence[Name]:
     return [Name(name, join.place) for name in both]
 
 
-def _of(scope: Scope, name: Name, place: Place) -> Expression:
+def _of(scope: NameScope, name: Name, place: SourceSpan) -> Expression:
     refs: tuple[Expression, ...] = tuple(
         ColumnRef((Name(alias, name.place), name), name.place) for alias in _aliases(scope, name, place)
     )
     return refs[0] if len(refs) == 1 else FunctionCall("COALESCE", refs, name.place)
 
 
-def _owners(scope: Scope, name: Name, aliases: tuple[str, ...]) -> tuple[str, ...]:
+def _owners(scope: NameScope, name: Name, aliases: tuple[str, ...]) -> tuple[str, ...]:
     """Give all relations of one side that have a column: ``aliases``, unless it is merged already."""
     return next((each.owners for each in scope.merged if each.name == name.text), aliases)
 
 
-def _aliases(scope: Scope, name: Name, place: Place) -> tuple[str, ...]:
+def _aliases(scope: NameScope, name: Name, place: SourceSpan) -> tuple[str, ...]:
     """Give the relations of one side that a column comes from: several where it is merged already."""
     for each in scope.merged:
         if each.name == name.text:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain, product
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import cast_allowed, resolve
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal
@@ -18,7 +18,7 @@ _OF_NULL = (INTEGER, VARCHAR, TIMESTAMP, INTERVAL_DAY, BOOLEAN)
 """What an untyped NULL may be where its neighbour's type does not fit; the first that does."""
 
 
-def cast(operand: Expr, of: Type, place: Place) -> Expr:
+def cast(operand: Expr, of: Type, place: SourceSpan) -> Expr:
     """Give CAST(operand AS of); of a constant that can be cast, the constant.
 
     A field of text that any value of fits is the same field of the wider type: nothing is computed.
@@ -32,7 +32,7 @@ def cast(operand: Expr, of: Type, place: Place) -> Expr:
     return fold(Call("CAST", (operand,), of))
 
 
-def assign(operand: Expr, of: Type, what: str, place: Place) -> Expr:
+def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
     """Give ``operand`` as it is stored in a column of type ``of``; ``what`` names the column.
 
     Numbers go into numbers and text into text (a CAST at run time rejects what does not fit),
@@ -92,7 +92,7 @@ def _holds_all(wide: Type, narrow: Type) -> bool:
     return narrow.precision <= wide.precision
 
 
-def guarded(work: Callable[[], Type], place: Place) -> Type:
+def guarded(work: Callable[[], Type], place: SourceSpan) -> Type:
     """Run a type rule, and give its refusal a place."""
     try:
         return work()

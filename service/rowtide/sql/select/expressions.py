@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type, resolve
 from rowtide.expr.functions.times import ROUNDED_TO, UNITS
@@ -72,7 +72,7 @@ from rowtide.sql.group.aggregates import (
 )
 from rowtide.sql.select.conversions import UNTYPED_NULL, cast, guarded, with_typed_nulls
 from rowtide.sql.select.function_forms import check_constants, check_pattern, written_out
-from rowtide.sql.select.scope import ROWTIME, Scope
+from rowtide.sql.select.scope import ROWTIME, NameScope
 
 _WINDOW_HINT = (
     "GROUP BY TUMBLE(ROWTIME, ..) makes groups; TUMBLE_START(ROWTIME, ..) and TUMBLE_END(..) are its edges."
@@ -102,7 +102,7 @@ class ExpressionPlanner:
     ``clause`` names where the expression stands, for the message that refuses an aggregate there.
     """
 
-    def __init__(self, scope: Scope, clause: str) -> None:
+    def __init__(self, scope: NameScope, clause: str) -> None:
         self._scope = scope
         self._clause = clause
 
@@ -220,7 +220,7 @@ class ExpressionPlanner:
         negated = self._call("NEGATE", [operand], syntax.place)
         return negated if syntax.operator == "-" else operand
 
-    def _counted(self, length: Expr, unit: int, place: Place) -> Expr:
+    def _counted(self, length: Expr, unit: int, place: SourceSpan) -> Expr:
         """Plan how many whole units an interval has, towards zero: ``CAST((x - y) MINUTE AS INTEGER)``."""
         return self._call("/", [self._cast(length, BIGINT, place), _whole(unit)], place)
 
@@ -311,7 +311,7 @@ class ExpressionPlanner:
         _see_unit(f"{syntax.function} gives", operand, unit, ROUNDED_TO, syntax.place)
         return self._call(f"{syntax.function}_TO", [operand, unit_literal(unit)], syntax.place)
 
-    def _extract(self, unit: str, operand: Expr, place: Place) -> Expr:
+    def _extract(self, unit: str, operand: Expr, place: SourceSpan) -> Expr:
         _see_unit("EXTRACT reads", operand, unit, UNITS, place)
         return self._call("EXTRACT", [unit_literal(unit), operand], place)
 
@@ -381,7 +381,7 @@ class ExpressionPlanner:
             return Call("COALESCE", tuple(values), values[0].type)
         return self._call(name, args, place)
 
-    def as_one(self, parts: Sequence[Expression], place: Place) -> Expr:
+    def as_one(self, parts: Sequence[Expression], place: SourceSpan) -> Expr:
         """Give one value that is the same for two rows if, and only if, all ``parts`` are; NULL if one is."""
         values = [self.plan(each) for each in parts]
         texts = [self._cast(each, VARCHAR, part.place) for each, part in zip(values, parts, strict=True)]
@@ -420,14 +420,14 @@ class ExpressionPlanner:
     def _over(self, syntax: FunctionCall) -> Expr:
         raise StatementError(f"a window (OVER) cannot stand in {self._clause}", place=syntax.place)
 
-    def _cast(self, operand: Expr, of: Type, place: Place) -> Expr:
+    def _cast(self, operand: Expr, of: Type, place: SourceSpan) -> Expr:
         if operand.type == of:
             return operand
         if isinstance(operand, Literal) and operand.value is None:
             return Literal(None, of)
         return cast(operand, of, place)
 
-    def _try_cast(self, operand: Expr, of: Type, place: Place) -> Expr:
+    def _try_cast(self, operand: Expr, of: Type, place: SourceSpan) -> Expr:
         if operand.type == of:
             return operand
         guarded(lambda: resolve("CAST", (operand.type, of)), place)
@@ -436,7 +436,7 @@ class ExpressionPlanner:
     def _negate(self, expr: Expr, negated: bool) -> Expr:
         return Call("NOT", (expr,), BOOLEAN) if negated else expr
 
-    def _alike(self, values: Sequence[Expr], places: Sequence[Place], place: Place) -> list[Expr]:
+    def _alike(self, values: Sequence[Expr], places: Sequence[SourceSpan], place: SourceSpan) -> list[Expr]:
         """Cast values to their common type; untyped NULLs take it."""
         typed = [value.type for value in values if value != UNTYPED_NULL]
         if not typed:
@@ -447,7 +447,7 @@ class ExpressionPlanner:
             for value, at in zip(values, places, strict=True)
         ]
 
-    def _call(self, name: str, args: Sequence[Expr], place: Place) -> Call:
+    def _call(self, name: str, args: Sequence[Expr], place: SourceSpan) -> Call:
         """Give the call of an operator or function, typed.
 
         Untyped NULLs take a neighbour's type, or the first one that fits. A number beside a TIMESTAMP is
@@ -479,7 +479,9 @@ def _whole(value: int) -> Literal:
     return Literal(value, BIGINT)
 
 
-def _see_unit(what: str, operand: Expr, unit: str, known: Mapping[Type, Sequence[str]], place: Place) -> None:
+def _see_unit(
+    what: str, operand: Expr, unit: str, known: Mapping[Type, Sequence[str]], place: SourceSpan
+) -> None:
     """See that values of the operand's type have a unit."""
     if operand.type not in known:
         kinds = ", ".join(str(each) for each in known)
@@ -535,5 +537,5 @@ def _number(syntax: NumberLiteral) -> Literal:
     return Literal(Decimal(text), decimal(max(1, digits, len(fraction)), len(fraction)))
 
 
-def _no_condition(expr: Expr, place: Place) -> StatementError:
+def _no_condition(expr: Expr, place: SourceSpan) -> StatementError:
     return StatementError(f"a condition is BOOLEAN, this is {expr.type}", place=place)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rowtide.errors import Place, RejectedRowError, StatementError
+from rowtide.errors import RejectedRowError, SourceSpan, StatementError
 from rowtide.expr.functions.patterns import pattern_error
 from rowtide.expr.functions.time_formats import FormatError
 from rowtide.expr.functions.times_as_text import FORMATS
@@ -25,18 +25,18 @@ from rowtide.sql.grammar.syntax import (
     StringLiteral,
 )
 
-_Write = Callable[[Sequence[Expression], Place], Expression]
+_Write = Callable[[Sequence[Expression], SourceSpan], Expression]
 
 
-def _if(args: Sequence[Expression], place: Place) -> Expression:
+def _if(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return Case(None, ((args[0], args[1]),), args[2], place)
 
 
-def _nvl2(args: Sequence[Expression], place: Place) -> Expression:
+def _nvl2(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return Case(None, ((IsTest(args[0], "NULL", True, place), args[1]),), args[2], place)
 
 
-def _decode(args: Sequence[Expression], place: Place) -> Expression:
+def _decode(args: Sequence[Expression], place: SourceSpan) -> Expression:
     operand, *rest = args
     branches = tuple(
         (IsDistinct(operand, value, True, place), result)
@@ -45,19 +45,19 @@ def _decode(args: Sequence[Expression], place: Place) -> Expression:
     return Case(None, branches, rest[-1] if len(rest) % 2 else None, place)
 
 
-def _found(args: Sequence[Expression], place: Place) -> Expression:
+def _found(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return FunctionCall("POSITION", (args[0], args[1]), place)
 
 
-def _found_last(args: Sequence[Expression], place: Place) -> Expression:
+def _found_last(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return FunctionCall("POSITION", (args[1], args[0]), place)
 
 
-def _space(args: Sequence[Expression], place: Place) -> Expression:
+def _space(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return FunctionCall("REPEAT", (StringLiteral(" ", place), args[0]), place)
 
 
-def _date_trunc(args: Sequence[Expression], place: Place) -> Expression:
+def _date_trunc(args: Sequence[Expression], place: SourceSpan) -> Expression:
     unit, operand = args
     if not isinstance(unit, StringLiteral) or unit.text.upper() not in CalendarUnit.__members__:
         raise StatementError(
@@ -98,7 +98,7 @@ def written_out(syntax: FunctionCall) -> Expression | None:
     return write(syntax.args, syntax.place)
 
 
-def check_pattern(operator: str, args: Sequence[Expr], place: Place) -> None:
+def check_pattern(operator: str, args: Sequence[Expr], place: SourceSpan) -> None:
     """See that what stands in the text as a pattern, with its ESCAPE, is one.
 
     Raises:

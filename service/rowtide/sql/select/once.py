@@ -15,7 +15,7 @@ from rowtide.errors import StatementError
 T = TypeVar("T")
 
 
-class Once(Generic[T]):
+class MemoById(Generic[T]):
     """Gives what has been made of the same objects before, or the error that it ended with."""
 
     def __init__(self) -> None:

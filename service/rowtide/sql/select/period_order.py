@@ -14,7 +14,14 @@ from rowtide.plan.nodes import Node, SortInPeriod, TopChanges
 from rowtide.rows.types import TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Period
 from rowtide.sql.catalog.objects import Retention
-from rowtide.sql.select.relations import Output, Shape, can_be_null, project, substitute, unique_names
+from rowtide.sql.select.relations import (
+    QueryShape,
+    SelectOutput,
+    can_be_null,
+    project,
+    substitute,
+    unique_names,
+)
 
 OLD_ROWTIME = "$ROWTIME"
 """The field that keeps the old rowtime where a query changes it and also reads it."""
@@ -31,7 +38,7 @@ class PeriodOrder:
     offset: int = 0
 
 
-def sorted_in_period(relation: str, shape: Shape, order: PeriodOrder) -> Shape:
+def sorted_in_period(relation: str, shape: QueryShape, order: PeriodOrder) -> QueryShape:
     """Give ``shape`` with its rows sorted in each period; ROWTIME becomes the period's end."""
     node, outputs = with_old_rowtime(relation, shape.node, shape.outputs)
     node, keys = _with_keys(relation, node, order)
@@ -40,8 +47,12 @@ def sorted_in_period(relation: str, shape: Shape, order: PeriodOrder) -> Shape:
 
 
 def first_of_changes(
-    relation: str, shape: Shape, order: PeriodOrder, partition: Sequence[Expr], retention: Retention | None
-) -> Shape:
+    relation: str,
+    shape: QueryShape,
+    order: PeriodOrder,
+    partition: Sequence[Expr],
+    retention: Retention | None,
+) -> QueryShape:
     """Give the first rows of a table: those that ``order`` lets through, for each of its ``partition``.
 
     Raises:
@@ -59,9 +70,11 @@ def first_of_changes(
     return replace(shape, node=top)
 
 
-def with_order(shape: Shape, order: PeriodOrder) -> Shape:
+def with_order(shape: QueryShape, order: PeriodOrder) -> QueryShape:
     """Give ``shape`` with what it is sorted by as its last outputs, for whoever lists its rows."""
-    keys = tuple(Output(f"$ORDER{at}", key, True, shape.place) for at, (key, _) in enumerate(order.keys))
+    keys = tuple(
+        SelectOutput(f"$ORDER{at}", key, True, shape.place) for at, (key, _) in enumerate(order.keys)
+    )
     descending = tuple(each for _, each in order.keys)
     return replace(shape, outputs=(*shape.outputs, *keys), order=descending)
 
@@ -86,8 +99,8 @@ def _with_keys(
 
 
 def with_old_rowtime(
-    relation: str, node: Node, outputs: tuple[Output, ...]
-) -> tuple[Node, tuple[Output, ...]]:
+    relation: str, node: Node, outputs: tuple[SelectOutput, ...]
+) -> tuple[Node, tuple[SelectOutput, ...]]:
     """Carry the rowtime along as a field for the outputs that read it; ROWTIME itself is the new one."""
     if not any(uses_rowtime(output.expr) for output in outputs if not output.is_rowtime):
         return node, outputs

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import Expr
 from rowtide.plan.nodes import BoundPolicy, Filter, Node, Project, Promote, Source
 from rowtide.rows.types import Kind
 from rowtide.sql.select.conversions import UNTYPED_NULL
 from rowtide.sql.select.period_order import with_old_rowtime
-from rowtide.sql.select.relations import Output
+from rowtide.sql.select.relations import SelectOutput
 
 
 def promoted(
     relation: str,
     node: Node,
-    outputs: tuple[Output, ...],
+    outputs: tuple[SelectOutput, ...],
     rowtime: Expr,
     max_ahead_ms: Mapping[str, int],
-) -> tuple[Node, tuple[Output, ...]]:
+) -> tuple[Node, tuple[SelectOutput, ...]]:
     """Give rows with ``rowtime`` as their ROWTIME; outputs that read the old one get it from a field.
 
     ``max_ahead_ms`` is how far ahead each foreign stream allows a promoted rowtime to be.
@@ -33,7 +33,7 @@ def promoted(
     return Promote(relation, node, rowtime, BoundPolicy.DROP, ahead), outputs
 
 
-def check_rowtime_type(expr: Expr, place: Place) -> None:
+def check_rowtime_type(expr: Expr, place: SourceSpan) -> None:
     """See that what is promoted is a TIMESTAMP.
 
     Raises:

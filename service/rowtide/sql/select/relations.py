@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import MAY_BE_NULL
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.narrow import narrowed
@@ -30,7 +30,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class SelectOutput:
     """One item of a select list. ``is_rowtime``: ROWTIME selected plainly, no field of a view.
 
     ``named``: AS has given the name.
@@ -39,7 +39,7 @@ class Output:
     name: str
     expr: Expr
     nullable: bool
-    place: Place
+    place: SourceSpan
     is_rowtime: bool = False
     named: bool = False
 
@@ -56,7 +56,7 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class QueryShape:
     """A query without its last projection: ``outputs`` are over the rows of ``node``.
 
     ``closed`` is given where the query groups by a period and selects it. ``order`` is that of a table's
@@ -64,19 +64,19 @@ class Shape:
     """
 
     node: Node
-    outputs: tuple[Output, ...]
+    outputs: tuple[SelectOutput, ...]
     changelog: bool
-    place: Place
+    place: SourceSpan
     closed: Closed | None = None
     order: tuple[bool, ...] = ()
 
     @property
-    def fields(self) -> tuple[Output, ...]:
+    def fields(self) -> tuple[SelectOutput, ...]:
         """The outputs that are fields of a view."""
         return tuple(output for output in self.outputs if not output.is_rowtime)
 
 
-def renamed(shape: Shape, names: Sequence[Name], what: str = "the view") -> Shape:
+def renamed(shape: QueryShape, names: Sequence[Name], what: str = "the view") -> QueryShape:
     """Give a view's query the names of the view's column list; ``what`` is what names them.
 
     Raises:
@@ -95,7 +95,7 @@ def renamed(shape: Shape, names: Sequence[Name], what: str = "the view") -> Shap
     return replace(shape, outputs=tuple(given))
 
 
-def told_apart(outputs: Sequence[Output]) -> tuple[Output, ...]:
+def told_apart(outputs: Sequence[SelectOutput]) -> tuple[SelectOutput, ...]:
     """Give numbers to columns that have another one's name by themselves, and not by AS: K, K0, K1.
 
     So ``SELECT STREAM *`` of a join has all columns of both sides, as in Calcite.
@@ -113,7 +113,7 @@ def told_apart(outputs: Sequence[Output]) -> tuple[Output, ...]:
     return tuple(found)
 
 
-def projected(shape: Shape, relation: str) -> Node:
+def projected(shape: QueryShape, relation: str) -> Node:
     """Give the node whose rows are exactly the fields of ``shape``.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef
 from rowtide.plan.pseudo import PSEUDO_COLUMNS
@@ -72,7 +72,7 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class NameScope:
     """The relations of one FROM, in the order in which they stand there, and the columns of USING."""
 
     bindings: tuple[Binding, ...]
@@ -128,7 +128,7 @@ class Scope:
             return False
         return True
 
-    def binding(self, parts: Sequence[Name], place: Place) -> Binding:
+    def binding(self, parts: Sequence[Name], place: SourceSpan) -> Binding:
         """Give the relation of FROM that these names mean.
 
         Raises:
@@ -146,7 +146,7 @@ class Scope:
             hint=did_you_mean(wanted[-1], aliases) or (f"It has {', '.join(aliases)}." if aliases else None),
         )
 
-    def _unqualified(self, name: Name, place: Place) -> Expr:
+    def _unqualified(self, name: Name, place: SourceSpan) -> Expr:
         if name.text == ROWTIME:
             if not any(binding.has_rowtime for binding in self.bindings):
                 raise StatementError("a table has no ROWTIME to select", place=place)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rowtide.errors import StatementError
 from rowtide.sql.grammar.syntax import ColumnRef, Expression, NumberLiteral, Select, SelectItem, StarItem
-from rowtide.sql.select.scope import ROWTIME, Scope
+from rowtide.sql.select.scope import ROWTIME, NameScope
 
 
-def meant_by_group_term(select: Select, term: Expression, scope: Scope) -> Expression:
+def meant_by_group_term(select: Select, term: Expression, scope: NameScope) -> Expression:
     """Give what a term of GROUP BY means: an alias of the select list, if no column is called so.
 
     A number is a position in the select list.

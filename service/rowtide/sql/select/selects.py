@@ -43,7 +43,7 @@ from rowtide.sql.group.group_windows import (
     window_edge,
 )
 from rowtide.sql.group.grouped_expressions import GroupedPlanner, has_aggregate
-from rowtide.sql.join.joins import Read
+from rowtide.sql.join.joins import PlannedFrom
 from rowtide.sql.select.conversions import UNTYPED_NULL
 from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.period_order import (
@@ -56,17 +56,17 @@ from rowtide.sql.select.period_order import (
 from rowtide.sql.select.promotion import check_rowtime_type, promoted
 from rowtide.sql.select.relations import (
     Closed,
-    Output,
-    Shape,
+    QueryShape,
+    SelectOutput,
     can_be_null,
     is_plain_rowtime,
     substitute,
     told_apart,
 )
-from rowtide.sql.select.scope import ROWTIME, Scope
+from rowtide.sql.select.scope import ROWTIME, NameScope
 from rowtide.sql.select.select_terms import at_position, meant_by_group_term
 from rowtide.sql.select.set_operations import closed_by_period
-from rowtide.sql.window.qualify import Kept, Qualify, kept_of_changes, with_names_of
+from rowtide.sql.window.qualify import QualifiedRows, Qualify, kept_of_changes, with_names_of
 from rowtide.sql.window.windows import WindowedPlanner, Windows
 
 
@@ -83,11 +83,11 @@ class _Selected:
     """A planned select list over ``node``."""
 
     node: Node
-    outputs: tuple[Output, ...]
+    outputs: tuple[SelectOutput, ...]
     promotion: _Promotion | None
     order: PeriodOrder | None
     closed: Closed | None = None
-    kept: Kept | None = None
+    kept: QualifiedRows | None = None
 
 
 class SelectPlanner:
@@ -101,7 +101,7 @@ class SelectPlanner:
         self,
         relation: str,
         select: Select,
-        read: Read,
+        read: PlannedFrom,
         max_ahead_ms: dict[str, int],
         retention: Retention | None = None,
         *,
@@ -116,7 +116,7 @@ class SelectPlanner:
         self._tells_changes = read.changelog or select.emit is not None
         self._select = replace(select, order_by=tuple(map(self._ordered_by, select.order_by)))
 
-    def plan(self) -> Shape:
+    def plan(self) -> QueryShape:
         """Give the query's node and outputs.
 
         Raises:
@@ -157,7 +157,7 @@ class SelectPlanner:
             shape = distinct
         return shape if order is None else sorted_in_period(self._relation, shape, order)
 
-    def _followed(self, shape: Shape, kept: Kept) -> Shape:
+    def _followed(self, shape: QueryShape, kept: QualifiedRows) -> QueryShape:
         """Give the rows of a table that QUALIFY keeps."""
         if self._select.order_by or self._select.limit is not None:
             raise StatementError(
@@ -170,7 +170,7 @@ class SelectPlanner:
             self._relation, replace(shape, node=node, outputs=outputs), kept, self._retention
         )
 
-    def _of_changes(self, shape: Shape, order: PeriodOrder | None) -> Shape:
+    def _of_changes(self, shape: QueryShape, order: PeriodOrder | None) -> QueryShape:
         """Give DISTINCT, or the first rows, of changes."""
         select = self._select
         if select.distinct:
@@ -235,9 +235,9 @@ class SelectPlanner:
 
     def _outputs(
         self, planner: ExpressionPlanner, row_type: RowType, windows: Windows
-    ) -> tuple[tuple[Output, ...], _Promotion | None]:
+    ) -> tuple[tuple[SelectOutput, ...], _Promotion | None]:
         """Plan the select list; ``row_type`` is that of the rows that it is computed from."""
-        outputs: list[Output] = []
+        outputs: list[SelectOutput] = []
         promotion = None
         for item in self._select.items:
             if isinstance(item, StarItem):
@@ -257,7 +257,7 @@ class SelectPlanner:
                 continue
             nullable = can_be_null(expr, row_type)
             name, named = _name(item, len(outputs)), item.alias is not None
-            outputs.append(Output(name, expr, nullable, item.place, is_rowtime, named))
+            outputs.append(SelectOutput(name, expr, nullable, item.place, is_rowtime, named))
         if promotion is not None and any(output.is_rowtime for output in outputs):
             place = next(output.place for output in outputs if output.is_rowtime)
             raise StatementError(
@@ -280,10 +280,10 @@ class SelectPlanner:
             each if each.is_rowtime else replace(each, expr=substitute(each.expr, old)) for each in outputs
         ), None
 
-    def _star(self, item: StarItem) -> list[Output]:
+    def _star(self, item: StarItem) -> list[SelectOutput]:
         scope = self._read.scope
         columns = scope.binding(item.qualifier, item.place).columns() if item.qualifier else scope.columns()
-        return [Output(name, expr, nullable, item.place) for name, expr, nullable in columns]
+        return [SelectOutput(name, expr, nullable, item.place) for name, expr, nullable in columns]
 
     # ------------------------------------------------------- ROWTIME and order
 
@@ -393,7 +393,7 @@ class SelectPlanner:
             )
         return key
 
-    def _order_of_distinct(self, order: PeriodOrder, shape: Shape, distinct: Shape) -> PeriodOrder:
+    def _order_of_distinct(self, order: PeriodOrder, shape: QueryShape, distinct: QueryShape) -> PeriodOrder:
         """Give an order over the rows of DISTINCT: by its period and columns.
 
         Raises:
@@ -418,18 +418,18 @@ class SelectPlanner:
         keys = tuple((sorts[key], descending) for key, descending in order.keys)
         return PeriodOrder(exact, keys, order.limit, order.offset)
 
-    def _timed(self, selected: _Selected, within: int | None) -> Shape:
+    def _timed(self, selected: _Selected, within: int | None) -> QueryShape:
         """Put promotion and t-sort on top of what was selected from."""
         node, outputs, promotion = selected.node, selected.outputs, selected.promotion
         place, changelog = self._select.place, self._tells_changes
         if promotion is None:
             if within is not None:
                 node = Sort(self._relation, node, within)
-            return Shape(node, outputs, changelog, place, selected.closed)
+            return QueryShape(node, outputs, changelog, place, selected.closed)
         node, outputs = promoted(self._relation, node, outputs, promotion.expr, self._max_ahead_ms)
         if within is not None:
             node = Sort(self._relation, node, within)
-        return Shape(node, outputs, changelog, place)
+        return QueryShape(node, outputs, changelog, place)
 
     def _limited(self, order: PeriodOrder | None) -> PeriodOrder | None:
         """Give ``order`` with the query's LIMIT.
@@ -535,7 +535,7 @@ class SelectPlanner:
                 closed = Closed(window, None)
         return _Selected(grouped, outputs, promotion, order, closed)
 
-    def _group_terms(self, scope: Scope) -> tuple[Window | None, Expr | None, list[Expr]]:
+    def _group_terms(self, scope: NameScope) -> tuple[Window | None, Expr | None, list[Expr]]:
         """Give the window of GROUP BY, the expression that names it if one does, and the other terms.
 
         Only groups whose changes are told may have no window.

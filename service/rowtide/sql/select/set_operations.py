@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import resolve
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import Filter, GroupByPeriod, GroupChanges, Merge, Node
@@ -21,14 +21,14 @@ from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.catalog.objects import Retention
 from rowtide.sql.group.changes import limited
 from rowtide.sql.group.group_windows import period_of
-from rowtide.sql.select.relations import Closed, Output, Shape, project, projected, unique_names
+from rowtide.sql.select.relations import Closed, QueryShape, SelectOutput, project, projected, unique_names
 
 SIDE = "$SIDE"
 """The field that says from which query of EXCEPT or INTERSECT a row comes: 0 is the first one."""
 EXACT = Period(PeriodEdge.EXACT)
 
 
-def closed_by_period(shape: Shape, relation: str, what: str) -> Shape:
+def closed_by_period(shape: QueryShape, relation: str, what: str) -> QueryShape:
     """Give the rows of ``shape``, each once a period; ``what`` names the clause that wants it.
 
     Raises:
@@ -55,7 +55,7 @@ def closed_by_period(shape: Shape, relation: str, what: str) -> Shape:
     return replace(shape, node=node, outputs=_outputs(shape.outputs, exprs), closed=found)
 
 
-def combined(operation: str, sides: Sequence[Shape], relation: str, place: Place) -> Shape:
+def combined(operation: str, sides: Sequence[QueryShape], relation: str, place: SourceSpan) -> QueryShape:
     """Give UNION, EXCEPT or INTERSECT of shapes that have the same columns.
 
     Raises:
@@ -82,12 +82,12 @@ def combined(operation: str, sides: Sequence[Shape], relation: str, place: Place
     exprs: dict[int, Expr] = {key: FieldRef(1 + key, _type(inputs[0], key)) for key in fields}
     nullable = {key: any(each.row_type[key].nullable for each in inputs) for key in fields}
     outputs = _outputs(first.outputs, exprs, nullable)
-    return Shape(node, outputs, changelog=False, place=place, closed=first.closed)
+    return QueryShape(node, outputs, changelog=False, place=place, closed=first.closed)
 
 
 def combined_changes(
-    operation: str, sides: Sequence[Shape], relation: str, place: Place, retention: Retention | None
-) -> Shape:
+    operation: str, sides: Sequence[QueryShape], relation: str, place: SourceSpan, retention: Retention | None
+) -> QueryShape:
     """Give UNION, EXCEPT or INTERSECT of tables that have the same columns, as changes: without a period.
 
     Raises:
@@ -113,10 +113,10 @@ def combined_changes(
         node = Filter(relation, node, _call("=", greatest, Literal(0, INTEGER)))
     exprs: dict[int, Expr] = {key: FieldRef(key, _type(inputs[0], key)) for key in fields}
     nullable = {key: any(each.row_type[key].nullable for each in inputs) for key in fields}
-    return Shape(node, _outputs(sides[0].outputs, exprs, nullable), changelog=True, place=place)
+    return QueryShape(node, _outputs(sides[0].outputs, exprs, nullable), changelog=True, place=place)
 
 
-def _period_column(outputs: Sequence[Output]) -> Closed | None:
+def _period_column(outputs: Sequence[SelectOutput]) -> Closed | None:
     """Give the period that rows are equal in: ROWTIME itself, or the first column that is a period of it."""
     if any(output.is_rowtime for output in outputs):
         return Closed(EXACT, None)
@@ -147,8 +147,8 @@ def _with_side(node: Node, relation: str, side: int) -> Node:
 
 
 def _outputs(
-    outputs: Sequence[Output], exprs: dict[int, Expr], nullable: dict[int, bool] | None = None
-) -> tuple[Output, ...]:
+    outputs: Sequence[SelectOutput], exprs: dict[int, Expr], nullable: dict[int, bool] | None = None
+) -> tuple[SelectOutput, ...]:
     """Give outputs over the group's row; ``exprs`` are by the position among those that are fields."""
     given = []
     position = 0

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from rowtide.errors import StatementError
 from rowtide.sql.grammar.syntax import BooleanLiteral, Expression, Join
 from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, holds_query
-from rowtide.sql.select.scope import Scope
+from rowtide.sql.select.scope import NameScope
 
 Read = TypeVar("Read")
 """A planned side of a join."""
@@ -33,7 +33,7 @@ class Parted(Generic[Read]):
 def parted(
     join: Join,
     sides: tuple[Read, Read],
-    scope_of: Callable[[Read], Scope],
+    scope_of: Callable[[Read], NameScope],
     resolved: Callable[[Expression, Read, bool, Sequence[Expression]], tuple[Expression | None, Read]],
 ) -> Parted[Read]:
     """Take the conditions with sub-queries out of ON, and join the side that each names with what it gives.
@@ -50,7 +50,7 @@ def parted(
     of_pairs: list[Expression] = []
     scopes = scope_of(left), scope_of(right)
     merged = tuple(each for scope in scopes for each in scope.merged)
-    both = Scope(tuple(each for scope in scopes for each in scope.bindings), merged)
+    both = NameScope(tuple(each for scope in scopes for each in scope.bindings), merged)
     for each in conjuncts(join.condition):
         if not holds_query(each):
             rest.append(each)

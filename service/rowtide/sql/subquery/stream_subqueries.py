@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import Call, Expr, FieldRef
 from rowtide.plan.frames import CURRENT_ROW, Frame, WindowCall
 from rowtide.plan.nodes import Node, WindowAggregate
@@ -22,7 +22,7 @@ from rowtide.sql.grammar.syntax import (
     Expression,
     FunctionCall,
     Name,
-    Query,
+    QuerySyntax,
     RelationRef,
     Select,
 )
@@ -30,9 +30,9 @@ from rowtide.sql.grammar.syntax_walk import conjuncts, connected, parts_of, repl
 from rowtide.sql.group.aggregates import AggregateList
 from rowtide.sql.group.group_nodes import group_rows
 from rowtide.sql.group.grouped_expressions import GroupedPlanner
-from rowtide.sql.join.joins import FromPlanner, Read
+from rowtide.sql.join.joins import FromPlanner, PlannedFrom
 from rowtide.sql.select.relations import conjunction, project, unique_names
-from rowtide.sql.select.scope import Binding, Scope
+from rowtide.sql.select.scope import Binding, NameScope
 from rowtide.sql.subquery.lazy_parts import may_fail
 
 EXACT = Period(PeriodEdge.EXACT)
@@ -46,7 +46,7 @@ class Windowed:
     source: RelationRef | DerivedTable
 
 
-def windowed(query: Query) -> Windowed | None:
+def windowed(query: QuerySyntax) -> Windowed | None:
     """Give a sub-query that reads one relation with a window, as such; None for any other."""
     if not isinstance(query, Select) or query.group_by or query.having is not None or query.limit is not None:
         return None
@@ -57,7 +57,7 @@ def windowed(query: Query) -> Windowed | None:
 
 
 def looked_at_where(
-    window: Windowed, calls: Sequence[FunctionCall], guards: Sequence[Expression], outer: Scope
+    window: Windowed, calls: Sequence[FunctionCall], guards: Sequence[Expression], outer: NameScope
 ) -> Windowed:
     """Give a window that has no rows where not all ``guards`` on the rows of ``outer`` hold.
 
@@ -71,7 +71,7 @@ def looked_at_where(
         # The window may have a column of that name, too.
         if not isinstance(syntax, ColumnRef) or len(syntax.parts) > 1:
             return None
-        owner = next((each for each in outer.bindings if Scope((each,)).resolves(syntax)), None)
+        owner = next((each for each in outer.bindings if NameScope((each,)).resolves(syntax)), None)
         return None if owner is None else replace(syntax, parts=(Name(owner.alias), *syntax.parts))
 
     whole = connected([*(replaced(each, qualified) for each in guards), *where])
@@ -81,12 +81,12 @@ def looked_at_where(
 def with_aggregates(
     relation: str,
     from_planner: FromPlanner,
-    read: Read,
+    read: PlannedFrom,
     inner: Windowed,
     calls: Sequence[FunctionCall],
     binding_name: str,
-    place: Place,
-) -> Read:
+    place: SourceSpan,
+) -> PlannedFrom:
     """Give each row with aggregates of the rows of the window that WHERE brings to it.
 
     They are the columns ``$A0``, ``$A1``, .. of a relation called ``binding_name``.
@@ -131,7 +131,7 @@ def with_aggregates(
     )
     node = project(relation, grouped, tuple(expressions), row_type)
     binding = Binding((binding_name,), RowType(tuple(given)), width, has_rowtime=False, hidden=len(given))
-    return Read(node, Scope((*read.scope.bindings, binding), read.scope.merged), changelog=False)
+    return PlannedFrom(node, NameScope((*read.scope.bindings, binding), read.scope.merged), changelog=False)
 
 
 def _numbered(relation: str, node: Node) -> WindowAggregate:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.failing import can_fail
 from rowtide.plan.nodes import JoinKind
 from rowtide.rows.types import BOOLEAN
@@ -37,7 +37,7 @@ from rowtide.sql.grammar.syntax import (
     Name,
     NumberLiteral,
     Quantified,
-    Query,
+    QuerySyntax,
     ScalarQuery,
     Select,
     SelectItem,
@@ -45,9 +45,9 @@ from rowtide.sql.grammar.syntax import (
     Unary,
 )
 from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, holds_query, replaced
-from rowtide.sql.join.joins import FromPlanner, Read
+from rowtide.sql.join.joins import FromPlanner, PlannedFrom
 from rowtide.sql.select.expressions import ExpressionPlanner
-from rowtide.sql.select.relations import Planned, Shape, can_be_null, projected
+from rowtide.sql.select.relations import Planned, QueryShape, can_be_null, projected
 from rowtide.sql.select.scope import Binding
 from rowtide.sql.select.select_terms import meant_by_group_term
 from rowtide.sql.subquery.lazy_parts import after, is_of_row, visited
@@ -100,9 +100,9 @@ class SubqueryPlanner:
         self,
         relation: str,
         from_planner: FromPlanner,
-        read: Read,
-        plan: Callable[[Query], Shape],
-        read_from: Callable[[FromItem], Read],
+        read: PlannedFrom,
+        plan: Callable[[QuerySyntax], QueryShape],
+        read_from: Callable[[FromItem], PlannedFrom],
     ) -> None:
         self._relation = relation
         self._from = from_planner
@@ -113,7 +113,7 @@ class SubqueryPlanner:
         self._guards: tuple[Expression, ...] = ()
         self._guarded = False
 
-    def filtered(self, where: Expression | None, place: Place) -> Filtered:
+    def filtered(self, where: Expression | None, place: SourceSpan) -> Filtered:
         """Take the sub-queries out of the WHERE of a SELECT that stands at ``place``.
 
         Raises:
@@ -128,7 +128,7 @@ class SubqueryPlanner:
                 where = None if not rest else replaced(connected(rest), self._replacement)
         return Filtered(where, self)
 
-    def listed(self, select: Select) -> tuple[Select, Read]:
+    def listed(self, select: Select) -> tuple[Select, PlannedFrom]:
         """Take the sub-queries out of what a SELECT gives, groups and sorts; give the rows that it reads.
 
         Raises:
@@ -147,7 +147,7 @@ class SubqueryPlanner:
 
     def condition(
         self, syntax: Expression, *, filters: bool, behind: Sequence[Expression]
-    ) -> tuple[Expression | None, Read]:
+    ) -> tuple[Expression | None, PlannedFrom]:
         """Give one condition without sub-queries, and the rows that it is over then.
 
         With ``filters`` only rows for which it is TRUE have to be there; None: no others are. It is looked at
@@ -295,7 +295,7 @@ class SubqueryPlanner:
         found = column_in(name, key_name(0) if inner.pairs else COUNT, place)
         return IsTest(found, "NULL", True, place)
 
-    def _matches(self, inner: Inner, place: Place) -> Query:
+    def _matches(self, inner: Inner, place: SourceSpan) -> QuerySyntax:
         """Give the keys for which a sub-query gives rows, each once; without keys its number of rows."""
         select = inner.select
         if inner.aggregated is not None:
@@ -345,7 +345,7 @@ class SubqueryPlanner:
             found = Case(None, branches, BooleanLiteral(False, place), place)
         return Unary("NOT", found, place) if syntax.negated else found
 
-    def _values(self, inner: Inner, place: Place) -> Select:
+    def _values(self, inner: Inner, place: SourceSpan) -> Select:
         """Give the keys and values of a sub-query of one column.
 
         Raises:
@@ -363,7 +363,7 @@ class SubqueryPlanner:
             raise StatementError("a sub-query that names the query around it names its column", place=place)
         return self._one_column(select, place)
 
-    def _one_column(self, query: Query, place: Place) -> Select:
+    def _one_column(self, query: QuerySyntax, place: SourceSpan) -> Select:
         """Give a query of one column, under the name of the value."""
         fields = self._plan(query).fields
         if len(fields) != 1:
@@ -450,7 +450,7 @@ class SubqueryPlanner:
         single = FunctionCall(SINGLE, (column_in(name, COUNT, place),), place)
         return Case(None, ((single, column_in(name, VALUE, place)),), None, place)
 
-    def _aggregate(self, select: Select, pairs: tuple[Pair, ...], place: Place) -> Expression:
+    def _aggregate(self, select: Select, pairs: tuple[Pair, ...], place: SourceSpan) -> Expression:
         """Give an expression over aggregates of a table's rows: of no rows they are NULL, and COUNT is 0."""
         if select.having is not None:
             raise StatementError("a query for a value has no HAVING", place=place)
@@ -469,7 +469,7 @@ class SubqueryPlanner:
 
     # --------------------------------------------------- streams with windows
 
-    def _window(self, query: Query) -> Windowed | None:
+    def _window(self, query: QuerySyntax) -> Windowed | None:
         """Give a sub-query over a stream with a window, its own columns named as its own."""
         found = windowed(query)
         if found is None:
@@ -487,7 +487,9 @@ class SubqueryPlanner:
         items = replaced(select.items, owned)
         return replace(found, select=replace(select, where=where, items=items))
 
-    def _of_window(self, window: Windowed, calls: Sequence[FunctionCall], place: Place) -> list[ColumnRef]:
+    def _of_window(
+        self, window: Windowed, calls: Sequence[FunctionCall], place: SourceSpan
+    ) -> list[ColumnRef]:
         """Join the rows with aggregates of their windows; give their columns."""
         looked_at = looked_at_where(window, calls, self._guards, self._read.scope)
         self._guarded |= looked_at is not window
@@ -502,7 +504,7 @@ class SubqueryPlanner:
         calls = [FunctionCall(whole, (compared,), place), FunctionCall("COUNT", (compared,), place)]
         return self._of_window(window, [*calls, count_of_rows(place)], place)
 
-    def _value_of_window(self, window: Windowed, place: Place) -> Expression:
+    def _value_of_window(self, window: Windowed, place: SourceSpan) -> Expression:
         column = only_column(window.select, place)
         if not is_global(window.select):
             calls = [count_of_rows(place), FunctionCall("ANY_VALUE", (column,), place)]
@@ -514,7 +516,7 @@ class SubqueryPlanner:
 
     # ----------------------------------------------------------------- joins
 
-    def _attach(self, query: Query, pairs: Sequence[Pair], place: Place, kind: JoinKind) -> str:
+    def _attach(self, query: QuerySyntax, pairs: Sequence[Pair], place: SourceSpan, kind: JoinKind) -> str:
         """Join the rows with what a query gives, ``pairs`` being equal; give what its columns are called by.
 
         Raises:
@@ -540,7 +542,7 @@ class SubqueryPlanner:
         self._read = self._from.attached(self._read, condition, binding, values, kind, place)
         return name
 
-    def _inner(self, query: Query) -> Inner:
+    def _inner(self, query: QuerySyntax) -> Inner:
         """Take the equalities out of a sub-query's WHERE that name the query around it.
 
         Raises:
@@ -579,14 +581,14 @@ class SubqueryPlanner:
 
 
 @contextmanager
-def _not_too_deep(place: Place) -> Iterator[None]:
+def _not_too_deep(place: SourceSpan) -> Iterator[None]:
     try:
         yield
     except RecursionError as error:
         raise StatementError("the query is nested too deeply", place=place) from error
 
 
-def _of_a_stream(place: Place) -> StatementError:
+def _of_a_stream(place: SourceSpan) -> StatementError:
     return StatementError(
         "a sub-query reads tables, this one reads a stream",
         place=place,

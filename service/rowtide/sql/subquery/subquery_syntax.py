@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.grammar.syntax import (
     Binary,
     ColumnRef,
@@ -16,14 +16,14 @@ from rowtide.sql.grammar.syntax import (
     FunctionCall,
     Name,
     NumberLiteral,
-    Query,
+    QuerySyntax,
     Select,
     SelectItem,
 )
 from rowtide.sql.grammar.syntax_walk import columns_in, replaced
 from rowtide.sql.group.aggregates import OF_GROUPS
 from rowtide.sql.group.grouped_expressions import has_aggregate
-from rowtide.sql.select.scope import Scope
+from rowtide.sql.select.scope import NameScope
 
 VALUE, COUNT, KNOWN = "$V", "$N", "$C"
 """What columns of a sub-query are called that the text gives no name."""
@@ -36,7 +36,7 @@ Pair = tuple[Expression, Expression]
 class Inner:
     """A sub-query without the equalities that name the query around it; ``pairs`` are those."""
 
-    query: Query
+    query: QuerySyntax
     pairs: tuple[Pair, ...]
 
     @property
@@ -57,7 +57,9 @@ def is_aggregate(syntax: object) -> TypeGuard[FunctionCall]:
     return isinstance(syntax, FunctionCall) and syntax.name in OF_GROUPS and syntax.over is None
 
 
-def over_aggregates(expression: Expression, name: str, place: Place) -> tuple[Expression, list[FunctionCall]]:
+def over_aggregates(
+    expression: Expression, name: str, place: SourceSpan
+) -> tuple[Expression, list[FunctionCall]]:
     """Give an expression over columns ``$A0``, ``$A1``, .. of ``name``, and the aggregates that they are.
 
     Where a row finds none of these columns, COUNT is 0.
@@ -86,7 +88,7 @@ def is_global(select: Select) -> bool:
     return not select.group_by and (select.having is not None or any(map(is_aggregated, select.items)))
 
 
-def unlimited(query: Query) -> Query:
+def unlimited(query: QuerySyntax) -> QuerySyntax:
     """Give a query whose rows are only looked for without its ORDER BY, and the LIMIT that leaves some."""
     if not isinstance(query, Select):
         return query
@@ -96,7 +98,7 @@ def unlimited(query: Query) -> Query:
     return replace(query, order_by=(), limit=None, distinct=False)
 
 
-def unordered(query: Query) -> Query:
+def unordered(query: QuerySyntax) -> QuerySyntax:
     """Give a query whose values are only compared without its ORDER BY and DISTINCT, if it has no LIMIT."""
     if isinstance(query, Select) and query.limit is None:
         return replace(query, order_by=(), distinct=False)
@@ -111,7 +113,7 @@ def asked_for(select: Select, pairs: Sequence[Pair], further: Sequence[tuple[str
     return replace(select, items=items, group_by=group_by, order_by=())
 
 
-def each_once(select: Select, place: Place) -> Select:
+def each_once(select: Select, place: SourceSpan) -> Select:
     """Give each row of a SELECT once."""
     if not select.group_by:
         return replace(select, distinct=True)
@@ -121,7 +123,7 @@ def each_once(select: Select, place: Place) -> Select:
 
 
 def grouped_by(
-    query: Query, keys: Sequence[str], further: Sequence[tuple[str, Expression]], place: Place
+    query: QuerySyntax, keys: Sequence[str], further: Sequence[tuple[str, Expression]], place: SourceSpan
 ) -> Select:
     """Group a query by columns of it, and give these and aggregates."""
     columns = [(key, own_column(key, place)) for key in keys]
@@ -130,7 +132,7 @@ def grouped_by(
     return replace(grouped, group_by=tuple(each for _, each in columns))
 
 
-def plain_select(items: tuple[SelectItem, ...], source: FromItem, place: Place) -> Select:
+def plain_select(items: tuple[SelectItem, ...], source: FromItem, place: SourceSpan) -> Select:
     """Give a SELECT of columns of a relation, and nothing else."""
     return Select(items, source, False, None, (), None, (), place)
 
@@ -140,22 +142,22 @@ def key_name(at: int) -> str:
     return f"$K{at}"
 
 
-def own_column(name: str, place: Place) -> ColumnRef:
+def own_column(name: str, place: SourceSpan) -> ColumnRef:
     """Give a column of the one relation that is there."""
     return ColumnRef((Name(name, place),), place)
 
 
-def column_in(relation: str, name: str, place: Place) -> ColumnRef:
+def column_in(relation: str, name: str, place: SourceSpan) -> ColumnRef:
     """Give a column of a relation."""
     return ColumnRef((Name(relation, place), Name(name, place)), place)
 
 
-def count_of_rows(place: Place) -> FunctionCall:
+def count_of_rows(place: SourceSpan) -> FunctionCall:
     """Give COUNT(*)."""
     return FunctionCall("COUNT", (), place, star=True)
 
 
-def only_column(select: Select, place: Place) -> Expression:
+def only_column(select: Select, place: SourceSpan) -> Expression:
     """Give the one column of a SELECT.
 
     Raises:
@@ -171,12 +173,12 @@ def only_column(select: Select, place: Place) -> Expression:
     return first.expression
 
 
-def several_columns(count: int, place: Place) -> StatementError:
+def several_columns(count: int, place: SourceSpan) -> StatementError:
     """Give the error that a sub-query has more than one column."""
     return StatementError(f"a sub-query here gives one column, this one gives {count}", place=place)
 
 
-def pair_of(condition: Expression, own: Scope) -> Pair | None:
+def pair_of(condition: Expression, own: NameScope) -> Pair | None:
     """Give both sides of an equality between columns of the scope and others alone."""
     if not isinstance(condition, Binary) or condition.operator != "=":
         return None

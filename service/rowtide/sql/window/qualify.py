@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from rowtide.errors import Place, StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import Filter, Node, NumberedChanges, TopChanges, rewrite
@@ -39,8 +39,8 @@ from rowtide.sql.grammar.syntax_walk import all_columns_in, calls_in, conjuncts,
 from rowtide.sql.group.aggregates import OF_GROUPS
 from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.period_order import PeriodOrder, first_of_changes
-from rowtide.sql.select.relations import Shape, can_be_null, substitute
-from rowtide.sql.select.scope import Scope
+from rowtide.sql.select.relations import QueryShape, can_be_null, substitute
+from rowtide.sql.select.scope import NameScope
 
 RANK = FieldRef(-1, BIGINT)
 """No field: it stands for the number of a row of a table, until it is known where that stands."""
@@ -130,13 +130,13 @@ def _is_row_number(syntax: Expression) -> TypeGuard[FunctionCall]:
     return isinstance(syntax, FunctionCall) and syntax.name == "ROW_NUMBER" and syntax.over is not None
 
 
-def _without_window(place: Place) -> StatementError:
+def _without_window(place: SourceSpan) -> StatementError:
     return StatementError(
         "QUALIFY says what a window (OVER) has to be", place=place, hint="Other conditions stand in WHERE."
     )
 
 
-def _not_kept(place: Place) -> StatementError:
+def _not_kept(place: SourceSpan) -> StatementError:
     return StatementError(
         "of a table QUALIFY keeps the first rows by ROW_NUMBER, nothing else",
         place=place,
@@ -145,7 +145,7 @@ def _not_kept(place: Place) -> StatementError:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class QualifiedRows:
     """The rows of a table that stay: those that ``order`` lets through in each ``partition``.
 
     Of them those for which ``conditions`` hold.
@@ -194,7 +194,7 @@ class Qualify:
             condition = substitute(condition, {RowtimeRef(): old_rowtime})
         return Filter(relation, node, condition)
 
-    def kept(self) -> Kept | None:
+    def kept(self) -> QualifiedRows | None:
         """Give which rows of a table stay; None for any other query."""
         if self._top is None:
             return None
@@ -204,7 +204,7 @@ class Qualify:
             items = (OrderItem(spec.order, descending=False, within_ms=None, place=spec.order.place),)
         limit = None if top.last is None else max(0, top.last - top.first + 1)
         order = PeriodOrder(Period(PeriodEdge.EXACT), self._sort_keys(items), limit, top.first - 1)
-        return Kept(
+        return QualifiedRows(
             order,
             tuple(dict.fromkeys(fold(self._planner.plan(each)) for each in spec.partition)),
             tuple(self._planner.condition(each) for each in top.rest),
@@ -224,7 +224,7 @@ def over_changes(call: FunctionCall) -> StatementError:
     )
 
 
-def with_names_of(select: Select, scope: Scope) -> Expression | None:
+def with_names_of(select: Select, scope: NameScope) -> Expression | None:
     """Give QUALIFY with what columns of the select list are in the place of their names."""
     meant = {
         item.alias: item.expression
@@ -240,7 +240,9 @@ def with_names_of(select: Select, scope: Scope) -> Expression | None:
     return replaced(select.qualify, expression)
 
 
-def kept_of_changes(relation: str, shape: Shape, rows: Kept, retention: Retention | None) -> Shape:
+def kept_of_changes(
+    relation: str, shape: QueryShape, rows: QualifiedRows, retention: Retention | None
+) -> QueryShape:
     """Give the rows of a table that stay, with their numbers if the query selects them.
 
     Raises:
@@ -248,7 +250,7 @@ def kept_of_changes(relation: str, shape: Shape, rows: Kept, retention: Retentio
     """
     order = rows.order
 
-    def kept(of: PeriodOrder) -> Shape:
+    def kept(of: PeriodOrder) -> QueryShape:
         found = first_of_changes(relation, shape, of, rows.partition, retention)
         node: Node = found.node
         for each in rows.conditions:

@@ -26,7 +26,7 @@ SHARES = frozenset({"NTILE", "PERCENT_RANK", "CUME_DIST"})
 """Functions that want to know all rows of a partition."""
 
 
-class Rank(NamedTuple):
+class RankCall(NamedTuple):
     """A function that ranks; ``tiles`` is how many of them NTILE makes."""
 
     function: str
@@ -48,10 +48,10 @@ class Ranked:
 
     node: Node
     rowtime: FieldRef
-    ranks: dict[Rank, FieldRef]
+    ranks: dict[RankCall, FieldRef]
 
 
-def ranked(relation: str, node: Node, ranking: Ranking, wanted: Sequence[Rank]) -> Ranked:
+def ranked(relation: str, node: Node, ranking: Ranking, wanted: Sequence[RankCall]) -> Ranked:
     """Give the rows of ``node`` with the ranks that are ``wanted``."""
     functions = {each.function for each in wanted}
     old = len(node.row_type)
@@ -73,16 +73,16 @@ def ranked(relation: str, node: Node, ranking: Ranking, wanted: Sequence[Rank]) 
         return above, FieldRef(len(below.row_type), BIGINT)
 
     node, number = numbered(node, partition, WindowCall("ROW_NUMBER", None, BIGINT), "$ROW_NUMBER")
-    ranks, rank = {Rank("ROW_NUMBER"): number}, number
+    ranks, rank = {RankCall("ROW_NUMBER"): number}, number
     if {"RANK", "DENSE_RANK", "PERCENT_RANK"} & functions:
         # The number of the first one of those that are equal is the rank of all of them.
         node, rank = numbered(node, peers, WindowCall("MIN", number, BIGINT), "$RANK")
-        ranks[Rank("RANK")] = rank
+        ranks[RankCall("RANK")] = rank
     if "DENSE_RANK" in functions:
         is_first = Call("=", (number, rank), resolve("=", (BIGINT, BIGINT)))
         node, (first,) = _with(relation, node, [is_first], always=True)
         counted = WindowCall("COUNT", None, BIGINT, condition=FieldRef(first, BOOLEAN))
-        node, ranks[Rank("DENSE_RANK")] = numbered(node, partition, counted, "$DENSE_RANK")
+        node, ranks[RankCall("DENSE_RANK")] = numbered(node, partition, counted, "$DENSE_RANK")
     shares = [each for each in wanted if each.function in SHARES]
     if shares:
         # All rows of a period have its end as ROWTIME: so far reach those of the same time.
@@ -98,7 +98,7 @@ def ranked(relation: str, node: Node, ranking: Ranking, wanted: Sequence[Rank]) 
     return Ranked(node, FieldRef(old, TIMESTAMP), ranks)
 
 
-def _share(share: Rank, number: Expr, rank: Expr, last: Expr, count: Expr) -> Expr:
+def _share(share: RankCall, number: Expr, rank: Expr, last: Expr, count: Expr) -> Expr:
     """Give where a row stands in its partition: ``last`` is the number of the last row equal to it."""
     one = _whole(1)
     match share.function:

@@ -45,9 +45,9 @@ from rowtide.sql.select.conversions import UNTYPED_NULL, assign
 from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.guards import filtered_first
 from rowtide.sql.select.relations import can_be_null, project, unique_names
-from rowtide.sql.select.scope import Scope
+from rowtide.sql.select.scope import NameScope
 from rowtide.sql.window.qualify import RANK, over_changes
-from rowtide.sql.window.ranking import SHARES, Rank, Ranked, Ranking, ranked
+from rowtide.sql.window.ranking import SHARES, RankCall, Ranked, Ranking, ranked
 
 RANKS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
 PICKS = frozenset({"FIRST_VALUE", "LAST_VALUE", "NTH_VALUE", "LAG", "LEAD"})
@@ -68,7 +68,7 @@ class _ByValue:
     """What a select list ranks by value, and the ranks that it takes, as they are noted."""
 
     ranking: Ranking
-    wanted: tuple[Rank, ...] = ()
+    wanted: tuple[RankCall, ...] = ()
 
 
 class Windows:
@@ -353,7 +353,7 @@ class Windows:
 
     def _rank(self, syntax: FunctionCall, ranking: Ranking) -> FieldRef:
         """Give the field of a rank by value, noting it if it is new."""
-        rank, of = Rank(syntax.name), BIGINT if syntax.name in RANKS else DOUBLE
+        rank, of = RankCall(syntax.name), BIGINT if syntax.name in RANKS else DOUBLE
         if rank.function == "NTILE":
             if len(syntax.args) != 1:
                 raise StatementError("NTILE takes one argument", place=syntax.place)
@@ -470,7 +470,7 @@ class Windows:
 class WindowedPlanner(ExpressionPlanner):
     """Plans a select list with windows, over the rows that ``Windows.over`` gives."""
 
-    def __init__(self, scope: Scope, clause: str, windows: Windows) -> None:
+    def __init__(self, scope: NameScope, clause: str, windows: Windows) -> None:
         super().__init__(scope, clause)
         self._windows = windows
 

@@ -8,11 +8,10 @@ entry that has its result.
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from rowtide.operators.over.kernels.frames import ENTER, LEAVE, WRITE
+from rowtide.rows.arrays import Int8s, Int32s, Int64s, Mask
 
 ROWS, BEGUN, LAST, TIME, ORIGIN, COUNTER = range(6)
 """Of a group: how many rows it has, the number in the order of beginning (-1: there is none), the rowtime of
@@ -20,11 +19,6 @@ its last row, the place of its first."""
 WIDTH = 6
 ENTRIES, GIVEN, NUMBERS, LIVING = range(4)
 """What ``counts`` has: entries and output rows, the number of the next group to begin, groups there are."""
-
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Int8s = NDArray[np.int8]
-Mask = NDArray[np.bool_]
 
 
 @njit(cache=True, nogil=True)

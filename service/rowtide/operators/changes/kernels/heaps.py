@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from rowtide.operators.kernels.pools import BEGIN, DONE, LENGTH, ROOM, make_room
 from rowtide.operators.over.kernels.frames import ENTER
+from rowtide.rows.arrays import Int64s, Mask
 
 STALE_OVER = 64
 """Values that are gone are taken out once there are more of them than this, and than half as many others."""
-
-Int64s = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @njit(cache=True, nogil=True)

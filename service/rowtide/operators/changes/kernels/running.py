@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from rowtide.operators.kernels.extremes import is_better
 from rowtide.operators.kernels.prefetch import prefetch_block
+from rowtide.rows.arrays import Floats, Int64s, Mask
 
-Int64s = NDArray[np.int64]
 Opcodes = NDArray[np.int8]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 @njit(cache=True, nogil=True)

@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from rowtide.operators.kernels.extremes import is_better
 from rowtide.operators.kernels.prefetch import BLOCK, prefetch, prefetch_block
 from rowtide.operators.kernels.prefetch import NEAR as NEAR_PLACES
+from rowtide.rows.arrays import Floats, Int32s, Int64s, Mask
 
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Places = NDArray[np.uint64]
 
 MIX = np.uint64(0x9E3779B97F4A7C15)

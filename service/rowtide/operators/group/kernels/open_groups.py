@@ -7,13 +7,10 @@ group that may be the one that is looked for: it is if it has that window.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rowtide.operators.kernels.lean import lean, lean_part
 from rowtide.operators.kernels.prefetch import BLOCK, NEAR, prefetch
-
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
+from rowtide.rows.arrays import Int32s, Int64s
 
 START, END, KEY, ROWS, ROWTIME, ORIGIN, COUNTER = range(7)
 """Of a group: its window, the number of its key, how many rows are done with it, and its first row."""

@@ -11,12 +11,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rowtide.rows.arrays import Int8s, Int64s
+
 CHANGES, ROWS, PAIRS, STORED = range(4)
 """Where ``progress`` has how many changes are applied, stream rows joined, pairs written, and rows stored."""
-
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Int8s = NDArray[np.int8]
 
 
 @njit(cache=True, nogil=True)

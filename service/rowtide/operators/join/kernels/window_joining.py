@@ -16,10 +16,10 @@ not empty. ``operators.join.window_join_chains`` makes room: no kernel ever lack
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rowtide.operators.kernels.lean import lean, lean_part
 from rowtide.operators.kernels.prefetch import prefetch
+from rowtide.rows.arrays import Int64s, Mask
 
 CODE, TIME, NEXT, LAST = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
 """Where a link has what."""
@@ -47,8 +47,6 @@ NEAR = np.uint64((1 << 3) - 1)
 """Codes that follow one another, as most numbers given in turn do, share a line of the cache."""
 
 Whole = int | np.int64
-Int64s = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 HIGHEST, LOWEST = 2**63 - 1, -(2**63)
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from rowtide.operators.kernels.lean import lean, lean_part
-
-Int64s = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from rowtide.rows.arrays import Int64s, Mask
 
 
 @lean

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from rowtide.operators.kernels.lean import lean, lean_part
-
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
+from rowtide.rows.arrays import Int64s
 
 
 @lean_part

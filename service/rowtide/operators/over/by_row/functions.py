@@ -72,26 +72,26 @@ def make_function(call: WindowCall, *, endless: bool) -> WindowFunction:
     found: WindowFunction
     match call.function:
         case "COUNT" | "ROW_NUMBER":
-            found = Count()
+            found = CountFunction()
         case "SUM" | "AVG":
-            found = Sum(of, call.type, average=call.function == "AVG")
+            found = SumFunction(of, call.type, average=call.function == "AVG")
         case function if function in SPREADS:
-            found = Spread(of, function)
+            found = VarianceFunction(of, function)
         case "MIN" | "MAX":
             greatest = call.function == "MAX"
-            return Best(of, greatest=greatest) if endless else Extreme(greatest=greatest)
+            return EndlessExtreme(of, greatest=greatest) if endless else ExtremeFunction(greatest=greatest)
         case "LAST_VALUE":
             return NthFromEnd(of, 1, None, ignore_nulls=call.ignore_nulls, endless=endless)
         case "LAG" if call.ignore_nulls:
             return NthFromEnd(of, call.number, NOTHING, ignore_nulls=True, endless=endless)
         case "FIRST_VALUE" | "NTH_VALUE" | "LAG" | "LEAD":
             missing = NOTHING if call.function in ("LAG", "LEAD") else None
-            return Nth(of, call.number, missing, ignore_nulls=call.ignore_nulls, endless=endless)
+            return NthFunction(of, call.number, missing, ignore_nulls=call.ignore_nulls, endless=endless)
         case "RANK" | "DENSE_RANK":
-            return Rank(dense=call.function == "DENSE_RANK")
+            return RankFunction(dense=call.function == "DENSE_RANK")
         case _:
             raise KeyError(call.function)
-    return Distinct(found, of) if call.distinct else found
+    return DistinctFunction(found, of) if call.distinct else found
 
 
 def can_fail(call: WindowCall) -> bool:
@@ -130,7 +130,7 @@ def overflow() -> RejectedRowError:
     return RejectedRowError(Reason.OVERFLOW, "an aggregate leaves the range of its type")
 
 
-class Count:
+class CountFunction:
     """COUNT: the rows inside with a value."""
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class Count:
         (self._count,) = saved
 
 
-class Sum:
+class SumFunction:
     """SUM and AVG of numbers, exact until the result is made."""
 
     def __init__(self, of: Type, result: Type, *, average: bool) -> None:
@@ -221,7 +221,7 @@ class Sum:
         self._count, self._total = saved
 
 
-class Spread:
+class VarianceFunction:
     """Variance and standard deviation: the double nearest to the exact variance, and its root."""
 
     def __init__(self, of: Type, function: str) -> None:
@@ -270,7 +270,7 @@ class Spread:
         self._count, self._total, self._squares = saved
 
 
-class Extreme:
+class ExtremeFunction:
     """MIN and MAX of a frame that moves: only values that may still become the best are kept.
 
     Of equal ones (zeros have signs) the first is the result, as without a frame.
@@ -325,7 +325,7 @@ class _Endless:
         self._held.extend(from_json(self._of, value) for value in saved)
 
 
-class Best(_Endless):
+class EndlessExtreme(_Endless):
     """MIN and MAX of all rows so far."""
 
     def __init__(self, of: Type, *, greatest: bool) -> None:
@@ -350,7 +350,7 @@ class Best(_Endless):
         return self._held[0] if self._held else None
 
 
-class Nth(_Endless):
+class NthFunction(_Endless):
     """The value ``number`` places from the start of the frame."""
 
     def __init__(self, of: Type, number: int, missing: object, *, ignore_nulls: bool, endless: bool) -> None:
@@ -402,7 +402,7 @@ class NthFromEnd(_Endless):
         return self._held[-self._number] if len(self._held) >= self._number else self._missing
 
 
-class Rank:
+class RankFunction:
     """RANK and DENSE_RANK by what the window is ordered by, which is the value."""
 
     def __init__(self, *, dense: bool) -> None:
@@ -434,7 +434,7 @@ class Rank:
         self._rows, self._rank, self._last = saved
 
 
-class Distinct:
+class DistinctFunction:
     """Feeds another function with each value once."""
 
     def __init__(self, inner: WindowFunction, of: Type) -> None:

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.tree import Expr, FieldRef
-from rowtide.operators.contract import Account, Fault, Output, Place, State, Want
+from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
 from rowtide.operators.faults import rejected
 from rowtide.operators.group.value_functions import make_window_function
 from rowtide.operators.merge.ranks import RANK, Ranks
@@ -49,7 +49,7 @@ _SHIFTS = ("LAG", "LEAD")
 
 Values = tuple[Any, ...]
 """One value a call."""
-Entry = tuple[int, Values]
+FrameEntry = tuple[int, Values]
 """What the window is ordered by (ms), and the values of a row."""
 
 
@@ -59,8 +59,8 @@ class _Group:
 
     key: Row
     functions: list[WindowFunction]
-    inside: deque[Entry] = field(default_factory=deque)
-    ahead: deque[Entry] = field(default_factory=deque)
+    inside: deque[FrameEntry] = field(default_factory=deque)
+    ahead: deque[FrameEntry] = field(default_factory=deque)
     low: int = 0
     high: int = 0
     waiting: int = 0
@@ -95,7 +95,7 @@ class _Waiting:
 class OverOperator:
     """Plain Python, row by row; ``operators.over.compiled`` does the same, compiled."""
 
-    def __init__(self, node: WindowAggregate, place: Place) -> None:
+    def __init__(self, node: WindowAggregate, place: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._frame = node.frame
@@ -120,7 +120,7 @@ class OverOperator:
         self._bound = NO_BOUND
         self._ranks = Ranks(origin for origins in place.port_origins for origin in origins)
 
-    def step(self, port: int, tray: Tray | None, bound: Bound) -> Output:
+    def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """See the contract; port 0, rows in rowtime order."""
         faults: list[Fault] = []
         out: Tray | None = None
@@ -140,7 +140,7 @@ class OverOperator:
             self.account.done += len(out)
             self.account.rows_out += len(out)
         self._forget()
-        return Output(out, self._bound_out(), faults)
+        return StepOutput(out, self._bound_out(), faults)
 
     def held(self) -> int:
         """Count the rows that wait for what follows them."""
@@ -219,7 +219,7 @@ class OverOperator:
         ]
         return tray.with_columns(self._node.row_type, (*tray.columns, *columns))
 
-    def _next(self, group: _Group, entry: Entry) -> list[object]:
+    def _next(self, group: _Group, entry: FrameEntry) -> list[object]:
         """Give the results for a row that has just come, and keep it for later ones unless it is refused."""
         number = group.high + len(group.ahead)
         if not self._to_current:
@@ -355,7 +355,7 @@ class OverOperator:
 
     # -------------------------------------------------------------- entries
 
-    def _entries(self, tray: Tray) -> tuple[list[Row], list[Entry]]:
+    def _entries(self, tray: Tray) -> tuple[list[Row], list[FrameEntry]]:
         """Give for each row of a tray its partition and its entry."""
         count = len(tray)
         keys = list(zip(*(tray.columns[index].to_list() for index in self._node.partition), strict=True))

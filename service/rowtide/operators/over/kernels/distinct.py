@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from rowtide.operators.over.kernels.frames import ENTER, WRITE
-
-Int64s = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from rowtide.rows.arrays import Int64s, Mask
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """Multiplied by this, neighbours lie far apart."""

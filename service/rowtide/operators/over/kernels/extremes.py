@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from rowtide.operators.kernels.extremes import is_better
 from rowtide.operators.over.kernels.frames import ENTER, LEAVE
+from rowtide.rows.arrays import Int32s, Int64s, Mask
 
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
 Values = NDArray[Any]
-Mask = NDArray[np.bool_]
 
 LENGTH, FRONT, BACK = range(3)
 """Of a partition, for MIN and MAX: how many values may still become the best, the first and the last one."""

@@ -17,10 +17,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
+from rowtide.rows.arrays import Int32s, Int64s, Mask
+
 Values = NDArray[Any]
-Mask = NDArray[np.bool_]
 
 HEAD, TAIL, PENDING, LAST, INSIDE, AHEAD, WAITING = range(7)
 """Of a partition: the slots of its first row inside the frame, its last row, its first row ahead of it, its

@@ -9,11 +9,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rowtide.operators.over.kernels.frames import ENTER, LEAVE, WRITE
+from rowtide.rows.arrays import Int32s, Int64s, Mask
 
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
 Values = NDArray[Any]
-Mask = NDArray[np.bool_]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 
 from rowtide.operators.kernels.lean import lean, lean_part
 from rowtide.operators.over.kernels.frames import ENTER, WRITE
+from rowtide.rows.arrays import Int32s, Int64s, Mask
 
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
 Values = NDArray[Any]
-Mask = NDArray[np.bool_]
 
 Whole = int | np.int64
 

@@ -12,15 +12,11 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 from rowtide.operators.group.exact_sums import LOWEST, SQUARES, WORDS
 from rowtide.operators.over.kernels.frames import ENTER, WRITE
 from rowtide.operators.over.kernels.sums import MANTISSA, leading_zeros, rounded
-
-Int64s = NDArray[np.int64]
-Words = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
+from rowtide.rows.arrays import Int64s, Mask, Words
 
 TOTAL, SQUARED = 1, 1 + WORDS
 """Where the words of the sums begin in a partition's state, behind the number of its values."""

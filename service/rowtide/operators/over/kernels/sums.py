@@ -11,14 +11,11 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 from rowtide.operators.group.exact_sums import HIGHEST, LOWEST
 from rowtide.operators.over.kernels.frames import ENTER, WRITE
+from rowtide.rows.arrays import Int64s, Mask, Words
 
-Int64s = NDArray[np.int64]
-Words = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
 Sum = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 """Words of a sum, the lowest first, in two's complement. In variables: a load of several words just after
 each was stored waits for them all."""

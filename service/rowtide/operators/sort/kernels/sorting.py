@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
+from rowtide.rows.arrays import Int64s
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

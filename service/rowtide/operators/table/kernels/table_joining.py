@@ -9,13 +9,9 @@ came: ``ends`` has the first and the last of them and how many copies there are 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rowtide.operators.kernels.lean import lean
-
-Int64s = NDArray[np.int64]
-Int8s = NDArray[np.int8]
-Mask = NDArray[np.bool_]
+from rowtide.rows.arrays import Int8s, Int64s, Mask
 
 FIRST, LAST, TOTAL = 0, 1, 2
 """Where ``ends`` has what."""

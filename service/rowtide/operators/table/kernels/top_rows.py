@@ -7,16 +7,13 @@ row what it is sorted by, ``idents`` which rows are equal.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rowtide.operators.kernels.lean import lean
-from rowtide.operators.kernels.pools import BEGIN, DONE, LENGTH, ROOM, Int64s, Whole, make_room
+from rowtide.operators.kernels.pools import BEGIN, DONE, LENGTH, ROOM, Whole, make_room
+from rowtide.rows.arrays import Int8s, Int64s, Mask
 
 WRITTEN = 2
 """Where ``progress`` has how many output rows are written."""
-
-Int8s = NDArray[np.int8]
-Mask = NDArray[np.bool_]
 
 
 @lean

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
-Int8s = NDArray[np.int8]
-Mask = NDArray[np.bool_]
+from rowtide.rows.arrays import Int8s, Int64s, Mask
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,37 @@
+"""One name, one meaning: no two public classes have the same name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+from house.machine import ROOT
+
+PACKAGES = ("service/rowtide", "connectors/rowtide_connectors")
+OF_THE_GUIDE = "service/rowtide/engine/"
+"""The procedural engine has the names of the Triceps Developer's Guide, whatever the rest calls so."""
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    found: dict[str, list[str]] = defaultdict(list)
+    for package in PACKAGES:
+        for file in (ROOT / package).rglob("*.py"):
+            path = str(file.relative_to(ROOT))
+            for node in ast.parse(file.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found[node.name].append("engine" if path.startswith(OF_THE_GUIDE) else path)
+    twice = {name: places for name, places in found.items() if len(set(places) - {"engine"}) > 1}
+    assert twice == {}
+
+
+def test_arrays_are_named_in_one_module() -> None:
+    names = {"Int64s", "Int32s", "Int8s", "Mask", "Bytes", "Floats", "Words"}
+    defined = [
+        (str(file.relative_to(ROOT)), target.id)
+        for file in (ROOT / "service/rowtide").rglob("*.py")
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id in names
+    ]
+    assert {path for path, _ in defined} == {"service/rowtide/rows/arrays.py"}
