@@ -27,7 +27,7 @@ GROUPS = {"spark": "spark", "kafka": "servers", "postgres": "servers"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let ``pytest --rewrite`` write golden files anew; a person reads the difference."""
+    """Let ``pytest --rewrite`` write golden files again; a person reads the difference."""
     parser.addoption("--rewrite", action="store_true", help="write golden files from what comes out now")
 
 

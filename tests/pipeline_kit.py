@@ -30,7 +30,7 @@ class PipelineFiles:
         self.broker = memory_broker(str(self.database))
 
     def call(self, name: str, *arguments: str, code: int = 0) -> str:
-        """Give what a command says of the pipeline; it must exit with ``code``."""
+        """Return what a command says of the pipeline; it must exit with ``code``."""
         command = [*name.split(), str(self.sql), *arguments, "--config", str(self.config)]
         result = CliRunner().invoke(app, command)
         assert result.exit_code == code, (result.output, result.exception)
@@ -41,7 +41,7 @@ class PipelineFiles:
         self.call("run", "--until-end")
 
     def rows(self, table: str) -> list[tuple[object, ...]]:
-        """Give the rows of a foreign table."""
+        """Return the rows of a foreign table."""
         connection = sqlite3.connect(self.database)
         try:
             return connection.execute(f"select * from {table}").fetchall()

@@ -423,7 +423,7 @@ class World:
         return Equipment(**(given | changes))
 
     def state(self) -> tuple[object, ...]:
-        """Give everything a user can see: tables, errors in order of their messages, positions."""
+        """Return everything a user can see: tables, errors in order of their messages, positions."""
         held = copy.deepcopy(self.database.contents)
         assert held.record is not None
         errors = sorted(held.errors, key=repr)

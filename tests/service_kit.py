@@ -141,7 +141,7 @@ def service(folder: Path, config: str, sql: str = SQL) -> Iterator[Service]:
 
 
 def config_for(broker: str, topic: str, database: str, **sections: Mapping[str, object]) -> str:
-    """Give the configuration; ``sections`` are further ones."""
+    """Return the configuration; ``sections`` are further ones."""
     lines = [
         f'[servers.k]\nbootstrap_servers = "{broker}"',
         f'[servers.d]\nurl = "{database}"',

@@ -86,5 +86,5 @@ class StandIn:
         return _Frame(self, [rows])
 
     def as_session(self) -> SparkSession:
-        """Return this, as what it stands in for."""
+        """Return this, as what it is in for."""
         return cast("SparkSession", self)

@@ -17,7 +17,7 @@ Packet = tuple[int, str, str, int]
 
 
 def packets(seed: int) -> list[Packet]:
-    """Give three days of packets in order of time."""
+    """Return three days of packets in order of time."""
     rng = random.Random(seed)
     at, found = DAY * 24 * HOUR_MS, []
     while at < (DAY + 3) * 24 * HOUR_MS:
@@ -27,12 +27,12 @@ def packets(seed: int) -> list[Packet]:
 
 
 def message(packet: Packet) -> bytes:
-    """Give a packet as the router sends it."""
+    """Return a packet as the router sends it."""
     return json.dumps(dict(zip(("at", "local_ip", "remote_ip", "bytes"), packet, strict=True))).encode()
 
 
 def expected(sent: list[Packet]) -> tuple[Table, Table]:
-    """Give the hourly rows (local, remote, bytes) and the daily ones (local, bytes), sorted.
+    """Return the hourly rows (local, remote, bytes) and the daily ones (local, bytes), sorted.
 
     Packets have gone to two partitions by turns; the t-sort of each holds back its last ten seconds.
     """

@@ -89,7 +89,7 @@ class PartitionReader(Protocol):
     """Reads partitions of one topic from given positions; owned by one thread."""
 
     def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
-        """Give what has arrived, at most ``max_messages``; waits up to ``timeout_s`` for the first.
+        """Return what has arrived, at most ``max_messages``; waits up to ``timeout_s`` for the first.
 
         At most one ``Messages`` a partition. A partition whose position only moved over holes
         gives empty ``Messages`` with the new ``next_offset``.
@@ -106,7 +106,7 @@ class PartitionReader(Protocol):
         """Fetch them again from where they stood."""
 
     def close(self) -> None:
-        """Give everything back; twice is harmless."""
+        """Release everything; twice is harmless."""
 
 
 class TopicSource(Protocol):
@@ -115,44 +115,44 @@ class TopicSource(Protocol):
     topic: str
 
     def ranges(self) -> Mapping[int, OffsetRange]:
-        """Give each partition's present range; every partition of the topic is in it.
+        """Return each partition's present range; every partition of the topic is in it.
 
         Raises:
           UnavailableError, GoneError.
         """
 
     def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:
-        """Give, per partition, the first offset stamped ``timestamp_ms`` or later, else its end."""
+        """Return, per partition, the first offset stamped ``timestamp_ms`` or later, else its end."""
 
     def reader(self, positions: Mapping[int, int]) -> PartitionReader:
         """Open a reader at exactly these positions; partitions not named are not read."""
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
-        """Give the messages at these offsets, for error rows; a missing one is left out."""
+        """Return the messages at these offsets, for error rows; a missing one is left out."""
 
     def has_append_times(self) -> bool:
-        """Tell whether a message's timestamp is when the broker appended it, not what its producer says.
+        """Return whether a message's timestamp is when the broker appended it, not what its producer says.
 
         Raises:
           UnavailableError, GoneError.
         """
 
     def identity(self) -> str | None:
-        """Give what tells this topic from one of its name that is made later; None: nothing is known.
+        """Return what tells this topic from one of its name that is made later; None: nothing is known.
 
         Raises:
           UnavailableError, GoneError.
         """
 
     def is_compacted(self) -> bool:
-        """Tell whether messages may vanish from the middle of the log: a later one of their key is enough.
+        """Return whether messages may vanish from the middle of the log: a later one of their key is enough.
 
         Raises:
           UnavailableError, GoneError.
         """
 
     def close(self) -> None:
-        """Give its connections back, not those of its readers; twice is harmless."""
+        """Release its connections, not those of its readers; twice is harmless."""
 
 
 @runtime_checkable
@@ -222,13 +222,13 @@ class Transaction(Protocol):
         """Insert rows into a table without a key; raises as ``upsert`` does."""
 
     def judges_rows(self, table: TargetTable) -> bool:
-        """Tell whether a row's fate may depend on more than its own values: on constraints, triggers."""
+        """Return whether a row's fate may depend on more than its own values: on constraints, triggers."""
 
     def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Check that the database could hold these values, writing none; raises as ``upsert`` does."""
 
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
-        """Give all rows of a table in row form, columns as declared, in no order."""
+        """Return all rows of a table in row form, columns as declared, in no order."""
 
 
 class Database(Protocol):
@@ -260,7 +260,7 @@ class Database(Protocol):
         """
 
     def close(self) -> None:
-        """Give every connection back."""
+        """Release every connection."""
 
 
 class StagingTable(Protocol):
@@ -300,7 +300,7 @@ class StagingDatabase(Protocol):
     """A database that may have staging tables."""
 
     def stage(self, table: TargetTable, name: str) -> StagingTable | None:
-        """Give the stage of this name for a table; None: this kind of database has none."""
+        """Return the stage of this name for a table; None: this kind of database has none."""
 
     def drop_stages(self, prefix: str) -> None:
         """Drop every stage whose name begins so: those of processes that died."""
@@ -321,14 +321,14 @@ class Connector(Protocol):
         """
 
     def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
-        """Give the source of a foreign stream from its server's and its own options.
+        """Return the source of a foreign stream from its server's and its own options.
 
         Raises:
           OptionError: names the option and says what is allowed.
         """
 
     def database(self, server: Mapping[str, str]) -> Database:
-        """Give the database of a server; an OptionError where this technology is none."""
+        """Return the database of a server; an OptionError where this technology is none."""
 
     def check(self, server: Mapping[str, str]) -> str:
         """Try a connection; give one line of what answered.

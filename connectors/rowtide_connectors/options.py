@@ -37,20 +37,20 @@ _SECRET_PARTS = ("password", "secret", "private.key", "key.pem", "token", "jaas"
 
 @dataclass(frozen=True, slots=True)
 class ConnectorOptions:
-    """Options read against their declarations. ``client`` goes to the underlying client as it stands."""
+    """Options read against their declarations. ``client`` goes to the underlying client as is."""
 
     values: Mapping[str, object]
     client: Mapping[str, str]
 
     def optional(self, name: str, kind: type[Value]) -> Value | None:
-        """Give the value of ``name``, its default where the user gave none; None if there is neither."""
+        """Return the value of ``name``, its default where the user gave none; None if there is neither."""
         value = self.values[name]
         if value is not None and not isinstance(value, kind):
             raise TypeError(f'option "{name}" is not declared as {kind.__name__}')
         return value
 
     def get(self, name: str, kind: type[Value]) -> Value:
-        """Give the value of ``name``, which is required or has a default."""
+        """Return the value of ``name``, which is required or has a default."""
         value = self.optional(name, kind)
         if value is None:
             raise TypeError(f'option "{name}" has no value')
@@ -143,7 +143,7 @@ def _unknown(owner: str, name: str, applies_to: str, declared: Sequence[Option])
 
 
 def suggestion(name: str, known: Collection[str]) -> str:
-    """Give the hint for a name that does not exist: the nearest one, else all there are."""
+    """Return the hint for a name that does not exist: the nearest one, else all there are."""
     near = difflib.get_close_matches(name.lower(), known, n=1)
     if near:
         return f'Did you mean "{near[0]}"?'
@@ -151,7 +151,7 @@ def suggestion(name: str, known: Collection[str]) -> str:
 
 
 def is_secret(declared: Iterable[Option], name: str) -> bool:
-    """Tell whether the value of option ``name`` must not be shown."""
+    """Return whether the value of option ``name`` must not be shown."""
     for option in declared:
         if option.name == name:
             return option.secret
@@ -159,5 +159,5 @@ def is_secret(declared: Iterable[Option], name: str) -> bool:
 
 
 def redacted(declared: Sequence[Option], given: Mapping[str, str]) -> dict[str, str]:
-    """Give options as they may be shown: secrets hidden."""
+    """Return options as they may be shown: secrets hidden."""
     return {name: HIDDEN if is_secret(declared, name) else text for name, text in given.items()}

@@ -21,12 +21,12 @@ BUILT_IN = ("kafka", "memory", "rdbms")
 
 
 def connector_names() -> tuple[str, ...]:
-    """Give the names of all connectors that are installed, sorted."""
+    """Return the names of all connectors that are installed, sorted."""
     return tuple(sorted(_entry_points()))
 
 
 def find_connector(name: str) -> Connector:
-    """Give the connector of wrapper ``name``, in any case.
+    """Return the connector of wrapper ``name``, in any case.
 
     Raises:
       OptionError: there is none, or it cannot be loaded.

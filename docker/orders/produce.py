@@ -2,7 +2,7 @@
 
 The orders are made up from a fixed seed, so every run sends the same ones. Their times begin at
 2024-01-02 09:00 UTC and go on at a fixed rate, whatever the pace of sending. A run that is repeated sends
-everything once more: create the topic anew first.
+everything once more: create the topic again first.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Order:
 
     @property
     def partition(self) -> int:
-        """Give the partition it is sent to."""
+        """Return the partition it is sent to."""
         return self.order_id % PARTITIONS
 
     def message(self) -> bytes:
-        """Give the order as JSON."""
+        """Return the order as JSON."""
         fields = {
             "order_id": self.order_id,
             "product": self.product,
@@ -58,7 +58,7 @@ class Order:
 
 
 def orders(count: int) -> Iterator[Order]:
-    """Give the first ``count`` orders."""
+    """Yield the first ``count`` orders."""
     choose = random.Random(2024)
     products = sorted(PRICES)
     for number in range(count):

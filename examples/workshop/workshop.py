@@ -1,4 +1,4 @@
-"""A workshop's stock: what is ordered needs parts, what runs low is bought, what nobody wants is told.
+"""A workshop's stock: what is ordered needs parts, what runs low is bought, what no one wants is reported.
 
 A graph of nodes in consistent time (docs/graphs.md), with every kind of way back:
 
@@ -6,8 +6,8 @@ A graph of nodes in consistent time (docs/graphs.md), with every kind of way bac
 * ``delivered``: what is bought is in stock after the time that delivery takes;
 * ``counting``: a day after a purchase the buyer has the item counted.
 
-``Slow`` has timers, and is told when the history of the topic is over: what lay about while nobody looked
-is told once then, not as if somebody had watched.
+``Slow`` has timers, and is reported when the history of the topic is over: what lay about while no one looked
+is reported once then, not as if somebody had watched.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Buyer:
 
 
 class Slow:
-    """Tells of items that nobody has ordered for a week, every week."""
+    """Tells of items that no one has ordered for a week, every week."""
 
     WEEK_MS = 7 * 24 * HOUR_MS
 

@@ -10,10 +10,10 @@ class Clock(Protocol):
     """Wall and monotonic time, replaceable by virtual time in tests."""
 
     def now_ms(self) -> int:
-        """Give milliseconds since the Unix epoch, UTC."""
+        """Return milliseconds since the Unix epoch, UTC."""
 
     def monotonic(self) -> float:
-        """Give seconds on a clock that never goes back."""
+        """Return seconds on a clock that never goes back."""
 
     def sleep(self, seconds: float) -> None:
         """Wait for ``seconds``."""
@@ -23,11 +23,11 @@ class SystemClock:
     """The machine's own clock."""
 
     def now_ms(self) -> int:
-        """Give milliseconds since the Unix epoch, UTC."""
+        """Return milliseconds since the Unix epoch, UTC."""
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Give seconds on a clock that never goes back."""
+        """Return seconds on a clock that never goes back."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:

@@ -39,12 +39,12 @@ HIDDEN = "***"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A text that is not to be shown; ``reveal`` gives it to whoever needs it."""
+    """A text that is not to be shown; ``reveal`` gives it to the caller that needs it."""
 
     _text: str
 
     def reveal(self) -> str:
-        """Give the text itself."""
+        """Return the text itself."""
         return self._text
 
     def __repr__(self) -> str:
@@ -56,7 +56,7 @@ class Secret:
 def _means(
     meaning: str, *, at_least: float | None = None, choices: tuple[str, ...] = ()
 ) -> Mapping[str, Any]:
-    """Say what a setting means, a fragment for the reference, and what it may be."""
+    """Return what a setting means, a fragment for the reference, and what it may be."""
     return {"meaning": meaning, "at_least": at_least, "choices": choices}
 
 
@@ -198,7 +198,7 @@ class Settings:
     file: str | None = None
 
     def options(self, kind: str, name: str, given: Mapping[str, str]) -> dict[str, str]:
-        """Give the options of one object as they count, secrets revealed.
+        """Return the options of one object as they count, secrets revealed.
 
         Args:
           kind: "servers", "streams" or "tables".
@@ -264,7 +264,7 @@ def _declared() -> Iterator[Setting]:
 
 
 def _plain(hint: Any) -> type:
-    """Give the type of a setting that may be None."""
+    """Return the type of a setting that may be None."""
     if isinstance(hint, types.UnionType):
         hint = next(each for each in typing.get_args(hint) if each is not types.NoneType)
     kind: type = hint
@@ -354,7 +354,7 @@ class _File:
             ) from error
 
     def error(self, message: str, section: str, name: str | None, hint: str | None = None) -> StatementError:
-        """Give an error about a section, or a name in it, with its place."""
+        """Return an error about a section, or a name in it, with its place."""
         place = self._place(section, name)
         file = None if self.path is None else str(self.path)
         return StatementError(message, place=place, file=file, text=self._text, hint=hint)
@@ -372,7 +372,7 @@ class _File:
         return value
 
     def resolved(self, value: object, section: str, name: str, env: Mapping[str, str]) -> object:
-        """Give a value that is kept elsewhere; any other one as it is.
+        """Return a value that is kept elsewhere; any other one as it is.
 
         Raises:
           StatementError: it is not there, or not said rightly.
@@ -425,7 +425,7 @@ def _find(section: str, name: str, origin: _File | str) -> Setting:
 
 
 def _typed(setting: Setting, value: object, origin: _File | str) -> object:
-    """Give a value in the setting's type; text of the environment or of a secret is read."""
+    """Return a value in the setting's type; text of the environment or of a secret is read."""
     try:
         typed = _read(setting.kind, value)
         if setting.choices and typed not in setting.choices:
@@ -464,7 +464,7 @@ _KIND_NAMES = {str: "text", Secret: "text", int: "a whole number", float: "a num
 
 
 def _text(value: object) -> str | Secret:
-    """Give an option's value as SQL would have it."""
+    """Return an option's value as SQL would have it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, Secret) else str(value)
@@ -519,7 +519,7 @@ MEMORY = """
 ## What is held in memory
 
 Beside the state that its queries need (open windows, tables, rows that a join may still match), a pipeline
-holds what it has read and not worked off. Each part has a limit; the rest waits in the log:
+holds what it has read and not processed. Each part has a limit; the rest waits in the log:
 
 * Messages in the Kafka client, for each foreign stream, however many partitions it has and whether they are
   paused: the server's option `buffer_kbytes` ({buffer_kbytes} KiB) and, beyond it, one answer of each broker,
@@ -543,7 +543,7 @@ def _memory() -> str:
 
 
 def configuration_page() -> str:
-    """Give the reference as Markdown."""
+    """Return the reference as Markdown."""
     lines = [HEAD]
     hints = typing.get_type_hints(Settings)
     for section in _SECTIONS:

@@ -64,7 +64,7 @@ class StatementError(RowtideError):
         self.text = text
 
     def render(self) -> str:
-        """Give the message as the terminal shows it: place, statement line with caret, hint."""
+        """Return the message as the terminal shows it: place, statement line with caret, hint."""
         where = ""
         if self.file is not None:
             where = f"{self.file}:"
@@ -84,7 +84,7 @@ class StatementError(RowtideError):
 
 
 def _without_secrets(line: str) -> str:
-    """Give a line of the same length, with asterisks for what a user must not see."""
+    """Return a line of the same length, with asterisks for what a user must not see."""
 
     def masked(found: re.Match[str]) -> str:
         kept = found[1] or found[3] or found[5]
@@ -117,7 +117,7 @@ class Reason(StrEnum):
 
 
 class RejectedRowError(RowtideError):
-    """One row cannot be worked off: it goes to the error stream and the pipeline goes on."""
+    """One row cannot be processed: it goes to the error stream and the pipeline goes on."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -131,7 +131,7 @@ _SHOWN_CHARACTERS = 200
 def rejection_of(error: Exception, reason: Reason) -> RejectedRowError:
     """Return the rejection of the one row whose evaluation raised ``error``, whatever it raised.
 
-    So that no row can stop a pipeline: what nobody foresaw becomes ``reason`` with the error's text.
+    So that no row can stop a pipeline: what no one foresaw becomes ``reason`` with the error's text.
 
     Raises:
       RowtideError: ``error`` itself, if it is about the pipeline or a dependency and not about the row.

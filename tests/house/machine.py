@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def program(name: str, how: str) -> str:
-    """Give the path of a program: of this environment, of PATH, or of the cache that .ci/tools fills.
+    """Return the path of a program: of this environment, of PATH, or of the cache that .ci/tools fills.
 
     Where it is missing the test fails in CI and is skipped elsewhere; ``how`` says how to get it.
     """

@@ -29,7 +29,7 @@ PACKAGES = ("service/rowtide", "connectors/rowtide_connectors")
 
 
 def anchors(page: Path) -> set[str]:
-    """Give the anchors that a page's headings make."""
+    """Return the anchors that a page's headings make."""
     headings = re.findall(r"^#+ (.+)$", CODE.sub("", page.read_text()), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
@@ -63,7 +63,7 @@ def test_the_reference_of_the_engine_is_current_and_has_all_public_names() -> No
 
 
 ODD = re.compile(
-    r"^(?:Give|Tell|Say)\b|\b(?:anew|whoever|nobody|told|work(?:s|ed)? off|seed \d|engine decision)\b"
+    r"^(?:Give|Tell|Say)\b|\b(?:again|the caller that|no one|told|work(?:s|ed)? off|seed \d|engine decision)\b"
 )
 """Words that the style guide replaces, and sources that are not in this repository."""
 
@@ -99,7 +99,7 @@ HEAVY |= {"uvicorn", "starlette", "structlog", "fastavro"}
 
 
 def loaded_by(*arguments: str) -> set[str]:
-    """Give the modules that a command has loaded in its process."""
+    """Return the modules that a command has loaded in its process."""
     program = (
         "import sys\nfrom rowtide.cli.main import app\n"
         "try:\n    app(sys.argv[1:])\nexcept SystemExit as end:\n    assert not end.code\n"

@@ -31,7 +31,7 @@ def helm() -> str:
 
 
 def rendered(helm: str, values: Path, *arguments: str, release: str = "orders") -> list[Manifest]:
-    """Give the objects that the chart makes of ``values``."""
+    """Return the objects that the chart makes of ``values``."""
     command = (helm, "template", release, str(CHART), "--kube-version", "1.30.0", "-f", str(values))
     done = run(*command, *arguments)
     assert done.returncode == 0, done.stderr
@@ -65,7 +65,7 @@ def test_good_values_become_objects_that_kubernetes_accepts(helm: str, values: P
 
 
 def texts(value: object) -> Iterator[object]:
-    """Give everything that is neither a mapping nor a list, keys included."""
+    """Yield everything that is neither a mapping nor a list, keys included."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield key

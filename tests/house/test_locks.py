@@ -16,7 +16,7 @@ PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+?)(?:\s*;\s*(?P<ma
 
 
 def pins(lock: str) -> dict[str, set[str]]:
-    """Give the versions that a lock pins, by canonical package name (several: one a marker)."""
+    """Return the versions that a lock pins, by canonical package name (several: one a marker)."""
     found: dict[str, set[str]] = {}
     for line in (ROOT / "requirements" / f"{lock}.txt").read_text().splitlines():
         if match := PIN.match(line):
@@ -25,7 +25,7 @@ def pins(lock: str) -> dict[str, set[str]]:
 
 
 def declared(*extras: str) -> list[Requirement]:
-    """Give what pyproject.toml asks for, with these extras."""
+    """Return what pyproject.toml asks for, with these extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     texts = [*project["dependencies"]]
     for extra in extras:

@@ -24,7 +24,7 @@ ANSWER_S = 60
 """How long the broker may take to do one thing."""
 
 QUIET = {"log_level": 0}
-"""What fails is raised; a broker that is not up yet need not be told twenty times a second."""
+"""What fails is raised; a broker that is not up yet need not be reported twenty times a second."""
 
 
 class Broker:
@@ -57,7 +57,7 @@ class Broker:
             deleted.result(ANSWER_S)
 
     def producer(self, **config: object) -> ck.Producer:
-        """Give a producer; ``config`` spells Kafka's names with underscores."""
+        """Return a producer; ``config`` spells Kafka's names with underscores."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
         return ck.Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 5} | QUIET | settings)
 

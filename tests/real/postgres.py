@@ -26,7 +26,7 @@ class PostgresServer:
         self._url = url.set(drivername="postgresql+psycopg")
 
     def url(self, database: str = "postgres") -> str:
-        """Give the address of a database, as SQLAlchemy spells it."""
+        """Return the address of a database, as SQLAlchemy spells it."""
         return self._url.set(database=database).render_as_string(hide_password=False)
 
     def create_database(self) -> str:
@@ -61,7 +61,7 @@ def _wheel_server() -> Iterator[PostgresServer]:
     try:
         yield PostgresServer(sa.make_url(server.get_uri()))
     finally:
-        # SIGQUIT is the immediate shutdown: nobody needs the data, and syncing it takes half a minute.
+        # SIGQUIT is the immediate shutdown: no one needs the data, and syncing it takes half a minute.
         os.kill(server.get_pid(), signal.SIGQUIT)
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Give the session; three partitions a shuffle, so that keys do lie apart."""
+    """Yield the session; three partitions a shuffle, so that keys do lie apart."""
     try:
         session = open_session("local[2]", parts=3, kafka=True, is_brief=True)
     except RowtideError as error:

@@ -49,7 +49,7 @@ DENIED_HINT = (
 )
 AGED_OUT_HINT = (
     "Kafka deletes by the records' own timestamps: a topic of old event times needs retention.ms=-1. "
-    "If the topic was deleted and made anew, its offsets began again."
+    "If the topic was deleted and created again, its offsets began again."
 )
 
 
@@ -122,7 +122,7 @@ def append_message(
 
 
 def refused_config(text: str) -> OptionError:
-    """Give the error for a configuration that librdkafka does not take, in its own words."""
+    """Return the error for a configuration that librdkafka does not take, in its own words."""
     return OptionError(f"librdkafka refuses its configuration: {text}")
 
 
@@ -131,7 +131,7 @@ def _ignore(_: ck.KafkaError) -> None:
 
 
 def translated(error: ck.KafkaError, what: str) -> ConnectorError:
-    """Give our error, by consequence, for one of librdkafka's about ``what``."""
+    """Return our error, by consequence, for one of librdkafka's about ``what``."""
     if error.code() in _GONE:
         return GoneError(f"{what} does not exist", hint="Create it, or correct the option.")
     if error.code() in _OUT_OF_RANGE:
@@ -142,7 +142,7 @@ def translated(error: ck.KafkaError, what: str) -> ConnectorError:
 
 
 def place(message: ck.Message) -> tuple[int, int]:
-    """Give the partition and offset of a message or notice, which those of a topic always have."""
+    """Return the partition and offset of a message or notice, which those of a topic always have."""
     partition, offset = message.partition(), message.offset()
     assert partition is not None
     assert offset is not None
@@ -171,7 +171,7 @@ def cluster_line(config: Mapping[str, object], timeout_s: float) -> str:
         with kafka_errors(f'Kafka at "{servers}"'):
             metadata = consumer.list_topics(timeout=timeout_s)
     except UnavailableError as error:
-        # Why a connection fails is told to the callback only.
+        # Why a connection fails is reported to the callback only.
         consumer.poll(0)
         raise UnavailableError("; ".join([error.message, *troubles[:2]])) from error
     finally:

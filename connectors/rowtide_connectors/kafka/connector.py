@@ -89,7 +89,7 @@ class KafkaConnector:
             read_options(OWNER, OPTIONS, applies_to, given)
 
     def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
-        """Give the source of a topic; nothing is connected before its first use."""
+        """Return the source of a topic; nothing is connected before its first use."""
         from rowtide_connectors.kafka.source import KafkaSource
 
         options = read_server(server)
@@ -129,7 +129,7 @@ def read_server(server: Mapping[str, str]) -> ConnectorOptions:
 
 
 def client_config(options: ConnectorOptions) -> dict[str, object]:
-    """Give librdkafka's configuration for reading as we read: assigned, committed only, holes seen."""
+    """Return librdkafka's configuration for reading as we read: assigned, committed only, holes seen."""
     fetch_bytes = 1024 * options.get("fetch_kbytes", int)
     return {
         # Under load the client must not stand still for the default of a whole second when its
@@ -151,6 +151,6 @@ def client_config(options: ConnectorOptions) -> dict[str, object]:
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
         "isolation.level": "read_committed",
-        # A position that is gone must be told, never be replaced by another one.
+        # A position that is gone must be reported, never be replaced by another one.
         "auto.offset.reset": "error",
     }

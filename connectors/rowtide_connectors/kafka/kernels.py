@@ -106,6 +106,6 @@ def copy_bytes(sources: U64, lengths: I64, memcpy: np.uint64, target: np.uint64)
 
 @njit(cache=True, nogil=True)
 def destroy(messages: U64, destroy_message: np.uint64) -> None:
-    """Give messages back to librdkafka."""
+    """Release messages to librdkafka."""
     for i in range(len(messages)):
         _call(destroy_message, messages[i], np.uint64(0), np.uint64(0))

@@ -86,14 +86,14 @@ class Library:
         return np.uint64(ctypes.cast(getattr(self.lib, name), c_void_p).value or 0)
 
     def error_text(self, code: int) -> str:
-        """Give librdkafka's words for an error code."""
+        """Return librdkafka's words for an error code."""
         text: bytes = self.lib.rd_kafka_err2str(code)
         return text.decode()
 
 
 @functools.cache
 def library() -> Library | str:
-    """Give the librdkafka that confluent_kafka has loaded, or why it cannot be used; looked up once."""
+    """Return the librdkafka that confluent_kafka has loaded, or why it cannot be used; looked up once."""
     if ctypes.sizeof(c_void_p) != 8 or sys.platform == "win32":
         return "only 64-bit Unix machines are known to it"
     if importlib.util.find_spec("numba") is None:
@@ -306,7 +306,7 @@ class NativeConsumer:
         while (
             self._lib.rd_kafka_header_get_all(listed, len(found), byref(name), byref(value), byref(size)) == 0
         ):
-            # A missing value is given as an empty one: nobody tells them apart.
+            # A missing value is given as an empty one: no one distinguishes them.
             content = ctypes.string_at(value.value, size.value) if value.value else b""
             found.append(((name.value or b"").decode("utf-8", "replace"), content))
         return found

@@ -117,7 +117,7 @@ class _Columns:
 
 
 def _headers(column: Sequence[Any]) -> list[Headers | None]:
-    """Give a missing header value as an empty one: nobody tells them apart."""
+    """Return a missing header value as an empty one: no one distinguishes them."""
     return [
         None if headers is None else [(name, value or b"") for name, value in headers] for headers in column
     ]

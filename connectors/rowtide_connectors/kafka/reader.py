@@ -3,7 +3,7 @@
 Partitions are assigned at positions that the caller gives; no group is joined
 and nothing is committed to Kafka. librdkafka hands out only records of
 committed transactions; the end-of-partition notice tells how far the log goes
-behind the last of them, so positions also move over control records and over
+after the last of them, so positions also move over control records and over
 what compaction took away.
 """
 
@@ -42,7 +42,7 @@ class KafkaReader:
         self._consumer: Consumer | None = open_reading(topic, config, positions)
 
     def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
-        """Give what has arrived; see ``api.Reader``."""
+        """Return what has arrived; see ``api.Reader``."""
         consumer = self._open()
         if self._pending is not None:
             pending, self._pending = self._pending, None

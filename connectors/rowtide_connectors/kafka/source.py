@@ -58,13 +58,13 @@ class KafkaSource:
         self._administering: AdminClient | None = None
 
     def ranges(self) -> Mapping[int, OffsetRange]:
-        """Give each partition's range. Its end is that of committed transactions."""
+        """Return each partition's range. Its end is that of committed transactions."""
         partitions = self._partitions()
         earliest, end = self._offsets(partitions, EARLIEST), self._offsets(partitions, LATEST)
         return {partition: OffsetRange(earliest[partition], end[partition]) for partition in partitions}
 
     def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:
-        """Give, per partition, the first offset stamped ``timestamp_ms`` or later, else its end."""
+        """Return, per partition, the first offset stamped ``timestamp_ms`` or later, else its end."""
         partitions = self._partitions()
         end = self._offsets(partitions, LATEST)
         # Kafka has no negative timestamps: they mean the ends of the log.
@@ -83,7 +83,7 @@ class KafkaSource:
         return KafkaReader(self.topic, self._config, positions, timeout_s=self._timeout_s)
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
-        """Give the messages at these offsets; one that is no longer there is left out.
+        """Return the messages at these offsets; one that is no longer there is left out.
 
         Raises:
           UnavailableError: the broker did not give them within the time-out.
@@ -150,7 +150,7 @@ class KafkaSource:
         return self._setting("message.timestamp.type") == "LogAppendTime"
 
     def identity(self) -> str | None:
-        """Give the topic's id; None where it cannot be asked."""
+        """Return the topic's id; None where it cannot be asked."""
         with kafka_errors(f'topic "{self.topic}"'):
             admin = self._admin()
             if admin is None:
@@ -165,7 +165,7 @@ class KafkaSource:
         return "compact" in (self._setting("cleanup.policy") or "")
 
     def _setting(self, name: str) -> str | None:
-        """Ask for a setting of the topic; None where it may not be read, or there is nobody to ask."""
+        """Ask for a setting of the topic; None where it may not be read, or there is no one to ask."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic)
         with kafka_errors(f'topic "{self.topic}"'):
             admin = self._admin()
@@ -177,7 +177,7 @@ class KafkaSource:
         return value
 
     def _admin(self) -> AdminClient | None:
-        """Give a client for questions about the topic; None where nobody would answer them."""
+        """Return a client for questions about the topic; None where no one would answer them."""
         if self._administering is None:
             cluster = self._consumer().list_topics(self.topic, self._timeout_s)
             if cluster.controller_id >= 0 and cluster.controller_id not in cluster.brokers:
@@ -187,7 +187,7 @@ class KafkaSource:
         return self._administering
 
     def _answer(self, asked: Future[Any]) -> Any:
-        """Give an answer about the topic; None where it may not be given to us."""
+        """Return an answer about the topic; None where it may not be given to us."""
         try:
             return asked.result(self._timeout_s)
         except ck.KafkaException as error:
@@ -198,7 +198,7 @@ class KafkaSource:
             raise UnavailableError(f'topic "{self.topic}" cannot be described: it timed out') from error
 
     def close(self) -> None:
-        """Give the connections for questions back; readers are closed by their owners."""
+        """Release the connections for questions; readers are closed by their owners."""
         self._administering = None
         if self._asking is not None:
             self._asking.close()
@@ -227,5 +227,5 @@ class KafkaSource:
 
 
 def _headers(message: ck.Message) -> list[tuple[str, bytes | None]] | None:
-    """Give a message's headers as they came: names and bytes."""
+    """Return a message's headers as they came: names and bytes."""
     return cast("list[tuple[str, bytes | None]] | None", message.headers())

@@ -36,14 +36,14 @@ class MemoryBroker:
         self._topics: dict[str, dict[int, Partition]] = {}
         self._down = False
         self.made: dict[str, int] = {}
-        """The number of each topic in the order of making, also of one that was deleted and made anew."""
+        """The number of each topic in the order of making, also of one that was deleted and created again."""
         self.compacted: set[str] = set()
         """Topics from which ``compact`` takes messages; hold ``changed`` to look or add."""
         self.changed = threading.Condition(threading.RLock())
         """Notified on every change; hold it to look at partitions."""
 
     def topics(self) -> tuple[str, ...]:
-        """Give the topics' names, sorted."""
+        """Return the topics' names, sorted."""
         with self.changed:
             return tuple(sorted(self._topics))
 
@@ -142,7 +142,7 @@ class MemoryBroker:
             self.changed.notify_all()
 
     def topic(self, name: str) -> dict[int, Partition]:
-        """Give a topic's partitions; the caller holds ``changed``.
+        """Return a topic's partitions; the caller holds ``changed``.
 
         Raises:
           GoneError: there is no such topic.
@@ -152,7 +152,7 @@ class MemoryBroker:
         return self._topics[name]
 
     def serve(self, name: str) -> dict[int, Partition]:
-        """Give a topic's partitions to a reader; the caller holds ``changed``.
+        """Return a topic's partitions to a reader; the caller holds ``changed``.
 
         Raises:
           UnavailableError, GoneError.
@@ -173,6 +173,6 @@ _brokers_lock = threading.Lock()
 
 
 def memory_broker(name: str = "default") -> MemoryBroker:
-    """Give the process's broker of this name, made when first asked for."""
+    """Return the process's broker of this name, made when first asked for."""
     with _brokers_lock:
         return _brokers.setdefault(name, MemoryBroker())

@@ -35,7 +35,7 @@ class MemoryConnector:
         read_options(OWNER, OPTIONS, applies_to, given)
 
     def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
-        """Give the source of a topic, which is made if it does not exist."""
+        """Return the source of a topic, which is made if it does not exist."""
         broker = memory_broker(read_options(OWNER, OPTIONS, "server", server).get("broker", str))
         options = read_options(OWNER, OPTIONS, "stream", stream)
         topic, partitions = options.get("topic", str), options.get("partitions", int)
@@ -55,6 +55,6 @@ class MemoryConnector:
         )
 
     def check(self, server: Mapping[str, str]) -> str:
-        """Tell how many topics there are; this one is never down by itself."""
+        """Return how many topics there are; this one is never down by itself."""
         name = read_options(OWNER, OPTIONS, "server", server).get("broker", str)
         return f'broker "{name}" in this process: {len(memory_broker(name).topics())} topic(s)'

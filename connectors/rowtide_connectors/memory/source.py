@@ -21,13 +21,13 @@ class MemorySource:
         self.topic = topic
 
     def ranges(self) -> Mapping[int, OffsetRange]:
-        """Give each partition's present range."""
+        """Return each partition's present range."""
         with self._broker.changed:
             held = self._broker.serve(self.topic)
             return {number: OffsetRange(log.earliest, log.end) for number, log in held.items()}
 
     def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:
-        """Give, per partition, the first offset stamped ``timestamp_ms`` or later, else its end."""
+        """Return, per partition, the first offset stamped ``timestamp_ms`` or later, else its end."""
         with self._broker.changed:
             return {
                 number: next(
@@ -46,7 +46,7 @@ class MemorySource:
         return MemoryReader(self._broker, self.topic, positions)
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
-        """Give the messages at these offsets; one that is not there is left out."""
+        """Return the messages at these offsets; one that is not there is left out."""
         found: dict[int, Fetched] = {}
         with self._broker.changed:
             log = self._broker.serve(self.topic).get(partition, Partition())
@@ -68,17 +68,17 @@ class MemorySource:
             return self._broker.topic(self.topic)[partition].end - 1
 
     def has_append_times(self) -> bool:
-        """Tell that producers stamp."""
+        """Return that producers stamp."""
         return False
 
     def identity(self) -> str | None:
-        """Give the topic's number in the order of making."""
+        """Return the topic's number in the order of making."""
         with self._broker.changed:
             self._broker.serve(self.topic)
             return str(self._broker.made[self.topic])
 
     def is_compacted(self) -> bool:
-        """Tell whether the topic was made so."""
+        """Return whether the topic was made so."""
         with self._broker.changed:
             self._broker.serve(self.topic)
             return self.topic in self._broker.compacted
@@ -99,7 +99,7 @@ class MemoryReader:
         self._closed = False
 
     def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
-        """Give what has arrived; see ``api.Reader``."""
+        """Return what has arrived; see ``api.Reader``."""
         if self._closed:
             raise ValueError(f'reader of topic "{self._topic}" is closed')
         deadline = time.monotonic() + timeout_s
@@ -135,10 +135,9 @@ class MemoryReader:
             )
         start = bisect_left(log.offsets, position)
         stop = min(len(log.offsets), start + max_messages)
-        if stop < len(log.offsets):
-            end = log.offsets[stop - 1] + 1 if stop > start else position
-        else:
-            end = log.end
+        end = (
+            (log.offsets[stop - 1] + 1 if stop > start else position) if stop < len(log.offsets) else log.end
+        )
         if end == position:
             return None
         self._next[number] = end

@@ -34,7 +34,7 @@ class _BinaryArrayDumper(Dumper):
     format = Format.BINARY
 
     def dump(self, obj: BinaryArray) -> bytes:
-        """Give the bytes."""
+        """Return the bytes."""
         return obj.content
 
 
@@ -62,7 +62,7 @@ _ELEMENTS = {
 
 
 def array_parameter(element: str, values: Sequence[Any]) -> object:
-    """Give the parameter for an array of type ``element``, one of PostgreSQL's names.
+    """Return the parameter for an array of type ``element``, one of PostgreSQL's names.
 
     Raises:
       OverflowError: a number does not fit the type.
@@ -108,7 +108,7 @@ def _text_array(values: Sequence[Any], written: Callable[[Any], str]) -> str:
 
 
 def _quoted_array(values: Sequence[str]) -> str:
-    """Give an array of text without NULLs; hardly any text has something to escape."""
+    """Return an array of text without NULLs; hardly any text has something to escape."""
     joined = '","'.join(values)
     # As many quotation marks as were just put between the values, and no backslash: nothing to escape.
     if "\\" in joined or joined.count('"') != 2 * max(0, len(values) - 1):

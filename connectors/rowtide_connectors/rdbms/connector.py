@@ -67,7 +67,7 @@ class RdbmsConnector:
         )
 
     def database(self, server: Mapping[str, str]) -> Database:
-        """Give the database; nothing is connected before its first use."""
+        """Return the database; nothing is connected before its first use."""
         return _opened(server)
 
     def check(self, server: Mapping[str, str]) -> str:

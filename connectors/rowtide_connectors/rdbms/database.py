@@ -85,7 +85,7 @@ class SqlDatabase:
             raise
 
     def missing(self, tables: Sequence[TargetTable]) -> Sequence[str]:
-        """Give the names of the tables that are missing; see ``api.Database``."""
+        """Return the names of the tables that are missing; see ``api.Database``."""
         names = []
         with self.begin() as transaction:
             for table in tables:
@@ -113,7 +113,7 @@ class SqlDatabase:
             self._tables.update({table.name: self._fitted(connection, table) for table in tables})
 
     def stage(self, table: TargetTable, name: str) -> SqlStage | None:
-        """Give a staging table; see ``api.StagingDatabase``."""
+        """Return a staging table; see ``api.StagingDatabase``."""
         return SqlStage(self, table, name) if self.dialect.has_stages else None
 
     def drop_stages(self, prefix: str) -> None:
@@ -133,11 +133,11 @@ class SqlDatabase:
         return f"{self.label}: {self._engine.name} {'.'.join(map(str, version))}"
 
     def close(self) -> None:
-        """Give every connection back."""
+        """Release every connection."""
         self._engine.dispose()
 
     def table(self, connection: sa.Connection, table: TargetTable) -> PhysicalTable:
-        """Say what ``table`` is in the database; looked up once.
+        """Return what ``table`` is in the database; looked up once.
 
         Raises:
           MismatchError: it does not fit, or is not there.
@@ -188,7 +188,7 @@ class SqlDatabase:
     def _find_refused(
         self, connection: sa.Connection, columns: PhysicalColumns, write: Write, why: str
     ) -> tuple[int, str]:
-        """Give the first row that is refused, and why; by halving, so in few statements.
+        """Return the first row that is refused, and why; by halving, so in few statements.
 
         The caller rolls the connection's transaction back.
         """
@@ -295,7 +295,7 @@ class SqlTransaction:
         )
 
     def judges_rows(self, table: TargetTable) -> bool:
-        """Tell whether a row's fate may depend on other rows; see ``api.Transaction``."""
+        """Return whether a row's fate may depend on other rows; see ``api.Transaction``."""
         return self._database.table(self.connection, table).judges
 
     def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
@@ -307,7 +307,7 @@ class SqlTransaction:
             )
 
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
-        """Give the table's rows in row form, columns as declared, in no order."""
+        """Return the table's rows in row form, columns as declared, in no order."""
         found = self._database.table(self.connection, table)
         return self._database.dialect.rows(self.connection, found)
 

@@ -31,7 +31,7 @@ class Dialect(Protocol):
         """
 
     def type_ddl(self, sql_type: SqlType) -> str:
-        """Give the type of a new column."""
+        """Return the type of a new column."""
 
     def located(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
         """Resolve a name without a schema: to the one table of that name, else to where it is to be created.
@@ -67,7 +67,7 @@ class Dialect(Protocol):
         """Wait until no other process creates tables; holds to the end of the transaction."""
 
     def holds(self, existing: str, sql_type: SqlType) -> bool:
-        """Tell whether a column of type ``existing`` takes every value of ``sql_type`` unchanged."""
+        """Return whether a column of type ``existing`` takes every value of ``sql_type`` unchanged."""
 
     def insert(
         self, connection: sa.Connection, table: PhysicalTable, columns: PhysicalColumns, *, replace: bool
@@ -78,10 +78,10 @@ class Dialect(Protocol):
         """Delete the rows of at most ``CHUNK_ROWS`` keys."""
 
     def unstorable(self, columns: PhysicalColumns) -> Iterator[tuple[int, str]]:
-        """Give the rows with a value that no table of this database can hold, and why, in order."""
+        """Return the rows with a value that no table of this database can hold, and why, in order."""
 
     def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
-        """Give all rows, in no order."""
+        """Return all rows, in no order."""
 
 
 def table_sql(connection: sa.Connection, table: PhysicalTable) -> str:
@@ -96,7 +96,7 @@ def quoted(connection: sa.Connection, columns: Sequence[PhysicalColumn]) -> list
 
 
 def on_conflict(names: Sequence[str], key: Sequence[str]) -> str:
-    """Give the clause that replaces the row of a key; all are quoted names."""
+    """Return the clause that replaces the row of a key; all are quoted names."""
     others = [name for name in names if name not in key]
     if not others:
         return f" on conflict ({', '.join(key)}) do nothing"

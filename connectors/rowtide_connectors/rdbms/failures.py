@@ -65,7 +65,7 @@ def database_errors(label: str) -> Iterator[None]:
 
 
 def translated(error: exc.SQLAlchemyError, label: str) -> Exception:
-    """Give our error for one of SQLAlchemy's."""
+    """Return our error for one of SQLAlchemy's."""
     text = _text(error)
     if isinstance(error, exc.DBAPIError) and not error.connection_invalidated:
         cause = error.orig
@@ -104,7 +104,7 @@ def _sqlite_code(cause: object) -> int | None:
 
 
 def _text(error: exc.SQLAlchemyError) -> str:
-    """Give the first line of what the database said; never the statement or its values."""
+    """Return the first line of what the database said; never the statement or its values."""
     cause = error.orig if isinstance(error, exc.DBAPIError) else error
     lines = str(cause).strip().splitlines()
     return lines[0] if lines else type(error).__name__

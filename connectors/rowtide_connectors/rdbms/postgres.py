@@ -181,7 +181,7 @@ class Postgres:
         return engine
 
     def type_ddl(self, sql_type: SqlType) -> str:
-        """Give PostgreSQL's spelling."""
+        """Return PostgreSQL's spelling."""
         arguments = "" if sql_type.name in ("BINARY", "VARBINARY") else sql_type.arguments
         return _DDL.get(sql_type.name, sql_type.name.lower()) + arguments
 
@@ -276,7 +276,7 @@ class Postgres:
         )
 
     def holds(self, existing: str, sql_type: SqlType) -> bool:
-        """Tell whether the existing type is the same or a wider one."""
+        """Return whether the existing type is the same or a wider one."""
         found = _FORMATTED.fullmatch(existing)
         if found is None:
             return False
@@ -344,7 +344,7 @@ class Postgres:
         return iter(sorted(found.items()))
 
     def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
-        """Give all rows through a cursor on the server's side."""
+        """Yield all rows through a cursor on the server's side."""
         names = quoted(connection, table.columns)
         selected = [
             _READ.get(column.type.name, "{0}").format(name)

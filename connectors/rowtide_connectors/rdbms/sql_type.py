@@ -42,7 +42,7 @@ class SqlType:
 
     @property
     def arguments(self) -> str:
-        """Give what stands in brackets behind the name; empty if there is nothing."""
+        """Return what is in brackets behind the name; empty if there is nothing."""
         if self.precision is None:
             return ""
         return f"({self.precision}, {self.scale})" if self.name == "DECIMAL" else f"({self.precision})"

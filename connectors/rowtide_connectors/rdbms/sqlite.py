@@ -74,7 +74,7 @@ class Sqlite:
         return engine
 
     def type_ddl(self, sql_type: SqlType) -> str:
-        """Give the declared type, which also decides what SQLite does to values."""
+        """Return the declared type, which also decides what SQLite does to values."""
         if sql_type.name == "DECIMAL":
             if sql_type.precision is not None and sql_type.precision <= EXACT_DIGITS:
                 return f"decimal{sql_type.arguments}"
@@ -136,7 +136,7 @@ class Sqlite:
         )
 
     def _judges(self, connection: sa.Connection, table: PhysicalTable) -> bool:
-        """Tell whether there is more than one key: CHECK, FOREIGN KEY, a trigger, another unique index."""
+        """Return whether there is more than one key: CHECK, FOREIGN KEY, a trigger, another unique index."""
         written = connection.exec_driver_sql(
             "select sql from sqlite_master where tbl_name = ? and type in ('table', 'trigger')", (table.name,)
         ).scalars()
@@ -147,7 +147,7 @@ class Sqlite:
         return len(texts) > 1 or int(indices) > 1 or any(_JUDGING.search(text) for text in texts)
 
     def holds(self, existing: str, sql_type: SqlType) -> bool:
-        """Tell whether the two types have one affinity: the rest of a type SQLite ignores."""
+        """Return whether the two types have one affinity: the rest of a type SQLite ignores."""
         if sql_type.name in _TEXT_OR_NUMERIC:
             return affinity(existing) in ("TEXT", "NUMERIC", "BLOB")
         return affinity(existing) == affinity(self.type_ddl(sql_type))
@@ -179,7 +179,7 @@ class Sqlite:
         return iter(())
 
     def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
-        """Give all rows."""
+        """Yield all rows."""
         names = quoted(connection, table.columns)
         readers = [_reader(column.type) for column in table.columns]
         result = connection.exec_driver_sql(f"select {', '.join(names)} from {table_sql(connection, table)}")
@@ -190,7 +190,7 @@ class Sqlite:
 
 
 def affinity(declared: str) -> str:
-    """Give the affinity of a declared type, by the rules of SQLite's documentation (datatype3, 3.1)."""
+    """Return the affinity of a declared type, by the rules of SQLite's documentation (datatype3, 3.1)."""
     text = declared.upper()
     if "INT" in text:
         return "INTEGER"

@@ -1,8 +1,8 @@
 """A staging table: filled by many processes ahead of a commit, moved by its transaction in one step.
 
 Each process writes under a part of its own. The transaction names the parts that
-count: what a process left behind that died, or that did the same work twice, is
-dropped with the table. The table is not logged, and stands in the schema of the
+count: what a process left after that died, or that did the same work twice, is
+dropped with the table. The table is not logged, and is in the schema of the
 checkpoint; only PostgreSQL has it.
 """
 

@@ -1,6 +1,6 @@
 """Target tables as they are in the database: names in its own spelling, types, what it holds already.
 
-A SQL name that stands in its folded form (capitals only) is meant without
+A SQL name that is in its folded form (capitals only) is meant without
 regard to case, so it becomes what an unquoted name is in the database: small
 letters. Any other name, and ``table_name``, is meant exactly.
 """
@@ -20,7 +20,7 @@ _PART = re.compile(r'"(?:[^"]|"")*"|[^."]+')
 
 
 def unfolded(name: str) -> str:
-    """Give the database's spelling of a SQL name."""
+    """Return the database's spelling of a SQL name."""
     return name.lower() if _FOLDED.fullmatch(name) else name
 
 
@@ -55,7 +55,7 @@ class PhysicalTable:
         return self.home if self.schema is None else self.schema
 
     def column(self, sql_name: str) -> PhysicalColumn:
-        """Give a column by its SQL name.
+        """Return a column by its SQL name.
 
         Raises:
           KeyError: there is none.
@@ -71,7 +71,7 @@ class PhysicalTable:
         return self.name if self.schema is None else f"{self.schema}.{self.name}"
 
     def renamed(self, actual: Mapping[str, str]) -> PhysicalTable:
-        """Give the table with the columns' names as the database really has them."""
+        """Return the table with the columns' names as the database really has them."""
         columns = tuple(replace(column, name=actual[column.sql_name]) for column in self.columns)
         return replace(self, columns=columns)
 

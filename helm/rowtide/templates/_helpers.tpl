@@ -4,7 +4,7 @@
 {{- end -}}
 
 {{- /* The name of the release's objects: a DNS label that begins with a letter, as a Service's must. 50 characters
-leave room for what Kubernetes puts behind it. */ -}}
+leave room for what Kubernetes puts after it. */ -}}
 {{- define "rowtide.fullname" -}}
 {{- $full := "" -}}
 {{- if .Values.fullnameOverride -}}

@@ -60,7 +60,6 @@ class ParquetIntake:
     def __call__(
         self, relation: str, batch: pa.RecordBatch, origins: Mapping[int, int]
     ) -> Iterator[tuple[int, Tray | Bound | Fault]]:
-        """See ``stage.Intake``."""
         paths = zip(batch.column("partition").to_pylist(), batch.column("value").to_pylist(), strict=True)
         for partition, path in paths:
             for rows in pq.ParquetFile(path.decode()).iter_batches(TRAY_ROWS):
@@ -74,7 +73,7 @@ class ParquetIntake:
 
 
 def _lake(session: SparkSession, path: Path) -> DataFrame:
-    """Give the files of a folder as messages, one a task."""
+    """Return the files of a folder as messages, one a task."""
     files = sorted(path.glob("*.parquet"))
     rows = [(partition, 0, str(file).encode()) for partition, file in enumerate(files)]
     # By range: a hash puts several of few numbers into one task.
@@ -135,7 +134,7 @@ def _check(count: int, given: pa.Table) -> str:
 
 
 def _files(count: int, cache: Path) -> Path:
-    """Give the folder with the events: made once; event i is of partition i modulo 8."""
+    """Return the folder with the events: made once; event i is of partition i modulo 8."""
     folder = cache / f"lake-{count}"
     if folder.is_dir():
         return folder

@@ -1,4 +1,4 @@
-"""W1 to W6 by hand: the same input, trays and checksums, worked off by a kernel written for just that work.
+"""W1 to W6 by hand: the same input, trays and checksums, processed by a kernel written for just that work.
 
 Both run on the same machine within the same minutes, so what Rowtide reaches of ``W2-by-hand`` says more
 than events/s do where the machine's speed wavers. Text keys come as text and are coded by a kernel; what
@@ -40,7 +40,7 @@ def run_by_hand(
     cache: Path,
     clock: Clock,
 ) -> Outcome:
-    """Work off the trays one by one, and check what they give where ``count`` is that of the reference."""
+    """Process the trays one by one, and check what they give where ``count`` is that of the reference."""
     work, adds = prepare(events(count, cache), count)
     given: list[Columns] = []
     seconds = 0.0
@@ -62,7 +62,7 @@ def _slices(count: int) -> Iterator[slice]:
 
 
 def _texts(key: Array) -> Columns:
-    """Give texts as their offsets and bytes."""
+    """Return texts as their offsets and bytes."""
     return text_buffers(key_names().take(pa.array(key)))
 
 
@@ -251,7 +251,7 @@ def _w6(given: Events, count: int) -> Prepared:
 
 
 def _later(work: Callable[..., Columns], *given: Any) -> Callable[[], Columns]:
-    """Give the work on one tray, which is there before the clock starts."""
+    """Return the work on one tray, which is there before the clock starts."""
     return lambda: work(*given)
 
 

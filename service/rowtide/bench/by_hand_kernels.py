@@ -101,7 +101,7 @@ def w2(
 ) -> int:
     """Add rows to their minute; write those minutes that the watermark has closed.
 
-    Two minutes can be open, minute m at ``m & 1``: ``begun`` says which minute stands there, ``totals``
+    Two minutes can be open, minute m at ``m & 1``: ``begun`` says which minute is there, ``totals``
     count and sum of each key, ``extremes`` its least and greatest price. ``clock[0]`` is the latest time.
     """
     count = 0

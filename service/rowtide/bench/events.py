@@ -35,7 +35,7 @@ class Events:
 
 
 def events(count: int, cache: Path) -> Events:
-    """Give the first ``count`` events; the first n events are the same whatever the count."""
+    """Return the first ``count`` events; the first n events are the same whatever the count."""
     file = cache / f"events-{count}.npz"
     if file.exists():
         with np.load(file) as kept:
@@ -47,13 +47,13 @@ def events(count: int, cache: Path) -> Events:
 
 
 def updates(count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Give the key and the new factor of each update of W5: one after every 100 of ``count`` events."""
+    """Return the key and the new factor of each update of W5: one after every 100 of ``count`` events."""
     drawn = _draws(43, 2 * (count // 100)).reshape(-1, 2)
     return (drawn[:, 0] * KEYS).astype(np.int64), np.round(0.5 + drawn[:, 1], 4)
 
 
 def trades(count: int) -> NDArray[np.int64]:
-    """Give the order of each trade of W6, every second one of ``count`` events; some are negative."""
+    """Return the order of each trade of W6, every second one of ``count`` events; some are negative."""
     pairs = count // 2
     drawn = _draws(44, 2 * pairs).reshape(-1, 2)
     near = drawn[:, 0] < NEAR_SHARE

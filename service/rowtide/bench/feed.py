@@ -17,7 +17,7 @@ STEP_S = 0.001
 
 
 def message(number: int) -> bytes:
-    """Give the value of a message: about 100 bytes."""
+    """Return the value of a message: about 100 bytes."""
     key, price, qty = key_name(number * 7919 % KEYS), 10 + number % 9_000 / 100, 1 + number % 200
     return f'{{"key":"{key}","price":{price},"qty":{qty},"note":"{number:050d}"}}'.encode()
 

@@ -76,7 +76,7 @@ def kafka_json(count: int, cache: Path, clock: Clock) -> Outcome:
 
 
 def _messages(count: int, cache: Path) -> Iterator[tuple[int, bytes]]:
-    """Give partition and value of each message, in order of arrival."""
+    """Yield partition and value of each message, in order of arrival."""
     given = events(count, cache)
     rows = zip(given.ts.tolist(), given.key.tolist(), given.price.tolist(), given.qty.tolist(), strict=True)
     for number, (ts, key, price, qty) in enumerate(rows):

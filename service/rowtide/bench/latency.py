@@ -70,23 +70,20 @@ class _Watch(Unobserved):
         self.process: subprocess.Popen[bytes] | None = None
 
     def recovered(self, work: PipelineState, seconds: float) -> None:
-        """See ``Observer``."""
         self.process = subprocess.Popen([*ENDS_WITH_PARENT, *self._sender])
 
     def entered(self, delivery: Delivery) -> None:
-        """See ``Observer``."""
         self._appended.append(np.asarray(delivery.messages.timestamps))
 
     def committed(
         self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
-        """See ``Observer``."""
         reached = max((standing.next_offset for standing in cut.standings), default=0)
         self._commits.append((reached, self._clock.now_ms()))
         self.done = self.done or reached >= self._count
 
     def latencies(self) -> tuple[NDArray[np.int64], float]:
-        """Give the latency of each message that counts, in ms, and how many seconds they took."""
+        """Return the latency of each message that counts, in ms, and how many seconds they took."""
         appended = np.concatenate(self._appended)
         reached, at = (np.array(each, dtype=np.int64) for each in zip(*self._commits, strict=True))
         commit = np.searchsorted(reached, np.arange(len(appended)), side="right")

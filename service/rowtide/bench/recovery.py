@@ -126,7 +126,7 @@ def _fill(broker: str, topic: str, numbers: Iterable[int]) -> None:
 
 
 def _positions(connection: sa.Connection, pipeline: str) -> int:
-    """Give how many messages are committed."""
+    """Return how many messages are committed."""
     import sqlalchemy as sa
 
     text = "SELECT sum(next_offset) FROM rowtide.positions WHERE pipeline = :pipeline"
@@ -138,7 +138,7 @@ def _positions(connection: sa.Connection, pipeline: str) -> int:
 
 
 def _snapshot(connection: sa.Connection, pipeline: str) -> tuple[int, int]:
-    """Give how many messages the newest snapshot is of, and its size in bytes."""
+    """Return how many messages the newest snapshot is of, and its size in bytes."""
     import sqlalchemy as sa
 
     text = (

@@ -21,7 +21,7 @@ BROKER, DATABASE = "ROWTIDE_BENCH_BROKER", "ROWTIDE_BENCH_DATABASE"
 
 
 def given(name: str) -> str:
-    """Give the address of a server.
+    """Return the address of a server.
 
     Raises:
       StatementError: it is not set.
@@ -39,7 +39,7 @@ def given(name: str) -> str:
 def service_of(
     pipeline: Pipeline, clock: Clock, pace: Pace, stopping: Callable[[], bool], observer: Observer
 ) -> Service:
-    """Give a service on a pipeline that waits for nobody."""
+    """Return a service on a pipeline that waits for no one."""
     from rowtide.runtime.service import Equipment, Service
 
     return Service(

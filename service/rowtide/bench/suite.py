@@ -66,7 +66,7 @@ MODULES = (
 
 
 def benchmarks() -> Mapping[str, Benchmark]:
-    """Give every benchmark by name."""
+    """Return every benchmark by name."""
     found: dict[str, Benchmark] = {}
     for name in MODULES:
         module = import_module(f"rowtide.bench.{name}")
@@ -75,7 +75,7 @@ def benchmarks() -> Mapping[str, Benchmark]:
 
 
 def named(name: str, known: Mapping[str, Benchmark]) -> list[Benchmark]:
-    """Give the benchmark of a name, or all of a family, such as nexmark; none if there is neither."""
+    """Return the benchmark of a name, or all of a family, such as nexmark; none if there is neither."""
     if name in known:
         return [known[name]]
     return [each for each in known.values() if each.name.startswith(f"{name}-")]
@@ -109,7 +109,7 @@ def measure(
 
 
 def close_to(found: float, wanted: float, tolerance: float = 1e-9) -> str:
-    """Give ``ok``, or how a checksum differs from the reference."""
+    """Return ``ok``, or how a checksum differs from the reference."""
     if abs(found - wanted) <= tolerance * abs(wanted):
         return "ok"
     return f"checksum is {found!r}, the reference {wanted!r}"

@@ -112,17 +112,17 @@ def run_script(
 
 
 def key_name(index: int) -> str:
-    """Give the name of a key."""
+    """Return the name of a key."""
     return f"k{index:05d}"
 
 
 def key_names() -> pa.Array:
-    """Give the names of all keys."""
+    """Return the names of all keys."""
     return pa.array([key_name(index) for index in range(KEYS)])
 
 
 def cut(relation: str, flow: Flow, columns: Sequence[Any], rowtime: NDArray[np.int64]) -> list[Tray]:
-    """Give the rows of an input as trays: values as columns hold them, counted from 0."""
+    """Return the rows of an input as trays: values as columns hold them, counted from 0."""
     row_type, origin = flow.row_type(relation), flow.origin(relation, 0)
     trays = []
     for start in range(0, len(rowtime), TRAY_ROWS):

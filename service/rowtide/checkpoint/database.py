@@ -71,12 +71,12 @@ class DatabaseLedger:
     # ------------------------------------------------------------- the record
 
     def read(self) -> Record | None:
-        """Give what is recorded; see ``ledger.Ledger``."""
+        """Return what is recorded; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
             return self.read_within(transaction)
 
     def read_within(self, transaction: Transaction) -> Record | None:
-        """Give what is recorded as an open transaction sees it; see ``ledger.Ledger``."""
+        """Return what is recorded as an open transaction sees it; see ``ledger.Ledger``."""
         if not check_version(transaction.connection):
             return None
         return self._record(transaction.connection)
@@ -302,7 +302,7 @@ class DatabaseLedger:
         )
 
     def accounts(self) -> Sequence[KeptAccount]:
-        """Give all accounts as of the last commit."""
+        """Return all accounts as of the last commit."""
         with self._database.begin() as transaction:
             connection: sa.Connection = transaction.connection
             if not check_version(connection):
@@ -411,7 +411,7 @@ class DatabaseLedger:
             return found
 
     def snapshots(self) -> Sequence[SnapshotEntry]:
-        """Give what snapshots are stored, the newest first."""
+        """Return what snapshots are stored, the newest first."""
         with self._database.begin() as transaction:
             connection: sa.Connection = transaction.connection
             if not check_version(connection):
@@ -445,7 +445,7 @@ class DatabaseLedger:
         return int(connection.execute(sa.delete(tables.snapshots).where(own)).rowcount)
 
     def decisions(self) -> Sequence[Decision]:
-        """Give all decisions, in the order in which they were committed."""
+        """Return all decisions, in the order in which they were committed."""
         with self._database.begin() as transaction:
             connection: sa.Connection = transaction.connection
             if not check_version(connection):
@@ -459,7 +459,7 @@ class DatabaseLedger:
             return [Decision(*row) for row in rows]
 
     def errors(self, wanted: ErrorFilter = ALL_ERRORS, limit: int | None = 100) -> Sequence[StoredError]:
-        """Give committed error rows, the oldest first."""
+        """Return committed error rows, the oldest first."""
         with self._database.begin() as transaction:
             connection: sa.Connection = transaction.connection
             if not check_version(connection):
@@ -468,7 +468,7 @@ class DatabaseLedger:
             return [stored_error(row) for row in connection.execute(query.limit(limit))]
 
     def refused_within(self, transaction: Transaction, table: str) -> Sequence[tuple[int | None, str | None]]:
-        """Give rowtime and JSON of the rows that a foreign table did not take; see ``ledger.Ledger``."""
+        """Return rowtime and JSON of the rows that a foreign table did not take; see ``ledger.Ledger``."""
         connection: sa.Connection = transaction.connection
         wanted = ErrorFilter(relation=table, reason="CONSTRAINT")
         query = select_errors(self._of(connection), self._pipeline, wanted)
@@ -486,7 +486,7 @@ class DatabaseLedger:
             return mark_resubmitted(connection, self._of(connection), self._pipeline, rows)
 
     def resubmissions(self) -> Sequence[Resubmission]:
-        """Give what was resubmitted, in order; see ``ledger.Ledger``."""
+        """Return what was resubmitted, in order; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
             connection: sa.Connection = transaction.connection
             if not check_version(connection):
@@ -494,7 +494,7 @@ class DatabaseLedger:
             return read_resubmissions(connection, self._of(connection), self._pipeline)
 
     def resubmitted(self, number: int) -> Sequence[StoredError]:
-        """Give the rows of one resubmission; see ``ledger.Ledger``."""
+        """Return the rows of one resubmission; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
             connection: sa.Connection = transaction.connection
             query = select_resubmitted(self._of(connection), self._pipeline, number)
@@ -544,7 +544,7 @@ _DECISION = ("kind", "relation", "partition", "next_offset", "bound", "reader")
 
 
 def _insert(connection: sa.Connection) -> Any:
-    """Give the INSERT of this database that knows ON CONFLICT."""
+    """Return the INSERT of this database that knows ON CONFLICT."""
     return sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
 
 
@@ -560,7 +560,7 @@ def _binary_chunks(connection: sa.Connection, query: sa.Select[Any]) -> Iterator
 
 
 def _errors_target(connection: sa.Connection) -> TargetTable:
-    """Give the table of errors as connectors see it: they write many rows fast."""
+    """Return the table of errors as connectors see it: they write many rows fast."""
     dialect = connection.dialect.name
     schema = schema_of(dialect)
     name = named(dialect, "errors")
@@ -590,7 +590,7 @@ def _errors_target(connection: sa.Connection) -> TargetTable:
 
 
 def _storable(text: str) -> str:
-    """Give text that every database takes: PostgreSQL has no NUL, and no driver takes half a character."""
+    """Return text that every database takes: PostgreSQL has no NUL, and no driver takes half a character."""
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
 
 

@@ -42,7 +42,7 @@ ALL_ERRORS = ErrorFilter()
 
 
 def select_errors(tables: Tables, pipeline: str, wanted: ErrorFilter) -> sa.Select[Any]:
-    """Give the query for error rows, the oldest first."""
+    """Return the query for error rows, the oldest first."""
     table = tables.errors
     query = sa.select(table).where(table.c.pipeline == pipeline, table.c.error_id > wanted.after)
     if wanted.numbers:
@@ -60,7 +60,7 @@ def select_errors(tables: Tables, pipeline: str, wanted: ErrorFilter) -> sa.Sele
 
 
 def select_resubmitted(tables: Tables, pipeline: str, number: int) -> sa.Select[Any]:
-    """Give the query for the rows of one resubmission, in the order of their rowtimes."""
+    """Return the query for the rows of one resubmission, in the order of their rowtimes."""
     table = tables.errors
     return (
         sa.select(table)
@@ -70,7 +70,7 @@ def select_resubmitted(tables: Tables, pipeline: str, number: int) -> sa.Select[
 
 
 def read_resubmissions(connection: sa.Connection, tables: Tables, pipeline: str) -> list[Resubmission]:
-    """Give what was resubmitted, in order."""
+    """Return what was resubmitted, in order."""
     table = tables.errors
     entered = table.c.row_json.is_not(None).label("entered")
     rows = connection.execute(
@@ -120,7 +120,7 @@ def mark_resubmitted(
 
 
 def stored_error(row: Any) -> StoredError:
-    """Give a row of the table as a value."""
+    """Return a row of the table as a value."""
     error = ErrorRow(
         row.kind,
         row.relation,

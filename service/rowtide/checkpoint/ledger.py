@@ -58,7 +58,7 @@ class Record:
     """The commit with which another plan took over: what was read before it cannot be replayed."""
 
     def positions(self) -> dict[PartitionId, int]:
-        """Give the next offset of each partition."""
+        """Return the next offset of each partition."""
         return {standing.place: standing.next_offset for standing in self.standings}
 
 
@@ -150,7 +150,7 @@ class Resubmission:
 
 
 def is_resubmission(place: PartitionId) -> bool:
-    """Tell whether a partition is no topic's, but holds resubmitted rows."""
+    """Return whether a partition is no topic's, but holds resubmitted rows."""
     return place[1] >= RESUBMITTED
 
 
@@ -183,7 +183,7 @@ class Decision:
 
 
 def jump_of(decision: Decision) -> tuple[str, int, int]:
-    """Give, of a decision of kind RESET, the model and the rowtimes (ms) from which to which it jumps."""
+    """Return, of a decision of kind RESET, the model and the rowtimes (ms) from which to which it jumps."""
     before = decision.next_offset
     return decision.relation, before, before if decision.bound is None else decision.bound
 
@@ -214,14 +214,14 @@ class Ledger(Protocol):
     """
 
     def read(self) -> Record | None:
-        """Give what is recorded; None for a pipeline that never started. Changes nothing.
+        """Return what is recorded; None for a pipeline that never started. Changes nothing.
 
         Raises:
           StatementError: the tables were written by a newer program.
         """
 
     def read_within(self, transaction: Transaction) -> Record | None:
-        """Give what is recorded as an open transaction sees it; else as ``read``."""
+        """Return what is recorded as an open transaction sees it; else as ``read``."""
 
     def claim(self, digest: str, holder: str) -> Record:
         """Take the next epoch; creates the tables and the record where there are none.
@@ -272,7 +272,7 @@ class Ledger(Protocol):
         """
 
     def decisions(self) -> Sequence[Decision]:
-        """Give all decisions, in the order in which they were committed."""
+        """Return all decisions, in the order in which they were committed."""
 
     def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
         """Record that the commit under way is the first of another plan.
@@ -285,22 +285,22 @@ class Ledger(Protocol):
         """Record accounts; those not given stay."""
 
     def accounts(self) -> Sequence[KeptAccount]:
-        """Give all accounts as of the last commit."""
+        """Return all accounts as of the last commit."""
 
     def refused_within(self, transaction: Transaction, table: str) -> Sequence[tuple[int | None, str | None]]:
-        """Give rowtime and JSON of the rows that a foreign table was found not to take."""
+        """Return rowtime and JSON of the rows that a foreign table was found not to take."""
 
     def resubmissions(self) -> Sequence[Resubmission]:
-        """Give what was resubmitted, in order."""
+        """Return what was resubmitted, in order."""
 
     def resubmitted(self, number: int) -> Sequence[StoredError]:
-        """Give the rows of one resubmission in the order of their rowtimes: that numbers their offsets."""
+        """Return the rows of one resubmission in the order of their rowtimes: that numbers their offsets."""
 
     def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
         """Keep a snapshot, and give its size in bytes; older ones but the last few are dropped."""
 
     def snapshots(self) -> Sequence[SnapshotEntry]:
-        """Give what snapshots are stored, the newest first; what an entry stands for never changes."""
+        """Return what snapshots are stored, the newest first; what an entry stands for never changes."""
 
     def newest_snapshot(self) -> KeptSnapshot | None:
         """Return the newest snapshot that this version can read and that is whole; None: there is none.

@@ -1,6 +1,6 @@
 """Making and upgrading the checkpoint's tables, by the packaged alembic migrations.
 
-``VERSIONS`` stands in for alembic's environment script: the connection is the
+``VERSIONS`` is in for alembic's environment script: the connection is the
 caller's, and so is the transaction, so that two processes which start at once
 do not meet half a schema.
 """
@@ -30,7 +30,7 @@ _LOCK = 7_305_811_206
 
 
 def stored_version(connection: sa.Connection) -> str | None:
-    """Give the version of the tables that are there; None: there are none. Changes nothing."""
+    """Return the version of the tables that are there; None: there are none. Changes nothing."""
     dialect = connection.dialect.name
     if not sa.inspect(connection).has_table(named(dialect, VERSION_TABLE), schema_of(dialect)):
         return None

@@ -64,7 +64,7 @@ class Checksum:
 
 
 def manifest_of(snapshot: KeptSnapshot) -> str:
-    """Give the manifest of a snapshot."""
+    """Return the manifest of a snapshot."""
     return json.dumps(
         {
             "version": VERSION,
@@ -76,7 +76,7 @@ def manifest_of(snapshot: KeptSnapshot) -> str:
 
 
 def chunks_of(snapshot: KeptSnapshot) -> Iterator[Chunk]:
-    """Give the parts of a snapshot, cut; one part is in memory at a time."""
+    """Yield the parts of a snapshot, cut; one part is in memory at a time."""
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     for part, (_, _, table) in enumerate(_parts(snapshot)):
         stream = pa.BufferOutputStream()

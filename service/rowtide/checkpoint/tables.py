@@ -23,12 +23,12 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def schema_of(dialect: str) -> str | None:
-    """Give the schema that the tables are in; None: they have a prefix."""
+    """Return the schema that the tables are in; None: they have a prefix."""
     return None if dialect == "sqlite" else SCHEMA
 
 
 def named(dialect: str, name: str) -> str:
-    """Give a table's name within its schema."""
+    """Return a table's name within its schema."""
     return name if schema_of(dialect) else f"{SCHEMA}_{name}"
 
 
@@ -46,7 +46,7 @@ class Tables:
 
 
 def tables_of(dialect: str) -> Tables:
-    """Give the tables as a database of this kind has them."""
+    """Return the tables as a database of this kind has them."""
     metadata = sa.MetaData(schema=schema_of(dialect))
 
     def table(name: str, *columns: sa.Column[object]) -> sa.Table:
@@ -158,12 +158,12 @@ def columns_at(table: sa.Table, version: str) -> list[sa.ColumnElement[Any]]:
 
 
 def now(dialect: str) -> sa.ColumnElement[datetime]:
-    """Give the database's own time, UTC without zone: the service's clock plays no part."""
+    """Return the database's own time, UTC without zone: the service's clock plays no part."""
     if dialect == "sqlite":
         return sa.literal_column("strftime('%Y-%m-%d %H:%M:%f000', 'now')", sa.DateTime)
     return sa.literal_column("timezone('utc', now())", sa.DateTime)
 
 
 def to_ms(moment: datetime) -> int:
-    """Give a time of the database as ms since the epoch."""
+    """Return a time of the database as ms since the epoch."""
     return (moment - _EPOCH) // timedelta(milliseconds=1)

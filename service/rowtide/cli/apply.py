@@ -105,7 +105,7 @@ def apply(
             raise applying.state_would_be_lost(each.relation for each in lost)
         if not yes:
             if not sys.stdin.isatty():
-                raise StatementError("nobody can be asked whether to apply it", hint="Say --yes.")
+                raise StatementError("no one can be asked whether to apply it", hint="Say --yes.")
             if not typer.confirm("Apply it?"):
                 raise typer.Exit(FAILED)
         url = settings.checkpoint.url

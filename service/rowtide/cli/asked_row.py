@@ -21,7 +21,7 @@ ROWTIME = "ROWTIME"
 
 
 def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanation]:
-    """Give what says why a row is there: it opens the pipeline's log and database by itself.
+    """Return what says why a row is there: it opens the pipeline's log and database by itself.
 
     The function takes a relation's catalog name and ROW. It raises StatementError where there is no such
     relation or row, and TransientError while another row is being explained.

@@ -40,7 +40,7 @@ def backfill(
     parts: Annotated[
         int | None,
         typer.Option(
-            help="Into how many parts rows are split by key, each worked off by a task; by default as many "
+            help="Into how many parts rows are split by key, each processed by a task; by default as many "
             "as Spark has cores when the backfill begins.",
             metavar="N",
             min=1,
@@ -76,7 +76,7 @@ def backfill(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as one JSON object.")] = False,
 ) -> None:
-    """Work off history with Spark up to a cut; the live service goes on from there.
+    """Process history with Spark up to a cut; the live service goes on from there.
 
     Everything is committed at once, at the end: rows, error rows, positions and state. A backfill that
     fails, or is killed, has changed nothing and is run again. While one runs on this machine, another one of
@@ -184,7 +184,7 @@ def _as_json(report: BackfillReport) -> dict[str, object]:
 
 
 def _shown(report: BackfillReport) -> str:
-    lines = [f"{report.messages:,} messages worked off, {report.errors:,} error rows"]
+    lines = [f"{report.messages:,} messages processed, {report.errors:,} error rows"]
     lines += [f"{count:>12,} rows into {table}" for table, count in sorted(report.rows.items())]
     for name, held in sorted(report.positions.items()):
         where = ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(held.items()))

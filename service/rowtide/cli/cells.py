@@ -24,7 +24,7 @@ _BY_NAME = {
 
 
 def cell(value: object, type_name: str) -> str:
-    """Give a value of a row as the terminal shows it."""
+    """Return a value of a row as the terminal shows it."""
     if value is None:
         return "NULL"
     if type_name == Kind.TIMESTAMP.value:
@@ -51,6 +51,6 @@ def bytes_text(raw: bytes, most: int | None = None) -> str:
 
 
 def json_cell(value: object, type_name: str) -> object:
-    """Give a value of a row as it stands in JSON for others."""
+    """Return a value of a row as it is in JSON for others."""
     is_text = type_name in (Kind.DATE.value, Kind.TIME.value)
     return cell(value, type_name) if is_text and value is not None else value

@@ -51,7 +51,7 @@ def check(
 
 
 def described(session: SqlSession, plan: Plan, missing: Sequence[Notice] = ()) -> dict[str, Any]:
-    """Give what a session has defined, as plain values; secrets in options are hidden.
+    """Return what a session has defined, as plain values; secrets in options are hidden.
 
     ``plan`` is the session's with the options of the configuration, ``missing`` what it lacks to run.
     """
@@ -100,7 +100,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 
 def _shown(wrapper: str, written: dict[str, str], options: dict[str, str]) -> dict[str, str]:
-    """Give options as they may be shown: those of SQL by what the connector declares as secret."""
+    """Return options as they may be shown: those of SQL by what the connector declares as secret."""
     import re
 
     from rowtide_connectors.errors import OptionError

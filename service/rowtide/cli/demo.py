@@ -64,7 +64,7 @@ def demo(
 
 
 def _serving(address: str, config: Path) -> None:
-    """Say where the service is, and what to try."""
+    """Report where the service is, and what to try."""
     from rowtide.demo.run import PIPELINE
 
     typer.echo(f"The service is at {address} until Ctrl-C; its pipeline is {PIPELINE}.", err=True)
@@ -104,7 +104,6 @@ class _Lines:
     """A line a stage."""
 
     def stage(self, text: str, total: int | None = None) -> None:
-        """See ``Display``."""
         typer.echo(text if total is None else f"{text} ({total:,} messages)", err=True)
 
     def advance(self, done: int) -> None:
@@ -120,7 +119,6 @@ class _Bars:
         self._text = ""
 
     def stage(self, text: str, total: int | None = None) -> None:
-        """See ``Display``."""
         if text == self._text and self._task is not None:
             self._progress.update(self._task, total=total)
             return
@@ -130,7 +128,6 @@ class _Bars:
         self._task = self._progress.add_task(text, total=total)
 
     def advance(self, done: int) -> None:
-        """See ``Display``."""
         if self._task is not None:
             self._progress.update(self._task, completed=done)
 
@@ -176,7 +173,7 @@ def _show(result: DemoResult) -> None:
 
 
 def _short(value: object) -> str:
-    """Give a value as the table shows it: day and minute of a time, one digit of a number."""
+    """Return a value as the table shows it: day and minute of a time, one digit of a number."""
     if value is None:
         return ""
     text = str(value)

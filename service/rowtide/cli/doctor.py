@@ -32,7 +32,7 @@ class DoctorFinding:
     advice: str | None = None
 
     def line(self) -> str:
-        """Give the finding as a line of the terminal, its advice below it."""
+        """Return the finding as a line of the terminal, its advice below it."""
         mark = "ok" if self.ok else ("MISSING" if self.needed else "missing")
         text = f"{mark:<8} {self.name:<12} {self.found}"
         if not self.ok:
@@ -52,7 +52,7 @@ def doctor(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the findings as JSON.")] = False,
 ) -> None:
-    """Say what this machine has and lacks, and what to do.
+    """Report what this machine has and lacks, and what to do.
 
     Exit code 0: all that is needed is here. 1: something needed is missing. 2: the pipeline is refused.
     """

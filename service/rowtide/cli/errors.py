@@ -51,7 +51,7 @@ def shown_to_user(*, as_json: bool = False) -> Iterator[None]:
 
 
 def rendered(error: RowtideError | ConnectorError) -> str:
-    """Give an error as the terminal shows it."""
+    """Return an error as the terminal shows it."""
     if isinstance(error, StatementError):
         return error.render()
     hint = f"\nhint: {error.hint}" if error.hint is not None else ""
@@ -59,7 +59,7 @@ def rendered(error: RowtideError | ConnectorError) -> str:
 
 
 def _plain(error: RowtideError | ConnectorError) -> dict[str, object]:
-    """Give an error as plain values; what is not known of it is None."""
+    """Return an error as plain values; what is not known of it is None."""
     place = error.place if isinstance(error, StatementError) else None
     return {
         "message": error.message,
@@ -71,7 +71,7 @@ def _plain(error: RowtideError | ConnectorError) -> dict[str, object]:
 
 
 def exit_code(error: RowtideError | ConnectorError) -> int:
-    """Give the exit code that an error means."""
+    """Return the exit code that an error means."""
     if isinstance(error, TransientError | SupersededError | UnavailableError):
         return DEPENDENCY
     if isinstance(error, StatementError | ConnectorError):

@@ -99,7 +99,7 @@ def explain(
 
 
 def _asked(session: SqlSession, relation: str, service: str | None, config: Path | None) -> Any:
-    """Give the service's answer. A pump stands for what it writes to."""
+    """Return the service's answer. A pump stands for what it writes to."""
     from rowtide.cli.service_url import ask, service_url
 
     name = session.relation_name(relation)
@@ -107,7 +107,7 @@ def _asked(session: SqlSession, relation: str, service: str | None, config: Path
 
 
 def _asked_why(session: SqlSession, relation: str, row: str, service: str | None, config: Path | None) -> Any:
-    """Give the service's answer about a row. A pump stands for what it writes to."""
+    """Return the service's answer about a row. A pump stands for what it writes to."""
     from rowtide.cli.service_url import ask, service_url
 
     name = session.relation_name(relation)
@@ -116,7 +116,7 @@ def _asked_why(session: SqlSession, relation: str, row: str, service: str | None
 
 
 def _told_why(found: Any) -> list[str]:
-    """Give the answer about a row as text."""
+    """Return the answer about a row as text."""
     more = "" if found["matching"] == 1 else f", the last of {found['matching']} such rows"
     lines = [
         f"{found['relation']} of pipeline {found['pipeline']}: {_row(found['row'])}",
@@ -169,7 +169,7 @@ def _message(each: Any) -> str:
 
 
 def _told(found: Any) -> list[str]:
-    """Give an answer as text."""
+    """Return an answer as text."""
     lines = [f"{found['relation']} of pipeline {found['pipeline']} ({found['phase']})"]
     for cause in found["causes"]:
         lines += [
@@ -206,7 +206,7 @@ def _time(millis: int | None) -> str:
 
 
 def _wanted(session: SqlSession, stage: PlanStage, relation: str | None) -> dict[str, Node]:
-    """Give the plans to show: those of one relation, of the pumps, or of all relations without pumps.
+    """Return the plans to show: those of one relation, of the pumps, or of all relations without pumps.
 
     Raises:
       StatementError: there is no such relation.

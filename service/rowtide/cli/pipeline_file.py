@@ -46,7 +46,7 @@ def opened(file: Path, config: Path | None) -> Iterator[tuple[Pipeline, Settings
 
 
 def pipeline_name(file: Path, config: Path | None) -> str:
-    """Give a pipeline's name: that of the configuration, or the file's stem.
+    """Return a pipeline's name: that of the configuration, or the file's stem.
 
     Raises:
       StatementError: the configuration is wrong, or there is no such file.
@@ -59,7 +59,7 @@ def pipeline_name(file: Path, config: Path | None) -> str:
 
 
 def equipment_of(pipeline: Pipeline, settings: Settings) -> Equipment:
-    """Give what a command needs that works on a pipeline once and does not go on."""
+    """Return what a command needs that works on a pipeline once and does not go on."""
     from rowtide.clock import SystemClock
     from rowtide.runtime.commit.crashpoints import crash_points_from_environment
     from rowtide.runtime.live.live import Pace
@@ -82,7 +82,7 @@ def equipment_of(pipeline: Pipeline, settings: Settings) -> Equipment:
 
 
 class PipelineFirst(TyperGroup):
-    """A group of commands on a pipeline, which may stand before or behind the command's name."""
+    """A group of commands on a pipeline, which may come before or behind the command's name."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Bring the name of the command to the front."""

@@ -1,4 +1,4 @@
-"""``rowtide plan``: what a changed pipeline would keep, begin anew and lose."""
+"""``rowtide plan``: what a changed pipeline would keep, restart and lose."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def plan(
         record = found.ledger.read()
         if record is None or not record.standings:
             nothing = json.dumps({"committed": False, "changes": []}, indent=2)
-            told = f'Pipeline "{found.name}" has committed nothing: everything begins anew.'
+            told = f'Pipeline "{found.name}" has committed nothing: everything restarts.'
             typer.echo(nothing if as_json else told)
             return
         older = None

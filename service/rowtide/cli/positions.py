@@ -80,7 +80,7 @@ def skip(
     next commit. The message is not decoded; it becomes an error row with reason SKIPPED and its bytes. The
     decision is committed, and every start, recovery and replay obeys it. It cannot be taken back.
 
-    Exit code 0: done. 1: you said no. 2: there is no such message, it is committed already, or nobody can
+    Exit code 0: done. 1: you said no. 2: there is no such message, it is committed already, or no one can
     be asked; nothing has changed. 3: the database or the broker is down.
     """
     import os
@@ -98,7 +98,7 @@ def skip(
         where = f'offset {offset} of "{name}" partition {partition}'
         if not yes:
             if not sys.stdin.isatty():
-                raise StatementError("nobody can be asked whether to skip the message", hint="Say --yes.")
+                raise StatementError("no one can be asked whether to skip the message", hint="Say --yes.")
             if not typer.confirm(f'Skip {where} of pipeline "{found.name}" for good?'):
                 raise typer.Exit(FAILED)
         holder = f"{socket.gethostname()} process {os.getpid()}, to skip a message"

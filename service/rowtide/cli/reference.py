@@ -29,12 +29,12 @@ column, and show the statement with a caret.
 
 
 def command_page(app: typer.Typer) -> str:
-    """Give the page as Markdown: every command, in the order of its name."""
+    """Return the page as Markdown: every command, in the order of its name."""
     return HEAD + "".join(_section(path, command) for path, command in commands(app))
 
 
 def commands(app: typer.Typer) -> Iterator[tuple[str, TyperCommand]]:
-    """Give every command that does something, with what is typed to reach it."""
+    """Yield every command that does something, with what is typed to reach it."""
     yield from _under("rowtide", typer.main.get_command(app))
 
 
@@ -73,7 +73,7 @@ def _section(path: str, command: TyperCommand) -> str:
 
 
 def _metavar(parameter: TyperOption) -> str:
-    """Give what stands for the option's value: as declared, its choices, or else its name."""
+    """Return what stands for the option's value: as declared, its choices, or else its name."""
     if parameter.metavar:
         return parameter.metavar
     if isinstance(parameter.default, Enum):

@@ -77,7 +77,7 @@ def range_of(begin: str | None, end: str | None) -> Range:
 
 
 def comparison_as_json(result: ReplayComparison, tables: dict[str, ForeignTable]) -> dict[str, object]:
-    """Give what was found as plain values."""
+    """Return what was found as plain values."""
     return {
         "equal": not result.count,
         "messages": result.messages,

@@ -127,7 +127,7 @@ def run(
 
 
 def query_of(file: Path, service: Service) -> QueryRunner:
-    """Give what plans a query over the pipeline's relations, as they are now, and lets it look on."""
+    """Return what plans a query over the pipeline's relations, as they are now, and lets it look on."""
     from rowtide.cli.errors import read_text
 
     statements = read_text(file)
@@ -150,7 +150,7 @@ def query_of(file: Path, service: Service) -> QueryRunner:
 
 
 def _has_models(plan: Plan) -> bool:
-    """Tell whether the process runs code of others."""
+    """Return whether the process runs code of others."""
     from rowtide.plan.nodes import Model, nodes_below
 
     return any(isinstance(each, Model) for pump in plan.pumps for each in nodes_below(pump.node))

@@ -21,7 +21,7 @@ PATIENCE_S = 15.0
 
 
 def service_url(given: str | None, config: Path | None) -> str:
-    """Give the URL to ask: the one given, or that of the configuration.
+    """Return the URL to ask: the one given, or that of the configuration.
 
     Raises:
       StatementError: it is no URL of a web server, or the configuration is wrong.
@@ -40,7 +40,7 @@ def service_url(given: str | None, config: Path | None) -> str:
 
 
 def ask(url: str, path: str, *, post: bool = False, patience_s: float = PATIENCE_S, **parameters: str) -> Any:
-    """Give what the service answers; ``post``: it is told to do something.
+    """Return what the service answers; ``post``: it is reported to do something.
 
     Raises:
       StatementError: it refuses the question.
@@ -77,7 +77,7 @@ IS_IT_OURS = "`rowtide run` starts one; --service or service.listen says where i
 
 
 def _said(body: bytes) -> tuple[str, str | None] | None:
-    """Give message and hint of a refusal; None if the body is not one of ours."""
+    """Return message and hint of a refusal; None if the body is not one of ours."""
     import json
 
     try:

@@ -77,7 +77,7 @@ def sql(
 
 
 def split_statements(text: str) -> list[str]:
-    """Give the statements of a text, without their semicolons; those in quotes and comments are none."""
+    """Return the statements of a text, without their semicolons; those in quotes and comments are none."""
     found, start, at = [], 0, 0
     while at < len(text):
         if text.startswith("--", at):
@@ -128,7 +128,7 @@ def _engine(
 
 
 def _shower(*, as_json: bool, limit: int | None) -> Callable[[Iterator[QueryEvent]], None]:
-    """Give what writes an answer as it comes."""
+    """Return what writes an answer as it comes."""
     from rowtide.cli.sql_engine import ResultColumns, ResultNote
 
     def show(answers: Iterator[QueryEvent]) -> None:

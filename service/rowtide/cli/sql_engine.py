@@ -68,7 +68,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class ResultNote:
-    """Something to be told that is no row."""
+    """Something to be reported that is no row."""
 
     text: str
 
@@ -87,11 +87,11 @@ class Engine(Protocol):
         """
 
     def names(self) -> list[str]:
-        """Give names that completion may offer."""
+        """Return names that completion may offer."""
 
 
 def is_query(text: str) -> bool:
-    """Tell whether a statement asks for rows; everything else defines or inserts something.
+    """Return whether a statement asks for rows; everything else defines or inserts something.
 
     Raises:
       StatementError: it is no statement.
@@ -148,7 +148,6 @@ class EmbeddedEngine:
             self._inserted.append((arrived.relation, rows))
 
     def execute(self, text: str) -> Iterator[QueryEvent]:
-        """See ``Engine``."""
         if not is_query(text):
             known, before = len(self._session.explained), len(self._inserted)
             self.load(text)
@@ -185,7 +184,7 @@ class EmbeddedEngine:
             yield ResultRow("+", None, [plain(value) for value in row])
 
     def _late(self, before: int) -> Iterator[str]:
-        """Tell of rows, of those inserted after the first ``before`` statements, that come too late."""
+        """Yield of rows, of those inserted after the first ``before`` statements, that come too late."""
         highest: dict[str, int] = {}
         for number, (relation, rows) in enumerate(self._inserted):
             for rowtime, _ in rows:
@@ -198,12 +197,11 @@ class EmbeddedEngine:
                 highest[relation] = max(reached, rowtime)
 
     def names(self) -> list[str]:
-        """See ``Engine``."""
         columns = (name for _, node in self._session.plan.relations for name in node.row_type.names)
         return [*(name for name, _ in self._session.kinds), *dict.fromkeys(columns)]
 
     def relations(self) -> list[tuple[str, str]]:
-        """Give all relations and pumps with what they are."""
+        """Return all relations and pumps with what they are."""
         return list(self._session.kinds)
 
     def _errors(self) -> list[Row]:
@@ -293,7 +291,6 @@ class ServiceEngine:
         self._follow = follow
 
     def execute(self, text: str) -> Iterator[QueryEvent]:
-        """See ``Engine``."""
         from urllib.error import HTTPError, URLError
         from urllib.parse import urlencode
         from urllib.request import urlopen
@@ -318,12 +315,12 @@ class ServiceEngine:
             raise TransientError(f"no service answers at {self._url}: {reason}") from error
 
     def names(self) -> list[str]:
-        """See ``Engine``: nothing is known here."""
+        """Nothing is known here."""
         return []
 
 
 def _contents(told: Iterator[QueryEvent]) -> Iterator[QueryEvent]:
-    """Give contents in place of the changes that make them up; rows of streams as they are."""
+    """Yield contents in place of the changes that make them up; rows of streams as they are."""
     contents: ResultColumns | None = None
     held: Counter[Row] = Counter()
     for answer in told:
@@ -352,7 +349,7 @@ def _rows(emitted: Emitted) -> Iterator[TimedRow]:
 
 
 def _plan_lines(nodes: Sequence[Node]) -> Iterator[ResultRow]:
-    """Give the plan of an explained query after every stage, a row a line."""
+    """Yield the plan of an explained query after every stage, a row a line."""
     for stage, node in zip(STAGES, nodes, strict=True):
         for line in (f"-- {stage}", *explain(node).lines()):
             yield ResultRow("+", None, [line])
@@ -369,5 +366,5 @@ def _has_reached(
 
 
 def history_file() -> Path:
-    """Give where the prompt keeps what was typed."""
+    """Return where the prompt keeps what was typed."""
     return Path.home() / ".rowtide_history"

@@ -115,7 +115,7 @@ def drop(
     """Drop the snapshots of a pipeline, or all that is known of it.
 
     Exit code 0: done. 1: there was nothing, or you said no. 2: neither --snapshots nor --all is given, or
-    nobody can be asked. 3: the database is down.
+    no one can be asked. 3: the database is down.
     """
     import sys
 
@@ -135,7 +135,7 @@ def drop(
             )
         if not yes:
             if not sys.stdin.isatty():
-                raise StatementError("nobody can be asked whether to drop it", hint="Say --yes.")
+                raise StatementError("no one can be asked whether to drop it", hint="Say --yes.")
             what = "all snapshots" if snapshots else "everything that is known"
             if not typer.confirm(f'Drop {what} of pipeline "{found.name}"?'):
                 raise typer.Exit(FAILED)

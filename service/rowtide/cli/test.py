@@ -101,7 +101,7 @@ def test(
 
 
 def _runner_factory(name: RunnerName, broker: str | None, held: ExitStack) -> RunnerFactory:
-    """Give what makes the runners; ``held`` gives back what they share."""
+    """Return what makes the runners; ``held`` gives back what they share."""
     if name is RunnerName.KAFKA:
         from rowtide.testing.on_kafka import KafkaRunners
 

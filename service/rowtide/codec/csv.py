@@ -1,6 +1,6 @@
 """CSV messages to columns: one message is one record (RFC 4180).
 
-Fields stand in the order of the columns, between commas. One in double quotes
+Fields are in the order of the columns, between commas. One in double quotes
 may hold commas, line ends and, doubled, quotes. Nothing between commas is NULL,
 and MISSING_FIELD where the column is NOT NULL; ``""`` is the empty text. What
 a field means for its column is what CAST makes of the text; where it makes
@@ -22,7 +22,7 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.types import VARCHAR, RowType, Type
 
 _FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(,|\Z)')
-"""A field in quotes or without, and the comma or the end behind it."""
+"""A field in quotes or without, and the comma or the end after it."""
 
 
 class CsvDecoder:
@@ -51,7 +51,7 @@ class CsvDecoder:
 
 
 def _fields(text: str) -> Iterator[str | None]:
-    """Give the fields of a record, None for one that is empty.
+    """Yield the fields of a record, None for one that is empty.
 
     Raises:
       RejectedRowError: DECODE, a quote does not match.

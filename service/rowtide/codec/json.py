@@ -9,7 +9,7 @@ column is NOT NULL. What is no JSON object is DECODE.
 
 Almost every message is decoded by msgspec into a struct of the main spellings
 and its fields gathered into columns. A message that this cannot do (a field
-absent, another type, bad JSON) is worked off alone, with a precise reason; the
+absent, another type, bad JSON) is processed alone, with a precise reason; the
 two ways agree, and which one a message goes depends on nothing but itself.
 """
 
@@ -114,14 +114,14 @@ class JsonDecoder:
             try:
                 messages.extend(decoded)
                 return messages, failed
-            except Exception:  # noqa: BLE001 - worked off alone, which says why
+            except Exception:  # noqa: BLE001 - processed alone, which says why
                 failed.append(len(messages))
                 messages.append(None)
 
     def _columns(
         self, values: Sequence[bytes | None], messages: list[Any], alone: Mask
     ) -> tuple[Column, ...]:
-        """Give the columns of the messages that went well; mark further ones in ``alone``."""
+        """Return the columns of the messages that went well; mark further ones in ``alone``."""
         together = np.arange(len(messages), dtype=np.int64)
         if alone.any():
             together = np.flatnonzero(~alone)
@@ -153,14 +153,14 @@ class JsonDecoder:
         return tuple(_without_needless_mask(column) for column in columns)
 
     def _may_be_spelled_otherwise(self, index: int, value: bytes | None) -> bool:
-        """Tell whether a message may name the field at ``index`` in another than its main spelling."""
+        """Return whether a message may name the field at ``index`` in another than its main spelling."""
         quoted = self._quoted[index]
         return value is None or quoted is None or quoted in value.lower() or _ESCAPE in value
 
     def _one_by_one(
         self, values: Sequence[bytes | None], indices: Indices
     ) -> tuple[list[Row], list[int], tuple[DecodeFault, ...]]:
-        """Work off single messages; give the rows, where they stood, and the faults of the others."""
+        """Process single messages; return the rows, where they stood, and the faults of the others."""
         rows: list[Row] = []
         found: list[int] = []
         faults: list[DecodeFault] = []
@@ -215,7 +215,7 @@ class JsonDecoder:
 
 
 def _main_spelling(name: str) -> str:
-    """Give the spelling that is looked for first: an unquoted name was folded to upper case by SQL."""
+    """Return the spelling that is looked for first: an unquoted name was folded to upper case by SQL."""
     return name.lower() if name == name.upper() else name
 
 

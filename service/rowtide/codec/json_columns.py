@@ -1,9 +1,9 @@
 """JSON values of one field to a column, many at a time.
 
 A builder takes what msgspec decoded for one field and gives the column and the
-rows that it is not sure of ("doubtful"): those are worked off by
+rows that it is not sure of ("doubtful"): those are processed by
 ``json_values``, one by one. A row's fate depends on its own value only, so
-which way it went can never be told from the result.
+which way it went can never be reported from the result.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PLAIN_TIMESTAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-](
 
 
 def wire_type(kind: Type) -> Any:
-    """Give what msgspec is to accept for a column of ``kind``: never more than ``json_values`` does."""
+    """Return what msgspec is to accept for a column of ``kind``: never more than ``json_values`` does."""
     if kind.is_integer:
         bits = 8 * INTEGER_BYTES[kind.kind] - 1
         return Annotated[int, msgspec.Meta(ge=-(1 << bits), le=(1 << bits) - 1)]
@@ -51,7 +51,7 @@ def wire_type(kind: Type) -> Any:
 
 
 def builder(kind: Type) -> Builder:
-    """Give the builder of columns of ``kind``."""
+    """Return the builder of columns of ``kind``."""
     if kind.is_text:
         return _text(kind)
     match kind.kind:

@@ -54,7 +54,7 @@ class _NotOfTypeError(Exception):
 
 
 def converter(kind: Type) -> FromJson | None:
-    """Give the function that converts JSON values to ``kind``; None where JSON cannot carry it.
+    """Return the function that converts JSON values to ``kind``; None where JSON cannot carry it.
 
     The function raises RejectedRowError (TYPE). It is not called for null.
     """
@@ -99,7 +99,7 @@ def _converter(kind: Type) -> FromJson | None:
 
 
 def _shown(value: object) -> str:
-    """Give a JSON value as a message shows it: short, and never more than its kind for what is nested."""
+    """Return a JSON value as a message shows it: short, and never more than its kind for what is nested."""
     match value:
         case str():
             return f'text "{value[:40]}{"..." if len(value) > 40 else ""}"'

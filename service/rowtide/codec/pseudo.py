@@ -24,7 +24,7 @@ def pseudo_columns(
     keys: Sequence[bytes | None],
     headers: Sequence[Headers | None] | None,
 ) -> tuple[Column, ...]:
-    """Give the pseudo-columns called ``names`` of messages of one partition."""
+    """Return the pseudo-columns called ``names`` of messages of one partition."""
     return tuple(_column(name, topic, partition, offsets, timestamps, keys, headers) for name in names)
 
 
@@ -55,7 +55,7 @@ def _column(
 
 
 def headers_text(headers: Headers | None) -> str | None:
-    """Give headers as JSON; a value that is no UTF-8 is ``{"base64": ".."}``, and none at all is NULL."""
+    """Return headers as JSON; a value that is no UTF-8 is ``{"base64": ".."}``, and none at all is NULL."""
     if not headers:
         return None
     return json.dumps([[name, _value(value)] for name, value in headers], ensure_ascii=False)

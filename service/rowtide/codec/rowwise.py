@@ -1,4 +1,4 @@
-"""What decoders share that work off one message at a time."""
+"""What decoders share that process one message at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def decode_each(values: Sequence[bytes | None], row_type: RowType, decode: Calla
 
 
 def text_of(value: bytes) -> str:
-    """Give a message's text.
+    """Return a message's text.
 
     Raises:
       RejectedRowError: DECODE, it is not UTF-8.

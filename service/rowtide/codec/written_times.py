@@ -18,7 +18,7 @@ _UNIT_MS = {"ms": 1, "s": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d":
 
 
 def parse_date(text: str) -> int:
-    """Give the days since the epoch of ``YYYY-MM-DD``.
+    """Return the days since the epoch of ``YYYY-MM-DD``.
 
     Raises:
       ValueError: if it is no such date.
@@ -34,7 +34,7 @@ def parse_date(text: str) -> int:
 
 
 def parse_time_of_day(text: str) -> int:
-    """Give the milliseconds of the day of ``HH:MM:SS[.mmm]``.
+    """Return the milliseconds of the day of ``HH:MM:SS[.mmm]``.
 
     Raises:
       ValueError: if it is no such time.
@@ -50,7 +50,7 @@ def parse_time_of_day(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Give the milliseconds of a length of time such as ``5s``, ``1m 30s``, ``250ms``, ``2h``, ``1d``.
+    """Return the milliseconds of a length of time such as ``5s``, ``1m 30s``, ``250ms``, ``2h``, ``1d``.
 
     Raises:
       ValueError: if it is no such length.
@@ -69,14 +69,14 @@ def parse_duration(text: str) -> int:
 
 
 def format_time_of_day(millis: int) -> str:
-    """Give ``HH:MM:SS``, with ``.mmm`` where there are milliseconds."""
+    """Return ``HH:MM:SS``, with ``.mmm`` where there are milliseconds."""
     seconds, rest = divmod(millis, 1000)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     return f"{text}.{rest:03}" if rest else text
 
 
 def format_timestamp(millis: int) -> str:
-    """Give ``YYYY-MM-DD HH:MM:SS[.mmm]``, or the number itself where no calendar has such a year."""
+    """Return ``YYYY-MM-DD HH:MM:SS[.mmm]``, or the number itself where no calendar has such a year."""
     days, rest = divmod(millis, DAY_MS)
     try:
         day = EPOCH + timedelta(days=days)
@@ -92,7 +92,7 @@ class ScenarioDay:
     start: int = 0
 
     def parse(self, text: str) -> int:
-        """Give the milliseconds since the epoch of a time of day, a date with time, or a whole number.
+        """Return the milliseconds since the epoch of a time of day, a date with time, or a whole number.
 
         Raises:
           ValueError: if the text is none of these.
@@ -112,7 +112,7 @@ class ScenarioDay:
         )
 
     def format(self, millis: int) -> str:
-        """Give a time of this day as time of day, any other with its date."""
+        """Return a time of this day as time of day, any other with its date."""
         if 0 <= millis - self.start < DAY_MS:
             return format_time_of_day(millis - self.start)
         return format_timestamp(millis)

@@ -36,7 +36,7 @@ _INTERVAL = re.compile(r"(?:INTERVAL\s+)?'?([+-]?\d+(?:\.\d+)?)'?\s*([A-Z]+?)S?"
 
 
 def value_of(text: str, kind: Type, day: ScenarioDay) -> object:
-    """Give the value, in row form, that ``text`` means in a column of type ``kind``.
+    """Return the value, in row form, that ``text`` means in a column of type ``kind``.
 
     Raises:
       ValueError: if it is no value of that type, or does not fit it.
@@ -74,7 +74,7 @@ def _boolean(text: str) -> bool:
 
 
 def number_of(text: str) -> Decimal:
-    """Give the finite number that ``text`` means, exactly.
+    """Return the finite number that ``text`` means, exactly.
 
     Raises:
       ValueError: if it is none.
@@ -146,7 +146,7 @@ def _interval(text: str, kind: Type, units: dict[str, int]) -> int:
 
 
 def text_of(value: object, kind: Type, day: ScenarioDay) -> str:
-    """Give the text that ``value_of`` reads as ``value``; of NULL the word null."""
+    """Return the text that ``value_of`` reads as ``value``; of NULL the word null."""
     if value is None:
         return "null"
     match kind.kind, value:
@@ -189,7 +189,7 @@ def _date_text(days: int) -> str:
 
 
 def cell_text(value: object, kind: Type, day: ScenarioDay) -> str:
-    """Give a value as a cell of a scenario file: text and times in quotes, numbers and null plain."""
+    """Return a value as a cell of a scenario file: text and times in quotes, numbers and null plain."""
     text = text_of(value, kind, day)
     if value is None or kind.is_numeric or kind.kind is Kind.BOOLEAN:
         return text

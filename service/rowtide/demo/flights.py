@@ -32,7 +32,7 @@ class Message(NamedTuple):
 
 
 def messages() -> list[Message]:
-    """Give flights and weather reports in the order in which they became known.
+    """Return flights and weather reports in the order in which they became known.
 
     A flight is known when it leaves: its message time is its departure, or when it should have left
     if it was cancelled.

@@ -3,7 +3,7 @@
 CREATE SERVER broker FOREIGN DATA WRAPPER KAFKA;
 CREATE SERVER results FOREIGN DATA WRAPPER RDBMS;
 
--- A flight is told when it leaves (or, if it was cancelled, when it should have left).
+-- A flight is reported when it leaves (or, if it was cancelled, when it should have left).
 CREATE FOREIGN STREAM flights (
   scheduled_at TIMESTAMP NOT NULL,
   origin       VARCHAR(3) NOT NULL,

@@ -27,7 +27,7 @@ from rowtide.testing.processes import ENDS_WITH_PARENT, LOCAL, answers, free_por
 PIPELINE = Path(__file__).with_name("pipeline.sql")
 TABLE = "hourly_departures"
 USUAL_PORT = 8080
-"""Where commands look for a service that nobody says where it is."""
+"""Where commands look for a service that no one says where it is."""
 KILL_AT = 0.4
 """The share of messages after whose commit the service is killed."""
 LOOK_EVERY_S = 0.05
@@ -60,7 +60,7 @@ class Display(Protocol):
         """Begin a stage of ``total`` messages."""
 
     def advance(self, done: int) -> None:
-        """Tell how many messages of the stage are done."""
+        """Report how many messages of the stage are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class DemoResult:
 
     @property
     def identical(self) -> bool:
-        """Tell whether killing changed nothing."""
+        """Return whether killing changed nothing."""
         return not self.differences
 
 
@@ -237,7 +237,7 @@ class Demo:
 
 
 def _environment() -> dict[str, str]:
-    """Give the child's environment: it must find this very package, installed or not."""
+    """Return the child's environment: it must find this very package, installed or not."""
     path = os.pathsep.join(each for each in sys.path if each)
     return os.environ | {"PYTHONPATH": path}
 
@@ -250,7 +250,7 @@ def _read(database: Path, query: str) -> tuple[tuple[str, ...], list[tuple[objec
 
 
 def _number(database: Path, query: str) -> int:
-    """Give the number that a query gives; 0 while the database or its table is not there yet."""
+    """Return the number that a query gives; 0 while the database or its table is not there yet."""
     try:
         _, rows = _read(database, query)
     except sqlite3.OperationalError:
@@ -268,7 +268,7 @@ def _has_rows(database: Path) -> bool:
 
 
 def _differences(left: Path, right: Path) -> list[str]:
-    """Say in what two databases differ: the result table and the error stream, row by row."""
+    """Return in what two databases differ: the result table and the error stream, row by row."""
     found = []
     queries = {
         TABLE: f"SELECT * FROM {TABLE} ORDER BY 1, 2",

@@ -10,7 +10,7 @@ from rowtide.rows.types import Type
 
 
 def coerced(function: ScalarFunction, call: Call) -> tuple[Expr, ...]:
-    """Give the arguments of ``call``, cast to the types that ``function`` computes with."""
+    """Return the arguments of ``call``, cast to the types that ``function`` computes with."""
     if function.name in ("CAST", "TRY_CAST"):
         return call.args
     given = [arg.type for arg in call.args]
@@ -22,7 +22,7 @@ def coerced(function: ScalarFunction, call: Call) -> tuple[Expr, ...]:
 
 
 def _same_form(given: Type, wanted: Type) -> bool:
-    """Tell whether a value of one type is a value of the other as it stands."""
+    """Return whether a value of one type is a value of the other as is."""
     if given == wanted:
         return True
     both_text = given.is_text and wanted.is_text

@@ -41,13 +41,13 @@ class RowErrors:
         return np.array(sorted(self._errors), dtype=np.int64)
 
     def mask(self, length: int) -> Mask:
-        """Give True where a row of a tray of ``length`` rows was rejected."""
+        """Return True where a row of a tray of ``length`` rows was rejected."""
         rejected = np.zeros(length, dtype=np.bool_)
         rejected[list(self._errors)] = True
         return rejected
 
     def __iter__(self) -> Iterator[RowError]:
-        """Give why, in order of the rows."""
+        """Return why, in order of the rows."""
         return (self._errors[row] for row in sorted(self._errors))
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class RowErrors:
 
     @classmethod
     def first(cls, several: Sequence[RowErrors | None]) -> RowErrors | None:
-        """Give, for each row that any of ``several`` rejects, the error of the first that does."""
+        """Return, for each row that any of ``several`` rejects, the error of the first that does."""
         found: Errors | None = None
         for errors in several:
             if errors is not None:
@@ -75,10 +75,10 @@ ColumnFunction = Callable[[Tray], Evaluated]
 
 
 def compile_columns(expr: Expr) -> ColumnFunction:
-    """Give the function that evaluates ``expr`` over the rows of a tray.
+    """Return the function that evaluates ``expr`` over the rows of a tray.
 
     Raises:
-      UnknownFunction: a call names no function; whoever builds trees asks ``functions.resolve`` first.
+      UnknownFunction: a call names no function; the caller that builds trees asks ``functions.resolve`` first.
     """
     kind = expr.type
     if isinstance(expr, FieldRef):
@@ -131,7 +131,7 @@ def _row_by_row(expr: Expr, tray: Tray) -> EvaluatedPart:
 
 
 def without_kernel(expr: Expr) -> tuple[str, ...]:
-    """Give the functions in an expression that go row by row for these types, each once."""
+    """Return the functions in an expression that go row by row for these types, each once."""
     expr = fold(expr)
     if not isinstance(expr, Call):
         return ()
@@ -158,7 +158,7 @@ def _compile(expr: Expr) -> ColumnEvaluator:
 
 
 def _literal(literal: Literal) -> ColumnEvaluator:
-    """Give one value for all rows; as many as there are rows where it is NULL."""
+    """Return one value for all rows; as many as there are rows where it is NULL."""
     kind = literal.type
     if literal.value is None:
         return lambda tray, active: EvaluatedPart(*_nulls(literal, len(tray)))
@@ -184,7 +184,7 @@ def _call(call: Call) -> ColumnEvaluator:
 
 
 def _signed(call: Call) -> tuple[ScalarFunction, list[Expr], CallSignature]:
-    """Give the function of a call, its arguments as the function gets them, and what it is told of them."""
+    """Return the function of a call, its arguments as the function gets them, and what it is notified of them."""
     function = find(call.function)
     args = [fold(arg) for arg in coerced(function, call)]
     constants = tuple(literal_value(arg) if isinstance(arg, Literal) else None for arg in args)

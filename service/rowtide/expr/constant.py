@@ -12,7 +12,7 @@ from rowtide.expr.tree import Call, Expr, Literal
 
 
 def fold(expr: Expr) -> Expr:
-    """Give an expression of the same type and the same answers, values and errors, for every row.
+    """Return an expression of the same type and the same answers, values and errors, for every row.
 
     Besides constant subtrees it drops what AND, OR, CASE and COALESCE never look at.
     """
@@ -85,5 +85,5 @@ def _coalesce(call: Call) -> Expr:
 
 
 def _as(expr: Expr, call: Call) -> Expr:
-    """Give ``expr`` the type of the call that it stands for."""
+    """Return ``expr`` the type of the call that it stands for."""
     return expr if expr.type == call.type else fold(Call("CAST", (expr,), call.type))

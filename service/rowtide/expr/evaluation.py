@@ -7,7 +7,7 @@ anything. A part of a literal has one value that stands for all rows.
 
 ``strict_columns`` and ``strict_row`` make evaluators of functions that are NULL
 where an argument is NULL. The row function is the meaning; a column function
-computes what it is sure of, names the rows in doubt, and those are worked off
+computes what it is sure of, names the rows in doubt, and those are processed
 by the row function: so both agree in values, reasons and messages.
 """
 
@@ -55,12 +55,12 @@ RowEvaluator = Callable[[Row, int], object]
 RowKernel = Callable[..., object]
 """Takes arguments in row form, none of them NULL; raises RejectedRowError."""
 ColumnKernel = Callable[..., tuple[Any, Mask | None]]
-"""Takes the arguments' values; gives values and the rows in doubt. What stands in rows that are NULL
+"""Takes the arguments' values; gives values and the rows in doubt. What is in rows that are NULL
 or were not asked for means nothing and must do no harm."""
 
 
 def first_errors(first: Errors | None, second: Errors | None) -> Errors | None:
-    """Give the errors of two parts, where a row fails twice those of the first."""
+    """Return the errors of two parts, where a row fails twice those of the first."""
     if not first:
         return second
     if not second:
@@ -69,7 +69,7 @@ def first_errors(first: Errors | None, second: Errors | None) -> Errors | None:
 
 
 def both(first: Mask | None, second: Mask | None) -> Mask | None:
-    """Give the rows in both masks; None is all rows."""
+    """Return the rows in both masks; None is all rows."""
     if first is None:
         return second
     if second is None:
@@ -78,14 +78,14 @@ def both(first: Mask | None, second: Mask | None) -> Mask | None:
 
 
 def stored(kind: Type, value: object) -> object:
-    """Give what a column holds for a value in row form that is not NULL."""
+    """Return what a column holds for a value in row form that is not NULL."""
     if kind.kind is Kind.DECIMAL:
         return unscaled(value, kind.scale)  # type: ignore[arg-type]
     return value
 
 
 def row_form(kind: Type, values: Any, index: int) -> Any:
-    """Give value ``index`` of a column's values in row form; of a literal's part the one value."""
+    """Return value ``index`` of a column's values in row form; of a literal's part the one value."""
     value = values[index if len(values) > 1 else 0]
     if kind.is_variable_width:
         return value.as_py()
@@ -95,14 +95,14 @@ def row_form(kind: Type, values: Any, index: int) -> Any:
 
 
 def expanded(values: Any, count: int) -> Any:
-    """Give the one value of a literal's part ``count`` times."""
+    """Return the one value of a literal's part ``count`` times."""
     if isinstance(values, np.ndarray):
         return np.full(count, values[0], dtype=values.dtype)
     return pa.repeat(values[0], count)
 
 
 def nulls_where_invalid(values: Any, valid: Mask | None) -> Any:
-    """Give an Arrow array with NULL wherever ``valid`` is False."""
+    """Return an Arrow array with NULL wherever ``valid`` is False."""
     if valid is None or values.null_count == len(valid) - np.count_nonzero(valid):
         return values
     return pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
@@ -171,7 +171,7 @@ def strict_columns(
 
 
 def _wanted(rows: Mask | None, errors: Errors | None, count: int) -> Indices:
-    """Give the indices of ``rows`` without those that have failed already."""
+    """Return the indices of ``rows`` without those that have failed already."""
     if errors:
         rows = np.ones(count, dtype=np.bool_) if rows is None else rows.copy()
         rows[list(errors)] = False
@@ -179,7 +179,7 @@ def _wanted(rows: Mask | None, errors: Errors | None, count: int) -> Indices:
 
 
 def _without(valid: Mask | None, nulls: Sequence[int], count: int) -> Mask | None:
-    """Give a mask in which further rows are NULL: a function may be that of arguments that are not."""
+    """Return a mask in which further rows are NULL: a function may be that of arguments that are not."""
     if not nulls:
         return valid
     valid = np.ones(count, dtype=np.bool_) if valid is None else valid.copy()
@@ -196,7 +196,7 @@ def _repair(
     values: Any,
     errors: Errors | None,
 ) -> tuple[Any, Errors | None, list[int]]:
-    """Work off the rows in doubt by the row function; give also those that are NULL."""
+    """Process the rows in doubt by the row function; return also those that are NULL."""
     failed: Errors = {}
     answers: list[object] = []
     answered: list[int] = []
@@ -232,7 +232,7 @@ def _loop(
     errors: Errors | None,
     count: int,
 ) -> EvaluatedPart:
-    """Work off every row by the row function."""
+    """Process every row by the row function."""
     failed: Errors = {}
     answers: list[object] = [None] * count
     columns: list[Iterator[object]] = []

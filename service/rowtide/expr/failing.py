@@ -30,7 +30,7 @@ _DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INTEGER: 10, Kind.BIGINT: 19}
 
 
 def can_fail(expr: Expr) -> bool:
-    """Tell whether an expression may reject a row; FALSE is certain, TRUE is not."""
+    """Return whether an expression may reject a row; FALSE is certain, TRUE is not."""
     if not isinstance(expr, Call):
         return False
     function = find(expr.function)
@@ -43,7 +43,7 @@ def can_fail(expr: Expr) -> bool:
 
 
 def _holds(wide: Type, narrow: Type) -> bool:
-    """Tell whether CAST takes every value of ``narrow``."""
+    """Return whether CAST takes every value of ``narrow``."""
     if wide == narrow:
         return True
     if wide.kind is Kind.VARCHAR and narrow.is_text:
@@ -60,7 +60,7 @@ def _holds(wide: Type, narrow: Type) -> bool:
 
 
 def _whole_digits(exact: Type) -> int:
-    """Give how many digits an exact number has before the point, at most."""
+    """Return how many digits an exact number has before the point, at most."""
     if exact.kind is Kind.DECIMAL:
         return (exact.precision or 0) - exact.scale
     return _DIGITS[exact.kind]

@@ -14,14 +14,14 @@ from rowtide.rows.types import Kind
 
 
 def compile_row(expr: Expr) -> RowEvaluator:
-    """Give the function that evaluates ``expr`` for a row and its rowtime (ms).
+    """Return the function that evaluates ``expr`` for a row and its rowtime (ms).
 
     The function gives the value in row form, None for NULL, and raises
     RejectedRowError where the expression has no value. Whatever else a function
     raises is a rejection too (FUNCTION): no row may stop a pipeline.
 
     Raises:
-      UnknownFunction: a call names no function; whoever builds trees asks ``functions.resolve`` first.
+      UnknownFunction: a call names no function; the caller that builds trees asks ``functions.resolve`` first.
     """
     evaluate = _compile(expr)
     if not isinstance(expr, Call):
@@ -52,7 +52,7 @@ def _compile(expr: Expr) -> RowEvaluator:
 
 
 def literal_value(literal: Literal) -> object:
-    """Give the value of a literal, of a float type as a float that the type has."""
+    """Return the value of a literal, of a float type as a float that the type has."""
     if literal.value is None or not literal.type.is_float:
         return literal.value
     value = float(literal.value)  # type: ignore[arg-type]

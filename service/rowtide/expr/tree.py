@@ -67,7 +67,7 @@ class AggregateCall:
 
 
 def fields_used(expr: Expr) -> frozenset[int]:
-    """Give the input fields that an expression reads."""
+    """Return the input fields that an expression reads."""
     match expr:
         case FieldRef(index=index):
             return frozenset({index})
@@ -78,7 +78,7 @@ def fields_used(expr: Expr) -> frozenset[int]:
 
 
 def renumbered(expr: Expr, places: Mapping[int, int]) -> Expr:
-    """Give the expression for rows that have only some fields: ``places`` says where each stands now."""
+    """Return the expression for rows that have only some fields: ``places`` says where each stands now."""
     match expr:
         case FieldRef(index=index):
             return replace(expr, index=places[index])
@@ -89,7 +89,7 @@ def renumbered(expr: Expr, places: Mapping[int, int]) -> Expr:
 
 
 def uses_rowtime(expr: Expr) -> bool:
-    """Tell whether an expression reads ROWTIME."""
+    """Return whether an expression reads ROWTIME."""
     match expr:
         case RowtimeRef():
             return True

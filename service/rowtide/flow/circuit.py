@@ -59,7 +59,7 @@ class Circuit:
         )
 
     def push(self, arrivals: Mapping[int, Sequence[Arrival]]) -> Passed:
-        """Work off what arrives at steps inside, in the order of the program."""
+        """Process what arrives at steps inside, in the order of the program."""
         passed = Passed()
         inboxes: dict[int, list[Arrival]] = {at: list(arrived) for at, arrived in arrivals.items()}
         for at in self._positions:

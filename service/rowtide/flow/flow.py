@@ -104,7 +104,7 @@ class Flow:
                 entrance.pending.append(initial(node, self._program.steps[at]))
 
     def origin(self, relation: str, partition: int) -> int:
-        """Give what rows of this source partition carry as origin.
+        """Return what rows of this source partition carry as origin.
 
         Raises:
           KeyError: if the flow has no such entrance.
@@ -112,7 +112,7 @@ class Flow:
         return self._program.steps[self._program.entrances[relation, partition]].place.origin
 
     def source_of(self, origin: int) -> tuple[str, int] | None:
-        """Give the source relation and partition of an origin; None where an operator made the row."""
+        """Return the source relation and partition of an origin; None where an operator made the row."""
         partition = origin & ((1 << PARTITION_BITS) - 1)
         for (relation, number), at in self._program.entrances.items():
             if number == partition and self._program.steps[at].place.origin == origin:
@@ -120,23 +120,23 @@ class Flow:
         return None
 
     def reads(self, relation: str) -> bool:
-        """Tell whether the flow has entrances for this source relation."""
+        """Return whether the flow has entrances for this source relation."""
         return any(name == relation for name, _ in self._program.entrances)
 
     def row_type(self, relation: str) -> RowType:
-        """Give the row type of an output or of a source relation."""
+        """Return the row type of an output or of a source relation."""
         if relation in self._row_types:
             return self._row_types[relation]
         at = next(at for (name, _), at in self._program.entrances.items() if name == relation)
         return self._program.steps[at].node.row_type
 
     def source_type(self, relation: str) -> RowType:
-        """Give the row type in which rows of a source relation enter."""
+        """Return the row type in which rows of a source relation enter."""
         at = next(at for (name, _), at in self._program.entrances.items() if name == relation)
         return self._program.steps[at].node.row_type
 
     def insert(self, relation: str, partition: int, tray: Tray) -> None:
-        """Let rows in, in log order; they are worked off by the next ``drain``."""
+        """Let rows in, in log order; they are processed by the next ``drain``."""
         entrance = self._entrances[self._program.entrances[relation, partition]]
         entrance.pending.append((0, tray, entrance.bound))
 
@@ -179,7 +179,7 @@ class Flow:
         """Let a partition that is idle take a bound, in the clock of those that judge its rows first.
 
         Unlike ``bound`` it is no promise of the partition's: a bound record of its own may say less, and
-        rows behind it that go to keyed tables only are not late but take effect at the bound.
+        rows after it that go to keyed tables only are not late but take effect at the bound.
         """
         # It judges rows that come later, not those that are already on their way to the judge.
         self._close_turn()
@@ -201,7 +201,7 @@ class Flow:
         return found
 
     def judges(self, relation: str, partition: int) -> dict[str, int]:
-        """Give the judges of a source partition's lateness, with the bound of the other partitions there.
+        """Return the judges of a source partition's lateness, with the bound of the other partitions there.
 
         That is what a partition that joins may not go behind (ms): the least of the others, EARLIEST where
         one of them has none. Everything must have been drained.
@@ -223,10 +223,10 @@ class Flow:
         partitions: Mapping[str, Sequence[int]],
         targets: Mapping[tuple[str, int], Target] | None = None,
     ) -> Flow:
-        """Give a flow with more partitions, numbered above those there are, that goes on from here.
+        """Return a flow with more partitions, numbered above those there are, that goes on from here.
 
         This one is used no more; everything must have been drained. The new partitions promise nothing
-        yet: before the next ``drain`` they must be told their bounds (``promise``). ``targets`` are those
+        yet: before the next ``drain`` they must be reported their bounds (``promise``). ``targets`` are those
         of new partitions.
         """
         wide = Flow(self._outputs, partitions, self._targets | dict(targets or {}))
@@ -234,7 +234,7 @@ class Flow:
         return wide
 
     def drain(self) -> Emitted:
-        """Work off everything that has come in, as far as the bounds allow."""
+        """Process everything that has come in, as far as the bounds allow."""
         self._close_turn()
         outputs = {name: self._before.pop(name, []) for name in self._program.outputs}
         faults: list[Fault] = []
@@ -247,7 +247,7 @@ class Flow:
         return Emitted(outputs, faults)
 
     def _close_turn(self) -> None:
-        """Let what has come in so far be worked off before what comes from now on."""
+        """Let what has come in so far be processed before what comes from now on."""
         arrivals = {at: entrance.pending for at, entrance in self._entrances.items() if entrance.pending}
         for at in arrivals:
             self._entrances[at].pending = []
@@ -264,7 +264,7 @@ class Flow:
         return found
 
     def accounts(self) -> dict[str, AccountView]:
-        """Give, for each relation, the account of its operators and what they hold."""
+        """Return, for each relation, the account of its operators and what they hold."""
         found: dict[str, AccountView] = {}
         for step, operator in self._steps():
             before = found.get(step.node.relation, AccountView(Account(), 0))
@@ -282,7 +282,7 @@ class Flow:
             operator.account.check(step.node.relation, operator.held())
 
     def bounds(self) -> dict[tuple[str, int], int]:
-        """Give the rowtime bound of each source partition as its first readers know it (ms)."""
+        """Return the rowtime bound of each source partition as its first readers know it (ms)."""
         given = self._circuit.bounds
         return {
             place: min((given[judge].rowtime for judge in self._first_judges(at)), default=given[at].rowtime)
@@ -290,11 +290,11 @@ class Flow:
         }
 
     def promised(self) -> dict[str, int]:
-        """Give the rowtime bound of each output (ms)."""
+        """Return the rowtime bound of each output (ms)."""
         return {name: self._circuit.bounds[at].rowtime for name, at in self._program.outputs.items()}
 
     def why_not(self, relation: str, node: Node | None = None) -> Silence | None:
-        """Say who holds rows for a relation and what they wait for; everything must have been drained.
+        """Return who holds rows for a relation and what they wait for; everything must have been drained.
 
         ``relation`` is the name of an output, or of what ``node`` of the plan gives. None where nothing
         that runs reads it.
@@ -313,11 +313,11 @@ class Flow:
         self._circuit.watch = watch
 
     def enquiry(self) -> Enquiry:
-        """Give what answers questions about who waits for whom; everything must have been drained."""
+        """Return what answers questions about who waits for whom; everything must have been drained."""
         return Enquiry(self._program, self._circuit.operators, self._circuit.bounds, self.bounds())
 
     def table(self, relation: str) -> Tray:
-        """Give the present contents of an engine table, or of a table inside a model.
+        """Return the present contents of an engine table, or of a table inside a model.
 
         Raises:
           KeyError: if the flow has no such table.
@@ -333,7 +333,7 @@ class Flow:
         raise KeyError(relation)
 
     def jumps_from(self) -> dict[str, int]:
-        """Give the models that want to know when history is over, with the rowtime (ms) each has reached."""
+        """Return the models that want to know when history is over, with the rowtime (ms) each has reached."""
         found = {}
         for step, operator in self._steps():
             if isinstance(operator, Jumping) and (rowtime := operator.jumps_from()) is not None:
@@ -347,7 +347,7 @@ class Flow:
                 operator.jump(before, after)
 
     def snapshot(self) -> dict[str, State]:
-        """Give everything that the flow remembers; everything that came in must have been drained."""
+        """Return everything that the flow remembers; everything that came in must have been drained."""
         state = {step.key: operator.snapshot() for step, operator in self._steps()}
         steps = self._program.steps
         state[ENTRANCES] = {
@@ -471,13 +471,13 @@ class Flow:
         return (relation, partition) in self._program.entrances or any(judges)
 
     def _steps(self) -> Iterator[tuple[Step, Operator]]:
-        """Give the steps that have an operator, in the order of the program."""
+        """Yield the steps that have an operator, in the order of the program."""
         for at, operator in self._circuit.operators.items():
             if operator is not None:
                 yield self._program.steps[at], operator
 
     def _behind(self, at: int) -> Iterator[int]:
-        """Give the steps of the same partition that rows of step ``at`` go on to."""
+        """Yield the steps of the same partition that rows of step ``at`` go on to."""
         for target, _ in self._program.steps[at].targets:
             if self._program.steps[target].partition is not None:
                 yield target
@@ -495,7 +495,7 @@ class Flow:
 
 
 def in_input_order(faults: Sequence[Fault]) -> list[Fault]:
-    """Give faults in the order of their input rows within each origin (docs/sql/semantics.md#error-rows).
+    """Return faults in the order of their input rows within each origin (docs/sql/semantics.md#error-rows).
 
     Which origin comes when stays as it was. Called on all faults of one commit, so that the order
     does not depend on how the rows were cut into trays.
@@ -512,7 +512,7 @@ def _counter(fault: Fault) -> int:
 
 
 def initial(node: TableSource, step: Step) -> Arrival:
-    """Give the rows of a table's INSERT statements: they are there from the first rowtime on."""
+    """Return the rows of a table's INSERT statements: they are there from the first rowtime on."""
     tray = Tray.from_rows(
         node.row_type,
         [
@@ -524,7 +524,7 @@ def initial(node: TableSource, step: Step) -> Arrival:
 
 
 def _added(node: TableSource, before: Node, step: Step, now: int) -> list[Arrival]:
-    """Give the rows that INSERT statements have added to a table since it was planned before."""
+    """Return the rows that INSERT statements have added to a table since it was planned before."""
     known = len(before.rows) if isinstance(before, TableSource) else 0
     rowtime = EARLIEST if node.loaded_once else now
     rows = [

@@ -46,11 +46,11 @@ class Gates:
                 self._close(program, program.entrances[place], target.relation)
 
     def through(self, at: int, port: Port, tray: Tray | None) -> Tray | None:
-        """Give the rows of step ``at`` that may go on to ``port``."""
+        """Return the rows of step ``at`` that may go on to ``port``."""
         return _without(self._edges.get((at, port)), tray)
 
     def given(self, output: str, trays: Iterable[Tray]) -> list[Tray]:
-        """Give the rows that may leave as ``output``."""
+        """Return the rows that may leave as ``output``."""
         shut = self._outputs.get(output)
         return [left for tray in trays if (left := _without(shut, tray)) is not None]
 
@@ -94,7 +94,7 @@ def _refuse_state(program: Program, at: int, relation: str) -> None:
 
 
 def _reachable(program: Program, begin: Iterable[int]) -> set[int]:
-    """Give ``begin`` and every step behind it."""
+    """Return ``begin`` and every step after it."""
     found: set[int] = set()
     waiting = list(begin)
     while waiting:

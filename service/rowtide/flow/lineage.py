@@ -4,7 +4,7 @@ Rows carry no lineage. A row that an operator only passes on keeps its place in
 consistent time (origin and counter), so it is followed by that; of a row that
 an operator has made, its values say what it was made of: the window and key of
 a group, the two halves of a pair. ``Lineage`` turns that into searches, which
-whoever replays the input holds against what every step gives.
+the caller that replays the input holds against what every step gives.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 
 MAX_ROWS = 100
-"""Rows of one search that are kept and followed further; how many there are is told in any case."""
+"""Rows of one search that are kept and followed further; how many there are is reported in any case."""
 
 
 @dataclass(slots=True)

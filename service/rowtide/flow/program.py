@@ -20,7 +20,7 @@ Port = tuple[int, int]
 
 
 def origin_of(ordinal: int, partition: int = 0) -> int:
-    """Give the origin of rows that step ``ordinal`` makes or, for a source, lets in at ``partition``."""
+    """Return the origin of rows that step ``ordinal`` makes or, for a source, lets in at ``partition``."""
     return ordinal << PARTITION_BITS | partition
 
 
@@ -42,7 +42,7 @@ class Step:
 
     @property
     def is_source(self) -> bool:
-        """Tell whether rows enter here."""
+        """Return whether rows enter here."""
         return isinstance(self.node, Source | TableSource)
 
 
@@ -55,7 +55,7 @@ class Program:
 
     ``outputs`` maps a name to the position of the step that gives it (of the Source's partitions: of each).
     ``entrances`` maps a source relation and partition to its step. ``repeated`` are merged steps that do
-    again what steps of the partitions do for another reader: what they find wrong has been told
+    again what steps of the partitions do for another reader: what they find wrong has been reported
     (docs/sql/semantics.md#error-rows: one error row, however many read the relation). ``meetings`` are the
     steps that read several, each with all source relations that its rows stem from.
     """
@@ -81,15 +81,15 @@ class Program:
                 step.place = replace(step.place, feeds_tables=True)
 
     def sorts(self) -> Iterator[tuple[int, Step]]:
-        """Give the steps that judge lateness: explicit bounds are put there."""
+        """Return the steps that judge lateness: explicit bounds are put there."""
         return ((at, step) for at, step in enumerate(self.steps) if isinstance(step.node, Sort))
 
     def positions(self, node: Node) -> list[int]:
-        """Give the steps of a node: several where it runs for each partition, none where nothing reads it."""
+        """Return the steps of a node: several where it runs for each partition, none where nothing reads it."""
         return list(self._positions.get(node, ()))
 
     def _add(self, node: Node) -> list[int]:
-        """Give the positions of the steps of ``node``: several where it runs for each partition."""
+        """Return the positions of the steps of ``node``: several where it runs for each partition."""
         if node in self._positions:
             return self._positions[node]
         inputs = [self._add(each) for each in node.inputs]
@@ -100,7 +100,7 @@ class Program:
             case TableSource():
                 found = [self._enter(node, ordinal, 0)]
             case Merge(of_changes=True) if self._contradict(inputs):
-                # Signed anew, each input has one origin.
+                # Signed again, each input has one origin.
                 signed = [self._add(Sort(node.relation, each, 0)) for each in node.inputs]
                 ordinal = len(self._positions)
                 found = [self._put(node, ordinal, None, [at for each in signed for at in each])]
@@ -118,7 +118,7 @@ class Program:
     def _enter(self, node: Source | TableSource, ordinal: int, partition: int) -> int:
         origin = origin_of(ordinal, partition)
         key = f"{ordinal} {node.relation} source/{partition}"
-        # An engine table has one entrance: nothing has to be merged behind it.
+        # An engine table has one entrance: nothing has to be merged after it.
         where = partition if isinstance(node, Source) else None
         self.steps.append(Step(key, node, ordinal, where, OperatorSite(origin), (origin,)))
         self._sources.append(frozenset({node.relation}))
@@ -149,10 +149,10 @@ class Program:
         return position
 
     def _order_of_changes(self, port_origins: Sequence[Sequence[int]]) -> tuple[int, ...]:
-        """Give an order that keeps that of each port: a DELETE there may take back what another origin told.
+        """Return an order that keeps that of each port: a DELETE there may take back what another origin told.
 
         Where two ports contradict each other, the whole program takes the order in which rows enter it,
-        and where they still do, their rows are signed anew.
+        and where they still do, their rows are signed again.
         """
         order = self._order_of_all(port_origins)
         if order is None:
@@ -164,12 +164,12 @@ class Program:
         return order_of_all(port_origins, sorted(given) if self._as_entered else given)
 
     def _contradict(self, inputs: Sequence[Sequence[int]]) -> bool:
-        """Tell whether inputs of a merge of changes have the same origins in orders that cannot be one."""
+        """Return whether inputs of a merge of changes have the same origins in orders that cannot be one."""
         port_origins = [self.steps[at].origins for each in inputs for at in each]
         return self._as_entered and self._order_of_all(port_origins) is None
 
     def _feeds_tables(self, at: int) -> bool:
-        """Tell whether rows of a step go to keyed tables and nowhere else."""
+        """Return whether rows of a step go to keyed tables and nowhere else."""
         targets = [position for position, _ in self.steps[at].targets]
         return bool(targets) and at not in self.outputs.values() and all(map(self._is_for_tables, targets))
 

@@ -1,7 +1,7 @@
 """A program cut where rows have to be brought together: the stages of a parallel run.
 
 A segment begins at one entry (the entrances of a source, or an operator that
-looks at more than one row) and goes on through all row-wise steps behind it.
+looks at more than one row) and goes on through all row-wise steps after it.
 What leaves it goes to the entries of later segments, or to outputs.
 
 A t-sort over a merged stream judges and gives ties in the order in which rows
@@ -10,7 +10,7 @@ those begins a segment that is not split, and the t-sort is in it. What judges t
 changes of an engine table belongs to the table's entrance in the same way.
 
 A merge does not look at its rows, it only holds some back. So where one entry
-alone reads what comes out of a merge and the row-wise steps behind it, and the
+alone reads what comes out of a merge and the row-wise steps after it, and the
 key of that entry can be seen in the rows before the merge, all of them are one
 segment: its rows are brought together once.
 """
@@ -48,7 +48,7 @@ class Segment:
         return tuple(sorted({at for at, _ in self.exits} | {at for _, at in self.outputs}))
 
     def is_merge(self, program: Program) -> bool:
-        """Tell whether the entry is a merge: rows only wait there, so it needs no shuffle."""
+        """Return whether the entry is a merge: rows only wait there, so it needs no shuffle."""
         return isinstance(program.steps[self.entries[0]].node, Merge)
 
 
@@ -131,7 +131,7 @@ def segments(program: Program) -> list[Segment]:
 def _only_reader(
     program: Program, inside: Sequence[int], home: Mapping[int, int], outputs: Collection[int]
 ) -> tuple[int, int] | None:
-    """Give the one entry, of one port, that reads a merge's segment, and the step that it reads."""
+    """Return the one entry, of one port, that reads a merge's segment, and the step that it reads."""
     exits = [
         (at, position)
         for at in inside
@@ -153,7 +153,7 @@ def _seen_before(
     fields: Sequence[int],
     fed_by: Mapping[int, Sequence[int]],
 ) -> tuple[int, ...] | None:
-    """Give the fields of the entry's rows that fields of a row-wise step's rows merely repeat."""
+    """Return the fields of the entry's rows that fields of a row-wise step's rows merely repeat."""
     found = tuple(fields)
     at = feeder
     while at != entry:
@@ -168,7 +168,7 @@ def _seen_before(
 
 
 def _promoted_for(program: Program, fed_by: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """Give, for each t-sort over a merged stream, the first of the promotions right below it."""
+    """Return, for each t-sort over a merged stream, the first of the promotions right below it."""
     found = {}
     for sort, step in program.sorts():
         (at,) = fed_by.get(sort, [sort])
@@ -180,7 +180,7 @@ def _promoted_for(program: Program, fed_by: Mapping[int, Sequence[int]]) -> dict
 
 
 def _judges_table(program: Program, at: int, feeders: Sequence[int]) -> bool:
-    """Tell whether a step judges the changes of a table: it must see them as they come."""
+    """Return whether a step judges the changes of a table: it must see them as they come."""
     return isinstance(program.steps[at].node, Sort) and any(
         isinstance(program.steps[feeder].node, TableSource) for feeder in feeders
     )

@@ -10,7 +10,7 @@ refused.
 
 A new reader of an engine table is given the table's present contents first. A
 model that is replaced knows nothing of the rows that the one before it left in
-its tables: they leave, so that every reader is told.
+its tables: they leave, so that every reader is reported.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Succession:
         }
 
     def state(self, at: int, operator: Operator) -> State:
-        """Give the state of matched step ``at`` from the operator that it had in the older plan.
+        """Return the state of matched step ``at`` from the operator that it had in the older plan.
 
         Raises:
           StatementError: if rows wait in a merge for a port that is no longer there.
@@ -82,7 +82,7 @@ class Succession:
         return {name: self._origins_moved(table) for name, table in state.items()}
 
     def bound(self, bound: Bound) -> Bound:
-        """Give what a bound says in the newer plan: origins have other numbers there.
+        """Return what a bound says in the newer plan: origins have other numbers there.
 
         A mark of an origin that is gone says nothing there, and its number may be another's.
         """
@@ -91,7 +91,7 @@ class Succession:
         return Bound(bound.rowtime)
 
     def released(self, operators: Mapping[int, Operator | None]) -> list[Released]:
-        """Give what waited in merges that are gone because one of their inputs is left.
+        """Return what waited in merges that are gone because one of their inputs is left.
 
         Raises:
           StatementError: if rows wait in a merge for what is taken away, or come from it.
@@ -121,11 +121,11 @@ class Succession:
         return found
 
     def unmatched(self) -> Iterator[int]:
-        """Give the steps that are new, in the order of the program."""
+        """Return the steps that are new, in the order of the program."""
         return (at for at in range(len(self._newer.steps)) if at not in self.matched)
 
     def replaced_judge(self, at: int) -> int | None:
-        """Give the older step that judged the same relation's rows, where ``at`` is a new judge."""
+        """Return the older step that judged the same relation's rows, where ``at`` is a new judge."""
         step = self._newer.steps[at]
         if not isinstance(step.node, Sort):
             return None
@@ -135,7 +135,7 @@ class Succession:
         return None
 
     def _is_of_replaced_model(self, node: Node) -> bool:
-        """Tell whether a step is a table of a model that is not the one that filled it."""
+        """Return whether a step is a table of a model that is not the one that filled it."""
         if not isinstance(node, KeyedTable):
             return False
         behind = node.input
@@ -146,7 +146,7 @@ class Succession:
         return not any(at in self.matched for at in self._newer.positions(behind))
 
     def _ports_moved(self, at: int, state: State) -> State:
-        """Give the state of a merge with what waits at each port moved to where its input is read now.
+        """Return the state of a merge with what waits at each port moved to where its input is read now.
 
         Where inputs were replaced, as by a pump that is stopped, and there are as many as before, a port
         keeps what stood at its place.
@@ -191,14 +191,14 @@ class Succession:
         return table
 
     def _origin_moved(self, origin: int, column: str) -> int:
-        """Give the number of an origin now: rows keep one that is gone, the mark of a bound is none then."""
+        """Return the number of an origin now: rows keep one that is gone, the mark of a bound is none then."""
         return self._origins.get(origin, origin if column == ORIGIN else UNMARKED)
 
 
 def contents_read_by_new(
     newer: Program, succession: Succession, operators: Mapping[int, Operator | None]
 ) -> Iterator[tuple[int, int, Tray]]:
-    """Give position and port of each new step that reads a table that was there, and what it holds."""
+    """Yield position and port of each new step that reads a table that was there, and what it holds."""
     for at, operator in operators.items():
         if at in succession.matched and isinstance(operator, HoldsTable):
             held = operator.contents()
@@ -214,7 +214,7 @@ def left_by_replaced_models(
     operators: Mapping[int, Operator | None],
     bounds: Mapping[int, Bound],
 ) -> Iterator[tuple[int, Tray]]:
-    """Give the position of each table of a model that is another one now, and DELETEs of what it holds.
+    """Yield the position of each table of a model that is another one now, and DELETEs of what it holds.
 
     They come after everything that the table has promised to be past: ``bounds`` are those of the steps.
     """
@@ -243,14 +243,14 @@ def left_by_replaced_models(
 
 
 def _last_mark(held: Tray, rowtime: int) -> tuple[int, int]:
-    """Give origin and counter of the last of the rows at ``rowtime``."""
+    """Return origin and counter of the last of the rows at ``rowtime``."""
     at = np.flatnonzero(held.rowtime == rowtime)
     last = at[np.lexsort((held.counter[at], held.origin[at]))[-1]]
     return int(held.origin[last]), int(held.counter[last])
 
 
 def inputs_of_new(newer: Program, succession: Succession) -> Iterator[tuple[int, int, int]]:
-    """Give position, port and input of each port of a new step whose input was there before."""
+    """Yield position, port and input of each port of a new step whose input was there before."""
     for at in succession.unmatched():
         for port, position in _inputs(newer, at):
             if position in succession.matched:
@@ -258,7 +258,7 @@ def inputs_of_new(newer: Program, succession: Succession) -> Iterator[tuple[int,
 
 
 def _inputs(program: Program, at: int) -> list[tuple[int, int]]:
-    """Give the ports of a step, and the step that each reads, in order of the ports."""
+    """Return the ports of a step, and the step that each reads, in order of the ports."""
     return sorted(
         (port, position)
         for position, step in enumerate(program.steps)

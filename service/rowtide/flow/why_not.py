@@ -117,7 +117,7 @@ class Enquiry:
                 self._feeders.setdefault(target, {})[port] = at
 
     def roots(self, name: str, node: Node | None) -> list[int]:
-        """Give the steps whose rows are the relation's; none where nothing that runs reads it."""
+        """Return the steps whose rows are the relation's; none where nothing that runs reads it."""
         if name in self._program.outputs:
             return [self._program.outputs[name]]
         found = [] if node is None else self._program.positions(node)
@@ -128,7 +128,7 @@ class Enquiry:
         return [at for at in own if at not in passed_on]
 
     def silence(self, name: str, roots: Sequence[int]) -> Silence:
-        """Say what is known of the relation that ``roots`` give."""
+        """Return what is known of the relation that ``roots`` give."""
         above = self._above(roots)
         keepers: dict[Keeper, None] = {}
         holders = []
@@ -155,11 +155,11 @@ class Enquiry:
         )
 
     def keepers(self, at: int, needs: int) -> list[Keeper]:
-        """Give the partitions without whose promise step ``at`` does not promise ``needs`` (ms)."""
+        """Return the partitions without whose promise step ``at`` does not promise ``needs`` (ms)."""
         return self._trace(at, needs, set())
 
     def wants(self, at: int, bound: int) -> list[tuple[int, int]]:
-        """Give the steps that must promise something for step ``at`` to promise ``bound``, and what (ms)."""
+        """Return the steps that must promise something for step ``at`` to promise ``bound``, and what (ms)."""
         operator, feeders = self._operators[at], self._feeders.get(at, {})
         if operator is None:
             return []
@@ -167,7 +167,7 @@ class Enquiry:
         return [(feeders[want.port], want.bound) for want in wants if want.bound is not None]
 
     def _sources(self, above: Sequence[int]) -> Iterable[Keeper]:
-        """Give the partitions of sources, but for those from which nothing can come any more."""
+        """Yield the partitions of sources, but for those from which nothing can come any more."""
         for at in above:
             step = self._steps[at]
             place = (step.node.relation, step.partition or 0)
@@ -176,7 +176,7 @@ class Enquiry:
                 yield Keeper(*place, step.node.relation, None if has == EARLIEST else has, None, None)
 
     def _above(self, roots: Sequence[int]) -> list[int]:
-        """Give the roots and every step that they are made of, in the order of the program."""
+        """Return the roots and every step that they are made of, in the order of the program."""
         found: set[int] = set()
         pending = list(roots)
         while pending:
@@ -197,7 +197,7 @@ class Enquiry:
         return Holder(step.node.relation, _name(step.node), step.partition, held, self._has(at), tuple(waits))
 
     def _open(self, at: int, wants: Iterable[Want]) -> list[Want]:
-        """Give what is wanted and not promised yet."""
+        """Return what is wanted and not promised yet."""
         return [
             want
             for want in wants
@@ -208,7 +208,7 @@ class Enquiry:
         return [Want(port, None) for port in self._feeders[at]]
 
     def _trace(self, at: int, needs: int | None, seen: set[tuple[int, int | None]]) -> list[Keeper]:
-        """Give the partitions that keep step ``at`` from promising ``needs``, or from giving more rows."""
+        """Return the partitions that keep step ``at`` from promising ``needs``, or from giving more rows."""
         if (at, needs) in seen:
             return []
         seen.add((at, needs))
@@ -234,7 +234,7 @@ class Enquiry:
     def _judged(
         self, at: int, node: Sort, needs: int | None, seen: set[tuple[int, int | None]]
     ) -> list[Keeper]:
-        """Give the partitions behind a judge: the clock that ``needs`` is read from begins here."""
+        """Return the partitions behind a judge: the clock that ``needs`` is read from begins here."""
         takes_bounds, below = True, at
         while self._operators[below] is not None and len(self._feeders[below]) == 1:
             operator = self._operators[below]
@@ -275,7 +275,7 @@ class Enquiry:
 
 
 def _least(keepers: Iterable[Keeper]) -> tuple[Keeper, ...]:
-    """Give of each partition and clock what it needs first."""
+    """Return of each partition and clock what it needs first."""
     found: dict[tuple[str, int, str], Keeper] = {}
     for keeper in keepers:
         place = (keeper.relation, keeper.partition, keeper.clock)

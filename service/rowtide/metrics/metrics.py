@@ -43,7 +43,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
 
         self.up = self._gauge(
-            "rowtide_up", "boolean", "1 while the pipeline works off rows, 0 while it does not."
+            "rowtide_up", "boolean", "1 while the pipeline processes rows, 0 while it does not."
         )
         self.pipeline = self._gauge(
             "rowtide_pipeline_info",
@@ -141,7 +141,7 @@ class Metrics:
         self.rows_rejected = self._counter(
             "rowtide_rows_rejected_total",
             "rows",
-            "Rows in that could not be worked off; each is an error row with its reason.",
+            "Rows in that could not be processed; each is an error row with its reason.",
             "relation",
         )
         self.rows_held = self._gauge(
@@ -203,7 +203,7 @@ class Metrics:
 
     @property
     def declared(self) -> Sequence[Declaration]:
-        """Give every declaration, in the order of the documentation."""
+        """Return every declaration, in the order of the documentation."""
         return tuple(self._declared)
 
     def _declare(self, kind: str, name: str, unit: str, meaning: str, labels: tuple[str, ...]) -> None:

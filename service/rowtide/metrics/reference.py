@@ -21,7 +21,7 @@ Counters count what this process saw since it started. How far behind real time 
 
 
 def metrics_page() -> str:
-    """Give the page as Markdown."""
+    """Return the page as Markdown."""
     lines = []
     for metric in Metrics().declared:
         labels = ", ".join(f"`{label}`" for label in metric.labels) or "-"

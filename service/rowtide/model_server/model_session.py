@@ -4,7 +4,7 @@
 NULL. ``at,TIME`` goes to a rowtime, running the events until then; ``table,NAME``
 shows the rows of a table; ``help`` says what there is. What reaches an output
 is printed in the same form, so that it can be fed to another model. A row or an
-event that fails is told, and nothing of it stays.
+event that fails is reported, and nothing of it stays.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ModelSession:
         return [*self._input_types, *self._commands]
 
     def feed(self, line: str) -> list[str]:
-        """Work off a line and give what is printed.
+        """Process a line and return what is printed.
 
         Raises:
           ModelError: if the line makes no sense, or the model failed at it; nothing has changed.
@@ -78,7 +78,7 @@ class ModelSession:
         return command(words[1:])
 
     def settle(self) -> list[str]:
-        """Nothing is ever left over: a line is worked off as a whole or not at all."""
+        """Nothing is ever left over: a line is processed as a whole or not at all."""
         return []
 
     def _take(self, name: str, row_type: RowType, words: list[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 The server of the guide's chapter 7.8: one thread, sockets that never block. A
 client that has output to read is not read from until it has taken it, so one
-that is slow holds up nobody and fills no memory. Lines of all clients go to the
+that is slow holds up no one and fills no memory. Lines of all clients go to the
 one model in the order in which they are complete; the answer to a line goes to
 the client that sent it. A line that fails is answered by lines of ``error:`` and
 changes nothing for the others.
@@ -25,7 +25,7 @@ MOST_CLIENTS = 64
 LONGEST_LINE = 1 << 20
 """Bytes of one line; a client that sends more without an end of line is no client of ours."""
 PAUSE_ABOVE = 1 << 16
-"""Bytes of output that may wait before the client's next line is worked off: a socket takes about as many."""
+"""Bytes of output that may wait before the client's next line is processed: a socket takes about as many."""
 MOST_OUTPUT = 1 << 26
 """Bytes that may wait for a client that others' lines send to; then it is cut off."""
 DRAIN_SECONDS = 5.0
@@ -43,14 +43,14 @@ class LineHandler(Protocol):
         """The first words of lines that it takes; these come before the server's own commands."""
 
     def feed(self, line: str) -> list[str]:
-        """Work off a line and give what is printed."""
+        """Process a line and return what is printed."""
 
     def settle(self) -> list[str]:
         """Finish what ``feed`` left when it raised, and give what it had printed."""
 
 
 class _Client:
-    """One connection: what has come and is not worked off, what is to go and has not gone."""
+    """One connection: what has come and is not processed, what is to go and has not gone."""
 
     def __init__(self, number: int, connection: socket.socket, place: str) -> None:
         self.number = number
@@ -81,7 +81,7 @@ class TextServer:
       answers: the model.
       host, port: where to listen; port 0 takes a free one, which ``port`` then gives.
       echo: answer each line with ``> `` and the line itself first, so that answers are a transcript.
-      tell: is told of clients that come, go or are cut off, in words.
+      tell: is notified of clients that come, go or are cut off, in words.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class TextServer:
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
         self.current: int | None = None
-        """The number of the client whose line is being worked off; numbers are never used again."""
+        """The number of the client whose line is being processed; numbers are never used again."""
         # ``stop`` may be called by a signal or another thread while the loop waits.
         self._woken, self._waker = socket.socketpair()
         self._waker.setblocking(False)
@@ -133,7 +133,7 @@ class TextServer:
             self._waker.close()
 
     def stop(self) -> None:
-        """Let ``run`` end: what has come is worked off and answered. May be called from any thread."""
+        """Let ``run`` end: what has come is processed and answered. May be called from any thread."""
         try:
             self._waker.send(b"!")
         except OSError:
@@ -206,7 +206,7 @@ class TextServer:
         self._work(client)
 
     def _work(self, client: _Client) -> None:
-        """Work off what a client has sent, as far as it takes the answers."""
+        """Process what a client has sent, as far as it takes the answers."""
         while client.number in self._clients:
             if client.outgoing and not self._write(client):
                 break
@@ -227,7 +227,7 @@ class TextServer:
         """Refuse a line that will never end: half of it may well look like a whole one."""
         if client.has_ended:
             client.incoming.clear()
-            self.send(client.number, ["error: the last line has no end, it is not worked off"])
+            self.send(client.number, ["error: the last line has no end, it is not processed"])
         elif len(client.incoming) > LONGEST_LINE:
             client.incoming.clear()
             client.has_ended = True
@@ -302,7 +302,7 @@ class TextServer:
 
 
 def error_lines(error: BaseException) -> list[str]:
-    """Give an error as lines that begin with ``error:``, or are indented under one."""
+    """Return an error as lines that begin with ``error:``, or are indented under one."""
     text = str(error) if isinstance(error, RowtideError) else f"{type(error).__name__}: {error}"
     first, *more = text.splitlines() or [""]
     hint = error.hint if isinstance(error, RowtideError) else None

@@ -1,4 +1,4 @@
-"""Operators in which nothing waits: what a row changes is told when it comes, and bounds go through."""
+"""Operators in which nothing waits: what a row changes is reported when it comes, and bounds go through."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AtOnce:
         self.account = Account()
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0, rows in rowtime order."""
+        """Port 0, rows in rowtime order."""
         if tray is None or not len(tray):
             return StepOutput(None, bound)
         faults: list[Fault] = []
@@ -35,7 +35,6 @@ class AtOnce:
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract."""
         return joined_states(states)
 
     def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:

@@ -96,7 +96,7 @@ class Account:
             )
 
     def to_arrow(self) -> pa.Table:
-        """Give the account as a table of one row, for a snapshot."""
+        """Return the account as a table of one row, for a snapshot."""
         return pa.table({name: [getattr(self, name)] for name in ACCOUNT_FIELDS})
 
     @classmethod
@@ -138,18 +138,18 @@ class OperatorSite:
 
 
 def joined_states(states: Sequence[State]) -> dict[str, pa.Table]:
-    """Give the states of parts as one, each table behind those of the parts before."""
+    """Return the states of parts as one, each table after those of the parts before."""
     return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
 
 
 def saved_bounds(bounds: Sequence[Bound]) -> pa.Table:
-    """Give the bounds of an operator's ports as a part of its state."""
+    """Return the bounds of an operator's ports as a part of its state."""
     names = ("rowtime", "origin", "counter")
     return pa.table({name: pa.array([getattr(each, name) for each in bounds], pa.int64()) for name in names})
 
 
 def loaded_bounds(table: pa.Table) -> list[Bound]:
-    """Give the bounds that ``saved_bounds`` made a table of."""
+    """Return the bounds that ``saved_bounds`` made a table of."""
     return [Bound(**row) for row in table.to_pylist()]
 
 
@@ -169,7 +169,7 @@ class Operator(Protocol):
         """Count the input rows for which output may still come."""
 
     def snapshot(self) -> State:
-        """Give everything the operator remembers; the operator goes on unchanged."""
+        """Return everything the operator remembers; the operator goes on unchanged."""
 
     def restore(self, state: State) -> None:
         """Take over what ``snapshot`` of an operator of the same node gave; called before any step."""
@@ -183,7 +183,7 @@ class Gathering(Protocol):
         """Take rows and a bound without giving anything yet."""
 
     def release(self) -> StepOutput:
-        """Give what can leave after all that was offered."""
+        """Return what can leave after all that was offered."""
 
 
 @runtime_checkable
@@ -191,7 +191,7 @@ class HoldsTable(Protocol):
     """An operator that is an engine table."""
 
     def contents(self) -> Tray:
-        """Give the rows that the table has now."""
+        """Return the rows that the table has now."""
 
 
 @runtime_checkable
@@ -199,7 +199,7 @@ class HoldsTables(Protocol):
     """An operator that has tables inside, which SQL knows by name."""
 
     def table_inside(self, name: str) -> Tray | None:
-        """Give the rows that a table has now; None where there is none of that name."""
+        """Return the rows that a table has now; None where there is none of that name."""
 
 
 @runtime_checkable
@@ -207,12 +207,12 @@ class Jumping(Protocol):
     """An operator that may want to know when history is over and what is live begins."""
 
     def jumps_from(self) -> int | None:
-        """Give the rowtime that it has reached (ms), if it wants to know and has not been told; else None."""
+        """Return the rowtime that it has reached (ms), if it wants to know and has not been reported; else None."""
 
     def jump(self, before: int, after: int) -> None:
         """Take note that history ended at ``before`` and what is live begins at ``after`` (ms).
 
-        What comes out is the same whenever it is told before its time has passed ``before``. Where
+        What comes out is the same whenever it is reported before its time has passed ``before``. Where
         ``after`` is not later no time is skipped. Told again, it takes no note.
         """
 
@@ -237,7 +237,7 @@ class Explaining(Protocol):
     """An operator that says what it waits for (law 7): all must that hold rows, or move bounds."""
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """Say what the ports must have promised, all of it together.
+        """Return what the ports must have promised, all of it together.
 
         Without ``bound``: so that the earliest of the rows held leaves, or is done; nothing where none is
         held. With one: so that the operator promises ``bound`` (ms); nothing where no bound of a port
@@ -246,7 +246,7 @@ class Explaining(Protocol):
 
 
 def wants_of(operator: Operator, ports: int, bound: int | None = None) -> Sequence[Want]:
-    """Say what an operator with so many ports wants; one that is not ``Explaining`` only passes bounds on."""
+    """Return what an operator with so many ports wants; one that is not ``Explaining`` only passes bounds on."""
     if isinstance(operator, Explaining):
         return operator.wants(bound)
     return [] if bound is None else [Want(port, bound) for port in range(ports)]

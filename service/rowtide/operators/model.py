@@ -37,7 +37,7 @@ KEEP_AFTER_SPLIT = 256
 
 
 class _Gives(NamedTuple):
-    """One output: what stands before and behind its fields in a tagged row, and how values are stored."""
+    """One output: what comes before and behind its fields in a tagged row, and how values are stored."""
 
     before: Row
     behind: Row
@@ -91,7 +91,7 @@ class ModelOperator:
             self._part((), (EARLIEST, 0, 0))
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0, tagged rows in rowtime order."""
+        """Port 0, tagged rows in rowtime order."""
         out: list[TimedRow] = []
         faults: list[Fault] = []
         if tray is not None and len(tray):
@@ -107,7 +107,7 @@ class ModelOperator:
         return StepOutput(given, self._bound_out(), faults)
 
     def table_inside(self, name: str) -> Tray | None:
-        """See ``contract.HoldsTables``; of a split model the rows of all keys, key by key."""
+        """Of a split model the rows of all keys, key by key."""
         for port in self._node.gives:
             if port.name.upper() == name and all(port.name in part.model.tables for part in self._made):
                 fields = tuple(Field(field.name.upper(), field.type) for field in port.row_type)
@@ -120,12 +120,10 @@ class ModelOperator:
         return None
 
     def jumps_from(self) -> int | None:
-        """See ``contract.Jumping``."""
         wants = self._jumped is None and any(part.model.wants_jump for part in self._made)
         return self._bound if wants else None
 
     def jump(self, before: int, after: int) -> None:
-        """See ``contract.Jumping``."""
         if self._jumped is not None:
             return
         self._jumped = Jumped(before, after)
@@ -142,7 +140,7 @@ class ModelOperator:
         return 0
 
     def snapshot(self) -> State:
-        """See the contract; ``parts`` has a row a key, in order of the first rows."""
+        """``parts`` has a row a key, in order of the first rows."""
         parts = self._made
         origins = np.array([part.first[1] for part in parts], dtype=np.int64)
         contents = self._pickled()
@@ -162,7 +160,7 @@ class ModelOperator:
         }
 
     def _pickled(self) -> list[bytes]:
-        """Give the state of each model, with its key, as bytes.
+        """Return the state of each model, with its key, as bytes.
 
         Raises:
           FaultError: it cannot be stored, or is too much.
@@ -182,7 +180,7 @@ class ModelOperator:
         return found
 
     def restore(self, state: State) -> None:
-        """See the contract.
+        """Implement the contract.
 
         Raises:
           FaultError: the model's class has become another one since, and its state does not fit.
@@ -214,7 +212,7 @@ class ModelOperator:
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract: the models of all keys, in the order of their first rows."""
+        # The models of all keys, in the order of their first rows.
         parts = pa.concat_tables([state["parts"] for state in states])
         clocks = [state["clock"].to_pylist()[0] for state in states]
         return {
@@ -334,7 +332,7 @@ def _clock_table(bound: int, given: int, jumped: Jumped | None) -> pa.Table:
 
 
 def _surely_fits(row_type: RowType) -> Callable[[Row], bool]:
-    """Give a quick look at a row: if it says no, each value has to be checked."""
+    """Return a quick look at a row: if it says no, each value has to be checked."""
     tests = ["True"]
     for index, field in enumerate(row_type):
         value = f"row[{index}]"

@@ -75,7 +75,7 @@ WITHOUT_KEY = "table.multiset_table:MultisetTableOperator"
 
 @cache
 def operator_type(node_type: type) -> OperatorType:
-    """Give the operator class of a node type.
+    """Return the operator class of a node type.
 
     Raises:
       KeyError: if none is registered.

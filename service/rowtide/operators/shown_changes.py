@@ -1,4 +1,4 @@
-"""Changes of groups that nobody sees: DELETE old, INSERT new of which all that is read is the same."""
+"""Changes of groups that no one sees: DELETE old, INSERT new of which all that is read is the same."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ShownChanges:
 
 
 def _alike(column: Column, first: Pairs) -> Mask:
-    """Tell for which rows the next one has the very same value: zeros have signs."""
+    """Return for which rows the next one has the very same value: zeros have signs."""
     before, after = column.take(first), column.take(first + 1)
     if column.type.is_variable_width or column.type.dtype == object:
         pairs = zip(before.to_list(), after.to_list(), strict=True)

@@ -178,7 +178,7 @@ def _tray(origin: int) -> Tray:
 
 
 def _with_nulls(tray: Tray) -> Tray:
-    """Give a tray with a NULL in every other row of each column."""
+    """Return a tray with a NULL in every other row of each column."""
     odd = np.arange(len(tray)) % 2 == 1
     return tray.with_columns(tray.row_type, [column.where_valid(odd) for column in tray.columns])
 
@@ -235,7 +235,7 @@ def _window(frame: Frame) -> WindowAggregate:
 
 
 def _changes(keys: tuple[int, ...], window: Period | None) -> GroupChanges:
-    """Give groups whose changes are told, compiled; in a period there are rows that change nothing."""
+    """Return groups whose changes are reported, compiled; in a period there are rows that change nothing."""
     calls = [AggregateCall("COUNT", None if window is None else FieldRef(1, BIGINT), BIGINT)]
     calls.append(AggregateCall("AVG", FieldRef(2, DOUBLE), DOUBLE))
     for index, kind in ((1, BIGINT), (2, DOUBLE)):
@@ -247,7 +247,7 @@ def _changes(keys: tuple[int, ...], window: Period | None) -> GroupChanges:
 
 
 def _of_changes(keys: tuple[int, ...]) -> GroupChanges:
-    """Give groups of changes, compiled."""
+    """Return groups of changes, compiled."""
     number, share = FieldRef(1, BIGINT), FieldRef(2, DOUBLE)
     calls = (
         AggregateCall("COUNT", None, BIGINT),

@@ -43,7 +43,7 @@ def has_accumulator(call: AggregateCall) -> bool:
     of = None if call.argument is None else call.argument.type
     match call.function:
         case "COUNT":
-            # Texts are told apart by their codes, wide decimals by themselves.
+            # Texts are distinguished by their codes, wide decimals by themselves.
             return not call.distinct or of is None or of.is_variable_width or of.dtype != np.dtype(object)
         case "SUM" | "AVG" | "MIN" | "MAX" | "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
             return of is not None and of.dtype != np.dtype(object)
@@ -62,7 +62,7 @@ MOST_PARTS = 1 << 20
 def has_window_kernel(call: WindowCall, frame: Frame) -> bool:
     """Return whether a window's call runs compiled."""
     endless = frame.start.unit is EdgeUnit.UNBOUNDED
-    # Text and wide decimals are Python objects: they can be moved and told apart, but not added or ordered.
+    # Text and wide decimals are Python objects: they can be moved and distinguished, but not added or ordered.
     plain = call.argument is not None and call.argument.type.dtype != np.dtype(object)
     match call.function:
         case "COUNT" | "ROW_NUMBER":

@@ -38,7 +38,7 @@ class FeedConnector:
         self._connected: dict[str, Node] = {}
 
     def connect(self, node: Node) -> Node:
-        """Give ``node`` with every source replaced by what feeds it."""
+        """Return ``node`` with every source replaced by what feeds it."""
         return rewrite(node, self._fed)
 
     def _fed(self, node: Node) -> Node:

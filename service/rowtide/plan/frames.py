@@ -48,12 +48,12 @@ class Frame:
 
     @property
     def waits(self) -> bool:
-        """Tell whether rows after the current one may be in the frame."""
+        """Return whether rows after the current one may be in the frame."""
         return self.end.offset > 0 or (self.end.unit is EdgeUnit.RANGE and self.end.offset == 0)
 
     @property
     def waits_for_rows(self) -> bool:
-        """Tell whether a row waits for rows of its partition, so that partitions hold each other back."""
+        """Return whether a row waits for rows of its partition, so that partitions hold each other back."""
         return self.end.unit is EdgeUnit.ROWS and self.end.offset > 0
 
 

@@ -18,7 +18,7 @@ OWN_ROWTIME = "$ROWTIME"
 
 
 def narrowed(node: Project) -> Project:
-    """Give the projection on a join that leaves out what neither it nor a filter between them reads."""
+    """Return the projection on a join that leaves out what neither it nor a filter between them reads."""
     filters: list[Filter] = []
     below = node.input
     while isinstance(below, Filter):
@@ -40,7 +40,7 @@ def narrowed(node: Project) -> Project:
 
 
 def _kept(join: WindowJoin, read: Collection[int]) -> list[int]:
-    """Give the fields of a join that have to stay, in their order."""
+    """Return the fields of a join that have to stay, in their order."""
     width = len(join.left.row_type)
     wanted = {*read, *join.left_key, *(width + key for key in join.right_key)}
     if join.condition is not None:
@@ -53,7 +53,7 @@ def _kept(join: WindowJoin, read: Collection[int]) -> list[int]:
 
 
 def _may_go(side: Node, field: int) -> bool:
-    """Tell whether a side gives the same rows without a field."""
+    """Return whether a side gives the same rows without a field."""
     return not isinstance(side, Project) or isinstance(
         side.expressions[field], FieldRef | RowtimeRef | Literal
     )
@@ -76,7 +76,7 @@ def _narrower(join: WindowJoin, kept: Sequence[int]) -> WindowJoin:
 
 
 def _only(relation: str, side: Node, kept: Sequence[int]) -> Node:
-    """Give some fields of a side of a join."""
+    """Return some fields of a side of a join."""
     if len(kept) == len(side.row_type):
         return side
     row_type = RowType(tuple(side.row_type[index] for index in kept))

@@ -15,7 +15,7 @@ what makes a relation of it whose rows come in rowtime order:
 | promotion to FLOOR, CEIL, STEP of it | Sort 0(Promote(row-wise(Merge(Sort 0(Source)))))    |
 
 Periods give rows of different rowtimes an equal one: what came of different
-origins is signed anew there, so that copies of a row stand together in a union.
+origins is signed again there, so that copies of a row stand together in a union.
 
 Over anything that is merged already (a union, a group, another promotion, a
 stream that pumps feed) promotion and t-sort work on the merged stream. No
@@ -51,7 +51,7 @@ from rowtide.rows.types import Kind
 
 
 def place_order(node: Node) -> Node:
-    """Give the plan of ``node`` with judges and merges: its rows come out in rowtime order."""
+    """Return the plan of ``node`` with judges and merges: its rows come out in rowtime order."""
     done: dict[int, Node] = {}
 
     def ordered(each: Node) -> Node:
@@ -102,7 +102,7 @@ def place_order(node: Node) -> Node:
 
 
 def is_monotonic(rowtime: Expr) -> bool:
-    """Tell whether an expression never falls while ROWTIME grows, and reads nothing else.
+    """Return whether an expression never falls while ROWTIME grows, and reads nothing else.
 
     Months and years are not added monotonically: 30 and 31 January give the same day of February.
     """
@@ -120,7 +120,7 @@ def is_monotonic(rowtime: Expr) -> bool:
 
 
 def _is_strict(rowtime: Expr) -> bool:
-    """Tell whether a monotonic expression gives different rowtimes different values."""
+    """Return whether a monotonic expression gives different rowtimes different values."""
     match rowtime:
         case Call(function="+" | "-", args=args):
             return all(_is_strict(each) for each in args)
@@ -131,7 +131,7 @@ def _is_strict(rowtime: Expr) -> bool:
 
 
 def _chain_to_source(node: Node) -> Source | None:
-    """Give the Source below ``node`` if there are only filters and projections in between."""
+    """Return the Source below ``node`` if there are only filters and projections in between."""
     while isinstance(node, Filter | Project):
         node = node.input
     return node if isinstance(node, Source) else None

@@ -13,7 +13,7 @@ from rowtide.plan.plan import Plan
 
 
 def table_nodes(plan: Plan) -> dict[str, Node]:
-    """Give the node of each foreign table that a pump writes to, by the table's name."""
+    """Return the node of each foreign table that a pump writes to, by the table's name."""
     pumped: dict[str, list[Node]] = {}
     for pump in plan.pumps:
         pumped.setdefault(pump.target, []).append(pump.node)

@@ -33,7 +33,7 @@ class ForeignStream:
 
     @property
     def source_type(self) -> RowType:
-        """What its source gives: the columns, and behind them the pseudo-columns."""
+        """What its source gives: the columns, and after them the pseudo-columns."""
         return with_pseudo_columns(self.row_type, self.pseudo)
 
 

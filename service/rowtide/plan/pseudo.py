@@ -33,5 +33,5 @@ WITH_PSEUDO_COLUMNS = frozenset({"KAFKA", "MEMORY"})
 
 
 def with_pseudo_columns(row_type: RowType, names: Iterable[str]) -> RowType:
-    """Give a row type with pseudo-columns behind its own."""
+    """Return a row type with pseudo-columns behind its own."""
     return RowType((*row_type, *(PSEUDO_COLUMNS[name] for name in names)))

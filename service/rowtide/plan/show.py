@@ -24,12 +24,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def show(expr: Expr, row_type: RowType) -> str:
-    """Give an expression over rows of ``row_type`` as text."""
+    """Return an expression over rows of ``row_type`` as text."""
     return _show(expr, row_type)[0]
 
 
 def show_aggregate(call: AggregateCall, row_type: RowType) -> str:
-    """Give an aggregate over rows of ``row_type`` as text."""
+    """Return an aggregate over rows of ``row_type`` as text."""
     inner = "*" if call.argument is None else show(call.argument, row_type)
     text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{inner})"
     if call.function.startswith("PERCENTILE_"):
@@ -42,7 +42,7 @@ def show_aggregate(call: AggregateCall, row_type: RowType) -> str:
 
 
 def show_window_call(call: WindowCall, row_type: RowType) -> str:
-    """Give an aggregate or window function over rows of ``row_type`` as text, without its window."""
+    """Return an aggregate or window function over rows of ``row_type`` as text, without its window."""
     args = ["*" if call.argument is None else show(call.argument, row_type)]
     if call.number != 1:
         args.append(str(call.number))
@@ -57,7 +57,7 @@ def show_window_call(call: WindowCall, row_type: RowType) -> str:
 
 
 def show_interval(milliseconds: int) -> str:
-    """Give a length of time as an INTERVAL, in the largest unit that fits."""
+    """Return a length of time as an INTERVAL, in the largest unit that fits."""
     for unit, length in _UNITS_MS:
         if milliseconds and milliseconds % length == 0:
             return f"INTERVAL '{milliseconds // length}' {unit}"
@@ -91,7 +91,7 @@ def _window(name: str, *lengths: int) -> str:
 
 
 def _show(expr: Expr, row_type: RowType) -> tuple[str, int]:
-    """Give the text, and how tightly it binds."""
+    """Return the text, and how tightly it binds."""
     match expr:
         case RowtimeRef():
             return "ROWTIME", _ATOM
@@ -137,7 +137,7 @@ def _call(call: Call, row_type: RowType) -> tuple[str, int]:
 
 
 def _tight(expr: Expr, row_type: RowType, least: int) -> str:
-    """Give the text, in parentheses where it binds less tightly than ``least``."""
+    """Return the text, in parentheses where it binds less tightly than ``least``."""
     text, level = _show(expr, row_type)
     return text if level >= least else f"({text})"
 

@@ -28,22 +28,22 @@ EXACT = Context(prec=80)
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """Give ``value`` times 10**scale; the value must have no more digits than that."""
+    """Return ``value`` times 10**scale; the value must have no more digits than that."""
     return int(value.scaleb(scale, EXACT))
 
 
 def scaled(value: int, scale: int) -> Decimal:
-    """Give the Decimal of ``value`` units of 10**-scale."""
+    """Return the Decimal of ``value`` units of 10**-scale."""
     return Decimal(value).scaleb(-scale, EXACT)
 
 
 def owned(array: NDArray[Any]) -> NDArray[Any]:
-    """Give an array that may be written to: compiled kernels take no other, or are compiled again for it."""
+    """Return an array that may be written to: compiled kernels take no other, or are compiled again for it."""
     return array if array.flags.writeable else array.copy()
 
 
 def arrow_type(kind: Type) -> pa.DataType:
-    """Give the Arrow type that columns of a SQL type have on the wire and in snapshots."""
+    """Return the Arrow type that columns of a SQL type have on the wire and in snapshots."""
     if kind.is_text:
         return pa.string()
     if kind.is_binary:
@@ -54,7 +54,7 @@ def arrow_type(kind: Type) -> pa.DataType:
 
 
 def compact(array: NDArray[Any]) -> NDArray[Any]:
-    """Give an array that may be written to and has its values one behind the other, as kernels take them."""
+    """Return an array that may be written to and has its values one after the other, as kernels take them."""
     flags = array.flags
     return array if flags.c_contiguous and flags.writeable else np.require(array, requirements=["C", "W"])
 
@@ -110,7 +110,7 @@ class Column:
 
     @classmethod
     def concat(cls, columns: Sequence[Column]) -> Column:
-        """Put columns of one type behind one another; at least one."""
+        """Put columns of one type after one another; at least one."""
         first = columns[0]
         if len(columns) == 1:
             return first
@@ -125,18 +125,18 @@ class Column:
         return len(self.values)
 
     def valid_mask(self) -> Mask:
-        """Give the validity mask, made if there is none."""
+        """Return the validity mask, made if there is none."""
         return np.ones(len(self.values), dtype=np.bool_) if self.valid is None else self.valid
 
     def take(self, indices: Indices) -> Column:
-        """Give the rows at ``indices``, in that order."""
+        """Return the rows at ``indices``, in that order."""
         valid = None if self.valid is None else self.valid[indices]
         if self.type.is_variable_width:
             return Column(self.type, self.values.take(pa.array(indices)), valid)
         return Column(self.type, self.values[indices], valid)
 
     def where_valid(self, mask: Mask) -> Column:
-        """Give the same values, NULL also where ``mask`` is False."""
+        """Return the same values, NULL also where ``mask`` is False."""
         valid = mask if self.valid is None else self.valid & mask
         if self.type.is_variable_width:
             null = pa.scalar(None, self.values.type)
@@ -144,7 +144,7 @@ class Column:
         return Column(self.type, self.values, valid)
 
     def slice(self, start: int, stop: int) -> Column:
-        """Give the rows from ``start`` (inclusive) to ``stop`` (exclusive), sharing memory."""
+        """Return the rows from ``start`` (inclusive) to ``stop`` (exclusive), sharing memory."""
         valid = None if self.valid is None else self.valid[start:stop]
         if self.type.is_variable_width:
             return Column(self.type, self.values.slice(start, stop - start), valid)
@@ -168,7 +168,7 @@ class Column:
         return listed
 
     def to_arrow(self) -> pa.Array:
-        """Give the Arrow array of ``arrow_type(self.type)``."""
+        """Return the Arrow array of ``arrow_type(self.type)``."""
         if self.type.is_variable_width:
             return self.values
         if self.type.kind is Kind.DECIMAL:
@@ -180,7 +180,7 @@ class Column:
 
 
 def _low_words(array: pa.Array) -> NDArray[np.int64]:
-    """Give the lower halves of decimals of 128 bits: all of them, where no more than 18 digits are meant."""
+    """Return the lower halves of decimals of 128 bits: all of them, where no more than 18 digits are meant."""
     _, data = array.buffers()
     if data is None:
         return np.zeros(len(array), dtype=np.int64)

@@ -1,8 +1,8 @@
-"""Columns that are made when something first reads them: what nobody reads costs nothing.
+"""Columns that are made when something first reads them: what no one reads costs nothing.
 
 A join gives all fields of both sides, and a query selects some. What makes the
-column must not depend on when it is called: it holds arrays that nobody changes
-any more. Whoever keeps a tray keeps those, too.
+column must not depend on when it is called: it holds arrays that no one changes
+any more. The caller that keeps a tray keeps those, too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DeferredColumn(Column):
         return self._rows
 
     def take(self, indices: Indices) -> Column:
-        """Give the rows at ``indices``, in that order; nothing is made for it."""
+        """Return the rows at ``indices``, in that order; nothing is made for it."""
         return deferred_take(self, indices)
 
     def _column(self) -> Column:
@@ -56,7 +56,7 @@ class DeferredColumn(Column):
 
 
 def deferred_take(column: Column, indices: Indices) -> Column:
-    """Give the rows of a column at ``indices``, which nobody changes, taken when something reads them."""
+    """Return the rows of a column at ``indices``, which no one changes, taken when something reads them."""
     return DeferredColumn(column.type, len(indices), lambda: _made(column).take(indices))
 
 

@@ -80,7 +80,7 @@ class Tray:
 
     @classmethod
     def concat(cls, trays: Sequence[Tray]) -> Tray:
-        """Put trays of one row type behind one another; at least one."""
+        """Put trays of one row type after one another; at least one."""
         first = trays[0]
         if len(trays) == 1:
             return first
@@ -97,7 +97,7 @@ class Tray:
         return len(self.rowtime)
 
     def rows(self) -> Iterator[TimedRow]:
-        """Give the rows in row form."""
+        """Return the rows in row form."""
         count = len(self)
         values = (
             zip(*(column.to_list() for column in self.columns), strict=True)
@@ -115,7 +115,7 @@ class Tray:
         return (TimedRow(*each) for each in times)
 
     def take(self, indices: Indices) -> Tray:
-        """Give the rows at ``indices``, in that order."""
+        """Return the rows at ``indices``, in that order."""
         return Tray(
             self.row_type,
             tuple(column.take(indices) for column in self.columns),
@@ -126,13 +126,13 @@ class Tray:
         )
 
     def where(self, mask: Mask) -> Tray:
-        """Give the rows where ``mask`` holds; this tray itself if it holds everywhere."""
+        """Return the rows where ``mask`` holds; this tray itself if it holds everywhere."""
         if mask.all():
             return self
         return self.take(np.flatnonzero(mask))
 
     def slice(self, start: int, stop: int) -> Tray:
-        """Give the rows from ``start`` (inclusive) to ``stop`` (exclusive), sharing memory."""
+        """Return the rows from ``start`` (inclusive) to ``stop`` (exclusive), sharing memory."""
         return Tray(
             self.row_type,
             tuple(column.slice(start, stop) for column in self.columns),
@@ -143,15 +143,15 @@ class Tray:
         )
 
     def with_columns(self, row_type: RowType, columns: Sequence[Column]) -> Tray:
-        """Give the same rowops in time with other columns."""
+        """Return the same rowops in time with other columns."""
         return replace(self, row_type=row_type, columns=tuple(columns))
 
     def with_rowtime(self, rowtime: NDArray[np.int64]) -> Tray:
-        """Give the same rowops at other rowtimes."""
+        """Return the same rowops at other rowtimes."""
         return replace(self, rowtime=rowtime)
 
     def to_arrow(self) -> pa.Table:
-        """Give the Arrow table of ``tray_schema(self.row_type)``."""
+        """Return the Arrow table of ``tray_schema(self.row_type)``."""
         arrays = [column.to_arrow() for column in self.columns]
         arrays += [pa.array(part) for part in (self.rowtime, self.origin, self.counter, self.opcode)]
         return pa.Table.from_arrays(arrays, schema=tray_schema(self.row_type))
@@ -167,7 +167,7 @@ class Tray:
 
 
 def tray_schema(row_type: RowType) -> pa.Schema:
-    """Give the Arrow schema of a tray: its fields, then the four columns of time and opcode."""
+    """Return the Arrow schema of a tray: its fields, then the four columns of time and opcode."""
     fields = [pa.field(column.name, arrow_type(column.type)) for column in row_type]
     fields += [
         pa.field(ROWTIME, pa.int64(), nullable=False),

@@ -94,37 +94,37 @@ class Type:
 
     @property
     def is_integer(self) -> bool:
-        """Tell whether this is TINYINT to BIGINT."""
+        """Return whether this is TINYINT to BIGINT."""
         return self.kind in INTEGER_BYTES
 
     @property
     def is_exact(self) -> bool:
-        """Tell whether this is an integer or a DECIMAL."""
+        """Return whether this is an integer or a DECIMAL."""
         return self.is_integer or self.kind is Kind.DECIMAL
 
     @property
     def is_float(self) -> bool:
-        """Tell whether this is REAL or DOUBLE."""
+        """Return whether this is REAL or DOUBLE."""
         return self.kind in _FLOATS
 
     @property
     def is_numeric(self) -> bool:
-        """Tell whether arithmetic applies."""
+        """Return whether arithmetic applies."""
         return self.is_exact or self.is_float
 
     @property
     def is_text(self) -> bool:
-        """Tell whether this is CHAR or VARCHAR."""
+        """Return whether this is CHAR or VARCHAR."""
         return self.kind in _TEXTS
 
     @property
     def is_binary(self) -> bool:
-        """Tell whether this is BINARY or VARBINARY."""
+        """Return whether this is BINARY or VARBINARY."""
         return self.kind in _BINARIES
 
     @property
     def is_variable_width(self) -> bool:
-        """Tell whether a column of it is an Arrow array of offsets and bytes."""
+        """Return whether a column of it is an Arrow array of offsets and bytes."""
         return self.kind in _VARIABLE_WIDTHS
 
     @property
@@ -155,7 +155,7 @@ INTERVAL_MONTH = Type(Kind.INTERVAL_MONTH)
 
 
 def decimal(precision: int, scale: int = 0) -> Type:
-    """Give DECIMAL(precision, scale)."""
+    """Return DECIMAL(precision, scale)."""
     return Type(Kind.DECIMAL, precision, scale)
 
 
@@ -190,7 +190,7 @@ class RowType:
         return tuple(column.name for column in self.fields)
 
     def index(self, name: str) -> int:
-        """Give the position of field ``name``.
+        """Return the position of field ``name``.
 
         Raises:
           KeyError: if there is none.

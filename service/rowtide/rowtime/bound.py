@@ -24,7 +24,7 @@ class Bound(NamedTuple):
     counter: int = UNMARKED
 
     def raised(self, other: Bound) -> Bound:
-        """Give what holds once a link has promised this and then ``other``.
+        """Return what holds once a link has promised this and then ``other``.
 
         A link's promises never go back, so of two marks at one rowtime the second says more, whatever
         the numbers of their origins; a bound without a mark does not take one away.
@@ -36,7 +36,7 @@ class Bound(NamedTuple):
         return self if other.origin == UNMARKED else other
 
     def shifted(self, rowtime: int) -> Bound:
-        """Give the same promise of a link whose rows have been moved to ``rowtime``; marks stay."""
+        """Return the same promise of a link whose rows have been moved to ``rowtime``; marks stay."""
         return Bound(rowtime, self.origin, self.counter)
 
 

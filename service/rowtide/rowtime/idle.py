@@ -6,7 +6,7 @@ idle as an explicit bound of its own, and follows them until it wakes. Where
 all are idle none holds any other back, and they take the greatest bound: the
 stream is idle, and follows those that it meets in the plan (``flow.meetings``).
 
-What is decided here depends on the wall clock, so whoever asks writes it to
+What is decided here depends on the wall clock, so the caller that asks writes it to
 the log with the commit; a replay obeys the log and does not ask. Nothing here
 reads a clock.
 """
@@ -36,13 +36,13 @@ class IdlePartitions:
         self._heard[partition] = now
 
     def idle(self, now: int) -> frozenset[int]:
-        """Give the partitions that are idle."""
+        """Return the partitions that are idle."""
         return frozenset(
             partition for partition, heard in self._heard.items() if now - heard >= self._timeout_ms
         )
 
     def are_all_idle(self, now: int) -> bool:
-        """Tell whether the stream is idle: all its partitions are."""
+        """Return whether the stream is idle: all its partitions are."""
         return len(self.idle(now)) == len(self._heard)
 
     @property
@@ -51,11 +51,11 @@ class IdlePartitions:
         return self._timeout_ms
 
     def silent_ms(self, partition: int, now: int) -> int:
-        """Give since when nothing has been heard of ``partition``."""
+        """Return since when nothing has been heard of ``partition``."""
         return now - self._heard[partition]
 
     def decide(self, bounds: Mapping[int, int], now: int) -> dict[int, int]:
-        """Give the explicit bounds (ms) that idle partitions take now, those that say more than before.
+        """Return the explicit bounds (ms) that idle partitions take now, those that say more than before.
 
         ``bounds`` are the rowtime bounds of all partitions.
         """

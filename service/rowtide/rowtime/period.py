@@ -67,7 +67,7 @@ class Period:
 
 
 def longest_ms(period: Period) -> int:
-    """Give the length of the longest such period."""
+    """Return the length of the longest such period."""
     if period.edge is PeriodEdge.EXACT:
         return 1
     if period.unit is None:
@@ -87,13 +87,13 @@ class Hop:
     offset_ms: int = 0
 
     def starts(self, rowtime: int) -> range:
-        """Give the starts of the windows that a rowtime is in, the earliest first."""
+        """Return the starts of the windows that a rowtime is in, the earliest first."""
         latest = rowtime - (rowtime - self.offset_ms) % self.slide_ms
         count = max(0, -(-(self.size_ms - (rowtime - latest)) // self.slide_ms))
         return range(latest - (count - 1) * self.slide_ms, latest + 1, self.slide_ms)
 
     def next_end(self, rowtime: int) -> int:
-        """Give the earliest end of a window that is after ``rowtime``."""
+        """Return the earliest end of a window that is after ``rowtime``."""
         return rowtime + self.slide_ms - (rowtime - self.offset_ms - self.size_ms) % self.slide_ms
 
 
@@ -105,7 +105,7 @@ class Session:
 
 
 def floor_to(rowtime: Rowtimes, period: Period) -> Rowtimes:
-    """Give the latest edge of the period's grid that is not after each rowtime."""
+    """Return the latest edge of the period's grid that is not after each rowtime."""
     months = _MONTHS.get(period.unit) if period.unit is not None else None
     if months is not None:
         month = rowtime.astype("datetime64[ms]").astype("datetime64[M]").astype(np.int64)
@@ -115,13 +115,13 @@ def floor_to(rowtime: Rowtimes, period: Period) -> Rowtimes:
 
 
 def ceil_to(rowtime: Rowtimes, period: Period) -> Rowtimes:
-    """Give the earliest edge of the period's grid that is not before each rowtime."""
+    """Return the earliest edge of the period's grid that is not before each rowtime."""
     start = floor_to(rowtime, period)
     return np.where(start == rowtime, start, _next_edge(start, period))
 
 
 def period_value(period: Period, rowtime: Rowtimes) -> Rowtimes:
-    """Give the name of the period that each rowtime (ms) is in."""
+    """Return the name of the period that each rowtime (ms) is in."""
     match period.edge:
         case PeriodEdge.FLOOR:
             return floor_to(rowtime, period)
@@ -132,34 +132,34 @@ def period_value(period: Period, rowtime: Rowtimes) -> Rowtimes:
 
 
 def period_end(period: Period, value: Rowtimes) -> Rowtimes:
-    """Give the end of each named period: the rowtime that its group has."""
+    """Return the end of each named period: the rowtime that its group has."""
     if period.edge is PeriodEdge.FLOOR:
         return _next_edge(value, period)
     return value
 
 
 def value_of(period: Period, rowtime: int) -> int:
-    """Give the name of the period that one rowtime (ms) is in."""
+    """Return the name of the period that one rowtime (ms) is in."""
     if period.edge is PeriodEdge.EXACT:
         return rowtime
     return int(period_value(period, np.array([rowtime], dtype=np.int64))[0])
 
 
 def end_after(period: Period, rowtime: int) -> int:
-    """Give the end of the period that a rowtime (ms) is in."""
+    """Return the end of the period that a rowtime (ms) is in."""
     at = np.array([rowtime], dtype=np.int64)
     return int(period_end(period, period_value(period, at))[0])
 
 
 def closed_by(period: Period, value: int) -> int:
-    """Give the least bound (ms) at which the period named ``value`` is over."""
+    """Return the least bound (ms) at which the period named ``value`` is over."""
     end = int(period_end(period, np.array([value], dtype=np.int64))[0])
     # A period that includes its end is over when the bound has passed it.
     return end if period.edge is PeriodEdge.FLOOR else end + 1
 
 
 def _grid(period: Period) -> tuple[int, int]:
-    """Give length and offset (ms) of a grid of fixed length."""
+    """Return length and offset (ms) of a grid of fixed length."""
     if period.unit is not None:
         return _FIXED_MS[period.unit], WEEK_OFFSET_MS if period.unit is CalendarUnit.WEEK else 0
     if period.step_ms is None or period.step_ms <= 0:
@@ -168,7 +168,7 @@ def _grid(period: Period) -> tuple[int, int]:
 
 
 def _next_edge(edge: Rowtimes, period: Period) -> Rowtimes:
-    """Give the edge that follows each edge of the grid."""
+    """Return the edge that follows each edge of the grid."""
     months = _MONTHS.get(period.unit) if period.unit is not None else None
     if months is not None:
         month = edge.astype("datetime64[ms]").astype("datetime64[M]").astype(np.int64)
@@ -177,5 +177,5 @@ def _next_edge(edge: Rowtimes, period: Period) -> Rowtimes:
 
 
 def _month_start(month: Rowtimes) -> Rowtimes:
-    """Give the first millisecond of months counted from January 1970."""
+    """Return the first millisecond of months counted from January 1970."""
     return month.astype("datetime64[M]").astype("datetime64[ms]").astype(np.int64)

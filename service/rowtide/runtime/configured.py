@@ -54,12 +54,12 @@ OWN_STREAM_OPTIONS = frozenset(option.name for option in STREAM_OPTIONS)
 
 
 def connector_options(stream: ForeignStream) -> dict[str, str]:
-    """Give the options of a foreign stream that its connector is to read."""
+    """Return the options of a foreign stream that its connector is to read."""
     return {name: value for name, value in stream.options if name not in OWN_STREAM_OPTIONS}
 
 
 def takes_append_times(stream: ForeignStream) -> bool:
-    """Tell whether bounds of a foreign stream may come from its broker's clock.
+    """Return whether bounds of a foreign stream may come from its broker's clock.
 
     Raises:
       StatementError: its option says neither ON nor OFF.
@@ -73,7 +73,7 @@ def takes_append_times(stream: ForeignStream) -> bool:
 
 
 def configured(plan: Plan, settings: Settings) -> Plan:
-    """Give ``plan`` with the options of its servers, streams and tables as they count.
+    """Return ``plan`` with the options of its servers, streams and tables as they count.
 
     Secrets are in it as they are: it is to be run, not to be shown.
 
@@ -103,7 +103,7 @@ def configured(plan: Plan, settings: Settings) -> Plan:
 
 
 def _ahead_as_configured(plan: Plan, written: Mapping[str, Mapping[str, str]]) -> Plan:
-    """Give ``plan`` with promotions that allow what ``max_ahead`` of their streams allows by now.
+    """Return ``plan`` with promotions that allow what ``max_ahead`` of their streams allows by now.
 
     ``written`` are the streams' options in SQL, by which it was planned.
 

@@ -65,7 +65,7 @@ class _Places:
         self._file = file
 
     def error(self, name: str, option: str | None, message: str, hint: str | None) -> StatementError:
-        """Give the error about an option of an object, or about the object itself."""
+        """Return the error about an option of an object, or about the object itself."""
         last = name.rpartition(".")[2]
         place = self._found().get((last, option))
         if place is None:

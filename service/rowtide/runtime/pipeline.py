@@ -31,7 +31,7 @@ class Pipeline:
     ledger: DatabaseLedger
 
     def close(self) -> None:
-        """Give every connection back."""
+        """Release every connection."""
         self.database.close()
         for source in self.sources.values():
             close = getattr(source, "close", None)
@@ -62,7 +62,7 @@ def open_pipeline(plan: Plan, name: str, checkpoint_url: str | None = None) -> I
 
 
 def streams_read(plan: Plan) -> list[ForeignStream]:
-    """Give the foreign streams that a pump into a foreign table reads; no other one is opened."""
+    """Return the foreign streams that a pump into a foreign table reads; no other one is opened."""
     found: set[str] = set()
     seen: set[int] = set()
 
@@ -85,7 +85,7 @@ def _sources(plan: Plan) -> dict[str, TopicSource]:
 
 
 def open_source(plan: Plan, stream: ForeignStream) -> TopicSource:
-    """Give the source of a foreign stream.
+    """Return the source of a foreign stream.
 
     Raises:
       OptionError: an option of its server or its own is wrong.

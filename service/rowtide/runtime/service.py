@@ -195,7 +195,7 @@ class Service:
         _log.info("stopped", pipeline=equipment.name, epoch=record.epoch, commits=committer.commits, **fields)
 
     def watch(self, work: PipelineState) -> tuple[IdleWatch, AppendTimes]:
-        """Give what notices silent partitions of ``work``, from now on."""
+        """Return what notices silent partitions of ``work``, from now on."""
         self._idle = IdleWatch(self._idle_timeouts, topic_places(work.positions), self._equipment.clock)
         return self._idle, self._append_times
 
@@ -210,11 +210,11 @@ class Service:
         return record, work
 
     def committer(self, record: Record, work: PipelineState) -> Committer:
-        """Give what commits cuts of ``work`` under the epoch of ``record``."""
+        """Return what commits cuts of ``work`` under the epoch of ``record``."""
         return self._committer(record, work.source_of)
 
     def why_not(self, relation: str) -> SilenceExplanation:
-        """Say why ``relation`` (its catalog name) is silent; called by any thread.
+        """Return why ``relation`` (its catalog name) is silent; called by any thread.
 
         Raises:
           StatementError: the pipeline has no such relation.
@@ -276,7 +276,7 @@ class Service:
         )
 
     def contents(self, relation: str, limit: int) -> TableContents:
-        """Give rows of an engine table as it is now; called by any thread.
+        """Return rows of an engine table as it is now; called by any thread.
 
         Raises:
           StatementError: there is no such table.
@@ -451,7 +451,7 @@ class Service:
             )
 
     def resubmitted(self, place: PartitionId) -> Sequence[StoredError]:
-        """Give the error rows of a resubmission."""
+        """Return the error rows of a resubmission."""
         number = place[1] - RESUBMITTED
         return self._database_retry.call(lambda: self._equipment.ledger.resubmitted(number))
 
@@ -486,7 +486,7 @@ class Service:
         )
 
     def channels(self, flow: Flow) -> dict[str, Channel]:
-        """Give, by foreign stream, how messages become rows of ``flow``."""
+        """Return, by foreign stream, how messages become rows of ``flow``."""
         self._skipped = skipped_of(self._database_retry.call(self._equipment.ledger.decisions))
         return {
             name: channel(stream, self._equipment.sources[name], flow, self._skipped)
@@ -521,7 +521,7 @@ class Service:
         return DirectInbox(intakes, equipment.clock)
 
     def new_backpressure(self) -> Backpressure:
-        """Give what balances the partitions by the limits of the equipment."""
+        """Return what balances the partitions by the limits of the equipment."""
         equipment = self._equipment
         return Backpressure(
             equipment.plan.pumps, equipment.clock, equipment.max_held_rows, equipment.max_held_bytes
@@ -541,7 +541,7 @@ class Service:
         )
 
     def _look_up_s(self, relation: str) -> float:
-        """Give how often the ends of a stream are looked up: more often where silence is to be noticed."""
+        """Return how often the ends of a stream are looked up: more often where silence is to be noticed."""
         if self._append_times.watches(relation):
             return APPEND_LOOK_UP_S
         timeout_ms = self._idle_timeouts.get(relation)
@@ -564,7 +564,7 @@ class Service:
         self.board.waiting(dependency, is_down)
         self.board.beat()
         if self._work is not None:
-            # A commit waits: everything has been drained, and whoever asks why need not wait too.
+            # A commit waits: everything has been drained, and the caller that asks why need not wait too.
             self._questions.answer(self._work)
 
     def _is_stopping(self) -> bool:
@@ -583,7 +583,7 @@ def _ends(ranges: Mapping[str, Mapping[int, OffsetRange]]) -> dict[PartitionId, 
 def channel(
     stream: ForeignStream, source: TopicSource, flow: Flow, skipped: Skipped | None = None
 ) -> Channel:
-    """Give how messages of a foreign stream become rows of a flow.
+    """Return how messages of a foreign stream become rows of a flow.
 
     Raises:
       StatementError: the stream's format does not exist or cannot carry its types.

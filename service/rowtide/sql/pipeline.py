@@ -180,7 +180,7 @@ class SqlSession:
         return tuple((relation_name(key), relation_name(pump.target)) for key, pump in pumps.items())
 
     def relation_name(self, text: str) -> str:
-        """Give the catalog name of what ``text``, a name as in SQL, means.
+        """Return the catalog name of what ``text``, a name as in SQL, means.
 
         Raises:
           StatementError: it is no name, or nothing has it.
@@ -212,7 +212,7 @@ class SqlSession:
             return replace(listing, node=placed)
 
     def _asked(self, text: str, errors: Sequence[Row]) -> tuple[QuerySyntax, Catalog]:
-        """Give the one query of ``text``, and the catalog that it is over."""
+        """Return the one query of ``text``, and the catalog that it is over."""
         statements = parse(text)
         if len(statements) != 1 or not isinstance(statements[0], QueryStatement):
             place = statements[0].place if statements else SourceSpan(1, 1)
@@ -235,14 +235,14 @@ def _query_stages(
 def _stages_of(
     catalog: Catalog, written: Node, inserted: frozenset[str], changing: frozenset[str]
 ) -> tuple[Node, ...]:
-    """Give a query's plan after each of ``STAGES``, the first of which is ``written``."""
+    """Return a query's plan after each of ``STAGES``, the first of which is ``written``."""
     feeds = _feeds(catalog, pumps_of(catalog, Planner(catalog).prepared()), inserted, changing)
     connected = FeedConnector(feeds).connect(written)
     return written, connected, place_order(connected)
 
 
 def _defined(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
-    """Give the catalog after one statement."""
+    """Return the catalog after one statement."""
     if isinstance(statement, QueryStatement):
         raise StatementError(
             "a query by itself does nothing in a pipeline",
@@ -269,7 +269,7 @@ def _plan_defined(planner: Planner, key: Key, statement: CreateView | CreatePump
 
 
 def _stream_rows(catalog: Catalog, statement: Statement) -> StreamRows | None:
-    """Give the rows that a statement puts into a stream; None for every other statement."""
+    """Return the rows that a statement puts into a stream; None for every other statement."""
     if not isinstance(statement, InsertValues):
         return None
     key, found = catalog.find(statement.target, "stream or table")
@@ -349,7 +349,7 @@ def _stage(name: str, relations: dict[str, Node], pumps: dict[str, Node]) -> Pla
 
 
 def _flowing(catalog: Catalog, key: Key, planned: PlannedPump) -> Node:
-    """Give what a pump brings: while it is stopped nothing, and no bound, but it keeps its place."""
+    """Return what a pump brings: while it is stopped nothing, and no bound, but it keeps its place."""
     pump = catalog.objects[key]
     if isinstance(pump, PumpDefinition) and not pump.started:
         return Source(relation_name(key), planned.node.row_type)
@@ -359,7 +359,7 @@ def _flowing(catalog: Catalog, key: Key, planned: PlannedPump) -> Node:
 def _changed_streams(
     before: Catalog, planned_before: Planner, after: Catalog, planned: Planner
 ) -> frozenset[str]:
-    """Give the streams that were there before and have other producers now."""
+    """Return the streams that were there before and have other producers now."""
     producers = []
     for catalog, planner in ((before, planned_before), (after, planned)):
         with _changed_below(catalog):
@@ -379,7 +379,7 @@ def _feeds(
     inserted: frozenset[str],
     changing: frozenset[str] = frozenset(),
 ) -> dict[str, Feed]:
-    """Give what comes into each stream and engine table."""
+    """Return what comes into each stream and engine table."""
     feeds = {}
     for key, found in catalog.objects.items():
         if found.kind in (ObjectKind.STREAM, ObjectKind.TABLE):
@@ -419,7 +419,7 @@ def _check_circles(catalog: Catalog, planner: Planner, pumps: dict[Key, PlannedP
 
 @contextmanager
 def _located(text: str, file: str | None) -> Iterator[None]:
-    """Give errors their text and file, and let none leave without a place."""
+    """Return errors their text and file, and let none leave without a place."""
     try:
         yield
     except StatementError as error:
@@ -436,7 +436,7 @@ def _located(text: str, file: str | None) -> Iterator[None]:
 
 @contextmanager
 def _changed_below(catalog: Catalog) -> Iterator[None]:
-    """Say in errors of this block why a view or pump that was accepted where it stands is refused now."""
+    """Return in errors of this block why a view or pump that was accepted where it stands is refused now."""
     try:
         yield
     except StatementError as error:

@@ -136,7 +136,7 @@ class Planner:
         """The keys of the relations that each view and pump reads directly."""
 
     def grown(self, catalog: Catalog) -> Planner:
-        """Give the planner of a catalog that has come from this one: what has not changed is planned."""
+        """Return the planner of a catalog that has come from this one: what has not changed is planned."""
         planner = Planner(catalog, self._pseudo)
         if not catalog.holds(self._catalog):
             return planner.prepared()
@@ -155,7 +155,7 @@ class Planner:
         return self
 
     def relation(self, key: Key) -> Planned:
-        """Give the node of a stream, table or view.
+        """Return the node of a stream, table or view.
 
         Raises:
           StatementError: a view's query cannot be planned; with the view's own text and file.
@@ -165,7 +165,7 @@ class Planner:
         return self._planned[key]
 
     def shown(self, key: Key) -> Node:
-        """Give the node of a relation as others see it: without pseudo-columns.
+        """Return the node of a relation as others see it: without pseudo-columns.
 
         Raises:
           StatementError: as ``relation``.
@@ -178,7 +178,7 @@ class Planner:
         return project(relation_name(key), planned.node, fields, row_type)
 
     def pump(self, key: Key) -> PlannedPump:
-        """Give what a pump writes.
+        """Return what a pump writes.
 
         Raises:
           StatementError: it cannot be planned.
@@ -233,14 +233,14 @@ class Planner:
                 raise KeyError(key)
 
     def _model(self, reader: Key, name: str) -> Model:
-        """Give the node of a model, which every output of it reads."""
+        """Return the node of a model, which every output of it reads."""
         model = self._catalog.models[name]
         ports = {(name, port.name.upper()) for port in model.accepts}
         self.readers.setdefault(reader, set()).update(ports)
         return model_node(name, model, lambda key: self.relation(key).node)
 
     def _read(self, ref: RelationRef, at: _Reading) -> tuple[Planned, tuple[str, ...]]:
-        """Give the relation that a name in FROM means, and the names that call it."""
+        """Return the relation that a name in FROM means, and the names that call it."""
         names = tuple(part.text for part in ref.name.parts)
         if len(names) == 1 and names[0] in at.tables:
             return at.tables[names[0]], names
@@ -309,7 +309,7 @@ class Planner:
         return self._reads(source, at, make=planned)
 
     def _reads_changes(self, query: Select, at: _Reading) -> bool:
-        """Tell whether a query reads changes; what is wrong with it is said where it is planned."""
+        """Return whether a query reads changes; what is wrong with it is said where it is planned."""
         try:
             return self._from(query.source, at)[1].changelog
         except StatementError:
@@ -336,7 +336,7 @@ class Planner:
         )
 
     def _retention(self, reader: Key | None) -> Retention | None:
-        """Give what a view or pump says about state without limit."""
+        """Return what a view or pump says about state without limit."""
         found = None if reader is None else self._catalog.objects[reader]
         return found.retention if isinstance(found, ViewDefinition | PumpDefinition) else None
 
@@ -395,7 +395,7 @@ class Planner:
             )
         if isinstance(pump.query, ValuesSyntax):
             raise StatementError(
-                "rows that stand in the text are no pump's",
+                "rows that are in the text are no pump's",
                 place=pump.query.place,
                 hint=f"INSERT INTO {shown} VALUES (..) by itself puts them there.",
             )
@@ -414,7 +414,7 @@ def _stored(
     target: str,
     max_ahead_ms: Mapping[str, int],
 ) -> Node:
-    """Give ``shape`` as rows of its target: by position, cast to the columns' types.
+    """Return ``shape`` as rows of its target: by position, cast to the columns' types.
 
     What stands for ROWTIME in ``columns``, if it is not the query's own, is promoted.
 
@@ -467,13 +467,13 @@ def _stored(
             values[position] = Literal(defaults.get(position), column.type)
     expressions = tuple(values[position] for position in range(len(row_type)))
     stored = project(relation, node, expressions, _judged_by_pump(definition))
-    # An engine table and a stream judge their rows themselves, whoever brings them.
+    # An engine table and a stream judge their rows themselves, the caller that brings them.
     outside = definition.kind is ObjectKind.FOREIGN_TABLE
     return checked(stored, target, definition.checks) if outside else stored
 
 
 def _judged_by_pump(definition: StreamDefinition | TableDefinition) -> RowType:
-    """Give the row type of what a pump gives: NOT NULL where nothing behind the pump judges it.
+    """Return the row type of what a pump gives: NOT NULL where nothing behind the pump judges it.
 
     A foreign table judges its own rows, and an engine table those without a key.
     """
@@ -519,7 +519,7 @@ def _check_changelog(
 
 
 def _branches(query: QuerySyntax) -> Iterator[QuerySyntax]:
-    """Give the queries that UNION ALL connects, from left to right; one with its own ORDER BY is whole."""
+    """Yield the queries that UNION ALL connects, from left to right; one with its own ORDER BY is whole."""
     if isinstance(query, UnionAll):
         for each in (query.left, query.right):
             if isinstance(each, UnionAll) and not each.order_by:
@@ -533,7 +533,7 @@ def _branches(query: QuerySyntax) -> Iterator[QuerySyntax]:
 def _aligned(
     shapes: Sequence[QueryShape], operation: str
 ) -> tuple[list[QueryShape], list[list[SelectOutput]]]:
-    """Give queries the same columns, by position, and these column by column.
+    """Return queries the same columns, by position, and these column by column.
 
     Raises:
       StatementError: they have more or fewer columns, or of types that do not go together.
@@ -560,7 +560,7 @@ def _aligned(
 
 
 def _alike(column: Sequence[SelectOutput]) -> list[SelectOutput]:
-    """Give the same column of each branch one name, one type and one nullability."""
+    """Return the same column of each branch one name, one type and one nullability."""
     known = [output.expr.type for output in column if output.expr != UNTYPED_NULL]
     if not known:
         return list(column)
@@ -592,7 +592,7 @@ def _ordered_union(node: Node, relation: str, item: OrderItem) -> Node:
 
 @contextmanager
 def written_in(origin: Origin) -> Iterator[None]:
-    """Give errors of this block the text and file of the definition that they are in."""
+    """Return errors of this block the text and file of the definition that they are in."""
     try:
         yield
     except StatementError as error:

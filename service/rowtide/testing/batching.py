@@ -15,7 +15,7 @@ class Batching(Protocol):
     """Cuts a sequence of rows into trays."""
 
     def cut(self, count: int) -> Iterator[slice]:
-        """Give the slices of ``count`` rows, in order; each holds at least one row."""
+        """Return the slices of ``count`` rows, in order; each holds at least one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class WholeSteps:
     """All rows of a step are one tray."""
 
     def cut(self, count: int) -> Iterator[slice]:
-        """Give one slice, or none for no rows."""
+        """Yield one slice, or none for no rows."""
         if count:
             yield slice(0, count)
 
@@ -35,7 +35,7 @@ class TraysOf:
     rows: int
 
     def cut(self, count: int) -> Iterator[slice]:
-        """Give slices of ``rows``; the last one may be shorter."""
+        """Return slices of ``rows``; the last one may be shorter."""
         return (slice(start, min(start + self.rows, count)) for start in range(0, count, self.rows))
 
 
@@ -50,7 +50,7 @@ class RandomTrays:
         object.__setattr__(self, "_random", random.Random(self.seed))
 
     def cut(self, count: int) -> Iterator[slice]:
-        """Give slices of 1 to ``LONGEST_RANDOM_TRAY`` rows."""
+        """Yield slices of 1 to ``LONGEST_RANDOM_TRAY`` rows."""
         start = 0
         while start < count:
             end = min(start + self._random.randint(1, LONGEST_RANDOM_TRAY), count)
@@ -59,7 +59,7 @@ class RandomTrays:
 
 
 def parse_batching(text: str) -> Batching:
-    """Give the batching that ``all``, ``N`` or ``random:SEED`` names.
+    """Return the batching that ``all``, ``N`` or ``random:SEED`` names.
 
     Raises:
       ValueError: if the text is none of these.

@@ -73,7 +73,7 @@ class Matched:
 
     @property
     def is_equal(self) -> bool:
-        """Tell whether everything matched."""
+        """Return whether everything matched."""
         return not self.differing
 
 
@@ -83,7 +83,7 @@ class RowComparison:
     Args:
       row_type: the relation's.
       tolerance: how far floats may lie apart, relative to the larger of the two; None: not at all.
-      prefixes: columns where an expected value may be what stands before the colon (REASON).
+      prefixes: columns where an expected value may be what comes before the colon (REASON).
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class RowComparison:
         return Matched(tuple(pairs), tuple(differing))
 
     def _to_next_match(self, wanted: Sequence[ExpectedRow], given: Sequence[ActualRow]) -> tuple[int, int]:
-        """Tell how many rows to leave out on each side so that the two go on together: for display."""
+        """Return how many rows to leave out on each side so that the two go on together: for display."""
         for distance in range(1, LOOKAHEAD):
             for skip in range(max(0, distance - len(given) + 1), min(distance, len(wanted) - 1) + 1):
                 if self._same(wanted[skip], given[distance - skip]):
@@ -205,7 +205,7 @@ class RowComparison:
 
 
 def _plain(value: object, kind: Type) -> object:
-    """Give a value that equals another one exactly where the two are the same in SQL."""
+    """Return a value that equals another one exactly where the two are the same in SQL."""
     if kind.kind is Kind.CHAR and isinstance(value, str):
         return value.rstrip(" ")
     if isinstance(value, float) and math.isnan(value):

@@ -17,7 +17,7 @@ _SIGNS = {Opcode.INSERT: "+", Opcode.DELETE: "-"}
 
 
 def render_difference(matched: Matched, shape: RelationShape, day: ScenarioDay) -> str:
-    """Give the lines of a difference: expected left, got right.
+    """Return the lines of a difference: expected left, got right.
 
     Between them stands ``|`` where the two differ, ``<`` where a row is missing, ``>`` where one is
     too many, and nothing where they are equal.
@@ -40,7 +40,7 @@ def render_difference(matched: Matched, shape: RelationShape, day: ScenarioDay) 
 
 
 def _shown(count: int, differing: set[int]) -> Iterator[int | None]:
-    """Give the positions to show, None for a run of equal rows that is left out."""
+    """Yield the positions to show, None for a run of equal rows that is left out."""
     near = {at + off for at in differing for off in range(-CONTEXT_ROWS, CONTEXT_ROWS + 1)}
     left_out = False
     for at in range(count):

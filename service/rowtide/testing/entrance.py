@@ -86,7 +86,7 @@ class ScenarioEntrance:
         return LogRows(relation, partition, tray, tuple(faults))
 
     def _pseudo(self, relation: str, partition: int, offset: int, rowtime: int) -> Row:
-        """Give the pseudo-columns of a row of a foreign stream, as if it had come without a key."""
+        """Return the pseudo-columns of a row of a foreign stream, as if it had come without a key."""
         stream = self._relations.foreign_stream(relation)
         if stream is None or not stream.pseudo:
             return ()
@@ -117,7 +117,7 @@ class ScenarioEntrance:
         return self._decoders[relation]
 
     def _missing(self, source: Source | TableSource, row: InputRow) -> int | None:
-        """Give the first NOT NULL column that is NULL; keys of tables are judged by the table."""
+        """Return the first NOT NULL column that is NULL; keys of tables are judged by the table."""
         if row.opcode is Opcode.DELETE:
             return None
         key = self._relations.key(source.relation)

@@ -46,7 +46,7 @@ def error_givens(
     topics: Mapping[str, str],
     log: SourceLog,
 ) -> list[ActualRow]:
-    """Give the error rows of the faults of one commit, as the service makes them."""
+    """Return the error rows of the faults of one commit, as the service makes them."""
 
     def fetch(place: tuple[str, int], offsets: Sequence[int]) -> dict[int, Fetched]:
         # SYS.ERRORS does not show the time of the message.

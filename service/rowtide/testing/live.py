@@ -3,7 +3,7 @@
 A commit is a snapshot of the flow, the place in the source log, and how much
 of every output had been given. A crash goes back to it with a fresh flow, and
 the log delivers the rest again. ``Recovery.REPLAY`` keeps no snapshot: it runs
-the whole log anew and drops what was given before. Both must come to the same.
+the whole log again and drops what was given before. Both must come to the same.
 """
 
 from __future__ import annotations
@@ -86,27 +86,22 @@ class LiveRunner:
         self._take_arrived()
 
     def fold(self, name: str) -> str:
-        """See ``ScenarioRunner``."""
         return fold(name)
 
     def shape(self, relation: str) -> RelationShape:
-        """See ``ScenarioRunner``."""
         return self._relations.shape(relation)
 
     def insert(self, relation: str, partition: int, rows: Sequence[InputRow]) -> None:
-        """See ``ScenarioRunner``."""
         name = self._relations.resolve(relation)
         self._take_rows(self._entrance().rows(name, partition, rows, self._wall))
 
     def insert_raw(
         self, relation: str, partition: int, messages: Sequence[bytes | None], at: int | None
     ) -> None:
-        """See ``ScenarioRunner``."""
         name = self._relations.resolve(relation)
         self._take_in(self._entrance().messages(name, partition, messages, self._wall if at is None else at))
 
     def bound(self, relation: str, partition: int | None, rowtime: int) -> None:
-        """See ``ScenarioRunner``."""
         name = self._relations.resolve(relation)
         partitions = self._relations.bounded_partitions(name, self._versions[self._version].partitions)
         entry = Bounds(name, partitions if partition is None else (partition,), Bound(rowtime))
@@ -120,7 +115,6 @@ class LiveRunner:
         self._hear(entry.relation, entry.partitions)
 
     def sql(self, text: str) -> None:
-        """See ``ScenarioRunner``."""
         session = copy(self._session)
         version = version_of(self._scenario, session.feed(text))
         for name, node in version.wanted.items():
@@ -146,12 +140,11 @@ class LiveRunner:
         self._take_arrived()
 
     def advance_wallclock(self, millis: int) -> None:
-        """See ``ScenarioRunner``."""
         self._wall += millis
         self._follow()
 
     def commit(self) -> None:
-        """See ``ScenarioRunner``; also checks that every row is accounted for."""
+        """Also checks that every row is accounted for."""
         self._flow.check()
         topics = self._relations.topics()
         self._outputs.append(ERRORS, error_givens(self._faults, self._flow.source_of, topics, self._log))
@@ -160,26 +153,21 @@ class LiveRunner:
         self._committed = Committed(len(self._log.entries), self._version, snapshot, self._outputs.counts())
 
     def crash(self) -> None:
-        """See ``ScenarioRunner``."""
         self._recover()
 
     def restart(self) -> None:
-        """See ``ScenarioRunner``."""
         self.commit()
         self._recover()
 
     def output(self, relation: str) -> list[ActualRow]:
-        """See ``ScenarioRunner``."""
         self.commit()
         return self._outputs.take(self._relations.resolve(relation))
 
     def contents(self, relation: str) -> list[Row]:
-        """See ``ScenarioRunner``."""
         name = self._relations.resolve(relation)
         return self._outputs.contents(name, self._relations.key(name))
 
     def why_not(self, relation: str) -> list[str]:
-        """See ``SaysWhyNot``."""
         name = self._relations.resolve(relation)
         if name == ERRORS:
             return []
@@ -201,7 +189,7 @@ class LiveRunner:
         return [f"{cause.cause}: {cause.why} {cause.released}" for cause in found.causes]
 
     def close(self) -> None:
-        """See ``ScenarioRunner``; there is nothing to give back."""
+        """There is nothing to give back."""
 
     @property
     def _relations(self) -> Relations:
@@ -272,7 +260,7 @@ class LiveRunner:
         self._outputs.look_at(version.looked_at())
 
     def _moved(self, fault: Fault, flow: Flow) -> Fault:
-        """Give a fault that is not committed yet the origin that its row has in ``flow``."""
+        """Return a fault that is not committed yet the origin that its row has in ``flow``."""
         source = self._flow.source_of(fault.origin)
         if source is None or not flow.reads(source[0]):
             return fault
@@ -317,7 +305,7 @@ class LiveRunner:
         self._faults += settled(faults)
 
     def _recover(self) -> None:
-        """Go back to the last commit with a fresh flow, and work off again what came since."""
+        """Go back to the last commit with a fresh flow, and process again what came since."""
         committed = self._committed
         self._faults = []
         self._version = committed.version if committed and committed.snapshot is not None else 0

@@ -117,11 +117,11 @@ class Topics:
         return came
 
     def fetch(self, relation: str, partition: int, offset: int) -> bytes | None:
-        """Give the value at an offset, asked of the broker."""
+        """Return the value at an offset, asked of the broker."""
         return self._topics[relation].source.fetch(partition, [offset])[offset].value
 
     def close(self) -> None:
-        """Give the connections back and delete the topics."""
+        """Release the connections and delete the topics."""
         for topic in self._topics.values():
             topic.reader.close()
             topic.source.close()
@@ -200,7 +200,6 @@ class KafkaRunner(LiveRunner):
     def insert_raw(
         self, relation: str, partition: int, messages: Sequence[bytes | None], at: int | None
     ) -> None:
-        """See ``ScenarioRunner``."""
         name = self._relations.resolve(relation)
         stamp = self._wall if at is None else at
         if messages and self._relations.foreign_stream(name) is not None:
@@ -210,7 +209,7 @@ class KafkaRunner(LiveRunner):
         super().insert_raw(relation, partition, messages, stamp)
 
     def bound(self, relation: str, partition: int | None, rowtime: int) -> None:
-        """See ``ScenarioRunner``: a bound record of a source; a bound of a view is set as it is."""
+        # A bound record of a source; a bound of a view is set as it is.
         name = self._relations.resolve(relation)
         if self._relations.entrance(name) is not None:
             known = self._versions[self._version].partitions[name]
@@ -220,7 +219,7 @@ class KafkaRunner(LiveRunner):
         super().bound(relation, partition, rowtime)
 
     def close(self) -> None:
-        """See ``ScenarioRunner``: deletes the topics."""
+        # Deletes the topics.
         self._topics.close()
 
     def _source_log(self) -> SourceLog:
@@ -266,7 +265,6 @@ class KafkaRunners:
         self._bootstrap_servers = bootstrap_servers
 
     def __call__(self, scenario: Scenario, batching: Batching) -> KafkaRunner:
-        """See ``RunnerFactory``."""
         return KafkaRunner(scenario, batching, Topics(self._bootstrap_servers))
 
     def __enter__(self) -> Self:
@@ -282,12 +280,11 @@ class _BoundsOnly:
     """Decodes nothing: a topic of rows has no other messages that a decoder would see."""
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """See ``Decoder``."""
         return Decoded((), np.empty(0, dtype=np.int64), ())
 
 
 def _promised(relation: str, came: Messages) -> int:
-    """Give the bound (ms) of a bound record, as the service reads it."""
+    """Return the bound (ms) of a bound record, as the service reads it."""
     stream = ForeignStream(relation, RowType(()), "", ())
     (mark,) = deliver(stream, _BoundsOnly(), 0, came).parts
     if not isinstance(mark, ExplicitBound):

@@ -1,14 +1,14 @@
-"""Scenarios on Spark: the steps up to each ``expect`` are a bounded input, worked off as a backfill does.
+"""Scenarios on Spark: the steps up to each ``expect`` are a bounded input, processed as a backfill does.
 
 The log of what the steps let in is run as a whole each time that output is
 asked for; what comes out beyond the time before is new. What had come out must
 come out again, or the run stops. Rows are split into parts, however few they
 are, and then rows of one ROWTIME and different keys may change places.
 
-What only a running service can be told hands the state over to the live engine,
+What only a running service can be reported hands the state over to the live engine,
 which goes on from there, as the service does after a backfill: a restart, a
 recovery after a refused bound, statements in between, a bound of a view (its
-place among the rows is where the pipeline stands at that moment), and virtual
+place among the rows is where the pipeline is at that moment), and virtual
 wall time that moves on where partitions can be idle.
 """
 
@@ -67,7 +67,6 @@ class LoggedIntake:
     def __call__(
         self, relation: str, batch: pa.RecordBatch, origins: Mapping[int, int]
     ) -> Iterator[tuple[int, Tray | Bound | Fault]]:
-        """See ``stage.Intake``."""
         for partition, value in zip(
             batch.column("partition").to_pylist(), batch.column("value").to_pylist(), strict=True
         ):
@@ -83,7 +82,7 @@ class _Given:
 
 
 class SparkFlow(Flow):
-    """A flow whose rows are worked off by Spark until a snapshot is restored: from then on by itself.
+    """A flow whose rows are processed by Spark until a snapshot is restored: from then on by itself.
 
     Args:
       outputs: see ``Flow``.
@@ -116,12 +115,11 @@ class SparkFlow(Flow):
         self.is_live = False
 
     def insert(self, relation: str, partition: int, tray: Tray) -> None:
-        """See ``Flow``; on Spark it is worked off when output is asked for."""
+        """On Spark it is processed when output is asked for."""
         super().insert(relation, partition, tray)
         self._log.append(_Logged(relation, partition, tray))
 
     def bound(self, relation: str, partition: int, bound: Bound) -> None:
-        """See ``Flow``."""
         if not self.is_live and (relation, partition) not in self._entrances_of:
             raise FaultError(
                 f'a bound of "{relation}", which is no source, came before the state was handed over'
@@ -130,7 +128,7 @@ class SparkFlow(Flow):
         self._log.append(_Logged(relation, partition, bound))
 
     def drain(self) -> Emitted:
-        """See ``Flow``; gives nothing while Spark works the rows off."""
+        # Gives nothing while Spark works the rows off.
         return super().drain() if self.is_live else Emitted({})
 
     def work_off(self) -> list[Emitted]:
@@ -166,18 +164,17 @@ class SparkFlow(Flow):
         return [Emitted(new), *self._in_turn(new_faults)]
 
     def snapshot(self) -> dict[str, State]:
-        """See ``Flow``; while Spark works, what the last run hands over."""
+        """While Spark works, what the last run hands over."""
         return super().snapshot() if self.is_live else self._state().snapshot()
 
     def check(self) -> None:
-        """See ``Flow``."""
         if self.is_live:
             super().check()
         else:
             self._state().check()
 
     def restore(self, snapshot: Mapping[str, State]) -> None:
-        """See ``Flow``: the state is handed over, and the live engine goes on."""
+        # The state is handed over, and the live engine goes on.
         super().restore(snapshot)
         self.is_live = True
 
@@ -187,7 +184,7 @@ class SparkFlow(Flow):
         return self._handed
 
     def _in_turn(self, faults: Sequence[Fault]) -> list[Emitted]:
-        """Give faults in the order in which their rows came; those of no source's row come last."""
+        """Return faults in the order in which their rows came; those of no source's row come last."""
         turn = {
             (int(origin), int(counter)): number
             for number, each in enumerate(self._log)
@@ -200,7 +197,7 @@ class SparkFlow(Flow):
         return [Emitted({}, grouped[number]) for number in sorted(grouped)]
 
     def _frames(self) -> dict[str, DataFrame]:
-        """Give the log as messages by relation; a table that no step fills has its INSERT statements."""
+        """Return the log as messages by relation; a table that no step fills has its INSERT statements."""
         frames = {}
         for (relation, _), step in self._entrances_of.items():
             held = [(number, each) for number, each in enumerate(self._log) if each.relation == relation]
@@ -263,40 +260,35 @@ class SparkRunner(LiveRunner):
         super().__init__(scenario, batching)
 
     def bound(self, relation: str, partition: int | None, rowtime: int) -> None:
-        """See ``ScenarioRunner``."""
         if not self._flow.reads(self._relations.resolve(relation)):
             self._hand_over()
         super().bound(relation, partition, rowtime)
 
     def sql(self, text: str) -> None:
-        """See ``ScenarioRunner``."""
         # What is refused is refused before anything is handed over.
         version_of(self._scenario, copy(self._session).feed(text))
         self._hand_over()
         super().sql(text)
 
     def advance_wallclock(self, millis: int) -> None:
-        """See ``ScenarioRunner``."""
         if self._idle:
             self._hand_over()
         super().advance_wallclock(millis)
 
     def commit(self) -> None:
-        """See ``ScenarioRunner``."""
         self._work_off()
         super().commit()
 
     def contents(self, relation: str) -> list[Row]:
-        """See ``ScenarioRunner``."""
         self._work_off()
         return super().contents(relation)
 
     def close(self) -> None:
-        """See ``ScenarioRunner``: removes what Spark has written."""
+        # Removes what Spark has written.
         shutil.rmtree(self._staging, ignore_errors=True)
 
     def _follow(self) -> None:
-        """See ``LiveRunner``: no partition is idle before wall time moves on, and then Spark is done."""
+        """No partition is idle before wall time moves on, and then Spark is done."""
         if not isinstance(self._flow, SparkFlow) or self._flow.is_live:
             super()._follow()
 
@@ -306,7 +298,7 @@ class SparkRunner(LiveRunner):
                 self._record(emitted)
 
     def _hand_over(self) -> None:
-        """Commit what Spark has worked off, and let the live engine go on from there."""
+        """Commit what Spark has processed, and let the live engine go on from there."""
         if isinstance(self._flow, SparkFlow) and not self._flow.is_live:
             self.restart()
 
@@ -343,7 +335,6 @@ class SparkRunners:
         self._staging = tempfile.TemporaryDirectory(prefix="rowtide-test-")
 
     def __call__(self, scenario: Scenario, batching: Batching) -> SparkRunner:
-        """See ``RunnerFactory``."""
         return SparkRunner(scenario, batching, self._session, Path(self._staging.name) / "stages")
 
     def __enter__(self) -> Self:

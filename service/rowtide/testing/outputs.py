@@ -52,7 +52,7 @@ class Outputs:
         self._histories[relation].given += given
 
     def counts(self) -> dict[str, int]:
-        """Give how many rows each relation has given: what a commit keeps."""
+        """Return how many rows each relation has given: what a commit keeps."""
         return {relation: len(history.given) for relation, history in self._histories.items()}
 
     def cut(self, counts: Mapping[str, int]) -> None:
@@ -61,14 +61,14 @@ class Outputs:
             del history.given[counts.get(relation, 0) :]
 
     def take(self, relation: str) -> list[ActualRow]:
-        """Give what came out since the last call."""
+        """Return what came out since the last call."""
         history = self._histories[relation]
         given = history.given[history.taken :]
         history.taken = len(history.given)
         return given
 
     def contents(self, relation: str, key: Sequence[int]) -> list[Row]:
-        """Give what all changes so far leave: rows by ``key``, or as a multiset without one."""
+        """Return what all changes so far leave: rows by ``key``, or as a multiset without one."""
         if key:
             held: dict[Row, Row] = {}
             for given in self._histories[relation].given:

@@ -11,7 +11,7 @@ from rowtide.testing.scenario import PythonPipeline, Scenario, SqlText
 
 
 def pipeline_text(scenario: Scenario) -> SqlText:
-    """Give the pipeline's SQL; of ``python: module:function`` what the function returns.
+    """Return the pipeline's SQL; of ``python: module:function`` what the function returns.
 
     The function is called without arguments. Its module may stand beside the scenario file, as may those
     of models.

@@ -182,7 +182,7 @@ class _Play:
         return replace(difference, detail="\n".join([difference.detail, *self._why_not(step.relation)]))
 
     def _why_not(self, relation: str) -> Sequence[str]:
-        """Say why no more rows came out, where the runner can."""
+        """Return why no more rows came out, where the runner can."""
         runner = self._runner
         causes = runner.why_not(relation) if isinstance(runner, SaysWhyNot) else ()
         return [f"  why no more rows: {cause}" for cause in causes]
@@ -255,7 +255,7 @@ class _Play:
         return (step for step in self._scenario.steps if isinstance(step, Expect))
 
     def _name(self, relation: str) -> str | None:
-        """Give the catalog name; None for a relation that never came to be."""
+        """Return the catalog name; None for a relation that never came to be."""
         try:
             return self._runner.shape(relation).name
         except StatementError:

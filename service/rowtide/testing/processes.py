@@ -12,7 +12,7 @@ ENDS_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--") if shutil.which("set
 
 
 def free_port(wanted: int = 0) -> int:
-    """Give a TCP port that nobody listens on now: ``wanted``, if it is free."""
+    """Return a TCP port that no one listens on now: ``wanted``, if it is free."""
     with socket.socket() as probe:
         try:
             probe.bind((LOCAL, wanted))
@@ -25,6 +25,6 @@ def free_port(wanted: int = 0) -> int:
 
 
 def answers(port: int) -> bool:
-    """Tell whether something listens on a TCP port of this machine."""
+    """Return whether something listens on a TCP port of this machine."""
     with socket.socket() as probe:
         return probe.connect_ex((LOCAL, port)) == 0

@@ -47,7 +47,7 @@ class ScenarioFile(pytest.File):
     """One scenario file: a test for each way of cutting its input."""
 
     def collect(self) -> Iterator[ScenarioItem]:
-        """Give the tests."""
+        """Yield the tests."""
         for batching in self.config.getini("rowtide_batches"):
             name = "scenario" if batching == "all" else f"scenario[{batching}]"
             yield ScenarioItem.from_parent(self, name=name, batching=batching)
@@ -90,5 +90,5 @@ class ScenarioItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Say where the test stands."""
+        """Return where the test stands."""
         return self.path, None, f"{self.path.name}::{self.name}"

@@ -1,6 +1,6 @@
 """Scenario files: YAML text to a ``Scenario``.
 
-Everything that can be told without the pipeline is checked here, so that a
+Everything that can be reported without the pipeline is checked here, so that a
 file with a slip in it cannot be mistaken for a test that passes: unknown keys,
 options that contradict one another, times that are none.
 """
@@ -266,7 +266,7 @@ class _Reader:
 
 
 def _end_of(node: yaml.Node) -> int:
-    """Give where a node's text ends, without what follows it: a block's own end mark is at the next token."""
+    """Return where a node's text ends, without what follows it: a block's own end mark is at the next token."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end_of(last[1] if isinstance(last, tuple) else last)
@@ -282,7 +282,7 @@ def _from_base64(text: str) -> bytes:
 
 
 def find_scenarios(paths: Iterable[Path]) -> list[Path]:
-    """Give the scenario files that paths name: files as they are, of a folder every YAML file below it.
+    """Return the scenario files that paths name: files as they are, of a folder every YAML file below it.
 
     Raises:
       StatementError: if a path does not exist, or a folder has no YAML file below it.

@@ -24,7 +24,7 @@ class Relations:
         self._streams = plan.streams
 
     def resolve(self, name: str) -> str:
-        """Give the catalog name; the schema may be left out where only one has a relation of that name.
+        """Return the catalog name; the schema may be left out where only one has a relation of that name.
 
         Raises:
           StatementError: if there is no such relation.
@@ -39,7 +39,7 @@ class Relations:
         raise StatementError(f'relation "{found}" does not exist', hint=f"There are {known or 'none'}.")
 
     def shape(self, name: str) -> RelationShape:
-        """Tell what the rows of a relation look like.
+        """Return what the rows of a relation look like.
 
         Raises:
           StatementError: if there is no such relation.
@@ -53,43 +53,43 @@ class Relations:
         return RelationShape(found, node.row_type, is_changes=node.shows_opcodes())
 
     def node(self, relation: str) -> Node | None:
-        """Give the node of a catalog name; None for a foreign table or the error stream."""
+        """Return the node of a catalog name; None for a foreign table or the error stream."""
         return self._nodes.get(relation)
 
     def entrance(self, relation: str) -> Source | TableSource | None:
-        """Give the source at which rows of this relation enter; None where none can be inserted."""
+        """Return the source at which rows of this relation enter; None where none can be inserted."""
         node = self._nodes.get(relation)
         if node is None:
             return None
         return next((each for each in sources_of(node) if each.relation == relation), None)
 
     def key(self, relation: str) -> tuple[int, ...]:
-        """Give the PRIMARY KEY of an engine table or foreign table; empty where there is none."""
+        """Return the PRIMARY KEY of an engine table or foreign table; empty where there is none."""
         if relation in self._foreign_tables:
             return self._foreign_tables[relation].key
         node = self._nodes[relation]
         return node.key if isinstance(node, KeyedTable) else ()
 
     def foreign_stream(self, relation: str) -> ForeignStream | None:
-        """Give the foreign stream of this catalog name."""
+        """Return the foreign stream of this catalog name."""
         return self._foreign_streams.get(relation)
 
     def foreign_streams(self) -> list[ForeignStream]:
-        """Give all foreign streams, in the order in which they were made."""
+        """Return all foreign streams, in the order in which they were made."""
         return list(self._foreign_streams.values())
 
     def streams(self) -> dict[str, Node]:
-        """Give the streams of CREATE STREAM, whose producers may come and go."""
+        """Return the streams of CREATE STREAM, whose producers may come and go."""
         return {name: self._nodes[name] for name in self._streams if name in self._nodes}
 
     def foreign_table(self, relation: str) -> ForeignTable | None:
-        """Give the foreign table of this catalog name."""
+        """Return the foreign table of this catalog name."""
         return self._foreign_tables.get(relation)
 
     def wanted(self, named: Sequence[str], *, with_unread: bool) -> dict[str, Node]:
-        """Give what a flow must compute, by output name: ``named`` relations and what runs anyway.
+        """Return what a flow must compute, by output name: ``named`` relations and what runs anyway.
 
-        That is every stream and table (they judge and apply their rows whoever reads them), and
+        That is every stream and table (they judge and apply their rows the caller that reads them), and
         every foreign table that a pump writes to. ``with_unread`` adds the views that nothing else
         reads, so that what they reject is seen.
         """
@@ -108,17 +108,17 @@ class Relations:
         return wanted
 
     def topics(self) -> dict[str, str]:
-        """Give the topic of each foreign stream; one without the option is named after itself."""
+        """Return the topic of each foreign stream; one without the option is named after itself."""
         return {
             name: dict(stream.options).get("topic", name) for name, stream in self._foreign_streams.items()
         }
 
     def names(self) -> list[str]:
-        """Give the catalog names of all relations."""
+        """Return the catalog names of all relations."""
         return [*self._nodes, *self._foreign_tables]
 
     def bounded_partitions(self, relation: str, partitions: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
-        """Give the partitions of which an explicit bound of ``relation`` speaks.
+        """Return the partitions of which an explicit bound of ``relation`` speaks.
 
         Raises:
           StatementError: if the relation has no clock of its own.
@@ -135,12 +135,12 @@ class Relations:
         return tuple(sorted(numbers))
 
     def has_no_clock(self, relation: str) -> bool:
-        """Tell whether rows of a catalog name can neither be inserted nor take bounds."""
+        """Return whether rows of a catalog name can neither be inserted nor take bounds."""
         node = self._nodes.get(relation)
         return node is not None and self.entrance(relation) is None and not takes_bounds(node, relation)
 
     def partitions(self, mentioned: Mapping[str, set[int]]) -> dict[str, tuple[int, ...]]:
-        """Give the partitions of each source, from those that the steps mention by relation name.
+        """Return the partitions of each source, from those that the steps mention by relation name.
 
         A partition mentioned for a view counts for the one stream below it. A stream without any
         has partition 0.
@@ -157,7 +157,7 @@ class Relations:
 
 
 def below(node: Node) -> list[Node]:
-    """Give a node and everything that it reads, each once."""
+    """Return a node and everything that it reads, each once."""
     found: dict[Node, None] = {}
     waiting = [node]
     while waiting:
@@ -169,11 +169,11 @@ def below(node: Node) -> list[Node]:
 
 
 def sources_of(node: Node) -> list[Source | TableSource]:
-    """Give the sources that a node reads, each once."""
+    """Return the sources that a node reads, each once."""
     sources = (each for each in nodes_below(node) if isinstance(each, Source | TableSource))
     return list(dict.fromkeys(sources))
 
 
 def takes_bounds(node: Node, relation: str) -> bool:
-    """Tell whether a relation has a clock of its own: its own text promotes or t-sorts."""
+    """Return whether a relation has a clock of its own: its own text promotes or t-sorts."""
     return any(isinstance(each, Promote | Sort) and each.relation == relation for each in nodes_below(node))

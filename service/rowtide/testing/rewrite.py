@@ -22,7 +22,7 @@ _Change = tuple[int, int, str]
 
 
 def rewritten(text: str, scenario: Scenario, record: ScenarioRecord) -> str:
-    """Give the scenario file's text with what came out in place of what differed."""
+    """Return the scenario file's text with what came out in place of what differed."""
     writer = _Writer(text, scenario)
     changes = [writer.change(each) for each in record.observed]
     end = len(text[: scenario.steps_end].rstrip())
@@ -51,7 +51,7 @@ class _Writer:
         return text[: len(text) - len(text.lstrip(" "))]
 
     def change(self, observed: Observed) -> _Change:
-        """Give the change of a step whose rows differed, or that had none."""
+        """Return the change of a step whose rows differed, or that had none."""
         rows = [self._row(observed, given) for given in observed.given]
         listed = _listed(rows, f"{self._margin}    ")
         span = observed.step.span
@@ -60,11 +60,11 @@ class _Writer:
         before = self._text[: span.start].rstrip()
         if before.endswith(":"):
             return len(before), span.end, listed
-        # A comment stands between "rows:" and its value: the value keeps to lines of its own.
+        # A comment is between "rows:" and its value: the value keeps to lines of its own.
         return len(before), span.end, listed if rows else f"\n{self._margin}    []"
 
     def step(self, leftover: Leftover) -> str:
-        """Give the text of a new step that expects what no step has taken."""
+        """Return the text of a new step that expects what no step has taken."""
         rows = [self._listed_row(leftover.shape, given) for given in leftover.given]
         name = _scalar(leftover.relation)
         return f"\n{self._margin}- expect: {name}\n{self._margin}  rows:" + _listed(

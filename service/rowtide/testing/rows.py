@@ -135,7 +135,7 @@ class RowReader:
             )
 
     def _split(self, row: NamedRow) -> tuple[str | None, Cell, dict[str, Cell]]:
-        """Give opcode, ROWTIME and the columns by catalog name; what is not named is left out."""
+        """Return opcode, ROWTIME and the columns by catalog name; what is not named is left out."""
         opcode: str | None = None
         rowtime: Cell = None
         named: dict[str, Cell] = {}

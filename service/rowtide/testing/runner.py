@@ -32,10 +32,10 @@ class ScenarioRunner(Protocol):
     """Whether rows of one ROWTIME come in the order of the live engine; else in any order."""
 
     def fold(self, name: str) -> str:
-        """Give the catalog name of one part of a name (a column)."""
+        """Return the catalog name of one part of a name (a column)."""
 
     def shape(self, relation: str) -> RelationShape:
-        """Tell what the rows of a relation look like.
+        """Return what the rows of a relation look like.
 
         Raises:
           StatementError: if there is no such relation.
@@ -74,10 +74,10 @@ class ScenarioRunner(Protocol):
         """
 
     def contents(self, relation: str) -> list[Row]:
-        """Give the present content of a table or view, in any order."""
+        """Return the present content of a table or view, in any order."""
 
     def close(self) -> None:
-        """Give back what the runner holds; it is not used again."""
+        """Release what the runner holds; it is not used again."""
 
 
 @runtime_checkable
@@ -85,7 +85,7 @@ class SaysWhyNot(Protocol):
     """A runner that can say why no more rows come out of a relation."""
 
     def why_not(self, relation: str) -> Sequence[str]:
-        """Give the causes in words, the weightiest first; what was inserted has been worked off."""
+        """Return the causes in words, the weightiest first; what was inserted has been processed."""
 
 
 class RunnerFactory(Protocol):

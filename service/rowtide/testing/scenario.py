@@ -16,12 +16,12 @@ from pathlib import Path
 from rowtide.codec.written_times import ScenarioDay
 
 Cell = str | None
-"""One value as it stands in the file; None is NULL."""
+"""One value as it is in the file; None is NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListRow:
-    """A row whose cells stand in the order of the columns, behind opcode and ROWTIME where it has them."""
+    """A row whose cells are in the order of the columns, behind opcode and ROWTIME where it has them."""
 
     cells: tuple[Cell, ...]
     line: int
@@ -74,7 +74,7 @@ class SetBound:
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """Where something stands in the file's text: ``start`` inclusive, ``end`` exclusive, in characters."""
+    """Where something is in the file's text: ``start`` inclusive, ``end`` exclusive, in characters."""
 
     start: int
     end: int
@@ -201,7 +201,7 @@ class Scenario:
     """Where the text of the last step ends, in characters: ``--rewrite`` adds steps there."""
 
     def mentioned(self) -> dict[str, set[int]]:
-        """Give the partitions that the steps mention, for each relation name as it is written."""
+        """Return the partitions that the steps mention, for each relation name as it is written."""
         partitions: dict[str, set[int]] = {}
         for step in self.steps:
             if isinstance(step, Insert | InsertRaw | SetBound):
@@ -211,6 +211,6 @@ class Scenario:
         return partitions
 
     def observed(self) -> tuple[str, ...]:
-        """Give the relation names that an ``expect`` or ``expect_table`` mentions, each once, in order."""
+        """Return the relation names that an ``expect`` or ``expect_table`` mentions, each once, in order."""
         names = (step.relation for step in self.steps if isinstance(step, Expect | ExpectTable))
         return tuple(dict.fromkeys(names))

@@ -44,12 +44,12 @@ class ScenarioOutcome:
     skipped: str = ""
 
     def headline(self) -> str:
-        """Give the one line that says it."""
+        """Return the one line that says it."""
         why = f" ({self.skipped})" if self.skipped else ""
         return f"{self.verdict.value:<9} {self.path}: {self.name}{why}"
 
     def report(self) -> str:
-        """Give the difference in full, or an empty text where there is none."""
+        """Return the difference in full, or an empty text where there is none."""
         if self.difference is None:
             return ""
         where = f"{self.path}:{self.difference.line}" if self.difference.line else str(self.path)
@@ -122,7 +122,7 @@ class ScenarioRun:
 
 
 def is_meant(pattern: str, texts: Iterable[str]) -> bool:
-    """Tell whether ``-k PATTERN`` names one of ``texts``: it is part of it, ``*`` and ``?`` stand for any.
+    """Return whether ``-k PATTERN`` names one of ``texts``: it is part of it, ``*`` and ``?`` stand for any.
 
     Upper and lower case are the same.
     """

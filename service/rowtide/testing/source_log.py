@@ -1,4 +1,4 @@
-"""The input log that stands in for the brokers of a scenario.
+"""The input log that is in for the brokers of a scenario.
 
 It outlives crashes, as Kafka does: whatever was not committed is delivered
 again from here, with the same offsets and in the same order. Explicit bounds
@@ -59,7 +59,7 @@ class SourceLog:
     _raw: dict[tuple[str, int], dict[int, bytes | None]] = field(default_factory=dict)
 
     def take_offsets(self, relation: str, partition: int, count: int) -> int:
-        """Give the first of ``count`` new offsets of a partition."""
+        """Return the first of ``count`` new offsets of a partition."""
         first = self._next_offset.get((relation, partition), 0)
         self._next_offset[relation, partition] = first + count
         return first
@@ -70,5 +70,5 @@ class SourceLog:
         held.update(enumerate(messages, start=first))
 
     def raw(self, relation: str, partition: int, offset: int) -> bytes | None:
-        """Give a message as it came; None where there was none, or the row was not decoded."""
+        """Return a message as it came; None where there was none, or the row was not decoded."""
         return self._raw.get((relation, partition), {}).get(offset)

@@ -24,7 +24,7 @@ from rowtide.testing.scenario import Insert, InsertRaw, RunSql, Scenario, SetBou
 class Version:
     """What one version of the pipeline computes for the scenario.
 
-    ``wanted`` are the nodes of what the steps look at or feed, and of what runs whoever looks;
+    ``wanted`` are the nodes of what the steps look at or feed, and of what runs the caller that looks;
     ``partitions`` those of each source, as the steps mention them.
     """
 
@@ -33,18 +33,18 @@ class Version:
     partitions: Mapping[str, Sequence[int]]
 
     def looked_at(self) -> list[str]:
-        """Give the relations whose output is kept."""
+        """Return the relations whose output is kept."""
         return [*dict.fromkeys([*self.wanted, *self.relations.names()]), ERRORS]
 
     def streams_since(self, older: Version) -> dict[str, tuple[Node, Node]]:
-        """Give the streams that ``older`` knows too, with the node of each there and here."""
+        """Return the streams that ``older`` knows too, with the node of each there and here."""
         before = older.relations.streams()
         return {
             name: (before[name], node) for name, node in self.relations.streams().items() if name in before
         }
 
     def idle_partitions(self, now: int) -> dict[str, IdlePartitions]:
-        """Give the idle time-outs of the foreign streams that have one, by relation; ``now`` in ms.
+        """Return the idle time-outs of the foreign streams that have one, by relation; ``now`` in ms.
 
         Raises:
           StatementError: if the option is no length of time.
@@ -91,7 +91,7 @@ def _session(pipeline: SqlText, inserted: Iterable[str], pseudo: frozenset[str])
 
 
 def version_of(scenario: Scenario, plan: Plan) -> Version:
-    """Give what a plan computes for a scenario."""
+    """Return what a plan computes for a scenario."""
     relations = Relations(plan)
     observed = dict.fromkeys(resolved(relations, scenario.observed()).values())
     mentioned = scenario.mentioned()
@@ -106,7 +106,7 @@ def version_of(scenario: Scenario, plan: Plan) -> Version:
 
 
 def resolved(relations: Relations, names: Iterable[str]) -> dict[str, str]:
-    """Give catalog names by names as written; a name that no relation has is left out."""
+    """Return catalog names by names as written; a name that no relation has is left out."""
     found = {}
     for name in names:
         # The step that names it is refused when it is reached, or a statement before it makes it.

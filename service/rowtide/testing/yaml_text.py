@@ -1,4 +1,4 @@
-"""YAML whose scalars stay the text that stands in the file.
+"""YAML whose scalars stay the text that is in the file.
 
 ``yaml.safe_load`` would turn ``10:00:00`` into 36000 and ``0.10`` into a float;
 a scenario needs the characters, and of each where it stands. So a file is read
@@ -33,7 +33,7 @@ class YamlText:
             raise StatementError(f'file "{path}" cannot be read: {reason}', file=str(path)) from error
 
     def root(self) -> yaml.Node:
-        """Give the root node.
+        """Return the root node.
 
         Raises:
           StatementError: if the text is no YAML, or there is nothing in it.
@@ -61,10 +61,10 @@ class YamlText:
         return self._error(message, SourceSpan(start.line + 1, start.column + 1, max(1, length)), hint)
 
     def fields(self, node: yaml.Node, what: str) -> dict[str, yaml.Node]:
-        """Give a mapping's nodes by key.
+        """Return a mapping's nodes by key.
 
         Raises:
-          StatementError: if it is no mapping, or a key stands there twice.
+          StatementError: if it is no mapping, or a key is there twice.
         """
         if not isinstance(node, yaml.MappingNode):
             raise self.error(node, f"{what} must be a mapping")
@@ -77,7 +77,7 @@ class YamlText:
         return fields
 
     def items(self, node: yaml.Node, what: str) -> Iterator[yaml.Node]:
-        """Give a sequence's nodes.
+        """Return a sequence's nodes.
 
         Raises:
           StatementError: if it is no sequence.
@@ -87,7 +87,7 @@ class YamlText:
         return iter(node.value)
 
     def scalar(self, node: yaml.Node, what: str) -> str:
-        """Give a scalar's text.
+        """Return a scalar's text.
 
         Raises:
           StatementError: if it is no scalar.
@@ -98,7 +98,7 @@ class YamlText:
         return text
 
     def cell(self, node: yaml.Node, what: str) -> str | None:
-        """Give a scalar's text, or None for a plain null.
+        """Return a scalar's text, or None for a plain null.
 
         Raises:
           StatementError: if it is no scalar.
@@ -109,6 +109,6 @@ class YamlText:
 
 
 def line_of(node: yaml.Node) -> int:
-    """Give the 1-based line where a node begins."""
+    """Return the 1-based line where a node begins."""
     line: int = node.start_mark.line
     return line + 1

@@ -51,7 +51,7 @@ def build_app(
     contents: Callable[[str, int], JsonAnswer] | None = None,
     query: QueryRunner | None = None,
 ) -> Starlette:
-    """Give the ASGI application; ``clock`` must be the one that the pipeline beats by."""
+    """Return the ASGI application; ``clock`` must be the one that the pipeline beats by."""
     answers = _Answers(status, metrics, clock, version, beat_limit_s)
     routes = [
         Route("/", answers.root),
@@ -92,7 +92,7 @@ class _Answers:
         self._beat_limit_s = beat_limit_s
 
     async def root(self, _request: Request) -> Response:
-        """Say what runs here and where it stands."""
+        """Return what runs here and where it stands."""
         now = self._status.status()
         return JSONResponse(
             {
@@ -128,7 +128,7 @@ class _Answers:
         )
 
     async def metrics_text(self, request: Request) -> Response:
-        """Give every metric in the format that the scraper asks for."""
+        """Return every metric in the format that the scraper asks for."""
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(self._metrics.registry), headers={"content-type": content_type})
 
@@ -164,7 +164,7 @@ def _limit(request: Request) -> int:
 
 
 def _answering(question: Callable[[Request], JsonAnswer]) -> Callable[[Request], Response]:
-    """Give the handler of a question. It waits for the main loop, so it runs in a thread of its own."""
+    """Return the handler of a question. It waits for the main loop, so it runs in a thread of its own."""
 
     def handler(request: Request) -> Response:
         try:

@@ -31,7 +31,7 @@ Gives whether they are, and for each key that they are to be listed by whether i
 
 
 def query_handler(query: QueryRunner) -> Callable[[Request], Response]:
-    """Give the handler. It waits for rows, so it runs in threads of its own."""
+    """Return the handler. It waits for rows, so it runs in threads of its own."""
 
     def handler(request: Request) -> Response:
         try:

@@ -1,6 +1,6 @@
 """The HTTP server: uvicorn in a thread of its own, beside the pipeline's main loop.
 
-The socket is bound before the thread starts, so a port that is taken is told to
+The socket is bound before the thread starts, so a port that is taken is reported to
 the user at once, and a start that returned is one that answers.
 """
 
@@ -25,7 +25,7 @@ START_STEP_S = 0.01
 
 
 def parse_listen(listen: str) -> tuple[str, int]:
-    """Split ``host:port``; an IPv6 host stands in brackets, an empty one means every interface.
+    """Split ``host:port``; an IPv6 host is in brackets, an empty one means every interface.
 
     Raises:
       StatementError: if it is neither; says what is allowed.
@@ -67,7 +67,7 @@ class WebServer:
 
     @property
     def url(self) -> str:
-        """Give where the server answers, with the real port where port 0 was asked for."""
+        """Return where the server answers, with the real port where port 0 was asked for."""
         if self._socket is None:
             raise FaultError("the web server has not been started")
         host, port = self._socket.getsockname()[:2]
@@ -106,7 +106,7 @@ class WebServer:
 
 
 def _cannot_listen(listen: str, error: OSError) -> StatementError:
-    """Say why an address cannot be bound and what to do."""
+    """Return why an address cannot be bound and what to do."""
     hint = "Set service.listen, or --listen, to an address of this machine."
     if error.errno == errno.EADDRINUSE:
         hint = "Another program listens there. Stop it, or say --listen with another port; 0 is a free one."

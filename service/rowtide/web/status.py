@@ -17,34 +17,34 @@ class PositionStatus(Protocol):
 
     @property
     def relation(self) -> str:
-        """Give the relation's catalog name."""
+        """Return the relation's catalog name."""
 
     @property
     def topic(self) -> str:
-        """Give the topic."""
+        """Return the topic."""
 
     @property
     def partition(self) -> int:
-        """Give the partition."""
+        """Return the partition."""
 
     @property
     def next_offset(self) -> int:
-        """Give the committed position: the next offset to read."""
+        """Return the committed position: the next offset to read."""
 
     @property
     def end_offset(self) -> int | None:
-        """Give the partition's end when it was last looked up; None before."""
+        """Return the partition's end when it was last looked up; None before."""
 
     @property
     def bound(self) -> int | None:
-        """Give the partition's rowtime bound, ms; None before its first row."""
+        """Return the partition's rowtime bound, ms; None before its first row."""
 
 
 class Summary(Protocol):
     """What a run has done so far."""
 
     def fields(self) -> Mapping[str, object]:
-        """Give it as plain values."""
+        """Return it as plain values."""
 
 
 class PipelineStatus(Protocol):
@@ -52,39 +52,39 @@ class PipelineStatus(Protocol):
 
     @property
     def pipeline(self) -> str:
-        """Give the pipeline's name."""
+        """Return the pipeline's name."""
 
     @property
     def phase(self) -> Phase:
-        """Give what the pipeline is doing."""
+        """Return what the pipeline is doing."""
 
     @property
     def since_ms(self) -> int:
-        """Give when it began to, ms since the Unix epoch."""
+        """Return when it began to, ms since the Unix epoch."""
 
     @property
     def waits_for(self) -> str | None:
-        """Give what a waiting pipeline waits for, in words, such as ``broker localhost:9092``."""
+        """Return what a waiting pipeline waits for, in words, such as ``broker localhost:9092``."""
 
     @property
     def epoch(self) -> int | None:
-        """Give the fencing epoch; None before the checkpoint has answered."""
+        """Return the fencing epoch; None before the checkpoint has answered."""
 
     @property
     def last_commit_ms(self) -> int | None:
-        """Give when the pipeline was last committed, ms since the Unix epoch; None before the first."""
+        """Return when the pipeline was last committed, ms since the Unix epoch; None before the first."""
 
     @property
     def positions(self) -> Sequence[PositionStatus]:
-        """Give the committed positions, by relation, topic and partition."""
+        """Return the committed positions, by relation, topic and partition."""
 
     @property
     def summary(self) -> Summary | None:
-        """Give what this process has committed; None before it runs."""
+        """Return what this process has committed; None before it runs."""
 
     @property
     def beat(self) -> float:
-        """Give when the main loop last came round, in seconds of the process's monotonic clock.
+        """Return when the main loop last came round, in seconds of the process's monotonic clock.
 
         The loop comes round also while it waits, so an old beat means that it hangs.
         """
@@ -94,14 +94,14 @@ class Status(Protocol):
     """A running pipeline, seen from another thread."""
 
     def status(self) -> PipelineStatus:
-        """Give a snapshot at once: never waits for the main loop, never raises."""
+        """Return a snapshot at once: never waits for the main loop, never raises."""
 
 
 class JsonAnswer(Protocol):
     """An answer that can be written as JSON."""
 
     def to_json(self) -> Mapping[str, object]:
-        """Give it as plain values."""
+        """Return it as plain values."""
 
 
 WhyNot = Callable[[str], JsonAnswer]

@@ -1,4 +1,4 @@
-"""Who is refused is told what to change, and what a session began with does not outlive a failure."""
+"""Who is refused is reported what to change, and what a session began with does not outlive a failure."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def run(url: str, rows: int) -> tuple[object, ...]:
-    """Run everything anew, committing every so many rows; give tables and refused rows."""
+    """Run everything again, committing every so many rows; give tables and refused rows."""
     broker = f"refused {next(numbers)}"
     plan = plan_pipeline(SQL.format(broker=broker, url=url))
     topic = memory_broker(broker)

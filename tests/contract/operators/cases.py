@@ -217,7 +217,7 @@ FRACTIONS = tuple(map(Fraction, ("0", "1/4", "1/2", "0.9", "1")))
 
 
 def result_type(function: str, argument: Type) -> Type:
-    """Give the type of an aggregate (docs/sql/semantics.md#numbers)."""
+    """Return the type of an aggregate (docs/sql/semantics.md#numbers)."""
     match function:
         case "COUNT":
             return BIGINT
@@ -245,7 +245,7 @@ PERIODS = (*STEPS, *UNITS, Period(PeriodEdge.EXACT))
 
 
 def times_in(period: Period) -> st.SearchStrategy[int]:
-    """Give rowtimes in a few neighbouring periods, their edges among them."""
+    """Return rowtimes in a few neighbouring periods, their edges among them."""
     if period.unit is None:
         length = period.step_ms or 1
         edges = [period.offset_ms + turn * length for turn in range(-2, 3)]
@@ -292,7 +292,7 @@ GROUP_ORIGINS = (6 << 16, 2 << 16)
 
 
 def group_row(fields: list[Type], keys: tuple[int, ...], calls: tuple[AggregateCall, ...]) -> RowType:
-    """Give the row type of a group."""
+    """Return the row type of a group."""
     given = [TIMESTAMP, *(fields[key] for key in keys), *(call.type for call in calls)]
     return RowType(tuple(Field(f"R{index}", kind) for index, kind in enumerate(given)))
 
@@ -522,7 +522,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
 
 
 def _of_table(items: tuple[TimedRow | Bound, ...], key: tuple[int, ...]) -> tuple[TimedRow | Bound, ...]:
-    """Give the changes of a table with a primary key that takes these."""
+    """Return the changes of a table with a primary key that takes these."""
     rows: dict[Row, TimedRow] = {}
     found: list[TimedRow | Bound] = []
     for item in items:

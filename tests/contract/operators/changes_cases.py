@@ -1,4 +1,4 @@
-"""Cases of groups whose changes are told."""
+"""Cases of groups whose changes are reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def changelog_items(
     rows: int = 14,
     row: st.SearchStrategy[Row] | None = None,
 ) -> tuple[TimedRow | Bound, ...]:
-    """Give the changes of a table: what is deleted was there. ``row`` gives its rows, if not any will do."""
+    """Return the changes of a table: what is deleted was there. ``row`` gives its rows, if not any will do."""
     live: list[Row] = []
     found: list[TimedRow | Bound] = []
     for item in draw(

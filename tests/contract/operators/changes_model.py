@@ -1,4 +1,4 @@
-"""What it means to tell every change of a group: all rows are kept, and each result is worked out anew."""
+"""What it means to tell every change of a group: all rows are kept, and each result is worked out again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session
 
 @dataclass
 class Group:
-    """One group: its window and key, its rows, those not told of yet, and what was told last."""
+    """One group: its window and key, its rows, those not reported of yet, and what was reported last."""
 
     start: int
     end: int
@@ -149,14 +149,14 @@ class ChangesModel(Model):
         return Group(start, end, key)
 
     def values(self, rows: Sequence[TimedRow]) -> Row | None:
-        """Give the results over a group's rows; None: there is no such group any more."""
+        """Return the results over a group's rows; None: there is no such group any more."""
         if not rows and (self.node.window is not None or self.node.keys):
             return None
         compute = aggregate_of_changes if self.node.of_changes else aggregate
         return tuple(compute(call, rows) for call in self.node.aggregates)
 
     def reach(self, rowtime: int) -> None:
-        """Tell everything that is due before ``rowtime``, moment by moment."""
+        """Report everything that is due before ``rowtime``, moment by moment."""
         self.reached = max(self.reached, rowtime)
         while (moment := self.next_moment()) is not None:
             is_end, at = moment[1], moment[0]
@@ -170,7 +170,7 @@ class ChangesModel(Model):
             self.groups = [group for group in self.groups if group.untold or group.last >= oldest]
 
     def next_moment(self) -> tuple[int, bool] | None:
-        """Give the next time at which something is told, and whether it is the end of a window."""
+        """Return the next time at which something is reported, and whether it is the end of a window."""
         moments = [(group.end, True) for group in self.groups if self.is_over(group)]
         untold = [timed.rowtime for group in self.groups for timed in group.untold]
         if untold and self.node.every_ms is not None:
@@ -185,7 +185,7 @@ class ChangesModel(Model):
         return window is not None and group.end + strict <= self.reached
 
     def say(self, group: Group, rowtime: int, cause: TimedRow | None) -> None:
-        """Tell how a group has changed, if it has."""
+        """Report how a group has changed, if it has."""
         group.untold = []
         values = self.values(group.rows)
         if bits(values) != bits(group.told):
@@ -230,12 +230,12 @@ class ChangesModel(Model):
 
 
 def multiple_after(rowtime: int, every: int) -> int:
-    """Give the first multiple of the interval that is after ``rowtime``."""
+    """Return the first multiple of the interval that is after ``rowtime``."""
     return next(each for each in range(rowtime + 1, rowtime + every + 1) if each % every == 0)
 
 
 def aggregate_of_changes(call: AggregateCall, rows: Sequence[TimedRow]) -> object:
-    """Give the value of an aggregate over what is left of rows that came and went: sums are exact.
+    """Return the value of an aggregate over what is left of rows that came and went: sums are exact.
 
     Raises:
       OverflowError: if its type does not hold it.

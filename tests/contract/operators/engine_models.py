@@ -55,7 +55,7 @@ class Balances:
             held = balances.find(BALANCE.row(rowop.row.key if split else 0))
             balances.delete(BALANCE.row(rowop.row.key))
             if held is None:
-                raise LookupError("nobody has anything")
+                raise LookupError("no one has anything")
             answers.insert(BALANCE.row(rowop.row.key, held.row.total))
             if rowop.row.key == 1:
                 clock.at(clock.rowtime + 1, answer.rowop(Opcode.INSERT, QUESTION.row(int(split), 0)))
@@ -76,7 +76,7 @@ GIVES = (ModelPort("balances", row_type_of((BIGINT, BIGINT)), changes=True), Mod
 
 
 def node_of(key: tuple[int, ...]) -> Model:
-    """Give the node of the model, split by its key or not."""
+    """Return the node of the model, split by its key or not."""
     accepts = (ModelPort("add", ADD, key=key), ModelPort("ask", ASK, key=key))
     options = (("unlucky", str(UNLUCKY)), ("split", "true" if key else "false"))
     path = "contract.operators.engine_models:Balances"

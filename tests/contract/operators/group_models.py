@@ -81,7 +81,7 @@ class WindowModel(Model):
         self.open: list[Window] = []
 
     def grown(self, timed: TimedRow, key: Row) -> list[tuple[Window | None, Window]]:
-        """Give the groups that a row changes or, None, begins, as they were and as they are with it."""
+        """Return the groups that a row changes or, None, begins, as they were and as they are with it."""
         raise NotImplementedError
 
     def row(self, port: int, timed: TimedRow) -> None:
@@ -196,7 +196,7 @@ class SortInPeriodModel(Model):
             self.give(TimedRow(end, self.origin, self.account.rows_out, Opcode.INSERT, timed.row))
 
     def before(self, one: tuple[int, TimedRow], other: tuple[int, TimedRow]) -> bool:
-        """Tell whether one row has to stand before another that came earlier."""
+        """Return whether one row has to come before another that came earlier."""
         if one[0] != other[0]:
             return one[0] < other[0]
         for index, descending in self.node.keys:

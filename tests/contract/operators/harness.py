@@ -49,17 +49,17 @@ class Run:
         self.operator.account.check("", self.operator.held())
 
     def place(self, row: TimedRow) -> tuple[int, int, int]:
-        """Give a row's place in consistent time, behind this operator."""
+        """Return a row's place in consistent time, after this operator."""
         return (row.rowtime, self._ranks.index(row.origin), row.counter)
 
     def promise(self, bound: Bound) -> tuple[float, float, float]:
-        """Give a place before which nothing comes any more, itself included."""
+        """Return a place before which nothing comes any more, itself included."""
         if bound.origin == UNMARKED:
             return (bound.rowtime, -1, -1)
         return (bound.rowtime, self._ranks.index(bound.origin), bound.counter)
 
     def copied(self) -> Run:
-        """Give another one that goes on from here."""
+        """Return another one that goes on from here."""
         other = Run(self.case)
         other.operator.restore(through_bytes(self.operator.snapshot()))
         other.bound, other.out = self.bound, list(self.out)
@@ -80,7 +80,7 @@ def follow(model: Model, step: Step) -> None:
 
 
 def told(fault: Fault) -> Told:
-    """Give a fault without its words, which must not be empty, and the names of its row's fields."""
+    """Return a fault without its words, which must not be empty, and the names of its row's fields."""
     assert fault.message
     assert fault.row is None or len(fault.names or ()) == len(fault.row)
     return (
@@ -95,7 +95,7 @@ def told(fault: Fault) -> Told:
 
 
 def shown(rows: Sequence[TimedRow]) -> list[object]:
-    """Give rows so that they are equal only bit by bit."""
+    """Return rows so that they are equal only bit by bit."""
     return [bits((int(r.rowtime), int(r.origin), int(r.counter), int(r.opcode), r.row)) for r in rows]
 
 
@@ -109,7 +109,7 @@ def check_same(run: Run, model: Model) -> None:
 
 
 def in_input_order(faults: Sequence[Told]) -> list[Told]:
-    """Give faults by origin and counter of their rows: a commit tells them so.
+    """Return faults by origin and counter of their rows: a commit tells them so.
 
     See docs/sql/semantics.md#error-rows.
     """
@@ -117,7 +117,7 @@ def in_input_order(faults: Sequence[Told]) -> list[Told]:
 
 
 def by_place(rows: Sequence[TimedRow]) -> list[tuple[tuple[int, int, int], Counter[object]]]:
-    """Give rows with those of one place as a multiset: in which order they stand is left open."""
+    """Return rows with those of one place as a multiset: in which order they stand is left open."""
     found: list[tuple[tuple[int, int, int], Counter[object]]] = []
     for row in rows:
         place = (row.rowtime, row.origin, row.counter)
@@ -128,5 +128,5 @@ def by_place(rows: Sequence[TimedRow]) -> list[tuple[tuple[int, int, int], Count
 
 
 def contents_of(tray: Tray) -> Counter[object]:
-    """Give the rows of a tray as a multiset."""
+    """Return the rows of a tray as a multiset."""
     return Counter(bits(row.row) for row in tray.rows())

@@ -112,18 +112,18 @@ class Step:
 
 
 def row_type_of(types: Sequence[Type], prefix: str = "C") -> RowType:
-    """Give a row type of fields of these types."""
+    """Return a row type of fields of these types."""
     return RowType(tuple(Field(f"{prefix}{index}", kind) for index, kind in enumerate(types)))
 
 
 def values(kind: Type, *, nulls: bool = True) -> st.SearchStrategy[Any]:
-    """Give values of a type."""
+    """Return values of a type."""
     found = st.sampled_from(POOLS[kind])
     return found | st.none() if nulls else found
 
 
 def rows_of(row_type: RowType) -> st.SearchStrategy[tuple[Any, ...]]:
-    """Give rows of a row type."""
+    """Return rows of a row type."""
     return st.tuples(*(values(field.type) for field in row_type))
 
 
@@ -142,7 +142,7 @@ def ordered_items(
     copies: bool = False,
     rows: int = 8,
 ) -> tuple[TimedRow | Bound, ...]:
-    """Give rows in consistent time order, with bounds between them that no later row breaks.
+    """Return rows in consistent time order, with bounds between them that no later row breaks.
 
     ``copies``: rows may have the same place, as those have that one row has caused.
     """
@@ -177,7 +177,7 @@ def _bounds(
     origins: Sequence[int],
     times: st.SearchStrategy[int],
 ) -> Bound:
-    """Give a bound that is not before ``before`` and that ``coming`` does not break."""
+    """Return a bound that is not before ``before`` and that ``coming`` does not break."""
     rowtime = max(draw(times), before.rowtime, passed[-1].rowtime if passed else EARLIEST)
     if coming is not None:
         rowtime = min(rowtime, coming.rowtime)
@@ -206,7 +206,7 @@ def logged_items(
     times: st.SearchStrategy[int],
     rows: int = 10,
 ) -> tuple[TimedRow | Bound, ...]:
-    """Give rows in log order, their times in any order, with explicit bounds between them."""
+    """Return rows in log order, their times in any order, with explicit bounds between them."""
     items: list[TimedRow | Bound] = []
     reached = EARLIEST
     counters = dict.fromkeys(origins, -1)
@@ -257,12 +257,12 @@ def steps_of(
 
 
 def before(row: TimedRow) -> Bound:
-    """Give the bound that stands just before a row."""
+    """Return the bound that stands just before a row."""
     return Bound(row.rowtime, row.origin, row.counter - 1)
 
 
 def bound_after(bound: Bound, row: TimedRow) -> Bound:
-    """Give what a link tells behind a row if nothing but ``bound`` has been promised before it.
+    """Return what a link tells behind a row if nothing but ``bound`` has been promised before it.
 
     No link tells a mark once a row of another origin has passed it (property.flow.links): of two marks of
     one rowtime only the link's order of origins would tell which says more.
@@ -272,7 +272,7 @@ def bound_after(bound: Bound, row: TimedRow) -> Bound:
 
 
 def tray_of(row_type: RowType, rows: Sequence[TimedRow]) -> Tray | None:
-    """Give rows as a tray that is a slice of a longer one, with rubbish under each NULL."""
+    """Return rows as a tray that is a slice of a longer one, with rubbish under each NULL."""
     if not rows:
         return None
     around = [rows[-1], *rows, rows[0]]

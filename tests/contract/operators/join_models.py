@@ -57,7 +57,7 @@ class JoinModel(Model):
         return [row for row in matches if self.agrees(timed, timed.row + row)]
 
     def agrees(self, timed: TimedRow, joined: Row) -> bool:
-        """Tell whether a pair fulfils the condition, and note one for which that has no value."""
+        """Return whether a pair fulfils the condition, and note one for which that has no value."""
         if not isinstance(self.node, AsOfJoinOn):
             return True
         try:
@@ -97,7 +97,7 @@ NONE, FUTURE = -1, math.inf
 
 
 class WindowJoinModel(Model):
-    """Every pair and every lonely row, worked out anew; one leaves when nothing can come before it."""
+    """Every pair and every lonely row, worked out again; one leaves when nothing can come before it."""
 
     def __init__(self, node: WindowJoin, place: OperatorSite) -> None:
         super().__init__()
@@ -151,14 +151,14 @@ class WindowJoinModel(Model):
         self.account.done = self.account.rows_in - self.held()
 
     def meet(self, left: int, right: int) -> bool:
-        """Tell whether the keys and the rowtimes of two rows fit."""
+        """Return whether the keys and the rowtimes of two rows fit."""
         one, other = self.lefts[left], self.rights[right]
         key = [one.row[index] for index in self.node.left_key]
         fits = key == [other.row[index] for index in self.node.right_key] and None not in key
         return fits and self.node.low_ms <= other.rowtime - one.rowtime <= self.node.high_ms
 
     def matches(self, left: int, right: int) -> bool:
-        """Tell whether two rows make a pair."""
+        """Return whether two rows make a pair."""
         if not self.meet(left, right) or (left, right) in self.refused:
             return False
         row = self.lefts[left].row + self.rights[right].row
@@ -192,7 +192,7 @@ class WindowJoinModel(Model):
         return (self.rights[right].rowtime + self.node.right_delay_ms, NONE, right)
 
     def lonely(self) -> tuple[list[int], list[int]]:
-        """Give the rows of each side that are in no pair so far."""
+        """Return the rows of each side that are in no pair so far."""
         pairs = self.pairs()
         return (
             [left for left in range(len(self.lefts)) if all(left != pair[0] for pair in pairs)],
@@ -200,7 +200,7 @@ class WindowJoinModel(Model):
         )
 
     def found(self) -> dict[Pair, Row]:
-        """Give all outputs that are certain, by place."""
+        """Return all outputs that are certain, by place."""
         lefts, rights = self.lonely()
         found: dict[Pair, Row] = {
             (self.time(*pair), *pair): self.lefts[pair[0]].row + self.rights[pair[1]].row
@@ -223,7 +223,7 @@ class WindowJoinModel(Model):
         return found
 
     def may_come(self) -> list[Pair]:
-        """Give places of outputs that are not certain yet, the least of each sort."""
+        """Return places of outputs that are not certain yet, the least of each sort."""
         low, high = self.node.low_ms, self.node.high_ms
         first_left, first_right = self.bounds
         lefts, rights = self.lonely()
@@ -266,5 +266,5 @@ class WindowJoinModel(Model):
 
 
 def moved(rowtime: int, by: int) -> int:
-    """Give a later rowtime; the ends of time stay where they are."""
+    """Return a later rowtime; the ends of time stay where they are."""
     return rowtime if rowtime in (EARLIEST, LATEST) else rowtime + by

@@ -33,7 +33,7 @@ LATER = {3: 2, 6: 7, 1: 0}
 
 
 def numbered(n: object) -> int:
-    """Give the last three bits of a row's number; fails without one."""
+    """Return the last three bits of a row's number; fails without one."""
     return cast("int", n) % 8
 
 

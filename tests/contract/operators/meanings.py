@@ -18,7 +18,7 @@ from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
 
 
 def bits(value: object) -> object:
-    """Give something that is equal only for the very same value: zeros have signs, decimals digits."""
+    """Return something that is equal only for the very same value: zeros have signs, decimals digits."""
     match value:
         case float():
             return ("float", struct.pack(">d", value))
@@ -36,7 +36,7 @@ def as_key(value: object) -> object:
 
 
 def aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> object:
-    """Give the value of an aggregate over all rows of a group.
+    """Return the value of an aggregate over all rows of a group.
 
     Raises:
       OverflowError: if its type does not hold it.
@@ -92,7 +92,7 @@ def aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> object:
 
 
 def spread_of(function: str, values: Sequence[Fraction]) -> float | None:
-    """Give a variance or a standard deviation from the differences to the mean."""
+    """Return a variance or a standard deviation from the differences to the mean."""
     mean = sum(values) / len(values)
     weight = len(values) - function.endswith("SAMP")
     if weight == 0:
@@ -102,7 +102,7 @@ def spread_of(function: str, values: Sequence[Fraction]) -> float | None:
 
 
 def percentile_of(call: AggregateCall, values: Sequence[Any], fraction: Fraction) -> object:
-    """Give the value with at least this part of all up to it, or one between two neighbours."""
+    """Return the value with at least this part of all up to it, or one between two neighbours."""
     if call.function == "PERCENTILE_DISC":
         return next(value for at, value in enumerate(values, 1) if Fraction(at, len(values)) >= fraction)
     for value in values:
@@ -138,7 +138,7 @@ def total_of(values: Sequence[Any], kind: Type) -> Any:
 
 
 def exact(value: Fraction, kind: Type) -> Decimal:
-    """Give a DECIMAL of 38 digits, rounded half away from zero.
+    """Return a DECIMAL of 38 digits, rounded half away from zero.
 
     Raises:
       OverflowError: if it has more than 38 digits.
@@ -161,17 +161,17 @@ UNITS_MS = {
 
 
 def to_datetime(rowtime: int) -> datetime:
-    """Give the date and time of a rowtime (UTC, without saying so)."""
+    """Return the date and time of a rowtime (UTC, without saying so)."""
     return EPOCH + timedelta(milliseconds=rowtime)
 
 
 def to_rowtime(when: datetime) -> int:
-    """Give the rowtime of a date and time."""
+    """Return the rowtime of a date and time."""
     return (when - EPOCH) // timedelta(milliseconds=1)
 
 
 def floor_of(period: Period, rowtime: int) -> int:
-    """Give the start of the half-open period that a rowtime is in."""
+    """Return the start of the half-open period that a rowtime is in."""
     if period.unit is None:
         assert period.step_ms is not None
         return (rowtime - period.offset_ms) // period.step_ms * period.step_ms + period.offset_ms
@@ -191,7 +191,7 @@ def floor_of(period: Period, rowtime: int) -> int:
 
 
 def next_after(period: Period, start: int) -> int:
-    """Give the edge after the edge ``start``."""
+    """Return the edge after the edge ``start``."""
     if period.unit is None:
         assert period.step_ms is not None
         return start + period.step_ms
@@ -205,7 +205,7 @@ def next_after(period: Period, start: int) -> int:
 
 
 def period_name(period: Period, rowtime: int) -> int:
-    """Give the name of the period that a rowtime is in.
+    """Return the name of the period that a rowtime is in.
 
     See docs/sql/semantics.md#periods, #alignment-of-periods.
     """
@@ -218,7 +218,7 @@ def period_name(period: Period, rowtime: int) -> int:
 
 
 def period_end(period: Period, name: int) -> int:
-    """Give the rowtime that the groups of a period have (docs/sql/semantics.md#rowtime-of-a-group)."""
+    """Return the rowtime that the groups of a period have (docs/sql/semantics.md#rowtime-of-a-group)."""
     return next_after(period, name) if period.edge is PeriodEdge.FLOOR else name
 
 
@@ -234,7 +234,7 @@ FIRST_TIMESTAMP, LAST_TIMESTAMP = -62_135_596_800_000, 253_402_300_799_999
 
 
 def evaluate(expr: Expr, row: Row, rowtime: int) -> Any:
-    """Give the value of one of the few expressions that the cases use, None for NULL.
+    """Return the value of one of the few expressions that the cases use, None for NULL.
 
     Raises:
       Rejected: if it has none.
@@ -247,7 +247,7 @@ def evaluate(expr: Expr, row: Row, rowtime: int) -> Any:
         case RowtimeRef():
             return rowtime
         case Call(function="AND", args=(left, right)):
-            # A FALSE decides; what stands behind it is not looked at.
+            # A FALSE decides; what comes after it is not looked at.
             first = evaluate(left, row, rowtime)
             if first is False:
                 return False
@@ -260,7 +260,7 @@ def evaluate(expr: Expr, row: Row, rowtime: int) -> Any:
 
 
 def call(function: str, values: Sequence[Any], kind: Type) -> Any:
-    """Give the value of a function of values that are not NULL."""
+    """Return the value of a function of values that are not NULL."""
     left, right = values
     match function:
         case "=":
@@ -282,7 +282,7 @@ def call(function: str, values: Sequence[Any], kind: Type) -> Any:
 
 
 def within(value: int, kind: Type) -> int:
-    """Give a value that its type holds."""
+    """Return a value that its type holds."""
     low, high = -(2**63), 2**63 - 1
     if kind.kind is Kind.TIMESTAMP:
         low, high = FIRST_TIMESTAMP, LAST_TIMESTAMP

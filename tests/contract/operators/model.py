@@ -2,7 +2,7 @@
 
 Written from the decisions and the docstrings, not from the operators: lists,
 dicts, fractions and ``datetime``, no columns, no codes, everything worked out
-anew for each row. Slow and short is right here.
+again for each row. Slow and short is right here.
 
 A model takes rows and bounds one by one (``row``, ``bound``) and keeps all that
 has come out so far in ``out`` and ``faults``.
@@ -37,11 +37,11 @@ class Model:
         raise NotImplementedError
 
     def promised(self) -> int:
-        """Give the rowtime of the bound that follows what has come out."""
+        """Return the rowtime of the bound that follows what has come out."""
         raise NotImplementedError
 
     def promise(self) -> Bound:
-        """Give the bound that follows what has come out, with its mark where there is one."""
+        """Return the bound that follows what has come out, with its mark where there is one."""
         return Bound(self.promised())
 
     def held(self) -> int:
@@ -54,7 +54,7 @@ class Model:
         self.out.append(timed)
 
     def tell(self, relation: str, reason: Reason, timed: TimedRow, bound: int | None = None) -> None:
-        """Tell of a row that was late or rejected."""
+        """Report of a row that was late or rejected."""
         if reason is Reason.LATE:
             self.account.late += 1
         else:
@@ -65,7 +65,7 @@ class Model:
 
 
 def later(old: Bound, new: Bound) -> Bound:
-    """Give the promise that holds after ``old`` and then ``new``; one without a mark takes none away.
+    """Return the promise that holds after ``old`` and then ``new``; one without a mark takes none away.
 
     The bound of a step may say less than its rows did: then theirs holds.
     """

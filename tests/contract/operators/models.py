@@ -84,7 +84,7 @@ def model_of(node: Node, place: OperatorSite) -> Model:
 
 
 def origins_out(node: Node, place: OperatorSite) -> tuple[int, ...]:
-    """Give the origins of the rows that leave, in their order at one rowtime.
+    """Return the origins of the rows that leave, in their order at one rowtime.
 
     See docs/sql/semantics.md#merge-order.
     """
@@ -104,5 +104,5 @@ def origins_out(node: Node, place: OperatorSite) -> tuple[int, ...]:
 
 
 def unique(origins: Iterable[int]) -> tuple[int, ...]:
-    """Give each origin once, where it stands first."""
+    """Return each origin once, where it stands first."""
     return tuple(dict.fromkeys(origins))

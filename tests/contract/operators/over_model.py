@@ -1,4 +1,4 @@
-"""What windowed aggregation means: all rows are kept, and each frame is looked for anew."""
+"""What windowed aggregation means: all rows are kept, and each frame is looked for again."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class AbreastModel(OverModel):
 
 
 def is_complete(node: WindowAggregate, rows: Sequence[TimedRow], passed: Bound, timed: TimedRow) -> bool:
-    """Tell whether nothing that may still come can be in a row's frame."""
+    """Return whether nothing that may still come can be in a row's frame."""
     end = node.frame.end
     if not node.frame.waits or passed.rowtime > LAST_TIMESTAMP:
         return True
@@ -114,12 +114,12 @@ def is_complete(node: WindowAggregate, rows: Sequence[TimedRow], passed: Bound, 
 
 
 def order_of(node: WindowAggregate, rowtime: int) -> int:
-    """Give what a row at ``rowtime`` is measured by."""
+    """Return what a row at ``rowtime`` is measured by."""
     return period_name(node.order, rowtime)
 
 
 def partition_of(node: WindowAggregate, rows: Sequence[TimedRow], timed: TimedRow) -> list[TimedRow]:
-    """Give the rows of one row's partition, itself included."""
+    """Return the rows of one row's partition, itself included."""
 
     def key(row: TimedRow) -> object:
         return bits(tuple(as_key(row.row[index]) for index in node.partition))
@@ -128,7 +128,7 @@ def partition_of(node: WindowAggregate, rows: Sequence[TimedRow], timed: TimedRo
 
 
 def place_of(rows: Sequence[TimedRow], timed: TimedRow) -> int:
-    """Give the place of a row, which is this very one."""
+    """Return the place of a row, which is this very one."""
     return next(at for at, row in enumerate(rows) if row is timed)
 
 
@@ -138,7 +138,7 @@ def frame_of(node: WindowAggregate, rows: Sequence[TimedRow], timed: TimedRow) -
     place, now = place_of(mine, timed), order_of(node, timed.rowtime)
 
     def side(edge: Edge, other: int) -> int:
-        """Tell whether a row is before an edge (below zero), on it or behind it (above zero)."""
+        """Return whether a row is before an edge (below zero), on it or after it (above zero)."""
         if edge.unit is EdgeUnit.UNBOUNDED:
             return 1
         if edge.unit is EdgeUnit.ROWS:
@@ -211,6 +211,6 @@ def total_of(call: WindowCall, values: Sequence[Fraction]) -> object:
 
 
 def field(expr: Expr, timed: TimedRow) -> Any:
-    """Give the field of a row that an argument is."""
+    """Return the field of a row that an argument is."""
     assert isinstance(expr, FieldRef)
     return timed.row[expr.index]

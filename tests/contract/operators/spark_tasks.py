@@ -1,7 +1,7 @@
 """What of a case runs inside Spark tasks; imported by workers, so without the strategies.
 
 Each case is a program of its own: the node over entrances of any rows, put in its place. Its rows are
-written here as a stage before would have written them, apart by key; one job works off all cases.
+written here as a stage before would have written them, apart by key; one job processes all cases.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PARTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseDefinition(RunDefinition):
-    """One node over entrances; its step stands at ``place`` instead of where the program puts it."""
+    """One node over entrances; its step is at ``place`` instead of where the program puts it."""
 
     place: OperatorSite
 
@@ -52,11 +52,11 @@ class CaseDefinition(RunDefinition):
         return program
 
     def origins(self) -> tuple[int, ...]:
-        """Give the origins of all rows that come, in their order at one rowtime."""
+        """Return the origins of all rows that come, in their order at one rowtime."""
         return tuple(dict.fromkeys(origin for each in self.place.port_origins for origin in each))
 
     def home(self) -> tuple[int, Segment]:
-        """Give the segment that the node is worked off in, and its number."""
+        """Return the segment that the node is processed in, and its number."""
         program = self.program()
         at = program.outputs[OUT]
         return next((home, each) for home, each in enumerate(segments(program)) if at in each.steps)
@@ -105,7 +105,6 @@ class LoggedIntake:
     def __call__(
         self, relation: str, batch: pa.RecordBatch, origins: Mapping[int, int]
     ) -> Iterator[tuple[int, Tray | Bound | Fault]]:
-        """See ``stage.Intake``."""
         values = batch.column("value").to_pylist()
         for partition, value in zip(batch.column("partition").to_pylist(), values, strict=True):
             item = pickle.loads(value)
@@ -120,11 +119,9 @@ class _Kept:
     kept_faults: list[Fault]
 
     def rows(self, at: int, rows: Numbered) -> None:
-        """See ``Given``."""
         self.kept_rows += rows.tray.rows()
 
     def faults(self, faults: Sequence[Fault]) -> None:
-        """See ``Given``."""
         self.kept_faults += faults
 
 
@@ -187,7 +184,7 @@ def run(session: SparkSession, works: Sequence[CaseWork], folder: str) -> list[G
 
 
 def messages(session: SparkSession, ports: Sequence[Sequence[TimedRow | Bound]]) -> DataFrame:
-    """Give rows and bounds as messages, those of a port in a partition."""
+    """Return rows and bounds as messages, those of a port in a partition."""
     places = [(port, offset) for port, items in enumerate(ports) for offset in range(len(items))]
     frame = session.createDataFrame(
         pa.table(

@@ -36,7 +36,7 @@ class RowWiseModel(Model):
         self.give(found)
 
     def of(self, timed: TimedRow) -> TimedRow | None:
-        """Give what becomes of a row; None: it is filtered."""
+        """Return what becomes of a row; None: it is filtered."""
         raise NotImplementedError
 
     def bound(self, port: int, bound: Bound) -> None:
@@ -126,7 +126,7 @@ class PromoteModel(RowWiseModel):
         return self.passed.shifted(rowtime) if strict else Bound(rowtime)
 
     def after(self) -> int:
-        """Give the rowtime of rows a millisecond behind the bound; none come where these are out of range."""
+        """Return the rowtime of rows a millisecond behind the bound; none come where these are out of range."""
         try:
             self.at(self.reached)
         except Rejected:
@@ -217,7 +217,7 @@ class MergeModel(Model):
         self.let_go()
 
     def may_come(self, port: int) -> tuple[int, int, int, int]:
-        """Give the least place that a row of this port may still have."""
+        """Return the least place that a row of this port may still have."""
         bound, last = self.bounds[port], self.last[port]
         found = (bound.rowtime, *self.least_at(port, bound.origin, bound.counter + 1), port)
         if last is not None:
@@ -226,7 +226,7 @@ class MergeModel(Model):
         return found
 
     def least_at(self, port: int, origin: int, counter: int) -> tuple[int, int]:
-        """Give the least (rank, counter) at one rowtime if this origin goes on with ``counter``."""
+        """Return the least (rank, counter) at one rowtime if this origin goes on with ``counter``."""
         mine = self.origins[port]
         if origin == UNMARKED:
             return min((self.order.index(each), -1) for each in mine)
@@ -247,7 +247,7 @@ class MergeModel(Model):
         return self.least()[0]
 
     def least(self) -> tuple[int, int, int, int]:
-        """Give the least place of what may still come out."""
+        """Return the least place of what may still come out."""
         return min(self.may_come(port) for port in range(len(self.bounds)))
 
     def promise(self) -> Bound:

@@ -1,4 +1,4 @@
-"""What a join of two tables means: all rows are kept, and each change looks through them anew."""
+"""What a join of two tables means: all rows are kept, and each change looks through them again."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TableJoinModel(Model):
         self.passed = later(self.passed, bound)
 
     def parts(self, row: Row) -> tuple[int, Row, Row]:
-        """Give side, key and fields of a tagged row."""
+        """Return side, key and fields of a tagged row."""
         split = 1 + self.node.keys + self.node.left
         fields = row[1 + self.node.keys : split] if row[0] == 0 else row[split:]
         return (0 if row[0] == 0 else 1), row[1 : 1 + self.node.keys], fields
@@ -111,7 +111,7 @@ class TableJoinModel(Model):
 
 
 def distinct(rows: list[Row]) -> list[Row]:
-    """Give each row once, where it stands first."""
+    """Return each row once, where it stands first."""
     return [row for at, row in enumerate(rows) if row not in rows[:at]]
 
 

@@ -143,7 +143,7 @@ def what_it_says_it_waits_for_lets_it_go_on(data: st.DataObject, kind: type) -> 
 
 
 def is_least(case: Case, wanted: int | None) -> bool:
-    """Tell whether an operator says what least it needs: all do for the rows they hold, joins also else."""
+    """Return whether an operator says what least it needs: all do for the rows they hold, joins also else."""
     return wanted is None or isinstance(case.node, WindowJoin)
 
 
@@ -194,7 +194,7 @@ def parts_split_by_key_merge_into_what_one_operator_has(data: st.DataObject, kin
 
 
 def shown_without_place(row: TimedRow) -> str:
-    """Give a row without its origin and counter: operators that make rows number them each by itself."""
+    """Return a row without its origin and counter: operators that make rows number them each by itself."""
     return repr(bits((row.rowtime, int(row.opcode), row.row)))
 
 

@@ -1,7 +1,7 @@
 """Every operator in Spark tasks: split by its key, its parts put together, and on from there.
 
 What Spark gave and what the model gives for the same rows must be the same; then one operator takes over
-the merged state and works off the rest, as the live service does after a backfill.
+the merged state and processes the rest, as the live service does after a backfill.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ MERGES = 2
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A case, and how its input is cut: ``first`` is worked off by Spark, ``rest`` after it."""
+    """A case, and how its input is cut: ``first`` is processed by Spark, ``rest`` after it."""
 
     case: Case
     first: tuple[Step, ...]
     rest: tuple[Step, ...]
 
     def items(self, port: int) -> list[TimedRow | Bound]:
-        """Give rows and bounds of a port, in its order, that Spark works off."""
+        """Return rows and bounds of a port, in its order, that Spark processes."""
         mine = [step for step in self.first if step.port == port]
         return [item for step in mine for item in (*step.rows, step.bound) if item != NO_BOUND]
 
     def work(self) -> CaseWork:
-        """Give what Spark does of it."""
+        """Return what Spark does of it."""
         ports = range(len(self.case.ports))
         definition = definition_of(self.case.node, self.case.place, len(ports))
         if isinstance(self.case.node, Sort):
@@ -67,7 +67,7 @@ class Cut:
         return CaseWork(definition, rows, [held[-1] if held else NO_BOUND for held in bounds])
 
     def model(self) -> Model:
-        """Give the model when it has worked off the same."""
+        """Return the model when it has processed the same."""
         model = model_of(self.case.node, self.case.place)
         for step in self.first:
             follow(model, step)
@@ -98,7 +98,7 @@ def drawn(kind: type) -> list[Cut]:
 
 
 def has_key(cut: Cut) -> bool:
-    """Tell whether the rows of a case are split by the values of a key."""
+    """Return whether the rows of a case are split by the values of a key."""
     return any(cut.case.node.partition_key() or ())
 
 
@@ -111,12 +111,12 @@ def came(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 def shown_without_place(rows: Sequence[TimedRow]) -> list[str]:
-    """Give rows without origin and counter: operators that make rows number them in each task."""
+    """Return rows without origin and counter: operators that make rows number them in each task."""
     return sorted(repr(bits((row.rowtime, int(row.opcode), row.row))) for row in rows)
 
 
 def shown_without_number(faults: Sequence[Told], cut: Cut) -> list[str]:
-    """Give faults without the counter of those that are of no row of a source: each task numbers its own."""
+    """Return faults without the counter of those that are of no row of a source: each task numbers its own."""
     own = cut.case.place.origin
     return sorted(repr((*each[:4], None, *each[5:]) if each[3] == own else each) for each in faults)
 
@@ -132,7 +132,7 @@ def settled(state: State, cut: Cut) -> Run:
 
 
 def check_handed_over(after: Run, cut: Cut, model: Model) -> None:
-    """Let it work off the rest, as the model does."""
+    """Let it process the rest, as the model does."""
     given_ = len(after.out)
     assert after.operator.held() == model.held()
     assert after.operator.account == model.account

@@ -1,4 +1,4 @@
-"""What the first rows of a table are: all rows are sorted anew for each change."""
+"""What the first rows of a table are: all rows are sorted again for each change."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TopChangesModel(Model):
                     self.give(timed._replace(opcode=opcode, row=row))
 
     def each(self, timed: TimedRow, before: list[Row], after: list[Row]) -> None:
-        """Tell of every number whose row is another one."""
+        """Report of every number whose row is another one."""
         for number, (gone, comes) in enumerate(zip_longest(before, after), self.node.offset + 1):
             if gone != comes:
                 for opcode, row in ((Opcode.DELETE, gone), (Opcode.INSERT, comes)):
@@ -57,7 +57,7 @@ class TopChangesModel(Model):
         self.passed = later(self.passed, bound)
 
     def first(self, like: Row) -> list[Row]:
-        """Give the first rows of those with the partition of ``like``."""
+        """Return the first rows of those with the partition of ``like``."""
         found: list[Row] = []
         for row in self.rows:
             if all(row[at] == like[at] for at in self.node.partition):
@@ -86,7 +86,7 @@ class TopChangesModel(Model):
 
 
 def without(rows: list[Row], others: list[Row]) -> list[Row]:
-    """Give the rows that are not among others: these very rows, as zeros of both signs are equal."""
+    """Return the rows that are not among others: these very rows, as zeros of both signs are equal."""
     return [row for row in rows if not any(row is other for other in others)]
 
 

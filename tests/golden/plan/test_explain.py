@@ -56,7 +56,7 @@ CREATE VIEW all_but AS SELECT STREAM DISTINCT ROWTIME, k FROM s EXCEPT SELECT ST
 
 
 def shown() -> str:
-    """Give the last stage of every view."""
+    """Return the last stage of every view."""
     session = SqlSession()
     session.feed(PIPELINE)
     text = ""

@@ -1,4 +1,4 @@
-"""What a refused statement shows, word for word: ``errors.txt``; ``pytest --rewrite`` writes it anew."""
+"""What a refused statement shows, word for word: ``errors.txt``; ``pytest --rewrite`` writes it again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CREATE VIEW big AS SELECT STREAM symbol, shares FROM trades WHERE shares > 1000;
 
 
 def cases() -> list[tuple[str, str]]:
-    """Give the texts of the golden file with what they should show."""
+    """Return the texts of the golden file with what they should show."""
     found = []
     for block in GOLDEN.read_text(encoding="utf-8").split("\nplan\n")[1:]:
         text, _, shown = block.partition("\n----\n")
@@ -33,7 +33,7 @@ def cases() -> list[tuple[str, str]]:
 
 
 def shown_for(text: str) -> str:
-    """Give what planning ``text`` after the prelude shows."""
+    """Return what planning ``text`` after the prelude shows."""
     session = SqlSession()
     session.feed(PRELUDE)
     try:

@@ -38,7 +38,7 @@ def source(broker: Broker, topic: str, timeout_s: str = LONG) -> TopicSource:
 
 
 def once_up(ask: Callable[[], Answer]) -> Answer:
-    """Give what a source answers: ask until the broker answers, or time is up."""
+    """Return what a source answers: ask until the broker answers, or time is up."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:

@@ -124,7 +124,7 @@ def test_a_start_waits_for_what_is_down_and_with_no_wait_leaves_with_3(
     logs = readings(500)
     produce(own_kafka, topic, logs)
     config = config_for(own_kafka.bootstrap_servers, topic, postgres_url, commit=COMMIT)
-    nobody = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
+    nobody = f"postgresql://no one@127.0.0.1:{free_port()}/nothing"
     without_database = config_for(own_kafka.bootstrap_servers, topic, nobody)
     with service(tmp_path / "no-database", without_database) as made:
         assert made.start("--no-wait").wait(60) == 3

@@ -36,7 +36,7 @@ SNAPSHOTS = {
 
 
 def readings(rng: random.Random) -> list[list[Reading]]:
-    """Give the logs: 5 % out of order, some beyond WITHIN; 1,000 on one millisecond; a few bad ones."""
+    """Return the logs: 5 % out of order, some beyond WITHIN; 1,000 on one millisecond; a few bad ones."""
     logs: list[list[Reading]] = [[] for _ in range(PARTITIONS)]
     clock = 1_700_000_000_000
     crowd_at = MESSAGES // 2

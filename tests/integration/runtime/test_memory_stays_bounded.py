@@ -1,4 +1,4 @@
-"""What a pipeline has read and not worked off stays within its limits, librdkafka's buffers included."""
+"""What a pipeline has read and not processed stays within its limits, librdkafka's buffers included."""
 
 import sqlite3
 import subprocess
@@ -68,7 +68,7 @@ def peak_bytes(process: subprocess.Popen[bytes]) -> int:
 
 
 def counted(database: Path) -> tuple[int, int]:
-    """Give how many rows and characters are in closed seconds."""
+    """Return how many rows and characters are in closed seconds."""
     try:
         with sqlite3.connect(database) as connection:
             found = connection.execute("select sum(n), sum(characters) from seconds").fetchone()

@@ -29,7 +29,7 @@ EVERY_TIME = (
 
 
 def cases() -> list[object]:
-    """Give all scenarios; a few are run every time."""
+    """Return all scenarios; a few are run every time."""
     names = {path: path.relative_to(SCENARIOS).as_posix() for path in find_scenarios([SCENARIOS])}
     return [
         pytest.param(path, id=name, marks=[] if name in EVERY_TIME else [pytest.mark.long])

@@ -1,4 +1,4 @@
-"""A Kafka topic gets partitions while its pipeline runs and while it is down, and is made anew in the end."""
+"""A Kafka topic gets partitions while its pipeline runs and while it is down, and is created again in the end."""
 
 import json
 import signal

@@ -48,7 +48,7 @@ def test_a_running_service_names_exactly_the_messages_of_a_minute(
         )
         assert asked.returncode == 0, asked.stderr
         told = json.loads(asked.stdout)
-        none = made.run("explain", "--why", "minutes", '{"sensor": "nobody"}')
+        none = made.run("explain", "--why", "minutes", '{"sensor": "no one"}')
         assert none.returncode == 2
         assert "no such row has come out" in none.stderr
     wanted = [

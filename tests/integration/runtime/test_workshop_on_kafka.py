@@ -93,7 +93,7 @@ def test_a_loop_that_kafka_drives_fills_tables_through_kills_and_the_end_of_hist
         process.kill()
     told = "SELECT item FROM notes WHERE note = 'not ordered before history ended' ORDER BY item"
     assert pipeline.rows(told) == []
-    # Today: the first order ends the stretch of time in which nobody looked.
+    # Today: the first order ends the stretch of time in which no one looked.
     now = int(time.time() * 1000)
     kafka.produce(topic, orders(["bike"]), timestamps=[now + 10_000])
     with pipeline.live():

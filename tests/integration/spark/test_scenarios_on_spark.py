@@ -27,7 +27,7 @@ SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 
 def cases() -> list[object]:
-    """Give all scenarios; a third, which stays the same as others come, is run every time."""
+    """Return all scenarios; a third, which stays the same as others come, is run every time."""
     found: list[object] = []
     for path in find_scenarios([SCENARIOS]):
         name = path.relative_to(SCENARIOS).as_posix()

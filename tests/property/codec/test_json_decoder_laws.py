@@ -81,7 +81,7 @@ MESSAGES = st.one_of(
 
 
 def outcomes(decoded: Decoded, count: int) -> list[object]:
-    """Give, for each message, its row, or reason and message of its fault."""
+    """Return, for each message, its row, or reason and message of its fault."""
     given_rows = zip(*(column.to_list() for column in decoded.columns), strict=True)
     rows: dict[int, object] = dict(zip(decoded.accepted.tolist(), given_rows, strict=True))
     faults = {fault.index: (fault.reason, fault.message) for fault in decoded.faults}

@@ -65,7 +65,7 @@ TEXT_MESSAGES = st.one_of(TEXTS.map(str.encode), st.binary(max_size=12), st.none
 
 @contextmanager
 def _foreseen_only() -> Iterator[None]:
-    """Let a decoder fail where it falls back on rejecting what nobody foresaw, or warns."""
+    """Let a decoder fail where it falls back on rejecting what no one foresaw, or warns."""
 
     def foreseen(error: Exception, reason: Reason) -> RejectedRowError:
         assert isinstance(error, RejectedRowError), f"unforeseen: {error!r}"

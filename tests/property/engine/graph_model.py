@@ -347,7 +347,7 @@ class InOneOrder(Reference):
         self.reset(before, after)
 
     def _cut(self, rowtime: int) -> bool:
-        """Tell who has something due in front of a row that comes while time is skipped."""
+        """Return who has something due in front of a row that comes while time is skipped."""
         due, is_cut = {}, False
         for name, (before, after) in self._gaps.items():
             if before < rowtime < after:
@@ -399,7 +399,7 @@ class InOneOrder(Reference):
 
 
 def hidden(gap: tuple[int, int] | None, stamp: Stamp) -> bool:
-    """Tell whether an event waits for a reset."""
+    """Return whether an event waits for a reset."""
     return gap is not None and gap[0] < stamp.rowtime < gap[1]
 
 

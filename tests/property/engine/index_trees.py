@@ -54,7 +54,7 @@ changes = st.lists(st.tuples(st.sampled_from(["insert", "insert", "insert", "del
 
 
 def key_of(index: IndexType, row: Row) -> object:
-    """Give what makes two rows meet in a keyed index."""
+    """Return what makes two rows meet in a keyed index."""
     if isinstance(index, Sorted):
         return row.c or ""
     return tuple(getattr(row, name) for name in index.key_fields)
@@ -63,7 +63,7 @@ def key_of(index: IndexType, row: Row) -> object:
 def displaced(
     held: list[Row], new: Row, tree: dict[str, IndexType], doomed: list[int] | None = None
 ) -> list[int]:
-    """Give the places in ``held`` of the rows that ``new`` displaces, as the indexes decide in order."""
+    """Return the places in ``held`` of the rows that ``new`` displaces, as the indexes decide in order."""
     chosen: list[int] = []
     places = range(len(held))
 
@@ -85,7 +85,7 @@ def displaced(
 
 
 def found(held: list[Row], sought: Row, tree: dict[str, IndexType]) -> int | None:
-    """Give the place of the row that the first leaf finds, or None."""
+    """Return the place of the row that the first leaf finds, or None."""
     places = list(range(len(held)))
     index = next(iter(tree.values()))
     while not isinstance(index, Fifo):

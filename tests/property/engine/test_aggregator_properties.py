@@ -50,7 +50,7 @@ Path = tuple[str, ...]
 
 
 def attach(tree: dict[str, IndexType], path: Path, aggregator: Aggregator) -> dict[str, IndexType]:
-    """Give the tree with the aggregator on the index at ``path``."""
+    """Return the tree with the aggregator on the index at ``path``."""
     name, *rest = path
     index = tree[name]
     if rest:
@@ -70,7 +70,7 @@ def places(draw: st.DrawFn) -> tuple[dict[str, IndexType], Path]:
 
 
 def groups_of(table: Table, path: Path) -> list[list[Row]]:
-    """Give the rows of each group that an aggregator at ``path`` has, in the order of its index."""
+    """Return the rows of each group that an aggregator at ``path`` has, in the order of its index."""
     if len(path) == 1:
         rows = list(table.index(*path))
         return [rows] if rows else []
@@ -213,7 +213,9 @@ class Watched:
                 assert context.call is AFTER_DELETE
                 state["rows"].remove(context.changed)
             if context.opcode is INSERT:
-                assert Counter(context.rows()) == Counter(state["rows"]), "all changes of the group are told"
+                assert Counter(context.rows()) == Counter(state["rows"]), (
+                    "all changes of the group are reported"
+                )
             else:
                 assert context.opcode is NOP
 

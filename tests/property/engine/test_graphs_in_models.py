@@ -75,7 +75,7 @@ def test_a_jump_of_time_gives_the_same_whenever_it_becomes_known(data: st.DataOb
     arrived = data.draw(in_one_order(shape))
     cut = data.draw(st.integers(0, len(arrived)))
     reached = arrived[cut - 1].rowtime if cut else 0
-    # Rows may come in between, at both of its ends, and behind it.
+    # Rows may come in between, at both of its ends, and after it.
     before = reached + data.draw(st.sampled_from((0, 3)))
     after = before + data.draw(st.sampled_from((1, 4, 9, 30)))
     known_after = data.draw(st.integers(0, cut))

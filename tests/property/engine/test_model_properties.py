@@ -112,7 +112,7 @@ def judge(sent: Sent) -> None:
 
 
 def replayed(history: list[TakenRowop | bool]) -> ModelRun:
-    """Give a model that has seen just this: rows, events that ran, and events that were dropped."""
+    """Return a model that has seen just this: rows, events that ran, and events that were dropped."""
     return repeated(ModelRun("totals", Totals, {"keep": 3}), history)
 
 

@@ -104,7 +104,7 @@ INTERPRETERS = {
 
 
 class Running:
-    """A program wired up in a unit; may be told to fail when it gets to its n-th label."""
+    """A program wired up in a unit; may be reported to fail when it gets to its n-th label."""
 
     def __init__(self, program: Program, scheduling: Scheduling = Scheduling.OWN_FRAMES) -> None:
         self.unit = Unit("u", scheduling=scheduling)

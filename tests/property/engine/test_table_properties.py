@@ -33,7 +33,7 @@ Tree = dict[str, IndexType]
 
 
 class Observed:
-    """A table, what its labels were told, and a list that does the same."""
+    """A table, what its labels were reported, and a list that does the same."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -46,13 +46,13 @@ class Observed:
 
     def before(self, rowop: Rowop) -> None:
         self.told.append(("pre", rowop.opcode, rowop.row))
-        assert Counter(self.table) == self.seen, "pre is told before the change shows"
+        assert Counter(self.table) == self.seen, "pre is reported before the change shows"
 
     def after(self, rowop: Rowop) -> None:
         self.told.append(("out", rowop.opcode, rowop.row))
         self.seen[rowop.row] += 1 if rowop.opcode is INSERT else -1
         self.seen += Counter()
-        assert Counter(self.table) == self.seen, "out is told when exactly this change shows"
+        assert Counter(self.table) == self.seen, "out is reported when exactly this change shows"
 
     def change(self, verb: str, row: Row) -> None:
         expected: list[tuple[Opcode, Row]] = []
@@ -117,7 +117,7 @@ def test_stepping_goes_on_rightly_while_the_table_changes(tree: Tree, made: Chan
 
 
 def rank(value: object) -> tuple[int, int, str]:
-    """Give what orders one value: NULL first, then numbers, or texts."""
+    """Return what orders one value: NULL first, then numbers, or texts."""
     return (
         value is not None,
         value if isinstance(value, int) else 0,
@@ -126,7 +126,7 @@ def rank(value: object) -> tuple[int, int, str]:
 
 
 def in_order(index: IndexType, keys: list[tuple[object, ...]]) -> bool:
-    """Tell whether keys stand as a sorted index would have them."""
+    """Return whether keys stand as a sorted index would have them."""
     if isinstance(index, Sorted):
         return keys == sorted(keys, reverse=True)
     if isinstance(index, Ordered):

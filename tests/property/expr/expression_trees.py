@@ -80,7 +80,7 @@ TEXTS = st.one_of(
 
 
 def values(kind: Type) -> st.SearchStrategy[object]:
-    """Give values of a type in row form, the edges often."""
+    """Return values of a type in row form, the edges often."""
     if kind.is_integer:
         bits = {Kind.TINYINT: 7, Kind.SMALLINT: 15, Kind.INTEGER: 31, Kind.BIGINT: 63}[kind.kind]
         edges = st.sampled_from([0, 1, -1, 2, 7, -(2**bits), 2**bits - 1])
@@ -118,7 +118,7 @@ def values(kind: Type) -> st.SearchStrategy[object]:
 
 @st.composite
 def timed_rows(draw: st.DrawFn) -> list[TimedRow]:
-    """Give some rows of ``ROW_TYPE``, a fifth of the values NULL."""
+    """Return some rows of ``ROW_TYPE``, a fifth of the values NULL."""
     count = draw(st.integers(0, 6))
     nullable = [st.one_of([st.none(), *[values(kind)] * 4]) for kind in TYPES]
     rows = []
@@ -178,13 +178,13 @@ BY_RESULT = {
 
 @st.composite
 def expressions(draw: st.DrawFn, depth: int = 3) -> Expr:
-    """Give an expression over ``ROW_TYPE``, every function as often as any other."""
+    """Return an expression over ``ROW_TYPE``, every function as often as any other."""
     return _call(draw, draw(st.sampled_from(BY_NAME[draw(st.sampled_from(sorted(BY_NAME)))])), depth)
 
 
 @st.composite
 def calls(draw: st.DrawFn, name: str, depth: int = 1) -> Expr:
-    """Give a call of one function, over fields and constants unless ``depth`` is more."""
+    """Return a call of one function, over fields and constants unless ``depth`` is more."""
     return _call(draw, draw(st.sampled_from(BY_NAME[name])), depth)
 
 
@@ -200,7 +200,7 @@ def _call(draw: st.DrawFn, use: Use, depth: int) -> Call:
 
 
 def _of_type(draw: st.DrawFn, kind: Type, depth: int) -> Expr:
-    """Give an expression of a type out of ``TYPES``."""
+    """Return an expression of a type out of ``TYPES``."""
     sort = draw(st.integers(0, 9))
     if depth > 0 and sort >= 5:
         by_name = BY_RESULT[kind]
@@ -219,7 +219,7 @@ def _of_type(draw: st.DrawFn, kind: Type, depth: int) -> Expr:
 
 
 def bits(value: object) -> object:
-    """Give something that is equal only for values that are the same, bit for bit."""
+    """Return something that is equal only for values that are the same, bit for bit."""
     match value:
         case float():
             return "nan" if math.isnan(value) else struct.pack("d", value)

@@ -181,7 +181,7 @@ def argument(kind: Type) -> st.SearchStrategy[object]:
 
 
 def spelled(value: object, kind: Type) -> object:
-    """Give a value of ours as DuckDB's client takes and gives it."""
+    """Return a value of ours as DuckDB's client takes and gives it."""
     if value is None:
         return None
     match kind.kind:

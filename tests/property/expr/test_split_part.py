@@ -1,4 +1,4 @@
-"""SPLIT_PART over a column against SPLIT_PART of one value, whatever stands in the text."""
+"""SPLIT_PART over a column against SPLIT_PART of one value, whatever is in the text."""
 
 from __future__ import annotations
 

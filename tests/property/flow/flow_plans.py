@@ -145,7 +145,7 @@ STEPS: tuple[Callable[[st.DrawFn, str, Sequence[Node]], Node], ...] = (
 
 @st.composite
 def flow_plans(draw: st.DrawFn) -> FlowPlan:
-    """Give a plan of a few relations, most of them built on others."""
+    """Return a plan of a few relations, most of them built on others."""
     partitions = {name: tuple(range(draw(st.integers(1, 3)))) for name in SOURCES}
     below = [ordered(name) for name in SOURCES]
     judges: list[tuple[str, int]] = []

@@ -1,4 +1,4 @@
-"""What every link of a flow owes to the operator behind it: order, and promises that are kept.
+"""What every link of a flow owes to the operator after it: order, and promises that are kept.
 
 A link's order of one rowtime is that of the origins that can leave the step before it. Operators take
 from that what a mark means (``rowtime.bound``): one that its rows have passed would take a promise back.
@@ -78,7 +78,7 @@ class Links:
 
 
 def inputs(program: Program, at: int) -> list[int]:
-    """Give the steps that feed one, in the order of its ports."""
+    """Return the steps that feed one, in the order of its ports."""
     found = {
         port: before
         for before, step in enumerate(program.steps)
@@ -89,7 +89,7 @@ def inputs(program: Program, at: int) -> list[int]:
 
 
 def in_order(program: Program, at: int) -> bool:
-    """Tell whether the rows of a step come in consistent time order: once they have been judged."""
+    """Return whether the rows of a step come in consistent time order: once they have been judged."""
     match program.steps[at].node:
         case Source():
             return False

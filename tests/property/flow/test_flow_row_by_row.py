@@ -53,7 +53,7 @@ Judges = Sequence[tuple[str, int]]
 
 @st.composite
 def logs(draw: st.DrawFn, plan: FlowPlan, flow: Flow) -> list[Event]:
-    """Give what comes in: rows that mostly rise in time, and now and then an explicit bound."""
+    """Return what comes in: rows that mostly rise in time, and now and then an explicit bound."""
     places = [
         (name, each) for name, numbers in plan.partitions.items() for each in numbers if flow.reads(name)
     ]
@@ -114,7 +114,7 @@ class Running:
         self.links.watch(self.flow)
 
     def told(self) -> list[Told]:
-        """Give all faults, in order of their input rows within each origin."""
+        """Return all faults, in order of their input rows within each origin."""
         return [
             (
                 fault.relation,
@@ -192,7 +192,7 @@ def follow(model: FlowModel, events: Sequence[Event]) -> None:
 
 
 def ends(plan: FlowPlan, flow: Flow) -> list[Event]:
-    """Give the bounds that end all sources' time."""
+    """Return the bounds that end all sources' time."""
     sources = [(name, each) for name, numbers in plan.partitions.items() for each in numbers]
     return [Promise(name, each, LATEST) for name, each in sources if flow.reads(name)]
 
@@ -214,7 +214,7 @@ def a_flow_gives_what_rows_give_one_by_one(data: st.DataObject) -> None:
 
 
 def takes_bounds(flow: Flow, judge: tuple[str, int]) -> bool:
-    """Tell whether a relation that judges is part of what is wanted."""
+    """Return whether a relation that judges is part of what is wanted."""
     return judge[0] in flow.accounts()
 
 

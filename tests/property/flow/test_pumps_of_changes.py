@@ -48,7 +48,7 @@ WAYS = st.lists(
 
 
 def view(number: int, order: Sequence[str]) -> str:
-    """Give the running sums by key of some streams, merged in some order."""
+    """Return the running sums by key of some streams, merged in some order."""
     union = " UNION ALL ".join(f"SELECT STREAM k, n FROM {name}" for name in order)
     return (
         f"CREATE VIEW v{number} OPTIONS (RETENTION 'UNBOUNDED') AS SELECT STREAM k, SUM(n) AS n "
@@ -57,7 +57,7 @@ def view(number: int, order: Sequence[str]) -> str:
 
 
 def sums(rows: Sequence[Way], order: Sequence[str]) -> Counter[int]:
-    """Give what a view comes to."""
+    """Return what a view comes to."""
     found: Counter[int] = Counter()
     for stream, _, _, key, number in rows:
         if stream in order:
@@ -111,7 +111,7 @@ def mixed(rows: Sequence[Way], data: st.DataObject) -> Iterator[Way]:
 
 
 def applied(rows: Sequence[TimedRow], key: int) -> dict[Row, Row]:
-    """Give the table that changes leave; a DELETE must be of the row that is there, an INSERT of none."""
+    """Return the table that changes leave; a DELETE must be of the row that is there, an INSERT of none."""
     found: dict[Row, Row] = {}
     for each in rows:
         place = each.row[:key]

@@ -23,7 +23,7 @@ from rowtide.rowtime.bound import NO_BOUND
 
 
 def contents(run: Run) -> list[object]:
-    """Give the rows of a table, in its order."""
+    """Return the rows of a table, in its order."""
     assert isinstance(run.operator, HoldsTable)
     return shown(list(run.operator.contents().rows()))
 

@@ -1,4 +1,4 @@
-"""Windowed aggregation against looking at all rows anew, whatever the frame, the cut and the restarts."""
+"""Windowed aggregation against looking at all rows again, whatever the frame, the cut and the restarts."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def rows() -> st.SearchStrategy[list[TimedRow]]:
 
 
 def node(frame: Frame, order: Period, wanted: Sequence[WindowCall]) -> WindowAggregate:
-    """Give the node of these calls, by key."""
+    """Return the node of these calls, by key."""
     fields = [Field(f"F{index}", call.type) for index, call in enumerate(wanted)]
     return WindowAggregate("V", Source("S", ROW), (0,), order, frame, tuple(wanted), RowType((*ROW, *fields)))
 
@@ -94,7 +94,7 @@ def node(frame: Frame, order: Period, wanted: Sequence[WindowCall]) -> WindowAgg
 def run(
     plan: WindowAggregate, given: Sequence[TimedRow], cuts: Sequence[int], *, restart: bool
 ) -> tuple[list[TimedRow], list[Fault]]:
-    """Give all rows in trays of these lengths, in turn, with a bound behind them that ends time."""
+    """Return all rows in trays of these lengths, in turn, with a bound after them that ends time."""
     operator = OverOperator(plan, OperatorSite(9))
     out: list[TimedRow] = []
     faults: list[Fault] = []

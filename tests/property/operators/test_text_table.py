@@ -35,7 +35,7 @@ WORDS = st.binary(min_size=8, max_size=8)
 
 
 def _of_one_hash(first: bytes, other_first: bytes, second: bytes) -> tuple[bytes, bytes]:
-    """Give two values of two words that have one hash: the second word makes up for the first."""
+    """Return two values of two words that have one hash: the second word makes up for the first."""
 
     def state(word: bytes) -> int:
         value = ((16 * int(MIX)) ^ int.from_bytes(word, "little")) * int(MIX) % 2**64

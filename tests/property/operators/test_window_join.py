@@ -25,7 +25,7 @@ from rowtide.rowtime.bound import LATEST, NO_BOUND, Bound
 
 
 def join_of(kind: Type, join_kind: JoinKind = JoinKind.INNER, time: JoinTime = JoinTime.RIGHT) -> WindowJoin:
-    """Give a join of two streams by their first field, right up to 10 ms after left."""
+    """Return a join of two streams by their first field, right up to 10 ms after left."""
     left, right = (RowType((Field(f"{side}K", kind), Field(f"{side}N", VARCHAR))) for side in "LR")
     both = RowType((*left.fields, *right.fields))
     return WindowJoin("J", Source("L", left), Source("R", right), (0,), (0,), 0, 10, time, join_kind, both)
@@ -43,7 +43,7 @@ def compare(one: Run, other: Run) -> None:
 
 
 def wants(operator: Operator, bound: int | None) -> Sequence[Want]:
-    """Give what an operator waits for."""
+    """Return what an operator waits for."""
     assert isinstance(operator, Explaining)
     return operator.wants(bound)
 
@@ -51,7 +51,7 @@ def wants(operator: Operator, bound: int | None) -> Sequence[Want]:
 @given(data=st.data(), case=window_joins(), few=st.booleans())
 def test_both_forms_do_the_same(data: st.DataObject, case: Case, few: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        # So few that rows are found in several turns, and keys are numbered anew all the time.
+        # So few that rows are found in several turns, and keys are numbered again all the time.
         patch.setattr(window_join, "PAIRS", 2 if few else 1 << 16)
         patch.setattr(window_join, "FORGET_KEYS_OVER", 0 if few else 1 << 16)
         patch.setattr(window_join_chains, "FIRST_LINKS", 1 if few else 64)

@@ -24,7 +24,7 @@ sources = st.builds(Source, st.sampled_from(["S", "T"]), st.just(ROW), st.boolea
 
 
 def above(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
-    """Give what the planner may put on top of a node."""
+    """Return what the planner may put on top of a node."""
     name = st.sampled_from(["V", "W"])
     promotions = st.builds(
         Promote,
@@ -48,7 +48,7 @@ plans: st.SearchStrategy[Node] = st.recursive(sources, above, max_leaves=4)
 
 
 def ways(node: Node) -> Iterator[list[Node]]:
-    """Give every way from ``node`` down to a source."""
+    """Yield every way from ``node`` down to a source."""
     if not node.inputs:
         yield [node]
     for each in node.inputs:

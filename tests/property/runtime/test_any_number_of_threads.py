@@ -35,7 +35,7 @@ class Hindered(Topic):
 
 
 def plan_of(streams: int) -> Plan:
-    """Give so many streams as one union: its rows in order, and what a window and a join make of them."""
+    """Return so many streams as one union: its rows in order, and what a window and a join make of them."""
     names = [f"s{number}" for number in range(streams)]
     statements = ["CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'b');"]
     statements += ["CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///nowhere.db');"]

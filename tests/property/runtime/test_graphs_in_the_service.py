@@ -73,7 +73,7 @@ def world_of(plan: Plan, arrived: list[Arrival], cut: int, end: int = FAR) -> Wo
 
 
 def bring(world: World, arrived: list[Arrival], end: int) -> None:
-    """Bring rows to the partitions in turn, and a bound behind them."""
+    """Bring rows to the partitions in turn, and a bound after them."""
     for number, each in enumerate(arrived):
         energy, mark = each.row
         value = b'{"source":%d,"energy":%d,"mark":%d}' % (int(each.source[1:]), energy, mark)
@@ -88,7 +88,7 @@ def rows_of(world: World) -> Rows:
 
 
 def referred(shape: Shape, *brought: list[Arrival], jump: tuple[int, int] | None = None) -> Rows:
-    """Give what the row-by-row reference says; rows of one rowtime come by partition."""
+    """Return what the row-by-row reference says; rows of one rowtime come by partition."""
     reference = InOneOrder(shape.graph)
     if jump is not None:
         reference.skip(*jump)
@@ -214,7 +214,7 @@ def test_dying_around_the_seam_between_history_and_today_changes_nothing(
     (decision,) = world.database.contents.decisions
     assert (decision.kind, decision.relation) == ("RESET", "G")
     jump = decision.next_offset, decision.bound or 0
-    # Nobody made it when nothing was there, or would make it again: the clock has gone on since.
+    # No one made it when nothing was there, or would make it again: the clock has gone on since.
     assert jump[0] == history[-1].rowtime + 1
     assert jump[1] <= world.clock.now_ms()
     # The first rows of today are from before anybody looked.

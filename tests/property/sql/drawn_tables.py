@@ -37,7 +37,7 @@ class Queries:
     # ---------------------------------------------------------------- expressions
 
     def expression(self, columns: Columns, kind: str, depth: int = 2) -> str:
-        """Give an expression of one type; none of them fails for any row."""
+        """Return an expression of one type; none of them fails for any row."""
         own = [name for name, of in columns if of == kind]
         if kind == "b" and not (own and self.chance(0.4)):
             return self.condition(columns, depth - 1)
@@ -96,7 +96,7 @@ class Queries:
         return self.random.choice(forms)()
 
     def aggregate(self, columns: Columns) -> tuple[str, str]:
-        """Give an aggregate and its type."""
+        """Return an aggregate and its type."""
         kind = self.random.choice("isd")
         argument = self.expression(columns, kind, 1)
         some = f" FILTER (WHERE {self.condition(columns, 1)})" if self.chance(0.25) else ""
@@ -111,7 +111,7 @@ class Queries:
     # ---------------------------------------------------------------- queries
 
     def query(self, depth: int) -> tuple[str, Columns]:
-        """Give a query and its columns."""
+        """Return a query and its columns."""
         shapes = [
             self._select,
             self._grouped,
@@ -155,7 +155,7 @@ class Queries:
         return f" WHERE {self.random.choice([' AND ', ' OR ']).join(conditions)}"
 
     def _asked(self, columns: Columns) -> str:
-        """Give a condition with a sub-query."""
+        """Return a condition with a sub-query."""
         relation, own = self._from(0)
         kind = self.random.choice("is")
         where = [self.condition(own, 1)]
@@ -217,7 +217,7 @@ class Queries:
         return first, columns
 
     def _first(self, depth: int) -> tuple[str, Columns]:
-        """Give the first rows: of all, or of each partition."""
+        """Return the first rows: of all, or of each partition."""
         relation, columns = self._from(depth)
         where = self._where(columns, depth)
         if self.chance(0.5):

@@ -29,7 +29,7 @@ class Seed(NamedTuple):
 
 
 def scripts() -> Iterator[str]:
-    """Give each pipeline as one text; a scenario's further statements follow its first ones."""
+    """Yield each pipeline as one text; a scenario's further statements follow its first ones."""
     for path in sorted([*ROOT.glob("tests/scenarios/**/*.yaml"), *ROOT.glob("examples/**/*.yaml")]):
         yield from _of_yaml(path.read_text())
     for path in sorted(ROOT.glob("docs/**/*.md")):
@@ -42,7 +42,7 @@ def scripts() -> Iterator[str]:
 
 @cache
 def seeds() -> tuple[Seed, ...]:
-    """Give every statement that is different from all others, in a session that has taken those before it."""
+    """Return every statement that is different from all others, in a session that has taken those before it."""
     found: dict[str, Seed] = {}
     for script in scripts():
         session = SqlSession()
@@ -59,12 +59,12 @@ def seeds() -> tuple[Seed, ...]:
 
 @cache
 def grafts() -> tuple[tuple[str, ...], ...]:
-    """Give every bracketed piece of a statement that is different from all others, brackets and all."""
+    """Return every bracketed piece of a statement that is different from all others, brackets and all."""
     return tuple(dict.fromkeys(tuple(piece) for seed in seeds() for piece in _brackets(seed.tokens)))
 
 
 def bracket_at(tokens: Sequence[str], start: int) -> int:
-    """Give the end (exclusive) of the bracket that opens at ``start``; of one that never closes, the end."""
+    """Return the end (exclusive) of the bracket that opens at ``start``; of one that never closes, the end."""
     depth = 0
     for at in range(start, len(tokens)):
         depth += {"(": 1, ")": -1}.get(tokens[at], 0)
@@ -96,7 +96,7 @@ def _of_yaml(text: str) -> Iterator[str]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Give what stands under "sql", at any depth, in order."""
+    """Yield what stands under "sql", at any depth, in order."""
     if isinstance(value, dict):
         for key, each in value.items():
             if key == "sql" and isinstance(each, str):

@@ -48,7 +48,7 @@ QUERIES = {
     "exceptions": "SELECT k, n FROM a EXCEPT SELECT k, n FROM b",
     "intersections": "SELECT k FROM a INTERSECT SELECT k FROM b",
     "first rows": "SELECT id, n FROM a ORDER BY n DESC NULLS LAST, id LIMIT 2",
-    "rows behind the first": "SELECT id FROM a ORDER BY n NULLS FIRST, id DESC LIMIT 2 OFFSET 1",
+    "rows after the first": "SELECT id FROM a ORDER BY n NULLS FIRST, id DESC LIMIT 2 OFFSET 1",
 }
 values = st.tuples(st.integers(0, 5), st.sampled_from(("x", "y", None)), st.sampled_from((0, 1, 2, 3, None)))
 changes = st.lists(
@@ -66,7 +66,7 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def as_text(row: Row) -> tuple[str, ...]:
-    """Give a row so that numbers are equal whatever their type."""
+    """Return a row so that numbers are equal whatever their type."""
     return tuple(
         "-" if value is None else f"{float(value):.9f}" if _is_number(value) else str(value) for value in row
     )

@@ -56,7 +56,7 @@ def changes(random: Random) -> list[Change]:
 
 
 def as_text(row: Row) -> tuple[str, ...]:
-    """Give a row so that numbers are equal whatever their type."""
+    """Return a row so that numbers are equal whatever their type."""
     return tuple(
         str(value) if value is None or isinstance(value, str | bool) else f"{float(value):.6f}"
         for value in row
@@ -84,7 +84,7 @@ def promise(flow: Flow, rowtime: int) -> None:
 
 
 def with_cuts(start: Callable[[], Flow], fed: list[Change], random: Random) -> Told:
-    """Give all that is told, drained anywhere, and restarted from a snapshot now and then."""
+    """Return all that is reported, drained anywhere, and restarted from a snapshot now and then."""
     flow, told = start(), []
     for counter, change in enumerate(fed):
         put(flow, counter, change)
@@ -99,7 +99,7 @@ def with_cuts(start: Callable[[], Flow], fed: list[Change], random: Random) -> T
 
 
 def beside_duckdb(flow: Flow, query: str, fed: list[Change], database: duckdb.DuckDBPyConnection) -> Told:
-    """Give all that is told; whenever time goes on, what is there is what DuckDB gives for the tables."""
+    """Return all that is reported; whenever time goes on, what is there is what DuckDB gives for the tables."""
     held: Counter[tuple[str, ...]] = Counter()
     contents: dict[str, dict[Row, Row]] = {table: {} for table in KEYS}
     told: Told = []
@@ -159,7 +159,7 @@ def duckdb_gives_the_same(seed: int, database: duckdb.DuckDBPyConnection) -> Non
 
 
 def row_by_row(node: Node) -> Flow:
-    """Give a flow in which whatever has a plain form takes it."""
+    """Return a flow in which whatever has a plain form takes it."""
     with pytest.MonkeyPatch.context() as patch:
         for kind in registry.BY_ROW:
             patch.setattr(kind, "form", lambda _node: Form.BY_ROW)

@@ -1,4 +1,4 @@
-"""What stands behind a guard cannot fail, wherever an expression may stand.
+"""What comes after a guard cannot fail, wherever an expression may stand.
 
 A query whose guarded expression fails for some rows is compared with the same query over one that is NULL
 there. Where the guard leaves rows over that fail, these are error rows: they are missing from the result, or,
@@ -193,7 +193,7 @@ rows = st.lists(
 
 
 def result(query: str, numbered: list[Numbered]) -> tuple[Told, int]:
-    """Give the rows that a query tells, and the number of its error rows."""
+    """Return the rows that a query tells, and the number of its error rows."""
     kept, _, text = query.rpartition("[kept] ")
     options = " OPTIONS (RETENTION '2 SECOND')" if kept or query.startswith("[kept]") else ""
     node = dict(plan_pipeline(f"{RELATIONS}CREATE VIEW v{options} AS {text};").relations)["V"]
@@ -209,7 +209,7 @@ def result(query: str, numbered: list[Numbered]) -> tuple[Told, int]:
     emitted = flow.drain()
     told = [row for tray in emitted.outputs["OUT"] for row in tray.rows()]
     if not text.startswith("SELECT STREAM"):
-        # Within a millisecond a change may be told in several steps.
+        # Within a millisecond a change may be reported in several steps.
         net: Counter[tuple[int, Row]] = Counter()
         for row in told:
             net[row.rowtime, row.row] += int(row.opcode)

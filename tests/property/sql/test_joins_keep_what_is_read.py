@@ -29,7 +29,7 @@ rows = st.lists(
 
 
 def planned(columns: list[str], join: str, where: str) -> tuple[Node, Node]:
-    """Give a query that reads some columns of a join, and one that takes them from all of its columns."""
+    """Return a query that reads some columns of a join, and one that takes them from all of its columns."""
     every = ", ".join(f"{column} AS c{at}" for at, column in enumerate(COLUMNS))
     some = ", ".join(f"{column} AS c{COLUMNS.index(column)}" for column in columns)
     of_wide = ", ".join(f"c{COLUMNS.index(column)}" for column in columns)
@@ -43,13 +43,13 @@ def planned(columns: list[str], join: str, where: str) -> tuple[Node, Node]:
 
 
 def join_in(node: Node) -> WindowJoin:
-    """Give the one join of a plan."""
+    """Return the one join of a plan."""
     (found,) = [each for each in nodes_below(node) if isinstance(each, WindowJoin)]
     return found
 
 
 def run(node: Node, given_rows: dict[str, list[tuple[object, ...]]]) -> tuple[list[object], list[object]]:
-    """Give the rows of a plan with their times, and what was rejected."""
+    """Return the rows of a plan with their times, and what was rejected."""
     flow = Flow({"OUT": node}, {})
     for name, values in given_rows.items():
         in_time = enumerate(sorted(values, key=lambda each: each[0]))

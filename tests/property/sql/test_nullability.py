@@ -25,7 +25,7 @@ def no_null_comes(expr: Expr, row: tuple[object, ...]) -> None:
     try:
         assert compile_row(expr)(row, 0) is not None
     except RejectedRowError as refused:
-        assert refused.reason, "a row without a value is told"
+        assert refused.reason, "a row without a value is reported"
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))

@@ -119,10 +119,10 @@ class Choices(Protocol):
     """Where chance comes from."""
 
     def number(self, most: int) -> int:
-        """Give a number from 0 to ``most``."""
+        """Return a number from 0 to ``most``."""
 
     def one(self, of: Sequence[str]) -> str:
-        """Give one of several."""
+        """Return one of several."""
 
 
 class Drawn:
@@ -152,7 +152,7 @@ class Seeded:
 
 
 def mutation(chance: Choices, of: Sequence[str]) -> str:
-    """Give a statement with tokens taken away, doubled, swapped, or replaced, or with brackets of others."""
+    """Return a statement with tokens taken away, doubled, swapped, or replaced, or with brackets of others."""
     tokens = list(of)
     for _ in range(chance.number(4)):
         at = chance.number(len(tokens) - 1)
@@ -187,7 +187,7 @@ PREPARED.feed(PRELUDE)
 
 
 def prepared() -> SqlSession:
-    """Give a session after the prelude; what it holds are values, so a copy is one of its own."""
+    """Return a session after the prelude; what it holds are values, so a copy is one of its own."""
     return copy(PREPARED)
 
 

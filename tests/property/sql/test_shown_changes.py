@@ -1,4 +1,4 @@
-"""A change of a group of which nothing that is read has changed is not told, however rows are cut."""
+"""A change of a group of which nothing that is read has changed is not reported, however rows are cut."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ rows = st.lists(
 
 
 def told(node: Node, relation: str, fed: list[Change], form: Form, *, at_once: bool) -> list[TimedRow]:
-    """Return what a query tells, in one form of its operators, drained behind each row or at the end."""
+    """Return what a query tells, in one form of its operators, drained after each row or at the end."""
 
     with ExitStack() as stack:
         for kind in registry.BY_ROW if form is Form.BY_ROW else ():

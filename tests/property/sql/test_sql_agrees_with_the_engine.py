@@ -64,7 +64,7 @@ Drawn = Sequence[tuple[str, Opcode, int, str, int | None]]
 
 
 def made(drawn: Drawn, relations: str) -> list[Change]:
-    """Give the changes of some relations; rows of a stream are only inserted."""
+    """Return the changes of some relations; rows of a stream are only inserted."""
     found: list[Change] = []
     for number, (relation, opcode, key, group, value) in enumerate(drawn):
         if relation in relations:
@@ -75,7 +75,7 @@ def made(drawn: Drawn, relations: str) -> list[Change]:
 
 
 def by_sql(query: str, fed: Sequence[Change]) -> Told:
-    """Give what a view tells of each change."""
+    """Return what a view tells of each change."""
     session = SqlSession()
     session.feed(DEFINED + query)
     flow = Flow({"V": dict(session.plan.relations)["V"]}, {})
@@ -115,7 +115,7 @@ class Engine:
         self.stream = self.unit.label("stream", STREAM)
 
     def tell(self, label: Label, fed: Sequence[Change]) -> Told:
-        """Give what reaches ``label`` at each change."""
+        """Return what reaches ``label`` at each change."""
         now: Counter[tuple[object, ...]] = Counter()
 
         def note(rowop: Rowop) -> None:

@@ -1,4 +1,4 @@
-"""However input is cut, wherever the pipeline crashes or is built anew: the same comes out, once."""
+"""However input is cut, wherever the pipeline crashes or is built again: the same comes out, once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UNSEEN = (
     "CREATE OR REPLACE VIEW w AS SELECT STREAM zone FROM halved UNION ALL SELECT STREAM zone FROM sorted",
     "CREATE OR REPLACE VIEW halved AS SELECT STREAM others.zone AS zone, 12 / n AS n FROM others",
 )
-"""Statements that say nothing new, but make the flow be built anew."""
+"""Statements that say nothing new, but make the flow be built again."""
 
 small = st.integers(0, 3)
 rowtimes = st.integers(0, 9).map(lambda second: second * 1000)

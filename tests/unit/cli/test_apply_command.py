@@ -181,7 +181,7 @@ def test_at_a_rowtime_every_row_is_of_one_file_and_the_next_period_is_whole(tmp_
     ]
     assert files.rows("minutes") == expected
     assert expected != unchanged
-    # Both files have met the bad messages; each is told once.
+    # Both files have met the bad messages; each is reported once.
     assert len(files.rows("rowtide_errors")) == 2
 
 

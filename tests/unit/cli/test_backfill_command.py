@@ -50,7 +50,7 @@ def test_another_backfill_is_refused_while_its_process_lives(
         said = files.call("backfill", "--until", "2026-01-01 00:00:00", "--take-over", code=2)
         assert "PySpark is not installed" in said
         other.kill()
-        # Ended, but nobody has waited for it yet.
+        # Ended, but no one has waited for it yet.
         os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
         said = files.call("backfill", "--until", "2026-01-01 00:00:00", code=2)
         assert "PySpark is not installed" in said

@@ -1,4 +1,4 @@
-"""rowtide plan: what a changed file keeps, begins anew and loses is told, and nothing is touched."""
+"""rowtide plan: what a changed file keeps, restarts and loses is reported, and nothing is touched."""
 
 import json
 from pathlib import Path
@@ -61,7 +61,7 @@ def files(tmp_path: Path) -> Files:
 
 
 def test_nothing_committed_and_nothing_changed_are_said(files: Files) -> None:
-    assert "everything begins anew" in files.call("plan")
+    assert "everything restarts" in files.call("plan")
     assert json.loads(files.call("plan", "--json")) == {"committed": False, "changes": []}
     files.call("run", "--until-end")
     assert "Nothing has changed" in files.call("plan")
@@ -83,7 +83,7 @@ def test_an_addition_keeps_what_there_is(files: Files) -> None:
     shown = files.call("plan", "--was", str(files.was), code=1)
     assert "goes on with its state:" in shown
     assert "another name" in shown
-    # It is only told: the pipeline is as it was.
+    # It is only reported: the pipeline is as it was.
     files.sql.write_text(files.text)
     assert "Nothing has changed" in files.call("plan")
 

@@ -88,7 +88,7 @@ def test_a_running_service_stores_a_snapshot_when_asked_and_shows_its_tables(fil
         assert told["bytes"] > 0
         shown = json.loads(files.call("state show", "latest_of", "--service", url, "--json"))
         assert shown["total"] == 3
-        assert "is no table" in files.call("state show", "nobody", "--service", url, code=2)
+        assert "is no table" in files.call("state show", "no one", "--service", url, code=2)
         files.config.write_text(files.config.read_text() + '[pipeline]\nname = "other"\n')
         assert 'runs pipeline "readings", not "other"' in files.call("snapshot", "--service", url, code=2)
     files.config.write_text(CONFIG.format(rows=0))

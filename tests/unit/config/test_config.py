@@ -165,5 +165,5 @@ def test_every_setting_has_a_default_within_its_own_limits() -> None:
 def test_the_reference_is_current() -> None:
     page = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
     assert page.read_text(encoding="utf-8") == configuration_page(), (
-        "write it anew: python -m rowtide.config > docs/reference/configuration.md"
+        "write it again: python -m rowtide.config > docs/reference/configuration.md"
     )

@@ -15,7 +15,7 @@ from rowtide.rowtime.bound import LATEST
 
 
 class Marks:
-    """Sends each row on with the node's name behind it."""
+    """Sends each row on with the node's name after it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -192,7 +192,7 @@ def test_a_limited_loop_comes_back_as_soon_as_it_can_and_its_log_says_when() -> 
     late.insert("in", 100, 1)
     late.insert("in", 104, 0)
     late.bound("in", 200)
-    # Here B had worked off both: what comes back comes when the delay is over.
+    # Here B had processed both: what comes back comes when the delay is over.
     late.drain()
     assert rows(late) == [(100, 1), (104, 0), (110, 0)]
     again = GraphRun(graph, ["D"], log)

@@ -193,7 +193,7 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
         ModelError,
         'mark "turn" is set in unit "u", not in unit "elsewhere"',
     ),
-    "queueing a rowop of another unit behind one of its own": (
+    "queueing a rowop of another unit after one of its own": (
         World.schedule_two,
         ModelError,
         'label "there" belongs to unit "elsewhere", not to unit "u"',
@@ -253,7 +253,7 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
         TableError,
         'table "trades": aggregator "counted" at AO_BEFORE_MOD: I cannot count',
     ),
-    "a change by who is told of one": (
+    "a change by who is notified of one": (
         World.change_from_inside,
         ExecutionError,
         'label "meddler": table "trades" cannot be changed by a handler of one of its own changes',

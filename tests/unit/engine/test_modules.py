@@ -1,4 +1,4 @@
-"""Users' modules: loaded apart where two pipelines have one of a name, and told apart by their text."""
+"""Users' modules: loaded apart where two pipelines have one of a name, and distinguished by their text."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Given = tuple[object, Type]
 
 
 def typed(value: object) -> Given:
-    """Give a value with the type that its literal has in SQL."""
+    """Return a value with the type that its literal has in SQL."""
     match value:
         case bool():
             return value, BOOLEAN
@@ -68,7 +68,7 @@ def given_fields(args: Sequence[object]) -> tuple[list[Given], list[Expr]]:
 
 
 def value_of(name: str, *args: object) -> object:
-    """Give the value of a function: of fields, and the same of literals."""
+    """Return the value of a function: of fields, and the same of literals."""
     fields, refs = given_fields(args)
     kind = resolve(name, [kind for _, kind in fields])
     value = evaluated(Call(name, tuple(refs), kind), fields)
@@ -78,29 +78,29 @@ def value_of(name: str, *args: object) -> object:
 
 
 def days(text: str) -> int:
-    """Give a day of ISO 8601 as days since the epoch."""
+    """Return a day of ISO 8601 as days since the epoch."""
     return date.fromisoformat(text).toordinal() - date(1970, 1, 1).toordinal()
 
 
 def ms(text: str) -> int:
-    """Give a moment of ISO 8601 in UTC as milliseconds since the epoch."""
+    """Return a moment of ISO 8601 in UTC as milliseconds since the epoch."""
     return (datetime.fromisoformat(text) - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
 
 
 def type_of(name: str, *args: object) -> Type:
-    """Give the type of a function."""
+    """Return the type of a function."""
     return resolve(name, [typed(arg)[1] for arg in args])
 
 
 def cast(value: object, target: Type) -> object:
-    """Give CAST(value AS target)."""
+    """Return CAST(value AS target)."""
     fields, refs = given_fields([value])
     resolve("CAST", [fields[0][1], target])
     return evaluated(Call("CAST", tuple(refs), target), fields)
 
 
 def rejection(name: str, *args: object) -> tuple[Reason, str]:
-    """Give why a function rejects the row."""
+    """Return why a function rejects the row."""
     try:
         value = value_of(name, *args)
     except RejectedRowError as error:
@@ -109,7 +109,7 @@ def rejection(name: str, *args: object) -> tuple[Reason, str]:
 
 
 def cast_rejection(value: object, target: Type) -> tuple[Reason, str]:
-    """Give why a cast rejects the row."""
+    """Return why a cast rejects the row."""
     try:
         result = cast(value, target)
     except RejectedRowError as error:

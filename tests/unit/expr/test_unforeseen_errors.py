@@ -1,4 +1,4 @@
-"""A function that raises what nobody foresaw rejects the row that made it, and no other."""
+"""A function that raises what no one foresaw rejects the row that made it, and no other."""
 
 from typing import Any
 from unittest.mock import patch
@@ -23,7 +23,7 @@ TRAY = Tray.from_rows(ROW_TYPE, [TimedRow(0, 0, n, Opcode.INSERT, (n,)) for n in
 
 def _of_row(value: int) -> int:
     if value == 1:
-        raise ZeroDivisionError("nobody foresaw 1")
+        raise ZeroDivisionError("no one foresaw 1")
     return value
 
 
@@ -43,7 +43,7 @@ def test_only_the_row_is_rejected_that_makes_the_function_fail(kernel: Any) -> N
         assert found.errors is not None
         assert found.errors.rows.tolist() == [1]
         (why,) = found.errors
-        assert (why.reason, why.message) == (Reason.FUNCTION, "ZeroDivisionError: nobody foresaw 1")
+        assert (why.reason, why.message) == (Reason.FUNCTION, "ZeroDivisionError: no one foresaw 1")
         assert by_row((2,), 0) == 4
         with pytest.raises(RejectedRowError) as raised:
             by_row((1,), 0)

@@ -12,7 +12,7 @@ from rowtide.rows.types import BIGINT, DOUBLE, TIMESTAMP, Field, RowType
 
 
 def is_part(kernel: Any) -> bool:
-    """Tell whether a kernel only ever becomes a part of those that call it."""
+    """Return whether a kernel only ever becomes a part of those that call it."""
     return bool(kernel.targetoptions.get("forceinline"))
 
 

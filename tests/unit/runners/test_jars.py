@@ -1,4 +1,4 @@
-"""Jars come through the Ivy that PySpark ships, and Java is new enough or is told to be missing."""
+"""Jars come through the Ivy that PySpark ships, and Java is new enough or is reported to be missing."""
 
 from __future__ import annotations
 

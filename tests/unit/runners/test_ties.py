@@ -21,7 +21,7 @@ CREATE VIEW totals AS
 
 
 def is_split(sql: str, key: tuple[int, ...] | None = None) -> bool:
-    """Tell it of the groups of ``totals``; ``key`` is that of the table that takes the view ``v``."""
+    """Return it of the groups of ``totals``; ``key`` is that of the table that takes the view ``v``."""
     plan = plan_pipeline(GROUPS + sql)
     program = Program({"V": dict(plan.relations)["V"]}, {"S": (0, 1)})
     folded = {} if key is None else {"V": key}

@@ -1,4 +1,4 @@
-"""Messages and rows that cannot be worked off become error rows with raw bytes; the pipeline goes on."""
+"""Messages and rows that cannot be processed become error rows with raw bytes; the pipeline goes on."""
 
 import random
 

@@ -7,7 +7,7 @@ from runtime_kit import Topic
 
 
 class SlowTopic(Topic):
-    """Loads until it is told that the start has gone on."""
+    """Loads until it is reported that the start has gone on."""
 
     def __init__(self) -> None:
         super().__init__("slow", 1)

@@ -106,10 +106,11 @@ def test_a_death_at_any_point_of_the_real_checkpoint_changes_nothing(tmp_path: P
     world = World(tmp_path, 2)
     pace = Pace(0, 40, 80, None)
     for attempt in range(5):
-        if attempt == 0:
-            crash = CrashAt("commit.after_commit", 3, raise_crash)
-        else:
-            crash = CrashAt(point, attempt, raise_crash)
+        crash = (
+            CrashAt("commit.after_commit", 3, raise_crash)
+            if attempt == 0
+            else CrashAt(point, attempt, raise_crash)
+        )
         try:
             world.run(pace, crash)
         except SimulatedCrash:

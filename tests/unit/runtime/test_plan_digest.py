@@ -1,4 +1,4 @@
-"""A plan's digest tells plans apart, and nothing else."""
+"""A plan's digest distinguishes plans, and nothing else."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Why a row is there: the messages behind it, the operators between, bounds and decisions it waited for."""
+"""Why a row is there: the messages after it, the operators between, bounds and decisions it waited for."""
 
 from collections.abc import Sequence
 

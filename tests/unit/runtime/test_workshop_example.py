@@ -84,7 +84,7 @@ def test_what_the_loops_bring_is_in_the_tables_whatever_dies_and_a_replay_gives_
     for point in ("flow.after_drain", "commit.after_tables", "commit.after_commit"):
         assert files.be_live(CrashAt(point, 2, raise_crash))
     assert not files.be_live()
-    # It was decided once, whoever died on the way.
+    # It was decided once, the caller that died on the way.
     (jump,) = files.resets()
     seam = files.clock.now_ms()
     files.order(rng, 30, at=seam)

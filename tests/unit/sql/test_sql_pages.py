@@ -20,7 +20,7 @@ WITHOUT_EXAMPLE = ("README.md", "models.md")
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """Give the fenced blocks of a page in one language."""
+    """Return the fenced blocks of a page in one language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 

@@ -28,7 +28,7 @@ def report(time: int, vid: int, spd: int, seg: int, *, lane: int = 1, dir: int =
 
 
 def crowd(cars: int, *, seg: int = 10, spd: int = 30, minute: int = 0, first: int = 1_000) -> list[Report]:
-    """Give one report of each of so many cars within a minute."""
+    """Return one report of each of so many cars within a minute."""
     return [report(minute * 60 + at % 60, first + at, spd, seg) for at in range(cars)]
 
 
@@ -55,7 +55,7 @@ def both(given: Traffic, size: int = 10_000) -> Answers:
 
 
 def notices_of(found: Answers, vid: int) -> list[tuple[int, ...]]:
-    """Give time, speed and toll of the notices of a vehicle."""
+    """Return time, speed and toll of the notices of a vehicle."""
     return sorted((time, *rest) for time, of, *rest in found.notices if of == vid)
 
 
@@ -169,7 +169,7 @@ def test_ten_minutes_of_traffic_are_answered_by_the_rules(size: int) -> None:
 
 
 def at_the_edges(seed: int) -> Traffic:
-    """Give a few segments in which everything hugs its limit.
+    """Return a few segments in which everything hugs its limit.
 
     About fifty cars at about 40 mph, that stop now and then, in any lane, leave and come back, and report
     at the first and last seconds of minutes; accidents at both ends of the road.

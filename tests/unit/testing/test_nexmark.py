@@ -21,13 +21,13 @@ IN_ARRIVAL_ORDER = {
 
 
 def lines(rows: Rows) -> Iterator[tuple[object, ...]]:
-    """Give the rows of one stream."""
+    """Return the rows of one stream."""
     columns = [each.to_pylist() if hasattr(each, "to_pylist") else each.tolist() for each in rows.columns]
     return zip(*columns, strict=True)
 
 
 def drawn(stream: str, count: int, micros: int, size: int = 16_384) -> list[Sequence[object]]:
-    """Give the rows of one stream of the first events."""
+    """Return the rows of one stream of the first events."""
     return [row for part in parts(count, micros, size) for row in lines(getattr(part, stream))]
 
 

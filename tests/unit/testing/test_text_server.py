@@ -39,7 +39,7 @@ class Client:
         return [self._lines.readline().rstrip("\n") for _ in range(count)]
 
     def rest(self) -> list[str]:
-        """Say that no more comes, and give everything up to the end."""
+        """Return that no more comes, and give everything up to the end."""
         self.socket.shutdown(socket.SHUT_WR)
         return self._lines.read().splitlines()
 
@@ -154,7 +154,7 @@ def test_half_a_line_is_not_worked_off_when_its_client_ends() -> None:
     with serving(trades()) as server:
         client = Client(server.port)
         client.socket.sendall(b"t,OP_INSERT,1,AAA,10")
-        assert client.rest() == ["error: the last line has no end, it is not worked off"]
+        assert client.rest() == ["error: the last line has no end, it is not processed"]
         assert Client(server.port).ask("size") == ["0"]
 
 
@@ -172,7 +172,7 @@ def test_a_client_that_breaks_off_in_the_middle_disturbs_nobody() -> None:
 def test_a_slow_reader_holds_up_nobody_and_is_not_read_from_until_it_reads() -> None:
     with serving(trades()) as server:
         slow, other = Client(server.port, receive_buffer=4096), Client(server.port)
-        # Three lines of ten megabytes of answers would be worked off at once, were it not for the first.
+        # Three lines of ten megabytes of answers would be processed at once, were it not for the first.
         slow.send("t,OP_INSERT,1,A,1", *["many,100000"] * 3, "t,OP_INSERT,2,B,1")
         while other.ask("size") == ["0"]:
             pass

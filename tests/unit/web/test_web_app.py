@@ -61,7 +61,7 @@ class StoppedClock:
 
 
 class Served:
-    """An app with the pipeline, clock and metrics behind it in reach."""
+    """An app with the pipeline, clock and metrics after it in reach."""
 
     def __init__(self) -> None:
         self.pipeline, self.clock, self.metrics = Pipeline(), StoppedClock(), Metrics()

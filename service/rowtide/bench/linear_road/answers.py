@@ -40,7 +40,7 @@ class Answers:
 
 
 def answers(given: Traffic) -> Answers:
-    """Give the answers to a run."""
+    """Return the answers to a run."""
     cars = _cars(given.reports)
     blocked = _blocked(given.reports)
     notices: list[tuple[int, ...]] = []
@@ -76,7 +76,7 @@ def answers(given: Traffic) -> Answers:
 
 
 def _cars(reports: Iterable[Report]) -> dict[tuple[int, RoadSegment], tuple[int, float]]:
-    """Give how many cars were in a segment in a minute, and the mean of their mean speeds."""
+    """Return how many cars were in a segment in a minute, and the mean of their mean speeds."""
     cars: dict[tuple[int, RoadSegment], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for each in reports:
         cars[each.time // MINUTE_S, (each.xway, each.dir, each.seg)][each.vid].append(each.spd)
@@ -98,7 +98,7 @@ def _downstream(segment: RoadSegment) -> list[RoadSegment]:
 
 
 def _blocked(reports: Sequence[Report]) -> set[tuple[int, RoadSegment]]:
-    """Give the minutes and segments with an accident."""
+    """Return the minutes and segments with an accident."""
     recent: dict[int, list[Report]] = defaultdict(list)
     since: dict[tuple[int, int, int, int], dict[int, int]] = defaultdict(dict)
     stopped: list[tuple[tuple[int, int, int, int], int, int, int]] = []

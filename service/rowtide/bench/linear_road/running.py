@@ -39,7 +39,7 @@ Columns = Mapping[str, Int64s]
 
 
 def pipeline() -> str:
-    """Give the SQL."""
+    """Return the SQL."""
     return (files("rowtide.bench.linear_road") / "linear_road.sql").read_text(encoding="utf-8")
 
 
@@ -76,7 +76,7 @@ class LinearRoadRun:
         self._flow.check()
 
     def answers(self) -> Answers:
-        """Give what came out, in the form of the reference."""
+        """Return what came out, in the form of the reference."""
         accounts: dict[int, int] = {}
         for op, _, (vid, balance) in self._rows("ACCOUNTS"):
             if op == Opcode.INSERT:
@@ -90,7 +90,7 @@ class LinearRoadRun:
         )
 
     def _rows(self, relation: str) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Give each row with what it does and its second."""
+        """Yield each row with what it does and its second."""
         for tray in self.outputs[relation]:
             rows = zip(*(column.values.tolist() for column in tray.columns), strict=True)
             yield from zip(tray.opcode.tolist(), (tray.rowtime // 1_000).tolist(), rows, strict=True)
@@ -111,7 +111,7 @@ class LinearRoadRun:
 
 
 def parts(given: Traffic, size: int = TRAY_ROWS) -> Iterator[tuple[Columns, int]]:
-    """Give the rows about ``size`` reports at a time, and the second that none of later parts is before."""
+    """Yield the rows about ``size`` reports at a time, and the second that none of later parts is before."""
     whole = [_array(rows) for rows in (given.reports, given.balances, given.expenditures)]
     starts = [0, 0, 0]
     for stop in range(size, len(given.reports) + size, size):
@@ -135,7 +135,7 @@ def _array(rows: Rows) -> Int64s:
 
 
 def differences(found: Answers, wanted: Answers) -> str:
-    """Give ``ok``, or the first answer that differs."""
+    """Return ``ok``, or the first answer that differs."""
     for name in ("notices", "alerts", "balances", "expenditures"):
         ours, theirs = sorted(getattr(found, name)), sorted(getattr(wanted, name))
         if ours != theirs:

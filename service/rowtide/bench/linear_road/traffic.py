@@ -70,7 +70,7 @@ class Traffic:
 
 
 def traffic(seed: int, vehicles: int, seconds: int, expressways: int = 1) -> Traffic:
-    """Give ``seconds`` of traffic of so many vehicles; accidents happen by schedule."""
+    """Return ``seconds`` of traffic of so many vehicles; accidents happen by schedule."""
     reports: list[Report] = []
     history = []
     for vid in range(1, vehicles + 1):

@@ -29,7 +29,7 @@ class Answer:
     of: Callable[[Row], Row] | None = None
 
     def check(self, trays: Iterable[Tray]) -> str:
-        """Give ``ok``, or what differs in the final rows of a stream or changelog."""
+        """Return ``ok``, or what differs in the final rows of a stream or changelog."""
         rows = final_rows(trays)
         if len(rows) != self.rows:
             return f"{len(rows)} rows, the reference has {self.rows}"
@@ -37,13 +37,13 @@ class Answer:
         return "ok" if found == self.digest else f"digest is {found}, the reference has {self.digest}"
 
     def line(self, row: Row) -> str:
-        """Give the line of a row."""
+        """Return the line of a row."""
         values = self.of(row) if self.of is not None else tuple(row[index] for index in self.columns)
         return "|".join(map(_shown, values))
 
 
 def final_rows(trays: Iterable[Tray]) -> list[Row]:
-    """Give the rows that are left once every change is made."""
+    """Return the rows that are left once every change is made."""
     rows: Counter[Row] = Counter()
     for tray in trays:
         for timed in tray.rows():
@@ -52,7 +52,7 @@ def final_rows(trays: Iterable[Tray]) -> list[Row]:
 
 
 def digest(lines: Iterable[str]) -> str:
-    """Give the digest of lines, whatever their order."""
+    """Return the digest of lines, whatever their order."""
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
 

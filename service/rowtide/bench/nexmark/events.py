@@ -56,7 +56,7 @@ class Part:
 
 
 def parts(count: int, micros: int, size: int, disorder: int = 1) -> Iterator[Part]:
-    """Give the first ``count`` events, ``micros`` apart, about ``size`` at a time.
+    """Yield the first ``count`` events, ``micros`` apart, about ``size`` at a time.
 
     With a ``disorder`` of g they come mixed up in groups of g; 953 must share no factor with g.
     """
@@ -148,7 +148,7 @@ def _texts(offsets: NDArray[np.int32], content: NDArray[np.uint8]) -> pa.Array:
 
 @cache
 def _channels() -> tuple[pa.Array, pa.Array]:
-    """Give names and addresses of all channels, the hot ones first."""
+    """Return names and addresses of all channels, the hot ones first."""
     names = [*HOT_CHANNELS, *(f"channel-{number}" for number in range(COLD_CHANNELS))]
     addresses = [_address(JavaRandom(HOT_SEED + number)) for number in range(len(HOT_CHANNELS))]
     for number in range(COLD_CHANNELS):
@@ -166,7 +166,7 @@ def _address(random: JavaRandom) -> str:
 
 
 def _reversed(number: int) -> int:
-    """Give the signed number of the 32 bits of ``number`` in reverse."""
+    """Return the signed number of the 32 bits of ``number`` in reverse."""
     bits = int(f"{number:032b}"[::-1], 2)
     return bits - (1 << 32) if bits >> 31 else bits
 

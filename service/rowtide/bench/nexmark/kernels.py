@@ -95,7 +95,7 @@ def persons(numbers: Int64s, choices: Int64s, cards: Int64s, offsets: Int32s, co
     """Draw persons.
 
     Of each the numbers of first name, last name, city and state, four groups of card digits, and the two
-    parts of the address, one behind the other in ``content``.
+    parts of the address, one after the other in ``content``.
     """
     end = 0
     offsets[0] = 0
@@ -117,7 +117,7 @@ def auctions(numbers: Int64s, micros: int, columns: Int64s, offsets: Int32s, con
     """Draw auctions, events being ``micros`` apart.
 
     Of each id, first bid, reserve, expiry (ms from the base), seller and category, and item and
-    description, one behind the other in ``content``.
+    description, one after the other in ``content``.
     """
     end = 0
     offsets[0] = 0

@@ -32,7 +32,7 @@ IN_ORDER, SORTED = "schema", "schema_sorted"
 
 
 def query(name: str) -> str:
-    """Give the SQL of a query, or of the streams."""
+    """Return the SQL of a query, or of the streams."""
     folder = files("rowtide.bench.nexmark")
     within = folder if name in (IN_ORDER, SORTED) else folder / "queries"
     return (within / f"{name}.sql").read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ class QueryRun:
     def trays(
         self, count: int, micros: int, size: int = TRAY_ROWS, disorder: int = 1
     ) -> Iterator[list[tuple[str, Tray]]]:
-        """Give the events as trays of the streams that the query reads, about ``size`` events at a time."""
+        """Yield the events as trays of the streams that the query reads, about ``size`` events at a time."""
         for part in parts(count, micros, size, disorder):
             given = (part.person, part.auction, part.bid)
             yield [
@@ -101,7 +101,7 @@ class QueryRun:
 
 @cache
 def check(name: str, disorder: int = 1) -> str:
-    """Give ``ok``, or how a query's answer differs from the reference.
+    """Return ``ok``, or how a query's answer differs from the reference.
 
     With a ``disorder`` the events are mixed up in groups, and put in order by a t-sort.
     """

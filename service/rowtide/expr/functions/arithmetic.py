@@ -22,7 +22,7 @@ _Kernels = tuple[Callable[[CallSignature], RowKernel], Callable[[CallSignature],
 
 
 def _family(kind: Type) -> _Kernels:
-    """Give the makers of the row and column functions for what gives a ``kind``."""
+    """Return the makers of the row and column functions for what gives a ``kind``."""
     if kind.is_integer:
         return integers.row, integers.columns
     if kind.is_float:

@@ -13,7 +13,7 @@ from rowtide.rows.column import arrow_type
 
 
 def flags(array: Any) -> Mask:
-    """Give an Arrow array of booleans as a mask; what stands for NULL means nothing."""
+    """Return an Arrow array of booleans as a mask; what stands for NULL means nothing."""
     count = len(array)
     if not count:
         return np.zeros(0, dtype=np.bool_)
@@ -23,7 +23,7 @@ def flags(array: Any) -> Mask:
 
 
 def numbers(array: Any, dtype: str) -> Any:
-    """Give an Arrow array of fixed width as NumPy array; what stands for NULL means nothing."""
+    """Return an Arrow array of fixed width as NumPy array; what stands for NULL means nothing."""
     count = len(array)
     if not count:
         return np.zeros(0, dtype=dtype)
@@ -31,7 +31,7 @@ def numbers(array: Any, dtype: str) -> Any:
 
 
 def value_bytes(array: Any) -> Any:
-    """Give the bytes of all values of an Arrow array of text or binary, behind one another."""
+    """Return the bytes of all values of an Arrow array of text or binary, after one another."""
     count = len(array)
     offsets_buffer, bytes_buffer = array.buffers()[1:]
     if not count or bytes_buffer is None:
@@ -42,7 +42,7 @@ def value_bytes(array: Any) -> Any:
 
 
 def common_length(array: Any) -> int | None:
-    """Give the bytes that each value of an Arrow array has; None if they differ or one is NULL."""
+    """Return the bytes that each value of an Arrow array has; None if they differ or one is NULL."""
     if array.null_count or not len(array):
         return None
     offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)[array.offset : array.offset + len(array) + 1]
@@ -51,7 +51,7 @@ def common_length(array: Any) -> int | None:
 
 
 def gather_fixed(array: Any, length: int, indices: Any) -> Any:
-    """Give the values at ``indices`` of an array whose values all have ``length`` bytes, not zero."""
+    """Return the values at ``indices`` of an array whose values all have ``length`` bytes, not zero."""
     values = value_bytes(array).view(f"V{length}" if length > 1 else np.uint8).take(indices)
     offsets = np.arange(0, (len(indices) + 1) * length, length, dtype=np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
@@ -59,7 +59,7 @@ def gather_fixed(array: Any, length: int, indices: Any) -> Any:
 
 
 def chosen_byte(choice: Mask, first: Any, second: Any) -> Any:
-    """Give the one value of ``first`` or of ``second`` for each row; None if they are not one byte each."""
+    """Return the one value of ``first`` or of ``second`` for each row; None if they are not one byte each."""
     byte, other = (value_bytes(array) for array in (first, second))
     if first.null_count or second.null_count or len(byte) != 1 or len(other) != 1:
         return None
@@ -69,18 +69,18 @@ def chosen_byte(choice: Mask, first: Any, second: Any) -> Any:
 
 
 def is_ascii(array: Any) -> bool:
-    """Tell whether every value of an Arrow array of text is ASCII."""
+    """Return whether every value of an Arrow array of text is ASCII."""
     held = value_bytes(array)
     return not len(held) or int(held.max()) < 128
 
 
 def scalar(signature: CallSignature, index: int) -> Any:
-    """Give the Arrow scalar of an argument that is constant, None if it is not."""
+    """Return the Arrow scalar of an argument that is constant, None if it is not."""
     value = signature.constants[index]
     return None if value is None else pa.scalar(value, type=arrow_type(signature.args[index]))
 
 
 def operand(signature: CallSignature, index: int, values: Any) -> Any:
-    """Give an argument of an Arrow function: its constant as a scalar, or the array itself."""
+    """Return an argument of an Arrow function: its constant as a scalar, or the array itself."""
     constant = scalar(signature, index)
     return values if constant is None else constant

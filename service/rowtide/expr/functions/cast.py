@@ -27,7 +27,7 @@ from rowtide.rows.types import BOOLEAN, Type
 
 
 def cast_allowed(source: Type, target: Type) -> bool:
-    """Tell whether ``CAST(x AS target)`` exists for an ``x`` of type ``source``."""
+    """Return whether ``CAST(x AS target)`` exists for an ``x`` of type ``source``."""
     return source == target or _family(source, target) is not None
 
 
@@ -35,7 +35,7 @@ _Makers = tuple[Callable[[Type, Type], RowKernel], Callable[[Type, Type], Column
 
 
 def _family(source: Type, target: Type) -> _Makers | None:
-    """Give the makers of the row and column functions; None where there is no such cast."""
+    """Return the makers of the row and column functions; None where there is no such cast."""
     if source.is_numeric and target.is_numeric:
         return cast_numbers.row, cast_numbers.columns
     if (source == BOOLEAN and target.is_integer) or (target == BOOLEAN and source.is_integer):

@@ -35,7 +35,7 @@ def out_of_range(value: object, target: Type) -> RejectedRowError:
 
 
 def row(source: Type, target: Type) -> RowKernel:
-    """Give the row function of a cast between two numbers or BOOLEAN."""
+    """Return the row function of a cast between two numbers or BOOLEAN."""
     if source.kind is Kind.BOOLEAN:
         return int
     if target.kind is Kind.BOOLEAN:
@@ -81,7 +81,7 @@ def _row_to_float(target: Type) -> RowKernel:
 
 
 def columns(source: Type, target: Type) -> ColumnKernel:
-    """Give the column function of a cast between two numbers or BOOLEAN."""
+    """Return the column function of a cast between two numbers or BOOLEAN."""
     if target.kind is Kind.BOOLEAN:
         return lambda values: (values != 0, None)
     if source.kind is Kind.BOOLEAN:

@@ -40,14 +40,14 @@ from rowtide.rows.types import Kind, Type
 
 
 def allowed(source: Type, target: Type) -> bool:
-    """Tell whether the cast exists: text with everything, binary with text and binary."""
+    """Return whether the cast exists: text with everything, binary with text and binary."""
     if source.is_binary or target.is_binary:
         return (source.is_binary or source.is_text) and (target.is_binary or target.is_text)
     return source.is_text or target.is_text
 
 
 def row(source: Type, target: Type) -> RowKernel:
-    """Give the row function of a cast from or to text, or between binary strings."""
+    """Return the row function of a cast from or to text, or between binary strings."""
     if not target.is_variable_width:
         return reader(target)
     fit = _fit_row(target)
@@ -58,7 +58,7 @@ def row(source: Type, target: Type) -> RowKernel:
 
 
 def columns(source: Type, target: Type) -> ColumnKernel | None:
-    """Give the column function of a cast from or to text, or between binary strings."""
+    """Return the column function of a cast from or to text, or between binary strings."""
     if target.is_integer or target.kind in (Kind.DOUBLE, Kind.REAL):
         return number_reader(target)
     if not target.is_variable_width:
@@ -70,7 +70,7 @@ def columns(source: Type, target: Type) -> ColumnKernel | None:
 
 
 def _fit_row(target: Type) -> RowKernel:
-    """Give the function that fits a string into the length of ``target``."""
+    """Return the function that fits a string into the length of ``target``."""
     length = target.precision
     blank: Any = " " if target.is_text else b"\0"
 
@@ -100,7 +100,7 @@ def _fitted(target: Type, write: ColumnKernel) -> ColumnKernel:
 
 
 def _writer(source: Type, target: Type) -> Callable[[Any], Any] | None:
-    """Give the function that writes a value as text; None for what is a string of that sort already."""
+    """Return the function that writes a value as text; None for what is a string of that sort already."""
     if source.is_binary:
         return _utf8 if target.is_text else None
     if target.is_binary:

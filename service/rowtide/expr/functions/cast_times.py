@@ -20,7 +20,7 @@ from rowtide.rows.types import DATE, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTA
 
 
 def allowed(source: Type, target: Type) -> bool:
-    """Tell whether the cast exists."""
+    """Return whether the cast exists."""
     if source.is_integer or target.is_integer:
         return source in _COUNTED or target in _COUNTED
     return (source, target) in _CONVERT
@@ -31,7 +31,7 @@ def _range(target: Type) -> tuple[int, int]:
 
 
 def row(source: Type, target: Type) -> RowKernel:
-    """Give the row function."""
+    """Return the row function."""
     low, high = _range(target)
     convert = _CONVERT.get((source, target), int)
 
@@ -45,7 +45,7 @@ def row(source: Type, target: Type) -> RowKernel:
 
 
 def columns(source: Type, target: Type) -> ColumnKernel:
-    """Give the column function."""
+    """Return the column function."""
     low, high = _range(target)
     convert = _CONVERT.get((source, target), np.asarray)
 

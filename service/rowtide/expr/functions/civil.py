@@ -33,7 +33,7 @@ MAX_MONTHS = 12 * 20_000
 
 
 def civil(day: int) -> tuple[int, int, int]:
-    """Give year, month and day of the month of a day."""
+    """Return year, month and day of the month of a day."""
     shifted = day + 719_468
     era, of_era = divmod(shifted, 146_097)
     year_of_era = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
@@ -44,7 +44,7 @@ def civil(day: int) -> tuple[int, int, int]:
 
 
 def day_of(year: int, month: int, day: int) -> int:
-    """Give the day of a date that is known to exist."""
+    """Return the day of a date that is known to exist."""
     year -= month <= 2
     era, year_of_era = divmod(year, 400)
     of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
@@ -52,22 +52,22 @@ def day_of(year: int, month: int, day: int) -> int:
 
 
 def weekday(day: Days, *, from_sunday: bool = False) -> Days:
-    """Give the day of the week, 1 to 7 from Monday (ISO 8601) or Sunday, of a day or of days."""
+    """Return the day of the week, 1 to 7 from Monday (ISO 8601) or Sunday, of a day or of days."""
     return (day + (4 if from_sunday else 3)) % 7 + 1
 
 
 def thursday(day: Days) -> Days:
-    """Give the Thursday of the ISO week of a day or of days: that week is of the year that it is in."""
+    """Return the Thursday of the ISO week of a day or of days: that week is of the year that it is in."""
     return day - weekday(day) + 4
 
 
 def month_start(month: int) -> int:
-    """Give the first day of a month counted from January 1970."""
+    """Return the first day of a month counted from January 1970."""
     return day_of(1970 + month // 12, month % 12 + 1, 1)
 
 
 def months_later(day: int, months: int) -> int:
-    """Give the same day of the month so many months later, or the last one if that month is shorter."""
+    """Return the same day of the month so many months later, or the last one if that month is shorter."""
     year, month, of_month = civil(day)
     target = (year - 1970) * 12 + month - 1 + months
     start = month_start(target)
@@ -75,17 +75,17 @@ def months_later(day: int, months: int) -> int:
 
 
 def months_of(days: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the months, from January 1970, that days are in."""
+    """Return the months, from January 1970, that days are in."""
     return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
 
 
 def month_starts(months: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the first days of months."""
+    """Return the first days of months."""
     return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
 
 
 def days_months_later(days: Any, months: Any) -> Any:
-    """Give ``months_later`` for columns; at most ``MAX_MONTHS`` either way."""
+    """Return ``months_later`` for columns; at most ``MAX_MONTHS`` either way."""
     month = months_of(days)
     start = month_starts(month + months)
     return np.minimum(start + (days - month_starts(month)), month_starts(month + months + 1) - 1)

@@ -104,7 +104,7 @@ def compared_as(args: Sequence[Type], result: Type) -> Sequence[Type]:
 
 
 def comparing(name: str, signature: CallSignature) -> ColumnKernel:
-    """Give the column function of comparison ``name``."""
+    """Return the column function of comparison ``name``."""
     first_type, second_type = signature.args
     if first_type.is_variable_width:
         function = _ARROW[name]
@@ -125,7 +125,7 @@ def comparing(name: str, signature: CallSignature) -> ColumnKernel:
 
 
 def _booleans(values: Any) -> Any:
-    """Give what a comparison of arrays of Python objects gave as a mask too."""
+    """Return what a comparison of arrays of Python objects gave as a mask too."""
     return values.astype(np.bool_, copy=False)
 
 

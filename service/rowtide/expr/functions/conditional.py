@@ -42,7 +42,7 @@ def _common(name: str, types: Sequence[Type], args: Sequence[Type]) -> Type:
 def choose(
     choices: Sequence[Mask], parts: Sequence[EvaluatedPart], result: Type, count: int
 ) -> tuple[Any, Any]:
-    """Give values and validity of the first part whose choice holds, of the last one where none does.
+    """Return values and validity of the first part whose choice holds, of the last one where none does.
 
     ``choices`` has one mask less than there are ``parts``.
     """
@@ -62,7 +62,7 @@ def _valid(valid: Mask | None) -> Any:
 
 
 def _choose_bytes(choices: Sequence[Mask], parts: Sequence[EvaluatedPart], count: int) -> tuple[Any, Any]:
-    """Choose by one gather out of all parts behind one another."""
+    """Choose by one gather out of all parts after one another."""
     if len(parts) == 2 and len(parts[0].values) == len(parts[1].values) == 1:
         either = arrow.chosen_byte(choices[0], parts[0].values, parts[1].values)
         if either is not None:

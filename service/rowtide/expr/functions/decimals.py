@@ -33,12 +33,12 @@ _ROW: dict[str, Callable[..., int]] = {
 
 
 def units(value: Any, scale: int) -> int:
-    """Give an exact number in row form as a whole number of units of 10**-scale."""
+    """Return an exact number in row form as a whole number of units of 10**-scale."""
     return value if isinstance(value, int) else unscaled(value, scale)
 
 
 def _places(signature: CallSignature) -> list[int]:
-    """Give the powers of ten by which the arguments are multiplied before the operation."""
+    """Return the powers of ten by which the arguments are multiplied before the operation."""
     scales = [digits(arg)[1] for arg in signature.args]
     match signature.name:
         case "*":
@@ -52,7 +52,7 @@ def _places(signature: CallSignature) -> list[int]:
 
 
 def row(signature: CallSignature) -> RowKernel:
-    """Give the row function."""
+    """Return the row function."""
     name, kind = signature.name, signature.result
     limit = 10 ** digits(kind)[0]
     factors = [(digits(arg)[1], 10**up) for arg, up in zip(signature.args, _places(signature), strict=True)]
@@ -72,7 +72,7 @@ def row(signature: CallSignature) -> RowKernel:
 
 
 def columns(signature: CallSignature) -> ColumnKernel:
-    """Give the column function."""
+    """Return the column function."""
     kind, places = signature.result, _places(signature)
     if signature.name in "/%":
         return _divided(signature)

@@ -25,35 +25,35 @@ INT64_DIGITS = 18
 
 
 def integer_range(kind: Type) -> tuple[int, int]:
-    """Give the least and the greatest value of an integer type."""
+    """Return the least and the greatest value of an integer type."""
     bits = 8 * INTEGER_BYTES[kind.kind]
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 
 def bounds(values: Whole) -> tuple[int, int]:
-    """Give the least and the greatest value, (0, 0) of none."""
+    """Return the least and the greatest value, (0, 0) of none."""
     if not len(values):
         return 0, 0
     return int(values.min()), int(values.max())
 
 
 def least(values: Whole) -> int:
-    """Give the least value, 0 of none."""
+    """Return the least value, 0 of none."""
     return int(values.min()) if len(values) else 0
 
 
 def in_int64(low: int, high: int) -> bool:
-    """Tell whether an int64 holds everything from ``low`` to ``high``."""
+    """Return whether an int64 holds everything from ``low`` to ``high``."""
     return low >= INT64_MIN and high <= INT64_MAX
 
 
 def whole(values: Any) -> Whole:
-    """Give a column's values as int64, or as they are if they are Python ints."""
+    """Return a column's values as int64, or as they are if they are Python ints."""
     return values if values.dtype == object else values.astype(np.int64, copy=False)
 
 
 def rescaled(values: Any, places: int) -> Whole:
-    """Give ``values`` times 10**places; ``places`` is not negative."""
+    """Return ``values`` times 10**places; ``places`` is not negative."""
     values = whole(values)
     if places == 0:
         return values
@@ -78,7 +78,7 @@ def _any_object(first: Whole, second: Whole) -> bool:
 
 
 def add(first: Whole, second: Whole) -> Whole:
-    """Give the sums."""
+    """Return the sums."""
     if not _any_object(first, second):
         (low1, high1), (low2, high2) = bounds(first), bounds(second)
         if not in_int64(low1 + low2, high1 + high2):
@@ -87,7 +87,7 @@ def add(first: Whole, second: Whole) -> Whole:
 
 
 def subtract(first: Whole, second: Whole) -> Whole:
-    """Give the differences."""
+    """Return the differences."""
     if not _any_object(first, second):
         (low1, high1), (low2, high2) = bounds(first), bounds(second)
         if not in_int64(low1 - high2, high1 - low2):
@@ -96,7 +96,7 @@ def subtract(first: Whole, second: Whole) -> Whole:
 
 
 def multiply(first: Whole, second: Whole) -> Whole:
-    """Give the products."""
+    """Return the products."""
     if not _any_object(first, second):
         ends = [a * b for a in bounds(first) for b in bounds(second)]
         if not in_int64(min(ends), max(ends)):
@@ -105,7 +105,7 @@ def multiply(first: Whole, second: Whole) -> Whole:
 
 
 def truncated(first: Whole, second: Whole) -> Whole:
-    """Give the quotients, rounded towards zero; ``second`` has no zero.
+    """Return the quotients, rounded towards zero; ``second`` has no zero.
 
     The least number of an integer type divided by -1 gives itself.
     """
@@ -117,7 +117,7 @@ def truncated(first: Whole, second: Whole) -> Whole:
 
 
 def rounded(first: Whole, second: Whole) -> Whole:
-    """Give the quotients, rounded half away from zero; ``second`` has no zero."""
+    """Return the quotients, rounded half away from zero; ``second`` has no zero."""
     if INT64_MIN in (least(first), least(second)):
         first, second = first.astype(object), second.astype(object)
     dividend, divisor = np.abs(first), np.abs(second)
@@ -128,12 +128,12 @@ def rounded(first: Whole, second: Whole) -> Whole:
 
 
 def rest(first: Whole, second: Whole) -> Whole:
-    """Give the remainders, which have the sign of ``first``; ``second`` has no zero."""
+    """Return the remainders, which have the sign of ``first``; ``second`` has no zero."""
     return first - truncated(first, second) * second
 
 
 def within(values: Whole, low: int, high: int, dtype: np.dtype[Any]) -> tuple[Whole, Mask | None]:
-    """Give ``values`` as ``dtype``, and the rows below ``low`` or above ``high``, which become zero."""
+    """Return ``values`` as ``dtype``, and the rows below ``low`` or above ``high``, which become zero."""
     if values.dtype == np.int64 and not (low > INT64_MIN or high < INT64_MAX):
         return values.astype(dtype, copy=False), None
     lowest, highest = bounds(values)
@@ -145,7 +145,7 @@ def within(values: Whole, low: int, high: int, dtype: np.dtype[Any]) -> tuple[Wh
 
 
 def exact_range(kind: Type) -> tuple[int, int]:
-    """Give the least and the greatest value of an exact type, in units of its scale."""
+    """Return the least and the greatest value of an exact type, in units of its scale."""
     if kind.is_integer:
         return integer_range(kind)
     high = int(10 ** digits(kind)[0]) - 1
@@ -153,7 +153,7 @@ def exact_range(kind: Type) -> tuple[int, int]:
 
 
 def settled(values: Whole, kind: Type) -> tuple[Whole, Mask | None]:
-    """Give ``values`` as a column of the exact type ``kind`` holds them, and the rows that do not fit."""
+    """Return ``values`` as a column of the exact type ``kind`` holds them, and the rows that do not fit."""
     low, high = exact_range(kind)
     return within(values, low, high, kind.dtype)
 
@@ -173,13 +173,13 @@ def divided_truncating(dividend: int, divisor: int) -> int:
 
 
 def remainder(dividend: int, divisor: int) -> int:
-    """Give what ``divided_truncating`` leaves: it has the sign of the dividend."""
+    """Return what ``divided_truncating`` leaves: it has the sign of the dividend."""
     rest = abs(dividend) % abs(divisor)
     return -rest if dividend < 0 else rest
 
 
 def without_zeros(divisor: Any) -> tuple[Any, Mask | None]:
-    """Give a divisor with ones for zeros, and where the zeros were."""
+    """Return a divisor with ones for zeros, and where the zeros were."""
     zeros = divisor == 0
     if not zeros.any():
         return divisor, None
@@ -187,7 +187,7 @@ def without_zeros(divisor: Any) -> tuple[Any, Mask | None]:
 
 
 def either(first: Mask | None, second: Mask | None) -> Mask | None:
-    """Give the rows in one of two masks; None is none."""
+    """Return the rows in one of two masks; None is none."""
     if first is None:
         return second
     return first if second is None else first | second

@@ -55,7 +55,7 @@ def finite(name: str, kind: Type, operation: Callable[..., float]) -> RowKernel:
 
 
 def doubtful(result: Any, *args: Any) -> Mask | None:
-    """Give the rows in which finite arguments gave something infinite or NaN."""
+    """Return the rows in which finite arguments gave something infinite or NaN."""
     fine: Mask = np.isfinite(result)
     if fine.all():
         return None
@@ -90,7 +90,7 @@ _COLUMNS: dict[str, Any] = {
 
 
 def row(signature: CallSignature) -> RowKernel:
-    """Give the row function."""
+    """Return the row function."""
     name = signature.name
     kernel = finite(name, signature.result, _ROW[name])
     if name not in "/%":
@@ -105,7 +105,7 @@ def row(signature: CallSignature) -> RowKernel:
 
 
 def columns(signature: CallSignature) -> ColumnKernel:
-    """Give the column function."""
+    """Return the column function."""
     ufunc = _COLUMNS[signature.name]
     if signature.name in "/%":
 
@@ -155,6 +155,6 @@ def nearest_whole(value: float) -> int:
 
 
 def nearest_wholes(values: Any) -> Any:
-    """Give ``nearest_whole`` for a column, as floats; infinite and NaN stay."""
+    """Return ``nearest_whole`` for a column, as floats; infinite and NaN stay."""
     whole = np.trunc(values)
     return whole + np.where(np.abs(values - whole) >= 0.5, np.copysign(1.0, values), 0.0)

@@ -29,7 +29,7 @@ _ROW: dict[str, Callable[..., int]] = {
 
 
 def row(signature: CallSignature) -> RowKernel:
-    """Give the row function."""
+    """Return the row function."""
     name, kind = signature.name, signature.result
     low, high = exact.integer_range(kind)
     operation = _ROW[name]
@@ -47,7 +47,7 @@ def row(signature: CallSignature) -> RowKernel:
 
 
 def columns(signature: CallSignature) -> ColumnKernel:
-    """Give the column function."""
+    """Return the column function."""
     low, high = exact.integer_range(signature.result)
     match signature.name:
         case "/":
@@ -66,7 +66,7 @@ def columns(signature: CallSignature) -> ColumnKernel:
 
 
 def _bounded(signature: CallSignature, low: int, high: int) -> ColumnKernel:
-    """Give + - *: first see from the bounds of the arguments whether anything can overflow at all."""
+    """Return + - *: first see from the bounds of the arguments whether anything can overflow at all."""
     ufunc, ends, exactly = _COLUMNS[signature.name]
     kind = signature.result
     is_widest = kind.kind is Kind.BIGINT

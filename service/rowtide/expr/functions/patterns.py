@@ -31,7 +31,7 @@ _Columns = Callable[..., Any]
 
 
 def _with_flags(name: str, pattern: str, flags: str) -> str:
-    """Give a pattern that says its flags: i ignores case, m has ^ and $ for each line, s . for its end.
+    """Return a pattern that says its flags: i ignores case, m has ^ and $ for each line, s . for its end.
 
     Raises:
       RejectedRowError: there is no such flag.
@@ -82,7 +82,7 @@ def _regular(name: str, further: int, result: Resolve, compute: _Columns, out: A
 
 
 def pattern_error(pattern: str) -> str | None:
-    """Give why a regular expression is none; None where it is one."""
+    """Return why a regular expression is none; None where it is one."""
     try:
         pc.match_substring_regex(pa.array([""], pa.string()), pattern)
     except pa.ArrowInvalid as error:
@@ -96,7 +96,7 @@ def _why(error: Exception) -> str:
 
 @lru_cache(maxsize=REMEMBERED_PATTERNS)
 def _in_one_group(pattern: str) -> str:
-    """Give a pattern whose whole match is a group with a name, and the only group.
+    """Return a pattern whose whole match is a group with a name, and the only group.
 
     Groups of the pattern itself become such as capture nothing.
     """

@@ -72,7 +72,7 @@ def _no_power(base: Any, exponent: Any) -> Any:
 
 
 def _everywhere(*values: Any) -> Any:
-    """Give no row: the function has a value for every finite number."""
+    """Return no row: the function has a value for every finite number."""
     return np.zeros(len(values[0]), dtype=np.bool_)
 
 
@@ -93,7 +93,7 @@ def _no_base(base: Any, value: Any) -> Any:
 
 
 def _log(base: Any, value: Any) -> Any:
-    """Give logarithms; to 2 and 10 as LOG2 and LOG10 do, which are exact for whole powers."""
+    """Return logarithms; to 2 and 10 as LOG2 and LOG10 do, which are exact for whole powers."""
     found = np.log(value) / np.log(base)
     for known, log in ((2, np.log2), (10, np.log10)):
         at = base == known

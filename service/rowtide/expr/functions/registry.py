@@ -76,7 +76,7 @@ class UnknownFunction(StatementError):
 
 
 def find(name: str) -> ScalarFunction:
-    """Give the function called ``name``, in upper case.
+    """Return the function called ``name``, in upper case.
 
     Raises:
       UnknownFunction: there is none; its hint names the nearest one.
@@ -88,14 +88,14 @@ def find(name: str) -> ScalarFunction:
 
 
 def suggestion(name: str) -> str | None:
-    """Give the function name nearest to ``name``, if one is near."""
+    """Return the function name nearest to ``name``, if one is near."""
     callable_names = [known for known in FUNCTIONS if known.isidentifier()]
     near = difflib.get_close_matches(name.upper(), callable_names, n=1)
     return near[0] if near else None
 
 
 def resolve(name: str, arg_types: Sequence[Type]) -> Type:
-    """Give the type of function ``name`` for arguments of these types; of CAST for (source, target).
+    """Return the type of function ``name`` for arguments of these types; of CAST for (source, target).
 
     Raises:
       UnknownFunction: there is no such function.

@@ -13,7 +13,7 @@ SHOWN_CHARACTERS = 40
 
 
 def shown(value: object) -> str:
-    """Give a value in row form as a message shows it."""
+    """Return a value in row form as a message shows it."""
     match value:
         case str():
             cut = len(value) > SHOWN_CHARACTERS
@@ -30,7 +30,7 @@ def shown(value: object) -> str:
 
 
 def spelled(name: str, args: Sequence[object]) -> str:
-    """Give a use of a function as a message shows it."""
+    """Return a use of a function as a message shows it."""
     if len(args) == 2 and not name[0].isalpha():
         return f"{shown(args[0])} {name} {shown(args[1])}"
     if name == "NEGATE":

@@ -20,7 +20,7 @@ _SORTS: dict[str, Callable[[Type], bool]] = {
 
 
 def no_columns(signature: CallSignature) -> ColumnKernel | None:
-    """Say that a function is computed row by row."""
+    """Return that a function is computed row by row."""
     del signature
     return None
 
@@ -47,7 +47,7 @@ def declared(
 
 
 def always(given: Type) -> Resolve:
-    """Give this type whatever the arguments are."""
+    """Return this type whatever the arguments are."""
     return lambda args: given
 
 
@@ -55,5 +55,5 @@ any_length = always(Type(Kind.VARCHAR))
 
 
 def as_long_as_first(args: Sequence[Type]) -> Type:
-    """Give a text that is at most as long as the first argument may be."""
+    """Return a text that is at most as long as the first argument may be."""
     return Type(Kind.VARCHAR, args[0].precision)

@@ -44,7 +44,7 @@ _WIDEST_EXACT_DOUBLE = 2.0**63
 
 
 def resolve(operator: str, first: Type, second: Type) -> Type:
-    """Give the type of ``first operator second``.
+    """Return the type of ``first operator second``.
 
     Raises:
       TypeMismatch: they do not go together.
@@ -56,7 +56,7 @@ def resolve(operator: str, first: Type, second: Type) -> Type:
 
 
 def _shifted(operator: str, first: Type, second: Type) -> Type | None:
-    """Give the type of a point in time that is moved by an interval."""
+    """Return the type of a point in time that is moved by an interval."""
     if operator == "+" and first in INTERVALS and second in _POINTS:
         first, second = second, first
     if operator not in ("+", "-") or first not in _POINTS or second not in INTERVALS:
@@ -67,7 +67,7 @@ def _shifted(operator: str, first: Type, second: Type) -> Type | None:
 
 
 def _interval(operator: str, first: Type, second: Type) -> Type | None:
-    """Give the type of an interval that comes out."""
+    """Return the type of an interval that comes out."""
     if operator == "-" and (first == second == TIME or (first in _DAYS and second in _DAYS)):
         return INTERVAL_DAY
     if operator in ("+", "-") and first == second and first in INTERVALS:
@@ -92,7 +92,7 @@ def operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
 
 
 def row(signature: CallSignature) -> RowKernel:
-    """Give the row function."""
+    """Return the row function."""
     name, kind = signature.name, signature.result
     low, high = civil.RANGES[kind]
     compute = _row(signature)
@@ -110,7 +110,7 @@ def row(signature: CallSignature) -> RowKernel:
 
 
 def _row(signature: CallSignature) -> Any:
-    """Give the row function without its check of the range."""
+    """Return the row function without its check of the range."""
     name, kind = signature.name, signature.result
     if name == "NEGATE":
         return lambda value: -value
@@ -140,7 +140,7 @@ def _row(signature: CallSignature) -> Any:
 
 
 def _scaled_row(signature: CallSignature) -> Any:
-    """Give the row function of an interval times or by a number."""
+    """Return the row function of an interval times or by a number."""
     name = signature.name
     at, of = (0, 1) if signature.args[0] in INTERVALS else (1, 0)
     number = signature.args[of]
@@ -162,7 +162,7 @@ def _scaled_row(signature: CallSignature) -> Any:
 
 
 def columns(signature: CallSignature) -> ColumnKernel | None:
-    """Give the column function."""
+    """Return the column function."""
     name, kind = signature.name, signature.result
     low, high = civil.RANGES[kind]
     dtype = kind.dtype

@@ -32,7 +32,7 @@ REMEMBERED_PATTERNS = 256
 
 
 def _together(args: Sequence[Type]) -> Type:
-    """Give the type of two texts, or two binary strings, behind one another."""
+    """Return the type of two texts, or two binary strings, after one another."""
     first, second = args[0].precision, args[1].precision
     kind = Kind.VARCHAR if args[0].is_text else Kind.VARBINARY
     return Type(kind, None if first is None or second is None else first + second)
@@ -68,7 +68,7 @@ def _pattern(pattern: str, escape: str | None) -> tuple[re.Pattern[str], str]:
     r"""Translate a pattern: % is any text, _ any character; gives a regex and Arrow's form, with \ as escape.
 
     Raises:
-      RejectedRowError: the escape is not one character, or stands before an ordinary one.
+      RejectedRowError: the escape is not one character, or comes before an ordinary one.
     """
     if escape is not None and len(escape) != 1:
         raise undefined("LIKE", (pattern, escape), "ESCAPE is one character")
@@ -79,7 +79,7 @@ def _pattern(pattern: str, escape: str | None) -> tuple[re.Pattern[str], str]:
         if char == escape:
             literal = next(chars, "")
             if literal not in ("%", "_", escape):
-                raise undefined("LIKE", (pattern, escape), "ESCAPE stands before %, _ or itself")
+                raise undefined("LIKE", (pattern, escape), "ESCAPE comes before %, _ or itself")
         elif char in "%_":
             regex.append(".*" if char == "%" else ".")
             plain.append(char)

@@ -56,7 +56,7 @@ def _repeat(text: str, count: int) -> str:
 
 
 def _split_part(text: str, separator: str, number: int) -> str:
-    """Give the part of ``text`` between separators, counted from 1, from the end if it is negative."""
+    """Return the part of ``text`` between separators, counted from 1, from the end if it is negative."""
     if number == 0:
         raise undefined("SPLIT_PART", (text, separator, number), "parts are counted from 1")
     parts = text.split(separator) if separator else [text]
@@ -155,7 +155,7 @@ def similar_regex(pattern: str, escape: str | None, *, lazy: bool = False) -> st
 
 
 def _character_set(inner: str, wrong: Callable[[str], RejectedRowError]) -> str:
-    """Translate what stands in [ ]."""
+    """Translate what is in [ ]."""
     negated = inner.startswith("^")
     rest = inner.removeprefix("^")
     for name, characters in _CLASSES.items():

@@ -52,7 +52,7 @@ class _UnreadableError(Exception):
 
 
 def reader(target: Type) -> RowKernel:
-    """Give the function that reads a value of a type from text; it rejects what it cannot read."""
+    """Return the function that reads a value of a type from text; it rejects what it cannot read."""
     read = _read_exact(target) if target.is_exact else _READERS.get(target) or _read_float(target)
     low, high = civil.RANGES.get(target, (None, None))
 

@@ -225,12 +225,12 @@ def written(parts: Sequence[FormatPart], moment: DayTime) -> str:
 
 
 def day_name(day: int) -> str:
-    """Give the English name of the day of the week of a day."""
+    """Return the English name of the day of the week of a day."""
     return DAYS[civil.weekday(day) - 1]
 
 
 def month_name(day: int) -> str:
-    """Give the English name of the month that a day is in."""
+    """Return the English name of the month that a day is in."""
     return MONTHS[civil.civil(day)[1] - 1]
 
 

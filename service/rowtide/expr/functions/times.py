@@ -66,7 +66,7 @@ _MANY: _Calendar = (civil.months_of, civil.month_starts)
 
 
 def _date_part(unit: str, day: Any, calendar: _Calendar) -> Any:
-    """Give a part of a day, or of a column of days."""
+    """Return a part of a day, or of a column of days."""
     months_of, month_start = calendar
     if unit == "DOW":
         return civil.weekday(day, from_sunday=True)
@@ -96,7 +96,7 @@ def _date_part(unit: str, day: Any, calendar: _Calendar) -> Any:
 
 
 def _part(unit: str, kind: Type, value: Any, calendar: _Calendar) -> Any:
-    """Give a part of a value that is not an interval, or of a column of them."""
+    """Return a part of a value that is not an interval, or of a column of them."""
     if unit in _OF_DAY:
         length, count = _OF_DAY[unit]
         return value * 0 if kind == DATE else value // length % count
@@ -106,7 +106,7 @@ def _part(unit: str, kind: Type, value: Any, calendar: _Calendar) -> Any:
 
 
 def _interval_part(unit: str, kind: Type, size: Any) -> Any:
-    """Give a part of the size of an interval, or of a column of them."""
+    """Return a part of the size of an interval, or of a column of them."""
     if kind == INTERVAL_MONTH:
         return size // 12 if unit == "YEAR" else size % 12
     if unit == "DAY":

@@ -40,14 +40,14 @@ QUOTIENT_SCALE = 6
 
 
 def digits(kind: Type) -> tuple[int, int]:
-    """Give precision and scale of an exact type; an integer's are those that hold all of its values."""
+    """Return precision and scale of an exact type; an integer's are those that hold all of its values."""
     if kind.kind is Kind.DECIMAL:
         return kind.precision or MAX_DECIMAL_PRECISION, kind.scale
     return INTEGER_DIGITS[kind.kind], 0
 
 
 def common_type(types: Sequence[Type]) -> Type:
-    """Give the type that holds values of all ``types``: of CASE, COALESCE, IN, UNION.
+    """Return the type that holds values of all ``types``: of CASE, COALESCE, IN, UNION.
 
     The types of bare NULLs are for the caller to leave out; at least one type.
 
@@ -90,7 +90,7 @@ def _common_number(first: Type, second: Type) -> Type:
 
 
 def arithmetic_type(operator: str, first: Type, second: Type) -> Type:
-    """Give the type of ``first operator second`` for two numbers; the operator is one of + - * / %.
+    """Return the type of ``first operator second`` for two numbers; the operator is one of + - * / %.
 
     Raises:
       TypeMismatch: a product with too many digits behind the point.

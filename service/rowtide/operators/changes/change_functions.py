@@ -74,17 +74,17 @@ def make(call: AggregateCall, row_type: RowType, *, of_changes: bool) -> WindowF
 
 
 def takes_nulls(call: AggregateCall) -> bool:
-    """Tell whether NULLs are values to an aggregate, as they are to FIRST_VALUE."""
+    """Return whether NULLs are values to an aggregate, as they are to FIRST_VALUE."""
     return call.function in ("FIRST_VALUE", "LAST_VALUE") and not call.ignore_nulls
 
 
 def can_fail(call: AggregateCall) -> bool:
-    """Tell whether a result may not fit its type; such a function takes a value back by ``drop``."""
+    """Return whether a result may not fit its type; such a function takes a value back by ``drop``."""
     return call.function in ("SUM", "AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
 
 
 def limit_of(call: AggregateCall) -> Callable[[Any], bool] | None:
-    """Give what tells whether an aggregate can never take a value: its type could not hold it."""
+    """Return what tells whether an aggregate can never take a value: its type could not hold it."""
     kind = call.type
     if call.argument is None or kind.kind is not Kind.DECIMAL:
         return None
@@ -110,7 +110,6 @@ class PlainSum:
         self._before = 0.0
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             self._before = self._total
             self._total += value
@@ -123,7 +122,6 @@ class PlainSum:
             self._count -= 1
 
     def result(self) -> object:
-        """See the protocol."""
         if not self._count:
             return None
         if not math.isfinite(self._total):
@@ -131,11 +129,9 @@ class PlainSum:
         return self._total / self._count if self._average else self._total
 
     def save(self) -> list[Any]:
-        """See the protocol."""
         return [self._count, to_json(self._total)]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         self._count, total = saved
         self._total = float.fromhex(total)
 
@@ -150,7 +146,6 @@ class RetractableExtreme:
         self._heap: list[Any] = []
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is None:
             return
         value = one_nan(value)
@@ -159,7 +154,6 @@ class RetractableExtreme:
             heapq.heappush(self._heap, DescendingKey(value) if self._greatest else value)
 
     def drop(self, value: Any) -> None:
-        """See the protocol."""
         if value is None:
             return
         value = one_nan(value)
@@ -170,7 +164,6 @@ class RetractableExtreme:
                 self._fill()
 
     def result(self) -> object:
-        """See the protocol."""
         heap = self._heap
         while heap:
             value = heap[0].value if self._greatest else heap[0]
@@ -180,11 +173,10 @@ class RetractableExtreme:
         return next(iter(self._counts), None)
 
     def save(self) -> list[Any]:
-        """See the protocol; values are sorted so that equal states are equal."""
+        """Values are sorted so that equal states are equal."""
         return [[to_json(value), self._counts[value]] for value in in_order(self._counts)]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         self._counts = Counter({from_json(self._of, value): count for value, count in saved})
         self._fill()
 
@@ -211,21 +203,20 @@ class Arrivals:
         self._numbers: dict[Row, deque[int]] = {}
 
     def add(self, value: Any) -> None:
-        """See the protocol; ``value`` is the row."""
+        """``value`` is the row."""
         held = value[self._argument]
         self._values[self._added] = held + 0.0 if isinstance(held, float) else held
         self._numbers.setdefault(value, deque()).append(self._added)
         self._added += 1
 
     def drop(self, value: Any) -> None:
-        """See the protocol; ``value`` is the row."""
+        """``value`` is the row."""
         numbers = self._numbers[value]
         del self._values[numbers.popleft()]
         if not numbers:
             del self._numbers[value]
 
     def result(self) -> object:
-        """See the protocol."""
         values = self._values
         if not values:
             return None
@@ -237,12 +228,11 @@ class Arrivals:
         return values[next(reversed(values) if self._last else iter(values))]
 
     def save(self) -> list[Any]:
-        """See the protocol: the rows in their order."""
+        # The rows in their order.
         rows = {number: row for row, numbers in self._numbers.items() for number in numbers}
         return [[to_json(value) for value in rows[number]] for number in self._values]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         for row in saved:
             self.add(tuple(from_json(of, value) for of, value in zip(self._types, row, strict=True)))
 
@@ -255,7 +245,6 @@ class Mode:
         self._counts: dict[Any, int] = {}
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             self._counts[value] = self._counts.get(value, 0) + 1
 
@@ -263,15 +252,12 @@ class Mode:
         """Nothing leaves."""
 
     def result(self) -> object:
-        """See the protocol."""
         return max(self._counts, key=self._counts.__getitem__) if self._counts else None
 
     def save(self) -> list[Any]:
-        """See the protocol."""
         return [[to_json(value), count] for value, count in self._counts.items()]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         self._counts = {from_json(self._of, value): count for value, count in saved}
 
 
@@ -279,18 +265,16 @@ class DistinctValues(DistinctFunction):
     """As for windows; what the other function keeps is saved too, since its order may matter."""
 
     def save(self) -> list[Any]:
-        """See the protocol."""
         return [super().save(), self._inner.save()]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         counts, inner = saved
         self._counts = Counter({from_json(self._of, value): count for value, count in counts})
         self._inner.load(inner)
 
 
 def has_result(function: WindowFunction) -> bool:
-    """Tell whether what a function has taken gives a result that its type holds."""
+    """Return whether what a function has taken gives a result that its type holds."""
     try:
         function.result()
     except RejectedRowError:
@@ -299,7 +283,7 @@ def has_result(function: WindowFunction) -> bool:
 
 
 def to_text(function: WindowFunction) -> str:
-    """Give what a function keeps as text, for a snapshot."""
+    """Return what a function keeps as text, for a snapshot."""
     return json.dumps(function.save())
 
 

@@ -1,4 +1,4 @@
-"""Groups of a table's rows whose every change is told at once, by kernels (aggregates over changes).
+"""Groups of a table's rows whose every change is reported at once, by kernels (aggregates over changes).
 
 What comes out is what ``operators.changes.group_changes`` gives, bit by bit, and a snapshot of either is one
 of the other. Where changes come that the kernels cannot take (a sum that its type may not hold, doubles
@@ -89,7 +89,7 @@ class ChangedGroupsOperator:
         self._by_row: GroupChangesOperator | None = None
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0, changes in rowtime order."""
+        """Port 0, changes in rowtime order."""
         if self._by_row is not None:
             return self._by_row.step(port, tray, bound)
         out = None
@@ -108,7 +108,7 @@ class ChangedGroupsOperator:
         return StepOutput(out, bound)
 
     def held(self) -> int:
-        """Nothing waits: what a row changes is told at once."""
+        """Nothing waits: what a row changes is reported at once."""
         return 0
 
     # --------------------------------------------------------------- changes
@@ -182,7 +182,7 @@ class ChangedGroupsOperator:
         )
 
     def _results(self, followed: _Followed, inputs: Sequence[tuple[Values, Mask]]) -> list[ChangedResult]:
-        """Give each aggregate's result after every entry."""
+        """Return each aggregate's result after every entry."""
         moved = Moved.one_each(followed.groups, followed.steps)
         results: list[ChangedResult] = []
         for call, (values, use) in zip(self._calls, inputs, strict=True):
@@ -217,7 +217,7 @@ class ChangedGroupsOperator:
                 call.keep(kept)
 
     def _living(self) -> Int64s:
-        """Give the groups that there are."""
+        """Return the groups that there are."""
         from rowtide.operators.changes.kernels.changed_groups import BEGUN
 
         return np.flatnonzero(self._groups[: self._keys.count, BEGUN] >= 0)
@@ -232,7 +232,7 @@ class ChangedGroupsOperator:
     # ------------------------------------------------------------- snapshots
 
     def snapshot(self) -> State:
-        """See the contract; the same as of the plain path."""
+        # The same as of the plain path.
         from rowtide.operators.changes.kernels.changed_groups import BEGUN
 
         if self._by_row is not None:
@@ -261,7 +261,7 @@ class ChangedGroupsOperator:
         }
 
     def _shown(self, order: Int64s) -> list[str]:
-        """Give what was told of groups last, as the plain path saves it."""
+        """Return what was notified of groups last, as the plain path saves it."""
         from rowtide.operators.over.kernels.frames import WRITE
 
         zeros = np.zeros(len(order), dtype=np.int64)
@@ -279,13 +279,11 @@ class ChangedGroupsOperator:
         return [json.dumps(row) for row in rows]
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         if len(state["refused"]) or not self._load(state):
             self._go_on_by_row(state)
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract."""
         return GroupChangesOperator.merge(states)
 
     def _load(self, state: State) -> bool:
@@ -330,7 +328,7 @@ def _call_of(call: AggregateCall) -> Following:
 
 
 def _input_of(call: AggregateCall, tray: Tray) -> tuple[Values, Mask]:
-    """Give an aggregate's value for each row, and the rows that it uses."""
+    """Return an aggregate's value for each row, and the rows that it uses."""
     ((column, use),) = aggregate_inputs([call], tray)
     if column is None:
         return np.zeros(len(tray), dtype=np.int64), use
@@ -347,7 +345,7 @@ def _taken(result: ChangedResult, entries: Int64s) -> ChangedResult:
 
 
 def _differs(results: Sequence[ChangedResult], before: Int64s, after: Int64s) -> Mask:
-    """Tell which entries show anything else than others do."""
+    """Return which entries show anything else than others do."""
     found = np.zeros(len(before), dtype=np.bool_)
     for values, known in results:
         differs = values[before] != values[after]

@@ -1,11 +1,11 @@
-"""Groups whose every change is told: DELETE old, INSERT new, for EMIT CHANGES.
+"""Groups whose every change is reported: DELETE old, INSERT new, for EMIT CHANGES.
 
 See docs/sql/semantics.md#changelogs-of-groups.
 
 After every row, changes have the place in consistent time of the row that caused them. With EVERY
-they are told at multiples of the interval and at the end of the group's window, in the order in
+they are reported at multiples of the interval and at the end of the group's window, in the order in
 which the groups began, and are rows of this operator's own. A row of a later rowtime is as good as
-a bound: what is due before it is told first.
+a bound: what is due before it is reported first.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ GroupKey = tuple[int, Row]
 
 
 class _Group:
-    """One group. ``first`` is the place of its first row, ``shown`` what was told of it last.
+    """One group. ``first`` is the place of its first row, ``shown`` what was notified of it last.
 
     ``pending`` counts the rows since then.
     """
@@ -87,7 +87,7 @@ class _Call:
         self._signless = of_changes and call.argument is not None and call.argument.type.is_float
 
     def takes(self, row: Row) -> bool:
-        """Tell whether the aggregate looks at a row."""
+        """Return whether the aggregate looks at a row."""
         if self._condition is not None and row[self._condition] is not True:
             return False
         return self._argument is None or self._nulls or row[self._argument] is not None
@@ -97,7 +97,7 @@ class _Call:
         return make(self.call, self._row_type, of_changes=self._of_changes)
 
     def value(self, row: Row) -> object:
-        """Give what the function gets of a row that it takes."""
+        """Return what the function gets of a row that it takes."""
         if self._argument is None:
             return True
         if self._by_row:
@@ -138,7 +138,7 @@ class GroupChangesOperator:
         self._shown = ShownChanges(node)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0, rows in rowtime order."""
+        """Port 0, rows in rowtime order."""
         faults: list[Fault] = []
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
@@ -156,11 +156,10 @@ class GroupChangesOperator:
         return StepOutput(out, bound_out, faults)
 
     def held(self) -> int:
-        """Count the rows whose changes are not told yet."""
+        """Count the rows whose changes are not reported yet."""
         return self._held
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``."""
         if bound is not None:
             if self._node.every_ms is None:
                 return [Want(0, bound)]
@@ -180,7 +179,7 @@ class GroupChangesOperator:
     # ----------------------------------------------------------------- rows
 
     def _windows(self, tray: Tray) -> Iterator[Sequence[tuple[int, int]]]:
-        """Give start and end of the windows that each row is in, the earliest first."""
+        """Return start and end of the windows that each row is in, the earliest first."""
         match self._node.window:
             case Period() as period:
                 starts = period_value(period, tray.rowtime)
@@ -266,18 +265,18 @@ class GroupChangesOperator:
         self._waiting.forget(group.key)
 
     def _is_refused(self, row: Row) -> bool:
-        """Tell whether an aggregate can never take the value of a row."""
+        """Return whether an aggregate can never take the value of a row."""
         return any(
             call.takes(row) and call.never is not None and call.never(call.value(row))
             for call in self._limited
         )
 
     def _at(self, group: _Group) -> int:
-        """Give the first part of a group's key in ``_groups``."""
+        """Return the first part of a group's key in ``_groups``."""
         return 0 if isinstance(self._node.window, Session) else group.start
 
     def _group(self, start: int, end: int, key: Row, timed: TimedRow) -> _Group | None:
-        """Give the group of a window and key, begun if there is none; a DELETE begins none."""
+        """Return the group of a window and key, begun if there is none; a DELETE begins none."""
         session = isinstance(self._node.window, Session)
         place = (0 if session else start, key)
         group = self._groups.get(place)
@@ -321,7 +320,7 @@ class GroupChangesOperator:
         return True
 
     def _reject(self, timed: TimedRow, known: Sequence[_Group], faults: list[Fault]) -> None:
-        """Tell that a row does not fit: it was never there, and neither were groups that it began."""
+        """Report that a row does not fit: it was never there, and neither were groups that it began."""
         for group in known:
             if not group.rows and group.shown is None and not group.pending:
                 del self._groups[self._at(group), group.key]
@@ -333,7 +332,7 @@ class GroupChangesOperator:
         faults.append(overflowing(self._node.relation, timed, self._node.input.row_type.names))
 
     def _changed(self, groups: Sequence[_Group], timed: TimedRow) -> None:
-        """Tell of changes at once, or note that they are to be told."""
+        """Report of changes at once, or note that they are to be reported."""
         for group in groups:
             if isinstance(self._node.window, Session):
                 self._prolong(group, timed.rowtime + self._node.window.gap_ms)
@@ -357,7 +356,7 @@ class GroupChangesOperator:
     # ----------------------------------------------------------------- time
 
     def _reach(self, rowtime: int) -> None:
-        """Tell what is due once nothing before ``rowtime`` comes, moment by moment; forget what is over."""
+        """Report what is due once nothing before ``rowtime`` comes, moment by moment; forget what is over."""
         if rowtime <= self._reached:
             return
         window = self._node.window
@@ -377,7 +376,7 @@ class GroupChangesOperator:
             self._expire(rowtime - self._node.retention_ms)
 
     def _next_end(self) -> int | None:
-        """Give the earliest end of an open group."""
+        """Return the earliest end of an open group."""
         while self._ends:
             end, number, place = self._ends[0]
             group = self._groups.get(place)
@@ -387,7 +386,7 @@ class GroupChangesOperator:
         return None
 
     def _close(self, end: int) -> None:
-        """Tell the last state of the groups that end, and forget them; what was told of them stays."""
+        """Report the last state of the groups that end, and forget them; what was notified of them stays."""
         closing: list[_Group] = []
         while self._next_end() == end:
             place = heapq.heappop(self._ends)[2]
@@ -405,7 +404,7 @@ class GroupChangesOperator:
             self._tell(group, rowtime, None)
 
     def _tell(self, group: _Group, rowtime: int, cause: TimedRow | None) -> None:
-        """Give DELETE old, INSERT new, if they differ; a group that has lost all its rows is forgotten.
+        """Emit DELETE old, INSERT new, if they differ; a group that has lost all its rows is forgotten.
 
         They stand at the place of the row that caused them, or are this operator's own.
         """
@@ -429,13 +428,13 @@ class GroupChangesOperator:
             self._groups.pop((self._at(group), group.key), None)
 
     def _values(self, group: _Group) -> Row | None:
-        """Give what is to be told of a group; None: it has lost all its rows."""
+        """Return what is to be notified of a group; None: it has lost all its rows."""
         if not group.rows and (self._node.window is not None or self._node.keys):
             return None
         return tuple(function.result() for function in group.functions)
 
     def _expire(self, before: int) -> None:
-        """Forget the groups that nothing has changed since ``before``, but for those still to be told of."""
+        """Forget the groups that nothing has changed since ``before``, but for those still to be notified of."""
         while self._groups:
             place, group = next(iter(self._groups.items()))
             if group.last >= before or group.pending:
@@ -444,7 +443,7 @@ class GroupChangesOperator:
             self._waiting.forget(group.key)
 
     def _promised(self) -> Bound:
-        """Give the least rowtime of a row that can still come out, where they are this operator's own."""
+        """Return the least rowtime of a row that can still come out, where they are this operator's own."""
         return Bound(self._promises(self._reached))
 
     def _promises(self, reached: int) -> int:
@@ -468,7 +467,7 @@ class GroupChangesOperator:
     # ------------------------------------------------------------- snapshots
 
     def snapshot(self) -> State:
-        """See the contract; ``groups`` has a row a group, in the order in which they began."""
+        # ``groups`` has a row a group, in the order in which they began.
         groups = sorted(self._groups.values(), key=lambda group: group.number)
         origins = np.array([group.first[1] for group in groups], dtype=np.int64)
         fields = self._node.input.row_type
@@ -512,7 +511,6 @@ class GroupChangesOperator:
         }
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._reached, self._given = clock["reached"], clock["given"]
@@ -557,7 +555,7 @@ class GroupChangesOperator:
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract: groups of all parts, in the order in which they began."""
+        # Groups of all parts, in the order in which they began.
         groups = pa.concat_tables([state["groups"] for state in states])
         order = pa.compute.sort_indices(
             groups, sort_keys=[(name, "ascending") for name in (ROWTIME, RANK, COUNTER, START)]
@@ -578,7 +576,7 @@ class GroupChangesOperator:
 
 
 def _index(expr: Expr | None) -> int | None:
-    """Give the input field of an aggregate's argument or condition: a Project below has computed it."""
+    """Return the input field of an aggregate's argument or condition: a Project below has computed it."""
     return expr.index if isinstance(expr, FieldRef) else None
 
 
@@ -599,5 +597,5 @@ def _multiple_after(rowtime: int, every_ms: int) -> int:
 
 
 def _same(one: Row | None, other: Row | None) -> bool:
-    """Tell whether two results are the same, also the signs of their zeros."""
+    """Return whether two results are the same, also the signs of their zeros."""
     return one == other and (one is None or repr(one) == repr(other))

@@ -26,21 +26,18 @@ class LeastValue:
         self._codes, self._use = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
-        """See the protocol."""
         return True
 
     def reserve(self, groups: int) -> None:
-        """See the protocol."""
         self._lists.reserve(2 * groups)
 
     def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
         self._codes, self._use = self._coded(Column(self._of, values)), use
         self._found = np.empty(len(use), dtype=np.int64)
         self._known = np.empty(len(use), dtype=np.bool_)
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol; nothing is held in slots, and each row has one step."""
+        """Nothing is held in slots, and each row has one step."""
         from rowtide.operators.changes.kernels.heaps import follow_least
         from rowtide.operators.kernels.pools import DONE, POOLED
 
@@ -64,15 +61,13 @@ class LeastValue:
         self._lists.used = int(progress[POOLED])
 
     def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
         return self._decoded(self._found), self._known
 
     def keep(self, kept: Int64s) -> None:
-        """See the protocol."""
         self._lists.lists = self._lists.lists.reshape(-1, 6)[kept].reshape(-1, 3)
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol: each value with how often it is there, in order."""
+        """Each value with how often it is there, in order."""
         from rowtide.operators.changes.kernels.heaps import cancel_all
 
         cancel_all(self._lists.pool, self._lists.lists)
@@ -93,7 +88,6 @@ class LeastValue:
         return saved
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
         values = [from_json(self._of, value) for each in saved for value, _ in each]
         counts = [count for each in saved for _, count in each]
         owners = np.repeat(np.arange(len(saved)), [sum(count for _, count in each) for each in saved])

@@ -26,7 +26,7 @@ LARGEST_DOUBLE = float(np.finfo(np.float64).max)
 
 
 class RunningAccumulator(Accumulator, Protocol):
-    """An accumulator whose results are told row by row."""
+    """An accumulator whose results are reported row by row."""
 
     def run(
         self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
@@ -61,7 +61,6 @@ class RunningCount(CountAccumulator):
     def run(
         self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
     ) -> Column:
-        """See the protocol."""
         from rowtide.operators.changes.kernels.running import count
 
         out = np.empty(rows_out, dtype=np.int64)
@@ -75,7 +74,6 @@ class RunningSum(CheckedSum):
     def run(
         self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
     ) -> Column:
-        """See the protocol."""
         self._reach = self._after(column)
         self._gaps = self._gaps or not use.all()
         out = np.empty(rows_out, dtype=np.int64)
@@ -97,13 +95,11 @@ class RunningFloatSum(FloatSum):
         self._gaps = False
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
-        """See the protocol."""
         return self._after(column) < LARGEST_DOUBLE / 2 or super().fits(groups, column, use)
 
     def run(
         self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
     ) -> Column:
-        """See the protocol."""
         from rowtide.operators.changes.kernels.running import average
 
         values = values_of(column)
@@ -118,18 +114,16 @@ class RunningFloatSum(FloatSum):
         return _column(self._type, out, valid)
 
     def drop(self, count: int, rest: int) -> None:
-        """See the protocol."""
         super().drop(count, rest)
         self._reach = _largest_double(self.parts["total"][:rest])
 
     def load(self, table: pa.Table) -> None:
-        """See the protocol."""
         super().load(table)
         self._reach = _largest_double(self.parts["total"])
         self._gaps = True
 
     def _after(self, column: Column | None) -> float:
-        """Give what no sum exceeds once these rows are added; what stands under a NULL may be anything."""
+        """Return what no sum exceeds once these rows are added; what stands under a NULL may be anything."""
         values = values_of(column)
         return self._reach + len(values) * _largest_double(values)
 
@@ -140,7 +134,6 @@ class RunningExtreme(ExtremeAccumulator):
     def run(
         self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
     ) -> Column:
-        """See the protocol."""
         from rowtide.operators.changes.kernels.running import extreme
 
         best, seen = self.parts["best"], self.parts["seen"]
@@ -173,7 +166,7 @@ def _summed(
 
 
 def _largest_double(values: NDArray[np.float64]) -> float:
-    """Give the largest absolute value; infinite where there is something that is no number."""
+    """Return the largest absolute value; infinite where there is something that is no number."""
     if not len(values):
         return 0.0
     largest = max(-float(values.min()), float(values.max()))

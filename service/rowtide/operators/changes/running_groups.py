@@ -1,4 +1,4 @@
-"""Groups of a stream whose every change is told at once, compiled, for EMIT CHANGES.
+"""Groups of a stream whose every change is reported at once, compiled, for EMIT CHANGES.
 
 See docs/sql/semantics.md#changelogs-of-groups.
 
@@ -55,7 +55,7 @@ class RunningGroupsOperator:
         self._shown = ShownChanges(node)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0, rows in rowtime order."""
+        """Port 0, rows in rowtime order."""
         faults: list[Fault] = []
         out = self._take(tray, faults) if tray is not None and len(tray) else None
         if out is not None:
@@ -69,11 +69,11 @@ class RunningGroupsOperator:
         return StepOutput(out, bound, faults)
 
     def held(self) -> int:
-        """Nothing waits: what a row changes is told at once."""
+        """Nothing waits: what a row changes is reported at once."""
         return 0
 
     def snapshot(self) -> State:
-        """See the contract; ``groups`` has a row a group."""
+        # ``groups`` has a row a group.
         count = self._keys.count
         groups = {NUMBER: pa.array(np.arange(count, dtype=np.int64))}
         if self._period is not None:
@@ -90,7 +90,6 @@ class RunningGroupsOperator:
         return state
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         self._reached = state["clock"].to_pylist()[0]["reached"]
         groups = state["groups"]
@@ -103,7 +102,7 @@ class RunningGroupsOperator:
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract: groups of all parts, those of earlier periods first.
+        """Merge the groups of all parts, those of earlier periods first.
 
         What has no kernel for this plan runs row by row and has another state.
         """
@@ -190,7 +189,7 @@ class RunningGroupsOperator:
         begins: Mask,
         part: tuple[int, int, list[Column], Mask],
     ) -> Tray:
-        """Give the rows of a stretch: DELETE before and INSERT after each row that has changed its group."""
+        """Return the rows of a stretch: DELETE before and INSERT after each row that has changed its group."""
         from rowtide.operators.changes.kernels.running import keep_changed, lay_out
 
         start, stop, results, changed = part
@@ -227,5 +226,5 @@ class RunningGroupsOperator:
 
 
 def unsigned(column: Column) -> Column:
-    """Give a key as it is compared: zero has no sign, and nothing stands under a NULL."""
+    """Return a key as it is compared: zero has no sign, and nothing stands under a NULL."""
     return Column(column.type, column.values + 0.0, column.valid) if column.type.is_float else column

@@ -48,22 +48,22 @@ class Accumulator(Protocol):
         """Make room for ``groups`` groups; new places are those of an empty group."""
 
     def refused(self, column: Column | None, use: Mask) -> Mask | None:
-        """Tell which rows have a value that the aggregate can never take; None: it takes all."""
+        """Return which rows have a value that the aggregate can never take; None: it takes all."""
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
-        """Tell whether these rows can be added without an overflow; changes nothing."""
+        """Return whether these rows can be added without an overflow; changes nothing."""
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
         """Add rows that fit, in order. ``use`` is False where the value is NULL or not wanted."""
 
     def results(self, count: int) -> Column:
-        """Give the results of the first ``count`` groups."""
+        """Return the results of the first ``count`` groups."""
 
     def drop(self, count: int, rest: int) -> None:
-        """Forget the first ``count`` groups; the ``rest`` behind them move down."""
+        """Forget the first ``count`` groups; the ``rest`` after them move down."""
 
     def state(self, count: int) -> pa.Table:
-        """Give the state of the first ``count`` groups, a row each."""
+        """Return the state of the first ``count`` groups, a row each."""
 
     def load(self, table: pa.Table) -> None:
         """Take over what ``state`` gave."""
@@ -139,12 +139,12 @@ class _Arrays:
 
 
 def largest_of(values: NDArray[np.int64]) -> int:
-    """Give the largest absolute value."""
+    """Return the largest absolute value."""
     return max(-int(values.min()), int(values.max())) if len(values) else 0
 
 
 def values_of(column: Column | None) -> NDArray[Any]:
-    """Give the values of an argument as kernels take them: doubles or int64."""
+    """Return the values of an argument as kernels take them: doubles or int64."""
     if column is None:
         raise ValueError("this aggregate has an argument")
     if column.type.is_float:
@@ -163,13 +163,11 @@ class CountAccumulator(_Arrays):
         super().__init__(count=np.int64)
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        """See the protocol."""
         from rowtide.operators.group.kernels.groups import count_rows
 
         count_rows(groups, use, self.parts["count"])
 
     def results(self, count: int) -> Column:
-        """See the protocol."""
         return Column(Type(Kind.BIGINT), self.parts["count"][:count].copy())
 
 
@@ -189,7 +187,6 @@ class CheckedSum(_Arrays):
         self._gaps = False
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
-        """See the protocol."""
         from rowtide.operators.group.kernels.groups import sums_fit
 
         if self._after(column) <= LARGEST_INT64:
@@ -200,7 +197,6 @@ class CheckedSum(_Arrays):
         return bool(sums_fit(groups, values_of(column), use, self.parts["total"]))
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        """See the protocol."""
         from rowtide.operators.group.kernels.groups import add_all, add_up, count_rows
 
         self._reach = self._after(column)
@@ -215,24 +211,21 @@ class CheckedSum(_Arrays):
         self._begun = begun
 
     def results(self, count: int) -> Column:
-        """See the protocol."""
         return _or_null(self._type, self.parts["total"][:count], self.parts["count"][:count] > 0)
 
     def drop(self, count: int, rest: int) -> None:
-        """See the protocol."""
         super().drop(count, rest)
         self._begun -= count
         self._reach = largest_of(self.parts["total"][:rest])
 
     def load(self, table: pa.Table) -> None:
-        """See the protocol."""
         super().load(table)
         self._reach = largest_of(self.parts["total"])
         self._begun = len(self.parts["count"])
         self._gaps = not (self.parts["count"] > 0).all()
 
     def _after(self, column: Column | None) -> int:
-        """Give what no sum exceeds once these rows are added; what stands under a NULL may be anything."""
+        """Return what no sum exceeds once these rows are added; what stands under a NULL may be anything."""
         if column is None or not len(column):
             return self._reach
         width = column.values.dtype.itemsize
@@ -249,21 +242,18 @@ class FloatSum(_Arrays):
         self._average = average
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
-        """See the protocol."""
         from rowtide.operators.group.kernels.groups import float_sums_fit
 
         values = values_of(column)
         return bool(float_sums_fit(groups, values, use, self.parts["total"], np.empty_like(values)))
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        """See the protocol."""
         from rowtide.operators.group.kernels.groups import add_up, count_rows
 
         add_up(groups, values_of(column), use, self.parts["total"])
         count_rows(groups, use, self.parts["count"])
 
     def results(self, count: int) -> Column:
-        """See the protocol."""
         rows, total = self.parts["count"][:count], self.parts["total"][:count]
         if self._average:
             total = total / np.maximum(rows, 1)
@@ -280,14 +270,12 @@ class WideSum(_Arrays):
         self._average = average
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        """See the protocol."""
         from rowtide.operators.group.kernels.groups import count_rows, sum_wide
 
         sum_wide(groups, values_of(column), use, self.parts["high"], self.parts["low"])
         count_rows(groups, use, self.parts["count"])
 
     def results(self, count: int) -> Column:
-        """See the protocol."""
         rows = self.parts["count"][:count]
         totals = zip(self.parts["high"][:count].tolist(), self.parts["low"][:count].tolist(), strict=True)
         found = np.zeros(count, dtype=object)
@@ -313,7 +301,6 @@ class ExtremeAccumulator(_Arrays):
         self._gaps = False
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        """See the protocol."""
         from rowtide.operators.group.kernels.groups import greatest, greatest_of_all, least, least_of_all
 
         best, seen = self.parts["best"], self.parts["seen"]
@@ -328,18 +315,15 @@ class ExtremeAccumulator(_Arrays):
         self._begun = begun
 
     def drop(self, count: int, rest: int) -> None:
-        """See the protocol."""
         super().drop(count, rest)
         self._begun -= count
 
     def load(self, table: pa.Table) -> None:
-        """See the protocol."""
         super().load(table)
         self._begun = len(self.parts["seen"])
         self._gaps = not self.parts["seen"].all()
 
     def results(self, count: int) -> Column:
-        """See the protocol."""
         return _or_null(self._type, self.parts["best"][:count], self.parts["seen"][:count])
 
 
@@ -355,14 +339,12 @@ class Objects:
         self._counts: list[int] = []
 
     def reserve(self, groups: int) -> None:
-        """See the protocol."""
         missing = groups - len(self._held)
         if missing > 0:
             self._held.extend([None] * missing)
             self._counts.extend([0] * missing)
 
     def refused(self, column: Column | None, use: Mask) -> Mask | None:
-        """See the protocol."""
         if self._factor == 1 or column is None:
             return None
         limit = UNSCALED_LIMIT // self._factor
@@ -372,7 +354,6 @@ class Objects:
         return found
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
-        """See the protocol."""
         if self._function != "SUM":
             return True
         trial = dict[int, int]()
@@ -384,7 +365,6 @@ class Objects:
         return True
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        """See the protocol."""
         held, counts = self._held, self._counts
         for group, value in self._rows(groups, column, use):
             before = held[group]
@@ -399,7 +379,6 @@ class Objects:
                 held[group] = before + value
 
     def results(self, count: int) -> Column:
-        """See the protocol."""
         held = self._held[:count]
         if self._function == "AVG":
             held = [
@@ -415,12 +394,11 @@ class Objects:
         return Column(self._type, found, None if seen.all() else seen)
 
     def drop(self, count: int, rest: int) -> None:
-        """See the protocol."""
         del self._held[:count]
         del self._counts[:count]
 
     def state(self, count: int) -> pa.Table:
-        """See the protocol; unscaled decimals may have more than 38 digits, so they go as text."""
+        """Unscaled decimals may have more than 38 digits, so they go as text."""
         held: Sequence[Any] = self._held[:count]
         if not self._type.is_variable_width:
             held = [None if value is None else str(value) for value in held]
@@ -432,7 +410,6 @@ class Objects:
         )
 
     def load(self, table: pa.Table) -> None:
-        """See the protocol."""
         held = table.column("held").to_pylist()
         if not self._type.is_variable_width:
             held = [None if value is None else int(value) for value in held]

@@ -39,29 +39,23 @@ class DistinctAccumulator:
         self._tried: _Tried | None = None
 
     def reserve(self, groups: int) -> None:
-        """See the protocol."""
         self._inner.reserve(groups)
 
     def refused(self, column: Column | None, use: Mask) -> Mask | None:
-        """See the protocol."""
         return self._inner.refused(column, use)
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
-        """See the protocol."""
         return self._inner.fits(groups, column, self._fresh(groups, column, use))
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        """See the protocol."""
         fresh = self._fresh(groups, column, use)
         self._tried = None
         self._inner.add(groups, column, fresh)
 
     def results(self, count: int) -> Column:
-        """See the protocol."""
         return self._inner.results(count)
 
     def drop(self, count: int, rest: int) -> None:
-        """See the protocol."""
         self._take_back()
         self._dropped += count
         if self._values.count > self._clean_at:
@@ -70,7 +64,7 @@ class DistinctAccumulator:
         self._inner.drop(count, rest)
 
     def state(self, count: int) -> pa.Table:
-        """See the protocol; the values go in a list a group, sorted so that equal states are equal."""
+        # The values go in a list a group, sorted so that equal states are equal.
         self._take_back()
         held: list[list[object]] = [[] for _ in range(count)]
         (values,) = self._values.columns()
@@ -84,7 +78,6 @@ class DistinctAccumulator:
         return self._inner.state(count).append_column("$distinct", values_of)
 
     def load(self, table: pa.Table) -> None:
-        """See the protocol."""
         lists = table.column("$distinct").combine_chunks()
         lengths = [0 if each is None else len(each) for each in lists.to_pylist()]
         groups = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
@@ -95,7 +88,7 @@ class DistinctAccumulator:
         self._inner.load(table.drop_columns(["$distinct"]))
 
     def _fresh(self, groups: Groups, column: Column | None, use: Mask) -> Mask:
-        """Give the rows that bring a value for the first time; the values are noted, on trial."""
+        """Return the rows that bring a value for the first time; the values are noted, on trial."""
         if column is None:
             raise ValueError("DISTINCT has an argument")
         if self._tried is not None and self._tried.are(groups, column, use):
@@ -125,5 +118,5 @@ class _Tried:
         self.fresh = fresh
 
     def are(self, groups: Groups, column: Column, use: Mask) -> bool:
-        """Tell whether these very rows were tried."""
+        """Return whether these very rows were tried."""
         return all(one is other for one, other in zip(self._rows, (groups, column, use), strict=True))

@@ -16,11 +16,11 @@ SQUARES = 2 * WORDS
 
 
 def whole_of(words: Sequence[int]) -> int:
-    """Give the number that words make, the lowest first, in two's complement."""
+    """Return the number that words make, the lowest first, in two's complement."""
     total = sum(word << 64 * at for at, word in enumerate(words))
     return total - (1 << 64 * len(words)) if words[-1] >> 63 else total
 
 
 def words_of(whole: int, count: int) -> list[int]:
-    """Give the ``count`` words of a number, the lowest first, in two's complement."""
+    """Return the ``count`` words of a number, the lowest first, in two's complement."""
     return [(whole >> 64 * at) & (2**64 - 1) for at in range(count)]

@@ -40,7 +40,7 @@ class GroupByPeriodOperator(OpenGroupsOperator):
         self._reserve(len(rows))
         rowtime, origin, counter = row_places(tray, rows)
         stops, starts, ends = self._periods(rowtime)
-        # Rows come in order of time, so the groups of a period lie behind one another.
+        # Rows come in order of time, so the groups of a period lie after one another.
         firsts = np.searchsorted(self._groups[: self._count, AT_START], starts)
         groups = np.empty(len(rows), dtype=np.int64)
         self._count = into_periods(
@@ -60,7 +60,7 @@ class GroupByPeriodOperator(OpenGroupsOperator):
         return Assigned(groups)
 
     def _periods(self, rowtime: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-        """Give the periods of rows, in order: the row behind the last one of each, its name and its end."""
+        """Return the periods of rows, in order: the row after the last one of each, its name and its end."""
         stops, names, ends = list[int](), list[int](), list[int]()
         # A period that includes its end has the rows up to it, another one those before it.
         side: Literal["left", "right"] = "right" if self._behind else "left"
@@ -80,7 +80,7 @@ class GroupByPeriodOperator(OpenGroupsOperator):
         return np.append(begins, len(rowtime)), of_period, period_end(self._period, of_period)
 
     def _period_of(self, rowtime: int) -> tuple[int, int]:
-        """Give the name and the end of the period that a rowtime is in: mostly that of the last one."""
+        """Return the name and the end of the period that a rowtime is in: mostly that of the last one."""
         if self._behind or not self._last[0] <= rowtime < self._last[1]:
             name = period_value(self._period, np.array([rowtime], dtype=np.int64))
             self._last = (int(name[0]), int(period_end(self._period, name)[0]))
@@ -90,7 +90,7 @@ class GroupByPeriodOperator(OpenGroupsOperator):
         return end + self._behind
 
     def _promised(self, bound: int) -> int:
-        """Give the end of the period that the bound is in: nothing closes later at an earlier rowtime."""
+        """Return the end of the period that the bound is in: nothing closes later at an earlier rowtime."""
         _, end = self._period_of(bound)
         # There is no period behind the end of time.
         return LATEST if end < bound else end

@@ -29,7 +29,7 @@ PICKS = LISTS | {"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE", "EVERY", "BOO
 
 
 def counts_nulls(call: AggregateCall) -> bool:
-    """Tell whether an aggregate takes rows where its argument is NULL.
+    """Return whether an aggregate takes rows where its argument is NULL.
 
     See docs/sql/semantics.md#frames-of-window-functions.
     """
@@ -46,15 +46,12 @@ class Spreads:
         self._safe = True
 
     def reserve(self, groups: int) -> None:
-        """See the protocol."""
         self._held.extend(self._fresh() for _ in range(groups - len(self._held)))
 
     def refused(self, column: Column | None, use: Mask) -> Mask | None:
-        """See the protocol."""
         return None
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
-        """See the protocol."""
         if self._are_safe(column, use):
             return True
         trial: dict[int, VarianceFunction] = {}
@@ -70,28 +67,24 @@ class Spreads:
         return True
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        """See the protocol."""
         self._safe = self._are_safe(column, use)
         for group, value in rows_of(groups, column, use):
             self._held[group].add(value)
 
     def results(self, count: int) -> Column:
-        """See the protocol."""
         return Column.from_values(self._call.type, [held.result() for held in self._held[:count]])
 
     def drop(self, count: int, rest: int) -> None:
-        """See the protocol."""
         del self._held[:count]
 
     def state(self, count: int) -> pa.Table:
-        """See the protocol; sums are exact and longer than 64 bits, so they go as text."""
+        # Sums are exact and longer than 64 bits, so they go as text.
         held = [json.dumps(each.save()) for each in self._held[:count]]
         return pa.table(
             {"held": pa.array(held, pa.string()), "safe": pa.array([self._safe] * count, pa.bool_())}
         )
 
     def load(self, table: pa.Table) -> None:
-        """See the protocol."""
         self._held = []
         for text in table.column("held").to_pylist():
             self._held.append(self._fresh())
@@ -102,7 +95,7 @@ class Spreads:
         return VarianceFunction(self._argument, self._call.function)
 
     def _are_safe(self, column: Column | None, use: Mask) -> bool:
-        """Tell whether neither what is held nor what comes can overflow."""
+        """Return whether neither what is held nor what comes can overflow."""
         if not self._argument.is_float or column is None:
             return True
         values = np.abs(np.asarray(column.values, dtype=np.float64)[use])
@@ -118,11 +111,10 @@ class ValueLists:
         self._held: list[list[Any]] = []
 
     def reserve(self, groups: int) -> None:
-        """See the protocol."""
         self._held.extend([] for _ in range(groups - len(self._held)))
 
     def refused(self, column: Column | None, use: Mask) -> Mask | None:
-        """See the protocol: what a percentile's type cannot hold."""
+        # What a percentile's type cannot hold.
         kind = self._call.type
         if self._call.function not in CONTINUOUS or kind.kind is not Kind.DECIMAL or column is None:
             return None
@@ -133,11 +125,9 @@ class ValueLists:
         return found
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
-        """See the protocol."""
         return True
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        """See the protocol."""
         name = self._call.function
         for group, value in rows_of(groups, column, use):
             held = self._held[group]
@@ -153,20 +143,16 @@ class ValueLists:
                 held[0] = held[0] or value
 
     def results(self, count: int) -> Column:
-        """See the protocol."""
         return Column.from_values(self._call.type, [self._result(held) for held in self._held[:count]])
 
     def drop(self, count: int, rest: int) -> None:
-        """See the protocol."""
         del self._held[:count]
 
     def state(self, count: int) -> pa.Table:
-        """See the protocol."""
         kind = pa.list_(arrow_type(self._argument))
         return pa.table({"held": pa.array(self._held[:count], kind)})
 
     def load(self, table: pa.Table) -> None:
-        """See the protocol."""
         self._held = table.column("held").to_pylist()
 
     def _result(self, held: list[Any]) -> object:
@@ -182,7 +168,7 @@ class ValueLists:
 
 
 def rows_of(groups: Groups, column: Column | None, use: Mask) -> Iterator[tuple[int, Any]]:
-    """Give group and value, in row form, of each row to use."""
+    """Return group and value, in row form, of each row to use."""
     if column is None:
         raise ValueError("this aggregate has an argument")
     where = np.flatnonzero(use)

@@ -31,7 +31,6 @@ class SpreadsInKernels(Spreads):
         self._groups = 0
 
     def reserve(self, groups: int) -> None:
-        """See the protocol."""
         if self._kernel is None:
             super().reserve(groups)
             return
@@ -39,7 +38,6 @@ class SpreadsInKernels(Spreads):
         self._kernel.reserve(self._groups)
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
-        """See the protocol."""
         if self._kernel is not None and column is not None:
             if self._kernel.fits(values_of(column)[0], use, len(use)):
                 return True
@@ -47,20 +45,17 @@ class SpreadsInKernels(Spreads):
         return super().fits(groups, column, use)
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        """See the protocol."""
         if self._kernel is not None and column is not None:
             self._kernel.add(groups, values_of(column)[0], use)
         else:
             super().add(groups, column, use)
 
     def results(self, count: int) -> Column:
-        """See the protocol."""
         if self._kernel is None:
             return super().results(count)
         return column_of(self._call.type, *self._kernel.of_groups(count))
 
     def drop(self, count: int, rest: int) -> None:
-        """See the protocol."""
         if self._kernel is None:
             super().drop(count, rest)
             return
@@ -68,7 +63,6 @@ class SpreadsInKernels(Spreads):
         self._groups = rest
 
     def state(self, count: int) -> pa.Table:
-        """See the protocol."""
         if self._kernel is None:
             return super().state(count)
         held = [json.dumps(each) for each in self._kernel.save(np.arange(count))]
@@ -76,7 +70,6 @@ class SpreadsInKernels(Spreads):
         return pa.table({"held": pa.array(held, pa.string()), "safe": safe})
 
     def load(self, table: pa.Table) -> None:
-        """See the protocol."""
         if self._kernel is not None:
             self.reserve(len(table))
             if self._kernel.load([json.loads(text) for text in table.column("held").to_pylist()]):

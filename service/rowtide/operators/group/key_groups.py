@@ -23,7 +23,7 @@ class KeyGroups:
 
     A key may begin with a whole number that is no field, such as the start of its window. Keys are found by
     hashing their codes; a text by itself was hashed when it was interned, so its code says where its number
-    stands in ``_number_of``, whose last place is that of NULL. While texts alone have come and none is
+    is in ``_number_of``, whose last place is that of NULL. While texts alone have come and none is
     forgotten (``_is_dense``), its code is its number.
     """
 
@@ -38,13 +38,13 @@ class KeyGroups:
         self._number_of = np.full(1, -1, dtype=np.int64)
 
     def number(self, columns: Sequence[Column], rows: int, windows: Groups | None = None) -> Groups:
-        """Give the number of each row's key; new keys get new numbers."""
+        """Return the number of each row's key; new keys get new numbers."""
         return self.numbered(columns, rows, windows)[0]
 
     def numbered(
         self, columns: Sequence[Column], rows: int, windows: Groups | None = None
     ) -> tuple[Groups, Groups]:
-        """Give the number of each row's key, and the rows that brought new keys, in order."""
+        """Return the number of each row's key, and the rows that brought new keys, in order."""
         from rowtide.operators.group.kernels.groups import assign, assign_codes, begin_codes
 
         if self._is_dense and columns[0].valid is not None:
@@ -70,7 +70,7 @@ class KeyGroups:
         return groups, firsts[: self.count - before]
 
     def find(self, columns: Sequence[Column], rows: int) -> Groups:
-        """Give the number of each row's key, -1 for a key that has none; remembers nothing of the rows."""
+        """Return the number of each row's key, -1 for a key that has none; remembers nothing of the rows."""
         from rowtide.operators.group.kernels.groups import find
 
         if self._is_text:
@@ -90,21 +90,21 @@ class KeyGroups:
         return groups
 
     def windows(self) -> Groups:
-        """Give the whole numbers with which the keys begin."""
+        """Return the whole numbers with which the keys begin."""
         return self._keys[: self.count, 0]
 
     def whole(self, field: int) -> Groups:
-        """Give the values of a field of the keys whose type is held as whole numbers; of NULL anything."""
+        """Return the values of a field of the keys whose type is held as whole numbers; of NULL anything."""
         return self._keys[: self.count, self._lead + field]
 
     def columns(self, which: slice | Groups = slice(None)) -> list[Column]:
-        """Give the fields of the keys, or of some of them."""
+        """Return the fields of the keys, or of some of them."""
         keys = self._keys[: self.count]
         chosen = keys[which] if isinstance(which, slice) else keys.take(which, axis=0)
         return self._coder.decode(chosen[:, self._lead :])
 
     def keep(self, which: slice | Groups) -> None:
-        """Forget all keys but these, which are numbered anew in the order given."""
+        """Forget all keys but these, which are numbered again in the order given."""
         rest = self._keys[: self.count][which].copy()
         room = power_of_two(2 * max(self.count, len(rest)))
         self.count = len(rest)
@@ -143,7 +143,7 @@ class KeyGroups:
             self._enter()
 
     def _place_texts(self) -> None:
-        """Note anew where each text's number stands, with room for more."""
+        """Note again where each text's number stands, with room for more."""
         self._number_of = np.full(power_of_two(2 * self._coder.interned), -1, dtype=np.int64)
         keys = self._keys[: self.count]
         self._number_of[np.where(keys[:, 1] == 0, keys[:, 0], -1)] = np.arange(self.count, dtype=np.int64)
@@ -155,7 +155,7 @@ class KeyGroups:
 
 
 def without_nulls(groups: Groups, columns: Sequence[Column]) -> Groups:
-    """Give -1 where a key has a NULL: in SQL it meets nothing."""
+    """Return -1 where a key has a NULL: in SQL it meets nothing."""
     for column in columns:
         if column.valid is not None:
             groups = np.where(column.valid, groups, -1)

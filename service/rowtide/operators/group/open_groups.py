@@ -1,7 +1,7 @@
 """Groups by a window of the rowtime and further keys: what GROUP BY a period, HOP and SESSION have in common.
 
 Groups are numbered in the order of their first rows. They close by their ends, so a closing first moves
-what closes to the front, unless it stands there, as periods do; groups of one end keep their order
+what closes to the front, unless it is there, as periods do; groups of one end keep their order
 (docs/sql/semantics.md#rowtime-of-a-group).
 """
 
@@ -75,7 +75,7 @@ class OpenGroupsOperator:
         self._reset()
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0, rows in rowtime order."""
+        """Port 0, rows in rowtime order."""
         faults: list[Fault] = []
         if tray is not None and len(tray):
             self._take(tray, faults)
@@ -87,13 +87,12 @@ class OpenGroupsOperator:
         return self._held
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``."""
         if bound is not None:
             return [Want(0, least_reaching(self._promised, bound))]
         return [Want(0, self._closed_by(int(self._ends().min())))] if self._count else []
 
     def snapshot(self) -> State:
-        """See the contract; ``groups`` has a row a group, in order of the first rows."""
+        # ``groups`` has a row a group, in order of the first rows.
         groups = self._groups[: self._count]
         first = (groups[:, AT_FIRST + at].copy() for at in range(3))
         keys = self._keys.columns(groups[:, AT_KEY])
@@ -117,7 +116,6 @@ class OpenGroupsOperator:
         return state
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._bound, self._given = clock["bound"], clock["given"]
@@ -140,7 +138,7 @@ class OpenGroupsOperator:
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract: groups of all parts, in the order of their first rows."""
+        # Groups of all parts, in the order of their first rows.
         groups = pa.concat_tables([state["groups"] for state in states])
         order = pa.compute.sort_indices(
             groups, sort_keys=[(name, "ascending") for name in (ROWTIME, RANK, COUNTER, START)]
@@ -168,19 +166,19 @@ class OpenGroupsOperator:
         raise NotImplementedError
 
     def _promised(self, bound: int) -> int:
-        """Give the least rowtime of a row that can still come out, for a bound that is one."""
+        """Return the least rowtime of a row that can still come out, for a bound that is one."""
         raise NotImplementedError
 
     def _closed_by(self, end: int) -> int:
-        """Give the least bound at which a group with this end closes."""
+        """Return the least bound at which a group with this end closes."""
         return end
 
     def _places(self, groups: Int64s) -> tuple[Int64s, ...]:
-        """Give where groups stand in ``_latest``."""
+        """Return where groups stand in ``_latest``."""
         return (groups[:, AT_KEY],)
 
     def _latest_shape(self, keys: int) -> tuple[int, ...]:
-        """Give the shape of ``_latest`` for so many keys."""
+        """Return the shape of ``_latest`` for so many keys."""
         return (keys,)
 
     # --------------------------------------------------------------- inside
@@ -207,7 +205,7 @@ class OpenGroupsOperator:
         self._latest = grown(self._latest, self._keys.count, fill=NO_GROUP)
 
     def _index(self) -> None:
-        """Note anew where each key's groups are; a later one takes the place of the one before it."""
+        """Note again where each key's groups are; a later one takes the place of the one before it."""
         self._reserve(0)
         self._latest[self._places(self._groups[: self._count])] = np.arange(self._count)
 
@@ -275,7 +273,7 @@ class OpenGroupsOperator:
         self._index()
 
     def _close(self) -> Tray | None:
-        """Give the rows of the groups that the bound has closed, by end and first row, and forget them."""
+        """Return the rows of the groups that the bound has closed, by end and first row, and forget them."""
         if not self._count or self._closed_by(self._least_end) > self._bound:
             return None
         ends = self._ends()
@@ -294,7 +292,7 @@ class OpenGroupsOperator:
         return out
 
     def _given_out(self, count: int) -> Tray:
-        """Give the rows of the first groups, and forget them."""
+        """Return the rows of the first groups, and forget them."""
         closed = self._groups[:count]
         columns = [
             Column(TIMESTAMP, closed[:, AT_START].copy()),
@@ -317,7 +315,7 @@ class OpenGroupsOperator:
         return out
 
     def _reorder(self, order: Int64s) -> None:
-        """Give the groups other numbers: ``order`` lists the old ones."""
+        """Renumber the groups: ``order`` lists the old ones."""
         self._groups[: self._count] = self._groups[order]
         taken = pa.array(order, pa.int64())
         states = [accumulator.state(self._count).take(taken) for accumulator in self._accumulators]
@@ -352,7 +350,7 @@ def _room(groups: int) -> Int64s:
 
 
 def aggregate_inputs(calls: Sequence[AggregateCall], tray: Tray) -> AggregateInputs:
-    """Give the argument column of each aggregate and the rows that it uses."""
+    """Return the argument column of each aggregate and the rows that it uses."""
     every = np.ones(len(tray), dtype=np.bool_)
     return [_aggregate_input(call, tray, every) for call in calls]
 
@@ -371,7 +369,7 @@ def _aggregate_input(call: AggregateCall, tray: Tray, every: Mask) -> tuple[Colu
 
 
 def row_places(tray: Tray, rows: Int64s | None = None) -> tuple[Int64s, NDArray[np.int32], Int64s]:
-    """Give rowtime, origin and counter of rows as kernels take them, which are compiled for one form."""
+    """Return rowtime, origin and counter of rows as kernels take them, which are compiled for one form."""
     return (
         compact(of_rows(tray.rowtime, rows)),
         compact(of_rows(tray.origin, rows)),
@@ -380,5 +378,5 @@ def row_places(tray: Tray, rows: Int64s | None = None) -> tuple[Int64s, NDArray[
 
 
 def of_rows(values: NDArray[Any], rows: Int64s | None) -> NDArray[Any]:
-    """Give the values of some rows of a tray, in order; None: of all."""
+    """Return the values of some rows of a tray, in order; None: of all."""
     return values if rows is None or len(rows) == len(values) else values[rows]

@@ -1,6 +1,6 @@
 """What aggregates remember that look at all values inside: percentiles, MODE, truths, text put together.
 
-The same over groups whose changes are told and over windows; see ``window_functions.WindowFunction``.
+The same over groups whose changes are reported and over windows; see ``window_functions.WindowFunction``.
 """
 
 from __future__ import annotations
@@ -60,28 +60,23 @@ class TruthFunction:
         self._counts = [0, 0]
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             self._counts[value] += 1
 
     def drop(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             self._counts[value] -= 1
 
     def result(self) -> object:
-        """See the protocol."""
         false, true = self._counts
         if not false and not true:
             return None
         return not false if self._all else bool(true)
 
     def save(self) -> list[Any]:
-        """See the protocol."""
         return list(self._counts)
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         self._counts = list(saved)
 
 
@@ -97,17 +92,14 @@ class SortedValues:
         self._held: list[Any] = []
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             insort_right(self._held, value)
 
     def drop(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             del self._held[bisect_left(self._held, value)]
 
     def result(self) -> object:
-        """See the protocol."""
         held = self._held
         if not held:
             return None
@@ -121,11 +113,9 @@ class SortedValues:
         return held[max(0, math.ceil(self._fraction * len(held)) - 1)]
 
     def save(self) -> list[Any]:
-        """See the protocol."""
         return [to_json(value) for value in self._held]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         self._held = [from_json(self._of, value) for value in saved]
 
 
@@ -138,30 +128,25 @@ class Listed:
         self._held: deque[Any] = deque()
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             self._held.append(value)
 
     def drop(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             self._held.remove(value)
 
     def result(self) -> object:
-        """See the protocol."""
         return picked(self._function, self._held)
 
     def save(self) -> list[Any]:
-        """See the protocol."""
         return [to_json(value) for value in self._held]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         self._held = deque(from_json(self._of, value) for value in saved)
 
 
 def picked(function: str, held: Sequence[Any]) -> object:
-    """Give MODE, ANY_VALUE or LISTAGG of values in their order."""
+    """Return MODE, ANY_VALUE or LISTAGG of values in their order."""
     if not held:
         return None
     if function in LISTS:
@@ -174,7 +159,7 @@ def picked(function: str, held: Sequence[Any]) -> object:
 
 
 def between(held: list[Any], fraction: Fraction, kind: Type) -> object:
-    """Give the value at ``fraction`` of the way through sorted values, between two if need be."""
+    """Return the value at ``fraction`` of the way through sorted values, between two if need be."""
     place = fraction * (len(held) - 1)
     low, part = held[int(place)], place - int(place)
     high = held[min(int(place) + 1, len(held) - 1)]

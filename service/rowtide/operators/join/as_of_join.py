@@ -60,7 +60,7 @@ class AsOfJoinOperator:
         self._ranks = [Ranks(origins) for origins in place.port_origins]
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0 is the table's changelog, port 1 the stream."""
+        """Port 0 is the table's changelog, port 1 the stream."""
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
             (self._changes if port == TABLE else self._waiting).append(tray)
@@ -72,7 +72,7 @@ class AsOfJoinOperator:
         reached = self._bounds[STREAM]
         first = self._waiting.first()
         if first is not None:
-            # What has left is all that stands before the first row that waits.
+            # What has left is all that comes before the first row that waits.
             reached = _before(first, 0)
         changes = self._changes.take(
             lambda each: int(np.searchsorted(each.rowtime, reached.rowtime, "right"))
@@ -92,11 +92,10 @@ class AsOfJoinOperator:
         return len(self._waiting) + len(self._changes)
 
     def ahead(self) -> int:
-        """See ``Meeting``."""
         return self.held()
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: stream rows wait for the table to pass them, changes for the stream."""
+        """Stream rows wait for the table to pass them, changes for the stream."""
         rowtime = self._waiting.contents().rowtime
         if bound is not None:
             before = int(np.searchsorted(rowtime, bound))
@@ -108,7 +107,6 @@ class AsOfJoinOperator:
         return [] if change is None else [Want(STREAM, int(change.rowtime[0]))]
 
     def snapshot(self) -> State:
-        """See the contract."""
         return {
             "account": self.account.to_arrow(),
             "bounds": saved_bounds(self._bounds),
@@ -118,7 +116,6 @@ class AsOfJoinOperator:
         }
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         self._bounds = loaded_bounds(state["bounds"])
         table = self._node.table.row_type
@@ -128,7 +125,7 @@ class AsOfJoinOperator:
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract: all parts saw the same bounds; what waits is put in order of time again."""
+        """All parts saw the same bounds; what waits is put in order of time again."""
         merged = joined_states(states)
         merged["bounds"] = states[0]["bounds"]
         for name in ("changes", "waiting"):
@@ -137,12 +134,12 @@ class AsOfJoinOperator:
         return merged
 
     def _ranked(self, port: int, tray: Tray) -> pa.Table:
-        """Give rows in Arrow form, with the rank of each in the order of its port."""
+        """Return rows in Arrow form, with the rank of each in the order of its port."""
         return tray.to_arrow().append_column(RANK, pa.array(self._ranks[port].of(tray.origin)))
 
 
 def _before(tray: Tray, row: int) -> Bound:
-    """Give the bound that stands just before a row."""
+    """Return the bound that stands just before a row."""
     return Bound(int(tray.rowtime[row]), int(tray.origin[row]), int(tray.counter[row]) - 1)
 
 
@@ -209,7 +206,7 @@ class _Image:
         return out
 
     def rows(self) -> Tray:
-        """Give the rows of the table, in the order in which they came in."""
+        """Return the rows of the table, in the order in which they came in."""
         return self._store.take(np.flatnonzero(self._alive()))
 
     def _reserve(self, changes: int) -> None:
@@ -228,7 +225,7 @@ class _Image:
     def _agreed(
         self, agrees: ColumnFunction, ready: Tray, of_stream: Numbers, of_store: Numbers, faults: list[Fault]
     ) -> tuple[Numbers, Numbers]:
-        """Give the pairs for which the condition is TRUE; of a LEFT join also the rows that are in none."""
+        """Return the pairs for which the condition is TRUE; of a LEFT join also the rows that are in none."""
         if len(of_stream):
             joined = self._joined(ready, of_stream, of_store)
             found = agrees(joined)
@@ -258,7 +255,7 @@ class _Image:
         return alive
 
     def _clean(self) -> None:
-        """Begin anew with the live rows where more are dead: memory follows the table's size."""
+        """Begin again with the live rows where more are dead: memory follows the table's size."""
         if self._store.end < 2 * self._clean_at:
             return
         alive = self._alive()

@@ -33,7 +33,7 @@ class PairCondition:
     def judge(
         self, left: RowStore, right: RowStore, lefts: Numbers, rights: Numbers, times: NDArray[np.int64]
     ) -> tuple[Mask, list[Fault]]:
-        """Tell which pairs agree, and give the faults of those for which the condition has no value."""
+        """Return which pairs agree, and give the faults of those for which the condition has no value."""
         columns = [
             left.column(field, lefts) if field < self._width else right.column(field - self._width, rights)
             for field in self._fields

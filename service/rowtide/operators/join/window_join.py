@@ -42,7 +42,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 PAIRS = 1 << 16
 """Pairs found at a time: a row without a key may meet all of the other side."""
 FORGET_KEYS_OVER = 1 << 16
-"""Keys are numbered and chains made anew where there is memory for more of them than this, and for more than
+"""Keys are numbered and chains created again where there is memory for more of them than this, and for more than
 four times the rows that are or were just open."""
 MOVES_PER_PAIR = 8
 """Found rows are sorted instead of moved to their places one by one if they need more moves than this."""
@@ -102,7 +102,7 @@ class _Side:
                 part.drop(gone)
 
     def row(self, number: int) -> tuple[int, int] | None:
-        """Give rowtime and number of a row, None for the one that has not come yet."""
+        """Return rowtime and number of a row, None for the one that has not come yet."""
         if number >= self.store.end:
             return None
         return int(self.store.rowtime.array[number - self.store.base]), number
@@ -135,7 +135,7 @@ class WindowJoinOperator:
         self._keeps_any = self._places.keeps(LEFT) or self._places.keeps(RIGHT)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0 is the left side, port 1 the right one."""
+        """Port 0 is the left side, port 1 the right one."""
         faults: list[Fault] = []
         side = self._sides[port]
         found: list[Places] = []
@@ -159,12 +159,11 @@ class WindowJoinOperator:
         return self._sides[LEFT].open_rows + self._sides[RIGHT].open_rows + self._closed_waiting
 
     def ahead(self) -> int:
-        """See ``Meeting``: those that the other side has not reached; others are held for their window."""
+        """Those that the other side has not reached; others are held for their window."""
         left, right = self._sides
         return left.rows_after(right.bound) + right.rows_after(left.bound)
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``."""
         waiting: Frontier | None = None
         if self._waiting:
             rowtime, left, right = self._heap[0].tolist()
@@ -172,7 +171,6 @@ class WindowJoinOperator:
         return self._places.wants(self._look, waiting, self._last_before, bound)
 
     def snapshot(self) -> State:
-        """See the contract."""
         left, right = self._sides
         waiting = sorted(tuple(place) for place in self._heap[: self._waiting].tolist())
         return {
@@ -184,7 +182,7 @@ class WindowJoinOperator:
         }
 
     def restore(self, state: State) -> None:
-        """See the contract: rows that are held are numbered anew, in their order."""
+        """Rows that are held are numbered again, in their order."""
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._given = clock["given"]
@@ -258,7 +256,7 @@ class WindowJoinOperator:
         return found
 
     def _agreed(self, places: Places, faults: list[Fault]) -> Places:
-        """Give the pairs for which the condition holds, and note which rows have met one."""
+        """Return the pairs for which the condition holds, and note which rows have met one."""
         from rowtide.operators.join.kernels.window_places import mark
 
         left, right = self._sides
@@ -272,7 +270,7 @@ class WindowJoinOperator:
         return places
 
     def _last_closed(self, port: int) -> int:
-        """Give the last rowtime at which a row of this side can meet no later one of the other side.
+        """Return the last rowtime at which a row of this side can meet no later one of the other side.
 
         That is, whose last meeting, its rowtime + a length, is before the other side's bound. No row has
         the earliest rowtime of all.
@@ -307,7 +305,7 @@ class WindowJoinOperator:
         return places
 
     def _view(self, port: int) -> SideView:
-        """Give what the frontier depends on."""
+        """Return what the frontier depends on."""
         from rowtide.operators.join.kernels.window_places import first_unmatched
 
         side = self._sides[port]
@@ -320,7 +318,7 @@ class WindowJoinOperator:
         return SideView(side.bound, side.row(side.opened), lonely)
 
     def _look(self, left: int, right: int) -> tuple[SideView, SideView]:
-        """Give what the frontier would depend on after these bounds; see ``window_join_places.Look``."""
+        """Return what the frontier would depend on after these bounds; see ``window_join_places.Look``."""
         from rowtide.operators.join.kernels.window_places import first_unmatched
 
         bounds = (max(left, self._sides[LEFT].bound), max(right, self._sides[RIGHT].bound))
@@ -337,14 +335,14 @@ class WindowJoinOperator:
         return views[LEFT], views[RIGHT]
 
     def _last_before(self, port: int, rowtime: int) -> int | None:
-        """Give the rowtime of the last open row before a rowtime."""
+        """Return the rowtime of the last open row before a rowtime."""
         side = self._sides[port]
         times = side.store.rowtime.view()[side.opened - side.store.base :]
         before = int(np.searchsorted(times, max(EARLIEST, min(rowtime, LATEST))))
         return int(times[before - 1]) if before else None
 
     def _release(self, found: Sequence[Places], frontier: Frontier) -> Tray | None:
-        """Give what is before the frontier, of what is found and of what waits, in order; keep the rest."""
+        """Return what is before the frontier, of what is found and of what waits, in order; keep the rest."""
         from rowtide.operators.join.kernels.window_places import apart, are_before, in_order
 
         some = [each for each in found if len(each)]
@@ -399,7 +397,7 @@ class WindowJoinOperator:
     # ------------------------------------------------------------------ keys
 
     def _number_keys(self) -> None:
-        """Forget the keys, and chain the open rows anew."""
+        """Forget the keys, and chain the open rows again."""
         from rowtide.operators.join.kernels.window_joining import enchain
 
         self._keys.forget()
@@ -419,7 +417,7 @@ class WindowJoinOperator:
             )
 
     def _forget_keys(self, came: int) -> None:
-        """Begin anew with the keys where most of them have no row any more: memory follows the windows."""
+        """Begin again with the keys where most of them have no row any more: memory follows the windows."""
         left, right = self._sides
         room = max(self._keys.numbered, left.chains.room, right.chains.room)
         if room > max(FORGET_KEYS_OVER, 4 * (left.open_rows + right.open_rows + came)):
@@ -427,7 +425,7 @@ class WindowJoinOperator:
 
 
 def _remembered(side: _Side) -> pa.Table:
-    """Give the rows of one side that are open or have a found row waiting, by number."""
+    """Return the rows of one side that are open or have a found row waiting, by number."""
     base = side.store.base
     kept = side.waiting.view() > 0
     kept[side.opened - base :] = True
@@ -441,12 +439,12 @@ def _remembered(side: _Side) -> pa.Table:
 
 
 def _within(length_ms: int) -> int:
-    """Give a length that int64 can hold."""
+    """Return a length that int64 can hold."""
     return max(EARLIEST, min(length_ms, LATEST))
 
 
 def _as_place(frontier: Frontier) -> Places:
-    """Give a frontier as kernels have it: one beyond an end of time is before or after every row."""
+    """Return a frontier as kernels have it: one beyond an end of time is before or after every row."""
     rowtime, left, right = frontier
     if rowtime > LATEST:
         return np.array([[LATEST, AFTER_ALL, AFTER_ALL]], dtype=np.int64)

@@ -103,7 +103,7 @@ class WindowJoinByRow:
         self._given = 0
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0 is the left side, port 1 the right one."""
+        """Port 0 is the left side, port 1 the right one."""
         faults: list[Fault] = []
         side = self._sides[port]
         if tray is not None:
@@ -128,12 +128,10 @@ class WindowJoinByRow:
         return len(self._sides[LEFT].rows) + len(self._sides[RIGHT].rows) + self._pairs_held
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``."""
         waiting = self._found[0][0] if self._found else None
         return self._places.wants(self._look, waiting, self._last_before, bound)
 
     def snapshot(self) -> State:
-        """See the contract."""
         left, right = self._node.left.row_type, self._node.right.row_type
         lefts = self._remembered(LEFT)
         rights = self._remembered(RIGHT)
@@ -152,7 +150,6 @@ class WindowJoinByRow:
         }
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._given = clock["given"]
@@ -224,7 +221,7 @@ class WindowJoinByRow:
                 self.account.done += 1
 
     def _view(self, port: int) -> SideView:
-        """Give what the frontier depends on."""
+        """Return what the frontier depends on."""
         rows = self._sides[port].rows
         first = (rows[0].timed.rowtime, rows[0].number) if rows else None
         lonely = None
@@ -234,7 +231,7 @@ class WindowJoinByRow:
         return SideView(self._sides[port].bound.rowtime, first, lonely)
 
     def _look(self, left: int, right: int) -> tuple[SideView, SideView]:
-        """Give what the frontier would depend on after these bounds; see ``window_join_places.Look``."""
+        """Return what the frontier would depend on after these bounds; see ``window_join_places.Look``."""
         bounds = (
             max(left, self._sides[LEFT].bound.rowtime),
             max(right, self._sides[RIGHT].bound.rowtime),
@@ -251,7 +248,7 @@ class WindowJoinByRow:
         return views[LEFT], views[RIGHT]
 
     def _last_before(self, port: int, rowtime: int) -> int | None:
-        """Give the rowtime of the last open row before a rowtime."""
+        """Return the rowtime of the last open row before a rowtime."""
         found = (
             held.timed.rowtime for held in reversed(self._sides[port].rows) if held.timed.rowtime < rowtime
         )
@@ -277,7 +274,7 @@ class WindowJoinByRow:
         return out
 
     def _remembered(self, port: int) -> list[_Held]:
-        """Give the rows of one side that are open or have a found row waiting, by number."""
+        """Return the rows of one side that are open or have a found row waiting, by number."""
         held = {each.number: each for each in self._sides[port].rows}
         for _, left, right in self._found:
             each = left if port == LEFT else right

@@ -1,6 +1,6 @@
 """The chains of one side of a windowed join: memory for what ``kernels.window_joining`` keeps of open rows.
 
-It grows twofold with the open rows; who finds it far too large makes the chains anew.
+It grows twofold with the open rows; who finds it far too large makes the chains again.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Chains:
         return bool(self._counts[0])
 
     def memory(self) -> Memory:
-        """Give the chains as they are."""
+        """Return the chains as they are."""
         return Memory(self._slots, self._links, self._counts)
 
     def with_room(self, first: int, stop: int, more: int, codes: int) -> Memory:
-        """Give the chains with room for ``more`` rows behind those from ``first`` to before ``stop``.
+        """Return the chains with room for ``more`` rows after those from ``first`` to before ``stop``.
 
         ``codes`` is how many codes there are, where they are numbers given in turn.
         """
@@ -83,7 +83,7 @@ class Chains:
 
 
 def _lines(count: int) -> Codes:
-    """Give links, none of which lies in two lines of the cache."""
+    """Return links, none of which lies in two lines of the cache."""
     from rowtide.operators.join.kernels.window_joining import LINK_WIDTH
 
     return zeros_in_lines(count * LINK_WIDTH, np.int64)

@@ -38,7 +38,7 @@ class JoinKeys:
         return 0 if self._groups is None else self._groups.count
 
     def codes(self, columns: Sequence[Column], rows: int) -> tuple[Codes, Mask]:
-        """Give the code of each row's key, and the rows of which a field is NULL: those meet nothing."""
+        """Return the code of each row's key, and the rows of which a field is NULL: those meet nothing."""
         missing = np.zeros(rows, dtype=np.bool_)
         for column in columns:
             if column.valid is not None:

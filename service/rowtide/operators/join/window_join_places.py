@@ -57,7 +57,7 @@ class JoinPlaces:
         self._is_part = is_part
 
     def time_of(self, left: int, right: int) -> int:
-        """Give the rowtime of a pair of rows with these rowtimes."""
+        """Return the rowtime of a pair of rows with these rowtimes."""
         match self._node.time:
             case JoinTime.LEFT:
                 return left
@@ -67,25 +67,25 @@ class JoinPlaces:
                 return max(left, right)
 
     def keeps(self, port: int) -> bool:
-        """Tell whether a row of this side that meets nothing comes out alone."""
+        """Return whether a row of this side that meets nothing comes out alone."""
         return self._node.kind.keeps_left if port == LEFT else self._node.kind.keeps_right
 
     def last_meeting(self, port: int, rowtime: int) -> int:
-        """Give the last rowtime of the other side that a row of this one can meet."""
+        """Return the last rowtime of the other side that a row of this one can meet."""
         return rowtime + (self._node.high_ms if port == LEFT else -self._node.low_ms)
 
     def first_open(self, port: int, other: int) -> int:
-        """Give the first rowtime of a row that is open when the other side has promised ``other``."""
+        """Return the first rowtime of a row that is open when the other side has promised ``other``."""
         return other + (-self._node.high_ms if port == LEFT else self._node.low_ms)
 
     def alone(self, port: int, rowtime: int, number: int) -> Frontier:
-        """Give the place of a row that nothing has met."""
+        """Return the place of a row that nothing has met."""
         if port == LEFT:
             return (rowtime + self._node.left_delay_ms, number, MISSING)
         return (rowtime + self._node.right_delay_ms, MISSING, number)
 
     def frontier(self, left: SideView, right: SideView) -> Frontier:
-        """Give the least place that an output row may have that is not found yet."""
+        """Return the least place that an output row may have that is not found yet."""
         if self._is_part:
             left, right = self._of_any(LEFT, left, right.bound), self._of_any(RIGHT, right, left.bound)
         places = [
@@ -102,7 +102,7 @@ class JoinPlaces:
     def wants(
         self, look: Look, waiting: Frontier | None, last_before: LastBefore, bound: int | None
     ) -> Sequence[Want]:
-        """See ``Explaining``: no side could promise less. ``waiting`` is the first place that waits.
+        """No side could promise less. ``waiting`` is the first place that waits.
 
         Where one side may promise less if the other promises more, the two together promise least.
         """
@@ -143,7 +143,7 @@ class JoinPlaces:
     def _lets_go(
         self, now: tuple[SideView, SideView], then: tuple[SideView, SideView], waiting: Frontier | None
     ) -> bool:
-        """Tell whether an output row leaves: one that waits, or one that nothing can meet any more."""
+        """Return whether an output row leaves: one that waits, or one that nothing can meet any more."""
         places = [] if waiting is None else [waiting]
         for port in (LEFT, RIGHT):
             before = now[port].lonely
@@ -152,14 +152,14 @@ class JoinPlaces:
         return bool(places) and min(places) < self.frontier(*then)
 
     def _of_any(self, port: int, side: SideView, other: int) -> SideView:
-        """Give a side with a row at the first rowtime that is open, which has met none."""
+        """Return a side with a row at the first rowtime that is open, which has met none."""
         if other == LATEST:
             return SideView(side.bound, None, None)
         first = (self.first_open(port, other), MISSING)
         return SideView(side.bound, first, first)
 
     def _of_both_to_come(self, left: int, right: int) -> Frontier:
-        """Give the least place of a pair of rows that are both still to come."""
+        """Return the least place of a pair of rows that are both still to come."""
         if LATEST in (left, right):
             return (LATEST, AFTER_ALL, AFTER_ALL)
         first_left = max(left, right - self._node.high_ms)
@@ -167,7 +167,7 @@ class JoinPlaces:
         return (self.time_of(first_left, first_right), AFTER_ALL, AFTER_ALL)
 
     def _of_open(self, port: int, side: SideView, other: int) -> Iterable[Frontier]:
-        """Give the least places of outputs of rows that have come and are still open."""
+        """Yield the least places of outputs of rows that have come and are still open."""
         if side.first is None:
             return
         rowtime, number = side.first
@@ -180,7 +180,7 @@ class JoinPlaces:
             yield self.alone(port, *side.lonely)
 
     def _first_meeting(self, port: int, rowtime: int) -> int:
-        """Give the first rowtime of the other side that a row of this one can meet."""
+        """Return the first rowtime of the other side that a row of this one can meet."""
         return rowtime + (self._node.low_ms if port == LEFT else -self._node.high_ms)
 
 
@@ -190,7 +190,7 @@ def _least(
     most: Sequence[int],
     order: Sequence[int],
 ) -> dict[int, int]:
-    """Give least bounds by side with which it is ``enough``, as ``most`` is; none where more is not needed.
+    """Return least bounds by side with which it is ``enough``, as ``most`` is; none where more is not needed.
 
     The sides are looked at in ``order``, each with what was found before.
     """
@@ -212,7 +212,7 @@ def _least(
 
 
 def merge(states: Sequence[State]) -> State:
-    """Make one snapshot of those of parts: rows of all parts are numbered anew, in order of time."""
+    """Make one snapshot of those of parts: rows of all parts are numbered again, in order of time."""
     merged: dict[str, pa.Table] = {"account": pa.concat_tables([state["account"] for state in states])}
     numbers: dict[str, list[dict[int, int]]] = {}
     totals = {}
@@ -229,9 +229,9 @@ def merge(states: Sequence[State]) -> State:
             again[part][old] = number
         numbers[name] = again
         totals[name] = len(table)
-        anew = pa.array(range(len(table)), type=pa.int64())
+        numbers = pa.array(range(len(table)), type=pa.int64())
         at = table.schema.get_field_index("$number")
-        merged[name] = table.set_column(at, "$number", anew).drop_columns(["$part"])
+        merged[name] = table.set_column(at, "$number", numbers).drop_columns(["$part"])
     clocks = [state["clock"].to_pylist()[0] for state in states]
     merged["clock"] = clock_table(
         max(clock["left"] for clock in clocks),
@@ -251,7 +251,7 @@ def merge(states: Sequence[State]) -> State:
 
 
 def clock_table(left: int, right: int, left_number: int, right_number: int, given: int) -> pa.Table:
-    """Give both sides' bounds and next numbers, and how many rows were given, for a snapshot."""
+    """Return both sides' bounds and next numbers, and how many rows were given, for a snapshot."""
     values = {
         "left": left,
         "right": right,
@@ -263,7 +263,7 @@ def clock_table(left: int, right: int, left_number: int, right_number: int, give
 
 
 def found_table(places: Sequence[Frontier]) -> pa.Table:
-    """Give the places that wait, in order, for a snapshot."""
+    """Return the places that wait, in order, for a snapshot."""
     return pa.table(
         {
             name: pa.array([place[index] for place in places], type=pa.int64())
@@ -273,5 +273,5 @@ def found_table(places: Sequence[Frontier]) -> pa.Table:
 
 
 def _moved(rowtime: int, delay_ms: int) -> int:
-    """Give the rowtime that is ``delay_ms`` later; both ends of time stay where they are."""
+    """Return the rowtime that is ``delay_ms`` later; both ends of time stay where they are."""
     return rowtime if rowtime in (EARLIEST, LATEST) else rowtime + delay_ms

@@ -11,7 +11,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True, forceinline=True)
 def is_better(value: Any, held: Any, greatest: bool) -> bool:
-    """Tell whether ``value`` replaces ``held``: every number replaces NaN, and NaN replaces nothing."""
+    """Return whether ``value`` replaces ``held``: every number replaces NaN, and NaN replaces nothing."""
     if greatest:
         return bool(value > held or (held != held and value == value))
     return bool(value < held or (held != held and value == value))

@@ -36,7 +36,7 @@ def make_room(of: Whole, pool: Int64s, lists: Int64s, progress: Int64s) -> bool:
 
 @lean
 def pack(pool: Int64s, lists: Int64s, into: Int64s) -> int:
-    """Move all lists into another pool, one behind the other, without room; give how much is in use."""
+    """Move all lists into another pool, one after the other, without room; give how much is in use."""
     used = 0
     for of in range(len(lists)):
         begin, length = lists[of, BEGIN], lists[of, LENGTH]

@@ -42,7 +42,7 @@ Hashes = NDArray[np.uint64]
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _word(data: Bytes, begin: int, length: int) -> np.uint64:
-    """Give up to ``WORD`` bytes as a number, the first one lowest."""
+    """Return up to ``WORD`` bytes as a number, the first one lowest."""
     if begin + WORD > len(data):
         word = np.uint64(0)
         for index in range(min(WORD, length)):
@@ -107,7 +107,7 @@ def _is_same(data: Bytes, begin: int, length: int, start: int, pool: Bytes) -> b
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _bucket(value: np.uint64, slots: Slots) -> np.int64:
-    """Give the first place of the line of the cache where a value with this hash is looked for first."""
+    """Return the first place of the line of the cache where a value with this hash is looked for first."""
     return np.int64(value & LOW) * BUCKET & (len(slots) - 1)
 
 
@@ -115,7 +115,7 @@ def _bucket(value: np.uint64, slots: Slots) -> np.int64:
 def _search(
     value: np.uint64, length: int, data: Bytes, begin: int, slots: Slots, starts: Int64s, pool: Bytes
 ) -> np.int64:
-    """Give the code of a value with hash ``value``, or -1 less the empty place where it would stand."""
+    """Return the code of a value with hash ``value``, or -1 less the empty place where it would stand."""
     place = _bucket(value, slots)
     code = np.int64(-1)
     while code < 0 and slots[place, 1] != EMPTY:
@@ -160,7 +160,7 @@ def _guess(
     for at in range(count):
         value = hashes[at]
         place = _bucket(value, slots)
-        # No branch, and no choice that a compiler makes one of: which place it is nobody can guess.
+        # No branch, and no choice that a compiler makes one of: which place it is no one can guess.
         behind = (
             np.int64(slots[place + 1, 0] == value)
             + 2 * np.int64(slots[place + 2, 0] == value)
@@ -194,7 +194,7 @@ def intern(
     Gives the new number of distinct values, and the row before which it stopped. ``offsets`` (n + 1) and
     ``data`` are the Arrow buffers of the values. ``slots`` has a power of two places: the hash of a value,
     then its length and one more than its code in a half each, or ``EMPTY``; at most half of them are taken.
-    Value ``i`` stands in ``pool[starts[i]:starts[i + 1]]``; ``pool`` has room for all.
+    Value ``i`` is in ``pool[starts[i]:starts[i + 1]]``; ``pool`` has room for all.
     """
     room = len(slots) // 2
     hashes, guesses = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.int64)
@@ -247,7 +247,7 @@ def find(offsets: Int32s, data: Bytes, slots: Slots, starts: Int64s, pool: Bytes
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def numbers_of(codes: Int64s, number_of: Int64s, numbers: Int64s) -> None:
-    """Write the number that stands at each code: of -2 (NULL) the last one, of -1 (unknown) -1."""
+    """Write the number that is at each code: of -2 (NULL) the last one, of -1 (unknown) -1."""
     for row in range(len(codes)):
         prefetch_block(number_of, codes, row)
         code = codes[row]
@@ -259,7 +259,7 @@ def numbers_of(codes: Int64s, number_of: Int64s, numbers: Int64s) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def rehash(slots: Slots, larger: Slots) -> None:
-    """Enter what stands in ``slots`` into ``larger``, which is all empty."""
+    """Enter what is in ``slots`` into ``larger``, which is all empty."""
     for old in range(len(slots)):
         if slots[old, 1] != EMPTY:
             place = _bucket(slots[old, 0], larger)
@@ -277,7 +277,7 @@ def hash_all(offsets: Int32s, data: Bytes, hashes: Hashes) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def lay_out(codes: Int64s, starts: Int64s, offsets: Int32s) -> int:
-    """Write where each value of ``codes`` will begin, and behind it the end (n + 1); give how many bytes."""
+    """Write where each value of ``codes`` will begin, and after it the end (n + 1); give how many bytes."""
     end = 0
     offsets[0] = 0
     for row in range(len(codes)):
@@ -308,7 +308,7 @@ def gather(codes: Int64s, starts: Int64s, pool: Bytes, offsets: Int32s, data: By
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _copy(pool: Bytes, start: int, length: int, data: Bytes, begin: int) -> None:
-    """Copy bytes, and whatever is behind them up to a whole piece of ``WIDE`` bytes; short texts by words."""
+    """Copy bytes, and whatever is after them up to a whole piece of ``WIDE`` bytes; short texts by words."""
     if length <= SHORT:
         done = 0
         while done < length:

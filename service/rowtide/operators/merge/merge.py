@@ -5,7 +5,7 @@ still bring is never before its threshold, which its bound and its last row
 give; a row leaves when its place is before the thresholds of all other ports.
 So what leaves, and in which order, depends on rows and bounds only.
 
-What has been promised holds when an input joins later: its rows behind that are
+What has been promised holds when an input joins later: its rows after that are
 late (docs/sql/semantics.md#new-partitions).
 """
 
@@ -74,7 +74,7 @@ class MergeOperator:
         return min((ranks[origin] for origin in origins), default=len(ranks))
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; one port for each input, or for each partition of the one input."""
+        """One port for each input, or for each partition of the one input."""
         self.offer(port, tray, bound)
         return self.release()
 
@@ -97,7 +97,7 @@ class MergeOperator:
         self._bounds[port] = self._bounds[port].raised(bound)
 
     def release(self) -> StepOutput:
-        """Give what can leave after all that was offered."""
+        """Return what can leave after all that was offered."""
         thresholds = [self._threshold(port) for port in range(len(self._bounds))]
         leaving = self._leaving(thresholds)
         if leaving is not None:
@@ -109,7 +109,7 @@ class MergeOperator:
         return StepOutput(leaving, self._promised, faults)
 
     def _judged(self, tray: Tray) -> Tray:
-        """Give the rows that are not behind what has been promised; only an input that joins has others."""
+        """Return the rows that are not behind what has been promised; only an input that joins has others."""
         least = self._promised.rowtime
         count = int(np.searchsorted(tray.rowtime, least))
         names = tray.row_type.names
@@ -119,7 +119,7 @@ class MergeOperator:
         return tray.slice(count, len(tray))
 
     def limits(self) -> list[Threshold]:
-        """Give, for each port, the place before which its rows leave: (rowtime, rank, counter, port)."""
+        """Return, for each port, the place before which its rows leave: (rowtime, rank, counter, port)."""
         return self._limits([self._threshold(port) for port in range(len(self._bounds))])
 
     @property
@@ -132,11 +132,10 @@ class MergeOperator:
         return self._held
 
     def ahead(self) -> int:
-        """See ``Meeting``."""
         return self._held
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: of whole milliseconds; a row of a port promises more than its rowtime."""
+        """Of whole milliseconds; a row of a port promises more than its rowtime."""
         ports = range(len(self._bounds))
         if bound is not None:
             return [Want(port, bound) for port in ports]
@@ -160,7 +159,6 @@ class MergeOperator:
         return (int(first.rowtime[0]), rank, int(first.counter[0]), port)
 
     def snapshot(self) -> State:
-        """See the contract."""
         state = {
             "account": self.account.to_arrow(),
             PROMISED: pa.table({"rowtime": [self._promised.rowtime]}),
@@ -171,7 +169,6 @@ class MergeOperator:
         return state
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         (promised,) = state[PROMISED].column("rowtime").to_pylist()
         self.remember(promised)
@@ -183,12 +180,12 @@ class MergeOperator:
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract: a merge has no parts."""
+        # A merge has no parts.
         (state,) = states
         return state
 
     def _threshold(self, port: int) -> Threshold:
-        """Give the least place that a later row of this port may have."""
+        """Return the least place that a later row of this port may have."""
         bound = self._bounds[port]
         rank = self._ranks.of_origin.get(bound.origin)
         if bound.origin == UNMARKED or rank is None:
@@ -198,7 +195,7 @@ class MergeOperator:
         return (bound.rowtime, *min(goes_on, comes_later), port)
 
     def _bound_before(self, threshold: Threshold) -> Bound:
-        """Give the bound of a link on which nothing comes before a threshold."""
+        """Return the bound of a link on which nothing comes before a threshold."""
         rowtime, rank, counter, _ = threshold
         if counter != BEFORE_ALL:
             return Bound(rowtime, self._ranks.order[rank], counter - 1)
@@ -225,7 +222,7 @@ class MergeOperator:
         return together.take(np.lexsort((together.counter, ranks, together.rowtime)))
 
     def _limits(self, thresholds: Sequence[Threshold]) -> list[Threshold]:
-        """Give, for each port, the place before which its rows leave: no other port can bring one before."""
+        """Return, for each port, the place before which its rows leave: no other port can bring one before."""
         least = min(range(len(thresholds)), key=thresholds.__getitem__)
         runner_up = min((each for port, each in enumerate(thresholds) if port != least), default=END)
         limits = [runner_up if port == least else thresholds[least] for port in range(len(thresholds))]
@@ -236,7 +233,7 @@ class MergeOperator:
         return limits
 
     def _own_limit(self, port: int, threshold: Threshold) -> Threshold | None:
-        """Give the place before which a port lets its rows leave; None where they come in order."""
+        """Return the place before which a port lets its rows leave; None where they come in order."""
         if self._in_rank_order[port]:
             return None
         # Its own later rows may come before those that are here; one of equal place comes behind.

@@ -17,7 +17,7 @@ RANK = "$rank"
 
 
 def order_of_all(orders: Sequence[Sequence[int]], given: Iterable[int]) -> tuple[int, ...] | None:
-    """Give the origins in the order that keeps all of these, and ``given`` where they leave it open.
+    """Return the origins in the order that keeps all of these, and ``given`` where they leave it open.
 
     None: they contradict each other.
     """
@@ -47,7 +47,7 @@ class Ranks:
         self._ranks = np.array([self.of_origin[origin] for origin in known], dtype=np.int64)
 
     def of(self, origin: NDArray[Any]) -> NDArray[np.int64]:
-        """Give the rank of each origin; where no order is known, its number."""
+        """Return the rank of each origin; where no order is known, its number."""
         if not self.order:
             return origin.astype(np.int64)
         return self._ranks[np.searchsorted(self._known, origin)]

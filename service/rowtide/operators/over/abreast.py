@@ -65,7 +65,7 @@ class _Window:
 
 
 class OverAbreastOperator:
-    """The windows of one node; their results stand behind the fields of the input, window by window."""
+    """The windows of one node; their results come after the fields of the input, window by window."""
 
     def __init__(self, node: WindowsAbreast, place: OperatorSite) -> None:
         self.account = Account()
@@ -80,7 +80,7 @@ class OverAbreastOperator:
         self._rejected: dict[int, Fault] = {}
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0, rows in rowtime order."""
+        """Port 0, rows in rowtime order."""
         numbered: Tray | None = None
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
@@ -141,7 +141,7 @@ class OverAbreastOperator:
         return self._end - self._first
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: what those windows want that let the first row wait."""
+        # What those windows want that let the first row wait.
         if bound is None and self._first == self._end:
             return []
         wanted = [
@@ -155,7 +155,7 @@ class OverAbreastOperator:
     # ------------------------------------------------------------- snapshot
 
     def snapshot(self) -> State:
-        """See the contract: the states of the windows, what they have given, and the places of the rows."""
+        # The states of the windows, what they have given, and the places of the rows.
         state: dict[str, pa.Table] = {
             "account": self.account.to_arrow(),
             "bound": saved_bounds([self._bound]),
@@ -183,7 +183,6 @@ class OverAbreastOperator:
         return table.append_column(_REASON, reasons).append_column(_MESSAGE, messages)
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         (self._bound,) = loaded_bounds(state["bound"])
         self._first, *reached = state["numbers"].column(_NUMBER).to_pylist()
@@ -209,11 +208,11 @@ class OverAbreastOperator:
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract: rows of several partitions are not apart here."""
+        """Rows of several partitions are not apart here."""
         (state,) = states
         return state
 
 
 def _before(tray: Tray, row: int) -> Bound:
-    """Give what stands just before a row."""
+    """Return what stands just before a row."""
     return Bound(int(tray.rowtime[row]), int(tray.origin[row]), int(tray.counter[row]) - 1)

@@ -28,7 +28,7 @@ SAFE_TOTAL, SAFE_COUNT = 1 << 61, 1 << 40
 
 
 class CountKernel(Held):
-    """COUNT, ROW_NUMBER; values are held only if they are to be told apart."""
+    """COUNT, ROW_NUMBER; values are held only if they are to be distinguished."""
 
     counts: Int64s
 
@@ -36,32 +36,28 @@ class CountKernel(Held):
         super().__init__(dtype, counts=(np.int64, 0))
 
     def hold(self, slots: int) -> None:
-        """See the protocol."""
         if self.once is None:
             self._hold_use(slots)
         else:
             super().hold(slots)
 
     def put(self, values: Values, use: Mask, slots: Int64s) -> None:
-        """See the protocol."""
         if self.once is not None:
             self._values[slots] = values
         self._use[slots] = use
         self._looks = self._looks or not use.all()
 
     def stored(self, slots: Int64s) -> tuple[Values, Mask]:
-        """See the protocol; a value that is counted is any value."""
+        # A value that is counted is any value.
         if self.once is not None:
             return super().stored(slots)
         return np.ones(len(slots), dtype=np.int64), self._use[slots]
 
     def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
         super().begin(values, use)
         self._found = np.empty(len(use), dtype=np.int64)
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol."""
         from rowtide.operators.over.kernels.frames import counts
 
         counts(
@@ -72,15 +68,12 @@ class CountKernel(Held):
         )
 
     def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
         return self._found, None
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol."""
         return [[count] for count in self.counts[groups].tolist()]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
         self.counts[: len(saved)] = [count for (count,) in saved]
         return True
 
@@ -106,7 +99,6 @@ class SumKernel(Held):
         self._added = 0
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
-        """See the protocol."""
         if not self._limited or not len(values):
             return True
         mine = values if use.all() else np.where(use, values, 0)
@@ -124,7 +116,6 @@ class SumKernel(Held):
         return self._largest * most <= LARGEST_INT64
 
     def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
         super().begin(values, use)
         if self._added > CARRY_AFTER - len(use):
             self.sums[:, 2] += self.sums[:, 1] >> 32
@@ -134,7 +125,6 @@ class SumKernel(Held):
         self._found, self._above, self._counted = (np.empty(len(use), dtype=np.int64) for _ in range(3))
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol."""
         from rowtide.operators.over.kernels.sums import sums
 
         sums(
@@ -148,7 +138,6 @@ class SumKernel(Held):
         )
 
     def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
         known = self._counted > 0
         if self._limited:
             return self._found, known
@@ -173,11 +162,9 @@ class SumKernel(Held):
         return wide, known
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol."""
         return [[count, low + (high << 32)] for count, low, high in self.sums[groups].tolist()]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
         for group, (count, total) in enumerate(saved):
             if abs(total) >> 94:
                 return False
@@ -194,15 +181,13 @@ class TruthKernel(SumKernel):
         self._all = call.function != "BOOL_OR"
 
     def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
         return self._found == self._counted if self._all else self._found > 0, self._counted > 0
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol; how many are FALSE, and TRUE."""
+        """How many are FALSE, and TRUE."""
         return [[count - true, true] for count, true in super().save(groups)]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
         return super().load([[false + true, true] for false, true in saved])
 
 
@@ -220,13 +205,11 @@ class DoubleSum(Known):
         self._average = average
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
-        """See the protocol."""
         from rowtide.operators.over.kernels.sums import doubles_fit
 
         return bool(doubles_fit(values.view(np.int64), use))
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol."""
         from rowtide.operators.over.kernels.sums import double_sums
 
         double_sums(
@@ -240,12 +223,10 @@ class DoubleSum(Known):
         )
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol."""
         up = FLOAT_BITS + LOWEST
         return [[count, whole_of(words) << up] for count, *words in self.sums[groups].tolist()]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
         down = FLOAT_BITS + LOWEST
         for group, (count, total) in enumerate(saved):
             whole = total >> down
@@ -267,13 +248,11 @@ class ExtremeKernel(Known):
         self._before, self._behind = (np.zeros(0, dtype=np.int32) for _ in range(2))
 
     def hold(self, slots: int) -> None:
-        """See the protocol."""
         super().hold(slots)
         self._best_values = grown(self._best_values, slots)
         self._before, self._behind = grown(self._before, slots), grown(self._behind, slots)
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol."""
         from rowtide.operators.over.kernels.extremes import extremes
 
         extremes(
@@ -291,7 +270,7 @@ class ExtremeKernel(Known):
 
 
 def input_of(call: WindowCall, form: KernelForm, tray: Tray, order: Int64s) -> tuple[Values, Mask]:
-    """Give a call's value for each row of a tray, and the rows that it uses."""
+    """Return a call's value for each row of a tray, and the rows that it uses."""
     values: Values = order
     use = np.ones(len(tray), dtype=np.bool_)
     if isinstance(call.argument, FieldRef):
@@ -303,7 +282,7 @@ def input_of(call: WindowCall, form: KernelForm, tray: Tray, order: Int64s) -> t
 
 
 def stored_type(call: WindowCall) -> Type:
-    """Give the type of the values that a partition keeps for a call."""
+    """Return the type of the values that a partition keeps for a call."""
     if call.function in ("RANK", "DENSE_RANK"):
         return TIMESTAMP
     return Type(Kind.BOOLEAN) if call.argument is None else call.argument.type

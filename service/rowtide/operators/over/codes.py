@@ -23,14 +23,14 @@ class KernelForm(Protocol):
         """How many values are remembered."""
 
     def encode(self, column: Column) -> tuple[Values, Mask]:
-        """Give values, and which are no NULLs."""
+        """Return values, and which are no NULLs."""
 
     def decode(self, of: Type, values: Values, known: Mask | None) -> Column:
-        """Give a column, NULL where a value is not known."""
+        """Return a column, NULL where a value is not known."""
 
 
 def values_of(column: Column) -> tuple[Values, Mask]:
-    """Give what kernels make of a column; of one of variable width only what is NULL matters."""
+    """Return what kernels make of a column; of one of variable width only what is NULL matters."""
     use = column.valid_mask()
     if column.type.dtype == object:
         return np.zeros(len(column), dtype=np.int64), use
@@ -40,7 +40,7 @@ def values_of(column: Column) -> tuple[Values, Mask]:
 
 
 def column_of(of: Type, values: Values, known: Mask | None) -> Column:
-    """Give the column that kernels' values make."""
+    """Return the column that kernels' values make."""
     if of.is_variable_width:
         empty = "" if of.is_text else b""
         mask = np.ones(len(values), dtype=np.bool_) if known is None else known
@@ -56,11 +56,9 @@ class Fixed:
     interned = 0
 
     def encode(self, column: Column) -> tuple[Values, Mask]:
-        """See the protocol."""
         return values_of(column)
 
     def decode(self, of: Type, values: Values, known: Mask | None) -> Column:
-        """See the protocol."""
         return column_of(of, values, known)
 
 
@@ -75,17 +73,14 @@ class ObjectCodes:
 
     @property
     def interned(self) -> int:
-        """See the protocol."""
         return self._coder.interned
 
     def encode(self, column: Column) -> tuple[Values, Mask]:
-        """See the protocol."""
         codes = np.empty((len(column), 2), dtype=np.int64)
         self._coder.encode([column], codes)
         return np.ascontiguousarray(codes[:, 0]), codes[:, 1] == 0
 
     def decode(self, of: Type, values: Values, known: Mask | None) -> Column:
-        """See the protocol."""
         if known is not None and not known.any():
             return Column.nulls(of, len(values))
         codes = np.zeros((len(values), 2), dtype=np.int64)

@@ -81,7 +81,6 @@ class OverInKernels(OverOperator):
         return tray.with_columns(self._node.row_type, (*tray.columns, *columns))
 
     def held(self) -> int:
-        """See the contract."""
         return super().held() if self._held is None else len(self._held)
 
     def _bound_out(self) -> Bound:
@@ -114,7 +113,7 @@ class OverInKernels(OverOperator):
             self._frames.forget_ended(snap[0], self._snapped)
 
     def snapshot(self) -> State:
-        """See the contract; the same as of the plain path."""
+        # The same as of the plain path.
         if self._frames is None:
             return super().snapshot()
         if self._expires:
@@ -138,14 +137,13 @@ class OverInKernels(OverOperator):
         }
 
     def _pending_table(self, frames: WaitingFrames, kept: Int64s) -> pa.Table:
-        """Give the rows that wait; ``kept`` are the numbers of the partitions in the snapshot."""
+        """Return the rows that wait; ``kept`` are the numbers of the partitions in the snapshot."""
         tray = frames.waiting()
         numbers, places = frames.numbered(kept)
         table = tray.to_arrow().append_column(RANK, pa.array(self._ranks.of(tray.origin)))
         return table.append_column(NUMBER, pa.array(numbers)).append_column(GROUP, pa.array(places))
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         if self._frames is not None:
             groups, entries, pending = state["groups"], state["entries"], state["pending"]
             keys = [

@@ -30,7 +30,7 @@ class DistinctCounts:
         self._filled = np.zeros(1, dtype=np.int64)
 
     def filtered(self, moved: Moved, values: Values, use: Mask) -> Mask:
-        """Give which steps change what values there are, of those that are used."""
+        """Return which steps change what values there are, of those that are used."""
         from rowtide.operators.over.kernels.distinct import once
 
         self._make_room(len(values))
@@ -55,7 +55,7 @@ class DistinctCounts:
         self._enter(live[there], 0)
 
     def counted(self, groups: Int64s) -> Iterable[tuple[Codes, Int64s]]:
-        """Give the codes of the values of each partition, and how often each is there."""
+        """Yield the codes of the values of each partition, and how often each is there."""
         live = self._live()
         live = live[np.argsort(live[:, 0], kind="stable")]
         starts = np.searchsorted(live[:, 0], groups)
@@ -80,7 +80,7 @@ class DistinctCounts:
             self._enter(self._live(), values)
 
     def _enter(self, live: NDArray[np.int64], more: int) -> None:
-        """Begin anew with these values; those that are gone had kept their places."""
+        """Begin again with these values; those that are gone had kept their places."""
         from rowtide.operators.over.kernels.distinct import enter
 
         self._table = _empty(power_of_two(3 * (len(live) + more)))
@@ -91,7 +91,7 @@ class DistinctCounts:
 def save_distinct(
     once: DistinctCounts, call: WindowCall, form: KernelForm, groups: Int64s
 ) -> Iterable[list[Any]]:
-    """Give what a frame without a start keeps of a call with DISTINCT, as ``window_functions`` save it."""
+    """Yield what a frame without a start keeps of a call with DISTINCT, as ``window_functions`` save it."""
     of = stored_type(call)
     for codes, counts in once.counted(groups):
         values = codes.view(np.float64) if of.is_float else codes
@@ -128,7 +128,7 @@ def _empty(length: int) -> NDArray[np.int64]:
 
 
 def codes_of(values: Values) -> Codes:
-    """Give whole numbers that are equal where values are: zero has two forms."""
+    """Return whole numbers that are equal where values are: zero has two forms."""
     if values.dtype == np.float64:
         return (values + 0.0).view(np.int64)
     return values

@@ -53,7 +53,7 @@ class PartitionFrames:
             make_call(call, form, node.frame) for call, form in zip(node.calls, self._forms, strict=True)
         ]
         self._keys = KeyGroups([node.input.row_type[index].type for index in node.partition])
-        # What begins at the current row or behind it needs nothing more once no row waits.
+        # What begins at the current row or after it needs nothing more once no row waits.
         self._starts_behind = node.frame.start.unit is EdgeUnit.ROWS and node.frame.start.offset >= 0
         self._ring = _ring(node)
         self._rings = np.zeros((0, 2), dtype=np.int32)
@@ -66,7 +66,7 @@ class PartitionFrames:
     # ----------------------------------------------------------------- rows
 
     def results(self, tray: Tray, order: Int64s, least: int) -> list[Column] | None:
-        """Give a column a call; None: the kernels cannot take these rows, and nothing has changed.
+        """Return a column a call; None: the kernels cannot take these rows, and nothing has changed.
 
         ``order`` is what the window is ordered by; nothing ordered before ``least`` is in a frame any more.
         """
@@ -86,7 +86,7 @@ class PartitionFrames:
         return [self._column(index, tray) for index in range(len(self._calls))]
 
     def _inputs(self, tray: Tray, order: Int64s) -> list[tuple[Values, Mask]] | None:
-        """Give what each call takes of a tray; None: the kernels cannot take it."""
+        """Return what each call takes of a tray; None: the kernels cannot take it."""
         inputs = [
             input_of(call, form, tray, order)
             for call, form in zip(self._node.calls, self._forms, strict=True)
@@ -94,7 +94,7 @@ class PartitionFrames:
         return inputs if self._fits(inputs, len(tray)) else None
 
     def _groups(self, tray: Tray, least: int) -> Int64s:
-        """Give the partitions of a tray's rows, with room for them."""
+        """Return the partitions of a tray's rows, with room for them."""
         rows = len(tray)
         if not self._holds_none and not self._ring:
             self._make_room(rows, least)
@@ -163,7 +163,7 @@ class PartitionFrames:
         return form.decode(of, values, known) if of.dtype == object else column_of(of, values, known)
 
     def _fits(self, inputs: Sequence[tuple[Values, Mask]], rows: int) -> bool:
-        """Tell whether kernels can take these values, ``rows`` more having come."""
+        """Return whether kernels can take these values, ``rows`` more having come."""
         over = self._kernels
         if self._frame[over.BY_ROWS]:
             return self._all_fit(inputs, int(self._frame[over.END] - self._frame[over.START]) + 1)
@@ -177,7 +177,7 @@ class PartitionFrames:
         return all(call.fits(*given, most) for call, given in zip(self._calls, inputs, strict=True))
 
     def is_littered(self) -> bool:
-        """Tell whether many more values are remembered than there are rows: time to begin anew."""
+        """Return whether many more values are remembered than there are rows: time to restart."""
         interned = max((form.interned for form in self._forms), default=0)
         if interned <= FORGET_INTERNED_OVER:
             return False
@@ -203,7 +203,7 @@ class PartitionFrames:
         return mine[:, self._kernels.INSIDE] + mine[:, self._kernels.AHEAD]
 
     def _in_use(self) -> Mask:
-        """Tell which partitions have rows, or rows without a result."""
+        """Return which partitions have rows, or rows without a result."""
         used = self._lengths() > 0
         return used if self._ring else used | (self._waiting_rows() > 0)
 
@@ -282,7 +282,7 @@ class PartitionFrames:
         self._follow_partitions(steps, until)
 
     def _follow_partitions(self, steps: Int64s, until: Int64s) -> None:
-        """Follow steps that are not of rows but of partitions, whose results nobody wants."""
+        """Follow steps that are not of rows but of partitions, whose results no one wants."""
         groups, none = np.arange(len(until)), np.full(len(until), -1)
         for call in self._calls:
             call.begin_held(len(until))
@@ -292,7 +292,7 @@ class PartitionFrames:
     # -------------------------------------------------------------- snapshot
 
     def groups(self) -> tuple[list[Column], dict[str, pa.Array], Int64s]:
-        """Give the keys of the partitions that keep anything, what they keep, and their numbers."""
+        """Return the keys of the partitions that keep anything, what they keep, and their numbers."""
         over, lengths = self._kernels, self._lengths()
         kept = np.arange(len(lengths)) if self._endless else np.flatnonzero(self._in_use())
         saved = [""] * len(kept)
@@ -314,7 +314,7 @@ class PartitionFrames:
         return self._keys.columns(kept), columns, kept
 
     def _saved(self, index: int, kept: Int64s) -> Iterable[list[Any]]:
-        """Give what a call keeps of each partition in a frame without a start."""
+        """Return what a call keeps of each partition in a frame without a start."""
         call = self._calls[index]
         if isinstance(call.once, DistinctCounts):
             return save_distinct(call.once, self._node.calls[index], self._forms[index], kept)
@@ -328,7 +328,7 @@ class PartitionFrames:
         return call.load(saved)
 
     def entries(self, kept: Int64s) -> tuple[Int64s, Int64s, list[Column]]:
-        """Give the rows that the partitions ``kept`` hold: their places in it, orders, and values by call."""
+        """Return the rows that the partitions ``kept`` hold: their places in it, orders, and values by call."""
         numbers, slots = self._listed(kept)
         columns = []
         for call, form, node_call in zip(self._calls, self._forms, self._node.calls, strict=True):
@@ -379,7 +379,7 @@ class PartitionFrames:
 
 
 def _ring(node: WindowAggregate) -> int:
-    """Give the length of a frame of few last rows; 0 for any other, and where partitions are forgotten."""
+    """Return the length of a frame of few last rows; 0 for any other, and where partitions are forgotten."""
     start, end = node.frame.start, node.frame.end
     if start.unit is not EdgeUnit.ROWS or end != CURRENT_ROW or node.snap is not None:
         return 0
@@ -388,7 +388,7 @@ def _ring(node: WindowAggregate) -> int:
 
 
 def _frame(frame: Frame) -> Int64s:
-    """Give a frame as the kernel takes it."""
+    """Return a frame as the kernel takes it."""
     by_rows, end_by_rows = (edge.unit is EdgeUnit.ROWS for edge in (frame.start, frame.end))
     endless = frame.start.unit is EdgeUnit.UNBOUNDED
     numbers = [by_rows, frame.start.offset, frame.end == CURRENT_ROW, end_by_rows, frame.end.offset, endless]

@@ -42,13 +42,13 @@ class Moved:
 
     @classmethod
     def one_each(cls, groups: Int64s, steps: Int64s) -> Moved:
-        """Give frames of rows that nothing holds, which move by one step a row."""
+        """Return frames of rows that nothing holds, which move by one step a row."""
         until = np.arange(1, len(groups) + 1, dtype=np.int64)
         return cls(groups, 0, len(groups), steps, until, groups, groups, held=False)
 
     @classmethod
     def added(cls, groups: Int64s) -> Moved:
-        """Give frames without a start, which rows enter."""
+        """Return frames without a start, which rows enter."""
         return cls.one_each(groups, np.full(len(groups), ADDED, dtype=np.int64))
 
     @property
@@ -66,7 +66,7 @@ class DistinctFilter(Protocol):
     """Leaves out all values that are there already: ``operators.over.distinct``."""
 
     def filtered(self, moved: Moved, values: Values, use: Mask) -> Mask:
-        """Give which steps change what values there are, of those that are used."""
+        """Return which steps change what values there are, of those that are used."""
 
     def keep(self, kept: Int64s) -> None:
         """Forget all partitions but these."""
@@ -76,7 +76,7 @@ class Following(Protocol):
     """What computes something of values that enter and leave, for all partitions or groups."""
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
-        """Tell whether the kernel can take these values, where a frame has at most ``most`` of all rows."""
+        """Return whether the kernel can take these values, where a frame has at most ``most`` of all rows."""
 
     def reserve(self, groups: int) -> None:
         """Make room for partitions; new places are those of an empty one."""
@@ -88,13 +88,13 @@ class Following(Protocol):
         """Let rows in and out, and note the results."""
 
     def result(self) -> tuple[Values, Mask | None]:
-        """Give the results of the tray and where they are known, None: everywhere."""
+        """Return the results of the tray and where they are known, None: everywhere."""
 
     def keep(self, kept: Int64s) -> None:
         """Forget all partitions but these."""
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """Give what a frame without a start keeps, as ``window_functions`` save it."""
+        """Return what a frame without a start keeps, as ``window_functions`` save it."""
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
         """Take over what ``save`` gave; False: it does not fit."""
@@ -115,7 +115,7 @@ class WindowKernelCall(Following, Protocol):
         """Write values to slots."""
 
     def stored(self, slots: Int64s) -> tuple[Values, Mask]:
-        """Give the values in slots, and which are used."""
+        """Return the values in slots, and which are used."""
 
 
 class Held:
@@ -124,7 +124,7 @@ class Held:
     def __init__(self, dtype: Any, **states: tuple[Any, int]) -> None:
         self._values: Values = np.zeros(0, dtype=dtype)
         self._use: Mask = np.zeros(0, dtype=np.bool_)
-        # Until a row comes without a value, every slot is used, and nobody need look.
+        # Until a row comes without a value, every slot is used, and no one need look.
         self._looks = False
         self._given: tuple[Values, Mask] = self._values, self._use
         self.once: DistinctFilter | None = None
@@ -134,32 +134,26 @@ class Held:
             setattr(self, name, np.zeros((0, width) if width else 0, dtype=kind))
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
-        """See the protocol."""
         return True
 
     def reserve(self, groups: int) -> None:
-        """See the protocol."""
         for name in self._states:
             setattr(self, name, grown(getattr(self, name), groups))
 
     def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
         self._given = values, use
         self._looks = self._looks or not use.all()
 
     def begin_held(self, rows: int) -> None:
-        """See the protocol."""
         self.begin(np.zeros(rows, dtype=self._values.dtype), np.ones(rows, dtype=np.bool_))
 
     def keep(self, kept: Int64s) -> None:
-        """See the protocol."""
         if self.once is not None:
             self.once.keep(kept)
         for name in self._states:
             setattr(self, name, getattr(self, name)[kept])
 
     def hold(self, slots: int) -> None:
-        """See the protocol."""
         self._values = grown(self._values, slots)
         self._hold_use(slots)
 
@@ -167,30 +161,26 @@ class Held:
         self._use = grown(self._use, slots, fill=True)
 
     def put(self, values: Values, use: Mask, slots: Int64s) -> None:
-        """See the protocol."""
         self._values[slots], self._use[slots] = values, use
         self._looks = self._looks or not use.all()
 
     def stored(self, slots: Int64s) -> tuple[Values, Mask]:
-        """See the protocol."""
         return self._values[slots], self._use[slots]
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol."""
         raise NotImplementedError
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
         raise NotImplementedError
 
     def _values_of(self, moved: Moved) -> Values:
-        """Give the value of each step; they are exchanged with those in slots, so only the first time."""
+        """Return the value of each step; they are exchanged with those in slots, so only the first time."""
         if self._exchanged is None or self._exchanged[0] is not moved:
             self._exchanged = moved, _of_steps(moved, self._given[0], self._values)
         return self._exchanged[1]
 
     def _use_of(self, moved: Moved) -> Mask:
-        """Tell of each step whether its value is used."""
+        """Return of each step whether its value is used."""
         use = np.ones(moved.count, dtype=np.bool_)
         if self._looks:
             use = _of_steps(moved, self._given[1], self._use)
@@ -201,13 +191,11 @@ class Known(Held):
     """A call that gives one value a row, where it is known."""
 
     def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
         super().begin(values, use)
         self._found = np.zeros(len(use), dtype=self._values.dtype)
         self._known = np.zeros(len(use), dtype=np.bool_)
 
     def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
         return self._found, self._known
 
 

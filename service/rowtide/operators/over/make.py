@@ -25,14 +25,14 @@ from rowtide.rows.types import Type
 
 
 def form_of(call: WindowCall) -> KernelForm:
-    """Give the form that a call's values have in kernels: codes, if it moves objects or tells them apart."""
+    """Return the form that a call's values have in kernels: codes, if it moves objects or distinguishes them."""
     of = stored_type(call)
     counts = call.function == "COUNT" and not call.distinct
     return Fixed() if counts or of.dtype != object else ObjectCodes(of)
 
 
 def make_call(call: WindowCall, form: KernelForm, frame: Frame) -> WindowKernelCall:
-    """Give what computes a call by kernels.
+    """Return what computes a call by kernels.
 
     Raises:
       KeyError: there are none (``plan.paths``).
@@ -75,7 +75,7 @@ def _make(call: WindowCall, of: Type, form: KernelForm, *, endless: bool, at_onc
 
 
 def _pick(call: WindowCall, of: Type, form: KernelForm, *, endless: bool, at_once: bool) -> WindowKernelCall:
-    """Give what computes a value at a place of the frame."""
+    """Return what computes a value at a place of the frame."""
     dtype = np.float64 if of.is_float else np.int64
     ignore = call.ignore_nulls or call.function == "ANY_VALUE"
     last = call.function == "LAST_VALUE"

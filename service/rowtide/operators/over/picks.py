@@ -20,7 +20,6 @@ class Placed(Known):
     """The value at a place of a frame, which may not be ``there``: that is not a value that is NULL."""
 
     def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
         super().begin(values, use)
         self.there = np.zeros(len(use), dtype=np.bool_)
 
@@ -33,7 +32,6 @@ class Pick(Placed):
         self._last = last
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol."""
         from rowtide.operators.over.kernels.picks import picks
 
         ends = moved.last if self._last else moved.first
@@ -68,13 +66,11 @@ class NthKernel(Placed):
         self._inside_use: Mask = np.zeros(0, dtype=np.bool_)
 
     def hold(self, slots: int) -> None:
-        """See the protocol."""
         super().hold(slots)
         self._behind, self._inside = grown(self._behind, slots), grown(self._inside, slots)
         self._inside_use = grown(self._inside_use, slots)
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol."""
         from rowtide.operators.over.kernels.picks import nths
 
         nths(
@@ -112,7 +108,6 @@ class RunningNth(Placed):
         self._ignore = ignore_nulls
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol."""
         from rowtide.operators.over.kernels.picks import running_nths
 
         running_nths(
@@ -130,7 +125,7 @@ class RunningNth(Placed):
         )
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol; of each partition the values in order."""
+        """Of each partition the values in order."""
         saved = []
         for group in groups.tolist():
             count = int(self.counts[group])
@@ -142,7 +137,6 @@ class RunningNth(Placed):
         return saved
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
         for group, values in enumerate(saved):
             count = len(values)
             column = Column.from_values(self._of, [from_json(self._of, value) for value in values])

@@ -28,7 +28,6 @@ class RunningExtremeKernel(Known):
         self._greatest = greatest
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol."""
         from rowtide.operators.over.kernels.extremes import running_extremes
 
         running_extremes(
@@ -43,12 +42,10 @@ class RunningExtremeKernel(Known):
         )
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol."""
         held = self._form.decode(self._of, self.best[groups], self.seen[groups]).to_list()
         return [[] if value is None else [to_json(value)] for value in held]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
         column = Column.from_values(
             self._of, [from_json(self._of, each[0]) if each else None for each in saved]
         )
@@ -70,7 +67,6 @@ class RunningPick(Held):
         self._last = last
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol."""
         groups = moved.groups
         values, use = self._given
         if self._last:
@@ -84,18 +80,15 @@ class RunningPick(Held):
         self.began[groups] = True
 
     def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
         return self._result
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol."""
         return [
             [to_json(value)]
             for value in self._form.decode(self._of, self.held[groups], self.known[groups]).to_list()
         ]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
         column = Column.from_values(self._of, [from_json(self._of, each[0]) for each in saved])
         self.held[: len(saved)], self.known[: len(saved)] = self._form.encode(column)
         self.began[: len(saved)] = True
@@ -114,7 +107,6 @@ class RankKernel(Held):
         self._dense = dense
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol."""
         from rowtide.operators.over.kernels.picks import ranks
 
         self._found = np.empty(moved.stop, dtype=np.int64)
@@ -122,16 +114,13 @@ class RankKernel(Held):
         ranks(moved.groups, order, self.rows, self.rank, self.last, self._dense, self._found)
 
     def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
         return self._found, None
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol."""
         parts = (each[groups].tolist() for each in (self.rows, self.rank, self.last))
         return [list(each) for each in zip(*parts, strict=True)]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
         for group, (rows, rank, last) in enumerate(saved):
             self.rows[group], self.rank[group], self.last[group] = rows, rank, last or 0
         return True

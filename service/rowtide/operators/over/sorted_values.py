@@ -42,18 +42,16 @@ class Percentile(Held):
         self._nodes = np.array([1, 0], dtype=np.int64)
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
-        """See the protocol; infinity and NaN are no kernel's."""
+        """Infinity and NaN are no kernel's."""
         return self._dtype is np.int64 or bool(np.isfinite(values[use]).all())
 
     def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
         super().begin(values, use)
         self._low, self._high = (np.zeros(len(use), dtype=self._dtype) for _ in range(2))
         self._part = np.zeros(len(use), dtype=np.int64)
         self._known = np.zeros(len(use), dtype=np.bool_)
 
     def keep(self, kept: Int64s) -> None:
-        """See the protocol."""
         from rowtide.operators.over.kernels.sorted_values import free_trees
 
         gone = np.ones(len(self.roots), dtype=np.bool_)
@@ -62,7 +60,6 @@ class Percentile(Held):
         super().keep(kept)
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol."""
         from rowtide.operators.over.kernels.sorted_values import percentiles
 
         self._make_room(moved.count)
@@ -91,7 +88,6 @@ class Percentile(Held):
         self._sizes, self._free = grown(self._sizes, needed), grown(self._free, needed)
 
     def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
         if not self._between:
             return self._low, self._known
         high = np.where(self._part > 0, self._high, self._low)
@@ -100,7 +96,7 @@ class Percentile(Held):
         return self._units(high), self._known
 
     def _doubles(self, high: Values) -> Values:
-        """Give the doubles nearest to what is between."""
+        """Return the doubles nearest to what is between."""
         # Zero has no sign where it is computed.
         low = self._low + 0.0
         differ = (self._part > 0) & (low != high)
@@ -117,7 +113,7 @@ class Percentile(Held):
         return low
 
     def _units(self, high: Values) -> Values:
-        """Give what is between in units of the result, rounded half away from zero."""
+        """Return what is between in units of the result, rounded half away from zero."""
         of_all, factor = self._fraction.denominator, 10 ** (self._type.scale - self._of.scale)
         ends = [
             bound for each in (self._low, high) if len(each) for bound in (-int(each.min()), int(each.max()))
@@ -138,7 +134,7 @@ class Percentile(Held):
         return Fraction(first) + (Fraction(last) - Fraction(first)) * way
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol; the values in order."""
+        # The values in order.
         from rowtide.operators.over.kernels.sorted_values import list_values
 
         sizes = self._sizes[self.roots[groups]].astype(np.int64)
@@ -149,7 +145,6 @@ class Percentile(Held):
         return [listed[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
         column = Column.from_values(self._of, [from_json(self._of, each) for held in saved for each in held])
         values, use = values_of(column)
         if not self.fits(values, use, 0):

@@ -33,19 +33,16 @@ class VarianceKernel(Held):
         self._units = np.array([10**part for part in parts if part], dtype=np.int64)
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
-        """See the protocol."""
         from rowtide.operators.over.kernels.sums import doubles_fit
 
         return not self._are_doubles or bool(doubles_fit(values.view(np.int64), use))
 
     def begin(self, values: Values, use: Mask) -> None:
-        """See the protocol."""
         super().begin(values, use)
         self._found = np.empty((len(use), SQUARES), dtype=np.uint64)
         self._counted = np.empty(len(use), dtype=np.int64)
 
     def follow(self, moved: Moved) -> None:
-        """See the protocol."""
         from rowtide.operators.over.kernels.spreads import spreads
 
         spreads(
@@ -67,14 +64,13 @@ class VarianceKernel(Held):
         spreads(*Moved.added(groups).path, bits, self._are_doubles, use, self.sums, nothing, count)
 
     def of_groups(self, count: int) -> tuple[Values, Mask | None]:
-        """Give the results of the first partitions as they are."""
+        """Return the results of the first partitions as they are."""
         groups = np.arange(count)
         self.begin_held(count)
         self.follow(Moved(groups, 0, count, groups[:0], np.zeros(count, dtype=np.int64), groups, groups))
         return self.result()
 
     def result(self) -> tuple[Values, Mask | None]:
-        """See the protocol."""
         from rowtide.operators.over.kernels.spreads import variances
 
         bits = np.empty(len(self._counted), dtype=np.int64)
@@ -84,7 +80,6 @@ class VarianceKernel(Held):
         return np.sqrt(found) if self._root else found, self._counted > int(self._sample)
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """See the protocol."""
         up = self._below
         saved = []
         for count, *words in self.sums[groups].tolist():
@@ -93,7 +88,6 @@ class VarianceKernel(Held):
         return saved
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """See the protocol."""
         down = self._below
         for group, (count, *sums) in enumerate(saved):
             total, squares = sums[0] >> down, sums[1] >> 2 * down

@@ -32,29 +32,29 @@ class WaitingFrames(PartitionFrames):
         return self._store.end - self._first
 
     def waiting(self, count: int | None = None) -> Tray:
-        """Give the rows that wait, or the first of them."""
+        """Return the rows that wait, or the first of them."""
         end = self._store.end if count is None else self._first + count
         return self._store.take(np.arange(self._first, end))
 
     def first(self) -> Bound:
-        """Give what may be promised while rows wait: the place just before the first."""
+        """Return what may be promised while rows wait: the place just before the first."""
         rowtime, origin, counter = self._store.place(self._first)
         return Bound(rowtime, origin, counter - 1)
 
     def rowtimes(self) -> Int64s:
-        """Give the rowtimes of the rows that wait."""
+        """Return the rowtimes of the rows that wait."""
         return self._store.rowtime.view()[self._first - self._store.base :]
 
     def orders(self) -> Int64s:
-        """Give what the rows that wait are ordered by."""
+        """Return what the rows that wait are ordered by."""
         return self._orders_of.view()[self._first - self._store.base :]
 
     def periods(self, field: int) -> Int64s:
-        """Give that field of the partitions of the rows that wait."""
+        """Return that field of the partitions of the rows that wait."""
         return self._keys.whole(field)[self._numbers()]
 
     def _numbers(self) -> Int64s:
-        """Give the partitions of the rows that wait."""
+        """Return the partitions of the rows that wait."""
         return self._groups_of.view()[self._first - self._store.base :]
 
     # ----------------------------------------------------------------- rows
@@ -132,7 +132,7 @@ class WaitingFrames(PartitionFrames):
     # -------------------------------------------------------------- snapshot
 
     def numbered(self, kept: Int64s) -> tuple[Int64s, Int64s]:
-        """Give of each row that waits its number in its partition, and the place of that in ``kept``."""
+        """Return of each row that waits its number in its partition, and the place of that in ``kept``."""
         groups = self._numbers()
         order = np.argsort(groups, kind="stable")
         counts = np.bincount(groups, minlength=self._keys.count)

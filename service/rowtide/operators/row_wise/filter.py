@@ -20,7 +20,7 @@ class FilterOperator(RowWise):
         self._condition = compile_columns(node.condition)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0."""
+        """Port 0."""
         if tray is None:
             return StepOutput(None, bound)
         found = self._condition(tray)

@@ -32,7 +32,7 @@ class ProjectOperator(RowWise):
         self._expressions = [compile_columns(expression) for expression in node.expressions]
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0."""
+        """Port 0."""
         if tray is None:
             return StepOutput(None, bound)
         found = [expression(tray) for expression in self._expressions]
@@ -47,7 +47,7 @@ class ProjectOperator(RowWise):
         return StepOutput(out if len(out) else None, bound, faults)
 
     def _missing(self, tray: Tray, found: Sequence[Evaluated]) -> RowErrors | None:
-        """Give the rows with NULL in a field that is NOT NULL."""
+        """Return the rows with NULL in a field that is NOT NULL."""
         wrong: dict[int, RowError] = {}
         for field, each in zip(self._row_type, found, strict=True):
             if not field.nullable and each.column.valid is not None:

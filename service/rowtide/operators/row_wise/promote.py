@@ -35,7 +35,7 @@ class PromoteOperator(RowWise):
         self._of_bound = compile_row(node.rowtime)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0."""
+        """Port 0."""
         passed = self._bound(bound)
         if tray is None:
             return StepOutput(None, passed)
@@ -64,7 +64,6 @@ class PromoteOperator(RowWise):
         return StepOutput(out if len(out) else None, passed, [fault for _, fault in faults])
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``."""
         if bound is None or self._node.bounds is BoundPolicy.DROP:
             return []
         if self._node.bounds is BoundPolicy.PASS:
@@ -81,7 +80,7 @@ class PromoteOperator(RowWise):
                 return NO_BOUND
 
     def _mapped(self, bound: Bound) -> Bound:
-        """Give the bound that the monotonic expression makes of one.
+        """Return the bound that the monotonic expression makes of one.
 
         A mark holds on only where later rowtimes become later ones: rows that have been rounded down
         to one rowtime are not in the order of their origins.
@@ -94,14 +93,14 @@ class PromoteOperator(RowWise):
         return bound.shifted(mapped)
 
     def _takes_any_from(self, rowtime: int) -> bool:
-        """Tell whether rows of some later rowtime are not out of range: monotonic, so the ends tell."""
+        """Return whether rows of some later rowtime are not out of range: monotonic, so the ends tell."""
         if rowtime > MAX_TIMESTAMP_MS:
             return False
         ends = (max(rowtime, MIN_TIMESTAMP_MS), MAX_TIMESTAMP_MS)
         return any(self._promoted(end) is not None for end in ends)
 
     def _promoted(self, rowtime: int) -> int | None:
-        """Give the rowtime that rows of ``rowtime`` get; None where they are rejected."""
+        """Return the rowtime that rows of ``rowtime`` get; None where they are rejected."""
         try:
             found = self._of_bound((), rowtime)
         except RejectedRowError:

@@ -21,16 +21,13 @@ class RowWise:
         return 0
 
     def snapshot(self) -> State:
-        """See the contract."""
         return {"account": self.account.to_arrow()}
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract."""
         return {"account": pa.concat_tables([state["account"] for state in states])}
 
     def _count(self, came: int, left: int, rejected: int) -> None:

@@ -49,7 +49,7 @@ class _Piece:
         return _Piece(self.tray, self.rows[start:stop], self.times[start:stop])
 
     def taken(self) -> Tray:
-        """Give the rows by themselves."""
+        """Return the rows by themselves."""
         return self.tray if self.rows is None else take_rows(self.tray, self.rows, self.times)
 
 
@@ -72,7 +72,7 @@ class HeldRows:
         return self._waiting
 
     def first(self) -> int | None:
-        """Give the least rowtime of the rows that wait."""
+        """Return the least rowtime of the rows that wait."""
         found = [int(piece.times[0]) for piece in (*self._runs, *self._recent)]
         if self._queue:
             found.append(int(self._queue[0].times[0]))
@@ -116,7 +116,7 @@ class HeldRows:
         return out
 
     def contents(self) -> Tray:
-        """Give all rows that wait, in order; they stay."""
+        """Return all rows that wait, in order; they stay."""
         if not self._waiting:
             return Tray.empty(self._row_type)
         return _together(list(self._queue), [*self._runs, *self._recent])
@@ -154,7 +154,7 @@ class HeldRows:
 
 
 def _split(pieces: Sequence[_Piece], limit: int) -> tuple[list[_Piece], list[_Piece]]:
-    """Give of each piece the rows with rowtime <= limit, and the others."""
+    """Return of each piece the rows with rowtime <= limit, and the others."""
     leaving, staying = [], []
     for piece in pieces:
         cut = int(np.searchsorted(piece.times, limit, side="right"))
@@ -200,7 +200,7 @@ def _together(queue: Sequence[_Piece], runs: Sequence[_Piece], *, leaving: bool 
 
 
 def _laid_out(pieces: Sequence[_Piece], in_queue: int) -> tuple[list[Stretch], list[int]]:
-    """Give what the pieces, the first ``in_queue`` of them of the queue, need of their trays, end to end.
+    """Return what the pieces, the first ``in_queue`` of them of the queue, need of their trays, end to end.
 
     Beside it stands for each piece how far its rows move then.
     """
@@ -226,7 +226,7 @@ def _laid_out(pieces: Sequence[_Piece], in_queue: int) -> tuple[list[Stretch], l
 
 
 def _sorted(pieces: Sequence[_Piece], moves: Sequence[int]) -> tuple[Int64s, Int64s]:
-    """Give places and times in the order of the times; those of one time keep their order."""
+    """Return places and times in the order of the times; those of one time keep their order."""
     if not pieces:
         return NO_ROWS, NO_ROWS
     moved = [

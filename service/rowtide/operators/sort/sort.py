@@ -35,7 +35,7 @@ class SortOperator:
 
     On a merged stream rows of equal rowtime keep the order in which they
     arrived, which their old tie-break does not tell: there the operator signs
-    the rows anew.
+    the rows again.
 
     Rows that were resubmitted are never late: what is behind the bound takes the
     least rowtime that is accepted. So do rows that are behind nothing but the bound
@@ -58,7 +58,7 @@ class SortOperator:
         self._rows = HeldRows(node.row_type)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract. ``bound`` is an explicit one; at port TAKEN one that an idle partition takes."""
+        """Take a bound. ``bound`` is an explicit one; at port TAKEN one that an idle partition takes."""
         faults: list[Fault] = []
         kept = self._judge(tray, faults) if tray is not None and len(tray) else None
         if port == TAKEN:
@@ -83,13 +83,12 @@ class SortOperator:
         return len(self._rows)
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: an explicit bound; a row does it too that is WITHIN later."""
+        # An explicit bound; a row does it too that is WITHIN later.
         if bound is None:
             bound = self._rows.first()
         return [] if bound is None else [Want(0, bound)]
 
     def snapshot(self) -> State:
-        """See the contract."""
         clock = {
             "highest": self._highest,
             "explicit": self._explicit,
@@ -105,7 +104,6 @@ class SortOperator:
         }
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._highest, self._explicit = clock["highest"], clock["explicit"]
@@ -117,16 +115,16 @@ class SortOperator:
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract: a t-sort has no parts."""
+        # A t-sort has no parts.
         (state,) = states
         return state
 
     def _floor(self) -> int:
-        """Give the least rowtime that the rows seen so far leave acceptable."""
+        """Return the least rowtime that the rows seen so far leave acceptable."""
         return max(self._highest, EARLIEST + self._within) - self._within
 
     def _judge(self, tray: Tray, faults: list[Fault]) -> Tray:
-        """Give the rows that are not late, and move the clock; late ones become faults."""
+        """Return the rows that are not late, and move the clock; late ones become faults."""
         from rowtide.operators.sort.kernels.sorting import judge
 
         self.account.rows_in += len(tray)
@@ -168,7 +166,7 @@ class SortOperator:
         return resubmitted | revived
 
     def _signed(self, kept: Tray) -> Tray:
-        """Give accepted rows with the tie-break that they have from here on."""
+        """Return accepted rows with the tie-break that they have from here on."""
         if not len(kept):
             return kept
         if self._signs != UNMARKED:

@@ -31,7 +31,7 @@ class SortInPeriodOperator:
         self._trays: list[Tray] = []
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0, rows in rowtime order."""
+        """Port 0, rows in rowtime order."""
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
             self._trays.append(tray)
@@ -43,7 +43,6 @@ class SortInPeriodOperator:
         return sum(map(len, self._trays))
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``."""
         period = self._node.period
         if bound is not None:
             return [Want(0, least_reaching(lambda rowtime: end_after(period, rowtime), bound))]
@@ -53,7 +52,7 @@ class SortInPeriodOperator:
         return [Want(0, closed_by(period, int(first[0])))]
 
     def snapshot(self) -> State:
-        """See the contract; ``rows`` are those that wait."""
+        """``rows`` are those that wait."""
         rows = Tray.concat(self._trays or [Tray.empty(self._node.row_type)])
         return {
             "account": self.account.to_arrow(),
@@ -62,7 +61,6 @@ class SortInPeriodOperator:
         }
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._bound, self._given = clock["bound"], clock["given"]
@@ -71,12 +69,12 @@ class SortInPeriodOperator:
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract: an order of all rows has no parts."""
+        # An order of all rows has no parts.
         (state,) = states
         return state
 
     def _close(self) -> Tray | None:
-        """Give the rows of the periods that the bound has closed, sorted."""
+        """Return the rows of the periods that the bound has closed, sorted."""
         period = self._node.period
         # A period that includes its end is over when the bound has passed it.
         closed_until = self._bound if period.edge is PeriodEdge.FLOOR else self._bound - 1
@@ -101,7 +99,7 @@ class SortInPeriodOperator:
         return out
 
     def _order(self, rows: Tray, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the places of rows by period and keys; rows that are equal keep their order."""
+        """Return the places of rows by period and keys; rows that are equal keep their order."""
         by: list[NDArray[Any]] = []
         for index, descending in reversed(self._node.keys):
             by += _comparable(rows.columns[index], descending=descending)
@@ -124,7 +122,7 @@ class SortInPeriodOperator:
 
 
 def _comparable(column: Column, *, descending: bool) -> list[NDArray[Any]]:
-    """Give numbers that are in order as the values are, then which are NULL: that is the greatest."""
+    """Return numbers that are in order as the values are, then which are NULL: that is the greatest."""
     if column.type.is_float:
         numbers = column.values.astype(np.float64)
     elif column.type.is_variable_width:
@@ -143,7 +141,7 @@ def _comparable(column: Column, *, descending: bool) -> list[NDArray[Any]]:
 
 
 def _ranks(texts: pa.Array) -> NDArray[np.int64]:
-    """Give the rank of each text among the distinct ones, by its characters; that of NULL means nothing."""
+    """Return the rank of each text among the distinct ones, by its characters; that of NULL means nothing."""
     coded = texts.dictionary_encode()
     order = pa.compute.sort_indices(coded.dictionary).to_numpy()
     ranks = np.empty(len(order) + 1, dtype=np.int64)

@@ -16,7 +16,7 @@ Places = NDArray[np.int64]
 
 
 def text_buffers(array: pa.Array) -> tuple[Offsets, Content]:
-    """Give the offsets (n + 1) and bytes of an Arrow string or binary array, to be read only; no copy."""
+    """Return the offsets (n + 1) and bytes of an Arrow string or binary array, to be read only; no copy."""
     _, offsets, data = array.buffers()
     content = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
     if offsets is None:
@@ -29,14 +29,14 @@ def text_buffers(array: pa.Array) -> tuple[Offsets, Content]:
 
 
 def text_array(kind: Type, offsets: Offsets, content: Content, valid: Mask | None) -> pa.Array:
-    """Give the Arrow array of a column of ``kind`` that has these values, NULL where not valid."""
+    """Return the Arrow array of a column of ``kind`` that has these values, NULL where not valid."""
     nulls = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     buffers = [nulls, pa.py_buffer(offsets), pa.py_buffer(content)]
     return pa.Array.from_buffers(arrow_type(kind), len(offsets) - 1, buffers)
 
 
 def gather_texts(places: Places, starts: Places, pool: Content) -> tuple[Offsets, Content]:
-    """Give the offsets and bytes of values of a pool, of which value i stands between starts i and i + 1."""
+    """Return the offsets and bytes of values of a pool, of which value i is between starts i and i + 1."""
     from rowtide.operators.kernels import strings
 
     offsets = np.empty(len(places) + 1, dtype=np.int32)

@@ -21,7 +21,7 @@ BITS = {width: np.dtype(f"i{width}") for width in (1, 2, 4, 8)}
 
 
 def take_rows(tray: Tray, places: Int64s, rowtime: Int64s) -> Tray:
-    """Give the rows at ``places``, each at most once, in that order; ``rowtime`` is theirs."""
+    """Return the rows at ``places``, each at most once, in that order; ``rowtime`` is theirs."""
     return Tray(
         tray.row_type,
         tuple(take_column(column, places) for column in tray.columns),
@@ -52,14 +52,14 @@ def rows_where(tray: Tray, mask: Mask) -> Tray:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Rows of a tray that lie behind one another."""
+    """Rows of a tray that lie after one another."""
 
     of: Tray
     start: int
     stop: int
 
     def tray(self) -> Tray:
-        """Give them by themselves."""
+        """Return them by themselves."""
         return self.of.slice(self.start, self.stop)
 
 
@@ -89,7 +89,7 @@ def _taken(stretches: Sequence[Stretch], field: int, places: Int64s) -> Callable
 
 
 def take_column(column: Column, places: Int64s, times: int = 1) -> Column:
-    """Give the values at ``places``, each at most ``times``, in that order."""
+    """Return the values at ``places``, each at most ``times``, in that order."""
     valid = None if column.valid is None else take_values(column.valid, places)
     if column.type.is_variable_width:
         return Column(column.type, _take_texts(column, places, valid, times), valid)
@@ -97,7 +97,7 @@ def take_column(column: Column, places: Int64s, times: int = 1) -> Column:
 
 
 def take_values(values: NDArray[Any], places: Int64s) -> NDArray[Any]:
-    """Give the values at ``places``, in that order."""
+    """Return the values at ``places``, in that order."""
     from rowtide.operators.kernels.gathering import take
 
     if values.dtype == object:

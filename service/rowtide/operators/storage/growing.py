@@ -20,7 +20,7 @@ FIRST_ROOM = 1 << 8
 
 
 def roomy(length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Give an array of ``length`` values that mean nothing, and room for at least as many more.
+    """Return an array of ``length`` values that mean nothing, and room for at least as many more.
 
     Room that nothing was written to is no memory yet: a large array is given so much that it is hardly ever
     copied to a larger one.
@@ -58,13 +58,13 @@ class Growing:
         """Take away the first ``count`` values."""
         rest = self.length - count
         kept = self.array[count : self.length]
-        # Anew, not moved to the front: a reader of the array may still be there.
+        # Copied, not moved to the front: a reader of the array may still be there.
         self.array = np.empty(max(FIRST_ROOM, 2 * rest), self.array.dtype)
         self.array[:rest] = kept
         self.length = rest
 
     def view(self) -> NDArray[Any]:
-        """Give the values, sharing memory until the next call."""
+        """Return the values, sharing memory until the next call."""
         return self.array[: self.length]
 
     def _make_room(self, count: int) -> None:
@@ -77,7 +77,7 @@ class Growing:
 
 
 def grown(array: NDArray[Any], length: int, fill: object = 0, axis: int = 0) -> NDArray[Any]:
-    """Give ``array`` with room for ``length`` along an axis, new places filled.
+    """Return ``array`` with room for ``length`` along an axis, new places filled.
 
     One that is too short becomes at least twice as long, so that growing costs little for each place.
     """
@@ -93,7 +93,7 @@ def grown(array: NDArray[Any], length: int, fill: object = 0, axis: int = 0) -> 
 
 
 def zeros_in_lines(length: int, dtype: Any) -> NDArray[Any]:
-    """Give zeros that begin where a line of the cache does: a half or quarter of a line lies in one only."""
+    """Return zeros that begin where a line of the cache does: a half or quarter of a line lies in one only."""
     size = np.dtype(dtype).itemsize
     room = np.zeros(length + LINE_BYTES // size, dtype=dtype)
     begin = -room.ctypes.data % LINE_BYTES // size

@@ -18,7 +18,7 @@ _NULL = np.uint64(0xD6E8FEB86659FD93)
 
 
 def parts_of(key: Sequence[Column], parts: int) -> NDArray[np.int64]:
-    """Give for each row the part that it belongs to, from 0 on.
+    """Return for each row the part that it belongs to, from 0 on.
 
     Keys are equal as they are for ``KeyCoder``: NULL is a value of its own, both zeros of floating
     point are one. Columns of one place must be of one kind wherever their parts shall agree.

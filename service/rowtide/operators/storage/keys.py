@@ -26,12 +26,12 @@ _BELOW_SIGN = np.int64(2**63 - 1)
 
 
 def power_of_two(least: int) -> int:
-    """Give the least power of two that is at least ``least`` and ``FIRST_SLOTS``."""
+    """Return the least power of two that is at least ``least`` and ``FIRST_SLOTS``."""
     return max(FIRST_SLOTS, 1 << max(0, (least - 1).bit_length()))
 
 
 def whole_codes(column: Column) -> NDArray[np.int64]:
-    """Give the code of each value of a type of fixed width that is no Python object; of NULL anything."""
+    """Return the code of each value of a type of fixed width that is no Python object; of NULL anything."""
     if column.type.is_float:
         # Zero has two forms.
         return np.asarray((column.values.astype(np.float64) + 0.0).view(np.int64))
@@ -39,13 +39,13 @@ def whole_codes(column: Column) -> NDArray[np.int64]:
 
 
 def in_order(codes: NDArray[np.int64], of: Type) -> NDArray[np.int64]:
-    """Give codes that are in the order of the values of a fixed-width type; given those, the codes again."""
+    """Return codes that are in the order of the values of a fixed-width type; given those, the codes again."""
     # Of negative doubles the larger bits are the lesser values.
     return np.where(codes < 0, codes ^ _BELOW_SIGN, codes) if of.is_float else codes
 
 
 def sort_codes(column: Column, *, descending: bool) -> NDArray[np.int64]:
-    """Give the codes of a fixed-width type in the order of a sort; NaN comes last in either direction."""
+    """Return the codes of a fixed-width type in the order of a sort; NaN comes last in either direction."""
     codes = in_order(whole_codes(column), column.type)
     if descending:
         codes = ~codes
@@ -62,7 +62,7 @@ class TextTable:
         self._pool = np.zeros(FIRST_BYTES, dtype=np.uint8)
 
     def intern(self, array: pa.Array) -> NDArray[np.int64]:
-        """Give the code of each value; those of NULLs mean nothing."""
+        """Return the code of each value; those of NULLs mean nothing."""
         from rowtide.operators.kernels import strings
 
         if not len(array):
@@ -82,7 +82,7 @@ class TextTable:
             self._grow()
 
     def find(self, array: pa.Array) -> NDArray[np.int64]:
-        """Give the code of each value, -1 for one that was never interned; those of NULLs mean nothing."""
+        """Return the code of each value, -1 for one that was never interned; those of NULLs mean nothing."""
         from rowtide.operators.kernels import strings
 
         offsets, data = text_buffers(array)
@@ -91,12 +91,12 @@ class TextTable:
         return codes
 
     def reader(self) -> Callable[[NDArray[np.int64]], tuple[NDArray[np.int32], NDArray[np.uint8]]]:
-        """Give what looks up the codes there are now, at any time: the values' offsets and bytes."""
+        """Return what looks up the codes there are now, at any time: the values' offsets and bytes."""
         starts, pool = self._starts, self._pool
         return lambda codes: gather_texts(codes, starts, pool)
 
     def values(self, codes: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
-        """Give the values of ``codes`` as an Arrow array of ``kind`` (string or binary)."""
+        """Return the values of ``codes`` as an Arrow array of ``kind`` (string or binary)."""
         offsets, data = self.reader()(codes)
         return pa.Array.from_buffers(kind, len(codes), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
@@ -132,7 +132,7 @@ class KeyCoder:
         return max([*counts, *(table.count for table in self._objects if table is not None)], default=0)
 
     def text_codes(self, column: Column) -> NDArray[np.int64]:
-        """Give the codes of keys that are one text each; -1 for NULL."""
+        """Return the codes of keys that are one text each; -1 for NULL."""
         (table,) = self._tables
         if table is None:
             raise TypeError("these keys are no single text")
@@ -140,7 +140,7 @@ class KeyCoder:
         return codes if column.valid is None else np.where(column.valid, codes, -1)
 
     def known_text_codes(self, column: Column) -> NDArray[np.int64]:
-        """Give the codes of keys that are one text each, -1 for a text that is new, -2 for NULL."""
+        """Return the codes of keys that are one text each, -1 for a text that is new, -2 for NULL."""
         (table,) = self._tables
         if table is None:
             raise TypeError("these keys are no single text")
@@ -180,7 +180,7 @@ class KeyCoder:
                 nulls |= np.where(column.valid, 0, np.int64(1) << index)
 
     def decode(self, codes: NDArray[np.int64]) -> list[Column]:
-        """Give the columns of the keys in ``codes`` (rows, width)."""
+        """Return the columns of the keys in ``codes`` (rows, width)."""
         nulls = codes[:, len(self.types)]
         columns = []
         for index, (kind, table, objects) in enumerate(
@@ -237,5 +237,5 @@ class _ObjectTable:
 
 
 def _empty_slots(number: int) -> NDArray[np.uint64]:
-    """Give slots of 16 bytes that begin where a line of the cache does."""
+    """Return slots of 16 bytes that begin where a line of the cache does."""
     return zeros_in_lines(2 * number, np.uint64).reshape(number, 2)

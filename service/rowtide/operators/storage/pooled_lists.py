@@ -42,8 +42,8 @@ class PooledLists:
         self.pool, self.used = values, len(values)
 
     def listed(self, numbers: Int64s | slice = slice(None)) -> tuple[Int64s, Int64s]:
-        """Give what some lists have: the place of each list in ``numbers``, and the value."""
+        """Return what some lists have: the place of each list in ``numbers``, and the value."""
         begins, lengths, _ = self.lists[numbers].T
-        # Where each list's values stand in the pool, less where they stand one list behind the other.
+        # Where each list's values are in the pool, less where they stand one list after the other.
         shifts = np.repeat(begins - (np.cumsum(lengths) - lengths), lengths)
         return np.repeat(np.arange(len(lengths)), lengths), self.pool[shifts + np.arange(len(shifts))]

@@ -28,7 +28,7 @@ class DescendingKey:
 
 
 def key_getter(fields: Sequence[int]) -> Callable[[Row], Row]:
-    """Give the function that takes a key out of a row, as a tuple whatever its width."""
+    """Return the function that takes a key out of a row, as a tuple whatever its width."""
     if not fields:
         return lambda row: ()
     if len(fields) == 1:

@@ -55,11 +55,11 @@ class RowStore:
         self.end += len(tray)
 
     def column(self, field: int, numbers: Numbers) -> Column:
-        """Give one field of the rows of these numbers, in that order."""
+        """Return one field of the rows of these numbers, in that order."""
         return self._columns[field].take(numbers - self.base)
 
     def joined(self, numbers: Numbers) -> list[Column]:
-        """Give the rows of these numbers field by field, of a negative number NULLs.
+        """Return the rows of these numbers field by field, of a negative number NULLs.
 
         Each field is looked up when something reads it.
         """
@@ -75,16 +75,16 @@ class RowStore:
         ]
 
     def place(self, number: int) -> tuple[int, int, int]:
-        """Give rowtime, origin and counter of a row."""
+        """Return rowtime, origin and counter of a row."""
         place = number - self.base
         return int(self.rowtime.array[place]), int(self._origin.array[place]), int(self._counter.array[place])
 
     def opcodes(self, first: int) -> NDArray[np.int8]:
-        """Give the opcodes of the rows from a number on."""
+        """Return the opcodes of the rows from a number on."""
         return self._opcode.view()[first - self.base :]
 
     def take(self, numbers: Numbers) -> Tray:
-        """Give the rows of these numbers, in that order."""
+        """Return the rows of these numbers, in that order."""
         places = numbers - self.base
         return Tray(
             self.row_type,
@@ -96,7 +96,7 @@ class RowStore:
         )
 
     def kept(self, numbers: Numbers) -> RowStore:
-        """Give a store of the rows of these numbers alone, from 0 on; this one is only read any more."""
+        """Return a store of the rows of these numbers alone, from 0 on; this one is only read any more."""
         places = numbers - self.base
         fresh = RowStore(self.row_type)
         fresh.end = len(numbers)
@@ -136,14 +136,14 @@ class _Fixed:
         return self.reader()(places)
 
     def reader(self) -> ColumnReader:
-        """Give what takes values, as they are now, at any time."""
+        """Return what takes values, as they are now, at any time."""
         kind, values, valid = self._type, self._values.array, _array_of(self._valid)
         return lambda places: Column(
             kind, take_values(values, places), None if valid is None else take_values(valid, places)
         )
 
     def kept(self, places: Numbers) -> _Fixed:
-        """Give the values at some places alone."""
+        """Return the values at some places alone."""
         fresh = _Fixed(self._type)
         fresh._values.append(take_values(self._values.array, places))
         fresh._valid = _kept_valid(self._valid, places)
@@ -171,7 +171,7 @@ class _Text:
         return self.reader()(places)
 
     def reader(self) -> ColumnReader:
-        """Give what takes values, as they are now, at any time."""
+        """Return what takes values, as they are now, at any time."""
         kind, texts, valid = self._type, self._texts.reader(), _array_of(self._valid)
 
         def read(places: Numbers) -> Column:
@@ -181,7 +181,7 @@ class _Text:
         return read
 
     def kept(self, places: Numbers) -> _Text:
-        """Give the values at some places alone."""
+        """Return the values at some places alone."""
         fresh = _Text(self._type)
         fresh._texts = self._texts.kept(places)
         fresh._valid = _kept_valid(self._valid, places)
@@ -213,7 +213,7 @@ def _kept_valid(valid: Growing | None, places: Numbers) -> Growing | None:
 
 
 def _look_up(read: ColumnReader, places: Numbers, there: Mask | None) -> Callable[[], Column]:
-    """Give what looks up values later; with ``there``, NULL where it does not hold."""
+    """Return what looks up values later; with ``there``, NULL where it does not hold."""
     if there is None:
         return lambda: read(places)
     return lambda: read(places).where_valid(there)

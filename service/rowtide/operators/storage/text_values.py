@@ -1,4 +1,4 @@
-"""The texts of kept rows: one behind the other, or each once and a code for each row where many are alike.
+"""The texts of kept rows: one after the other, or each once and a code for each row where many are alike.
 
 As in a row store, what is in memory is never changed or moved there, only left.
 """
@@ -48,7 +48,7 @@ class Texts:
         self._settle()
 
     def reader(self) -> TextReader:
-        """Give what looks texts up, as they are now, at any time."""
+        """Return what looks texts up, as they are now, at any time."""
         return self._held.reader()
 
     def drop(self, count: int) -> None:
@@ -58,7 +58,7 @@ class Texts:
         self._settle()
 
     def kept(self, places: Places) -> Texts:
-        """Give the texts at some places alone; nothing is added to these here any more."""
+        """Return the texts at some places alone; nothing is added to these here any more."""
         fresh = Texts()
         fresh.length = len(places)
         if isinstance(self._held, _Coded) and self._held.is_worth_it(len(places)):
@@ -74,7 +74,7 @@ class Texts:
 
 
 class _Whole:
-    """Texts one behind the other in a pool of bytes: text i stands between starts i and i + 1."""
+    """Texts one after the other in a pool of bytes: text i is between starts i and i + 1."""
 
     def __init__(self) -> None:
         self._starts = Growing(np.int64)
@@ -108,11 +108,11 @@ class _Coded:
         self._table = TextTable()
 
     def is_worth_it(self, length: int) -> bool:
-        """Tell whether texts are alike enough, of so many rows."""
+        """Return whether texts are alike enough, of so many rows."""
         return self._table.count * ALIKE <= max(ENOUGH, length)
 
     def kept(self, places: Places) -> _Coded:
-        """Give the texts at some places, with the same codes."""
+        """Return the texts at some places, with the same codes."""
         fresh = _Coded()
         fresh._table = self._table
         fresh._codes.append(take_values(self._codes.array, places))
@@ -130,7 +130,7 @@ class _Coded:
 
 
 def _whole(read: TextReader, places: Places) -> _Whole:
-    """Give the texts at some places one behind the other."""
+    """Return the texts at some places one after the other."""
     fresh = _Whole()
     for first in range(0, len(places), AT_ONCE):
         fresh.add(*read(places[first : first + AT_ONCE]))

@@ -13,7 +13,7 @@ SMALL_ROWS = 4096
 
 
 class TrayQueue:
-    """Trays of one row type, one behind the other; what leaves shares memory with what came."""
+    """Trays of one row type, one after the other; what leaves shares memory with what came."""
 
     def __init__(self, row_type: RowType) -> None:
         self._row_type = row_type
@@ -65,11 +65,11 @@ class TrayQueue:
         return taken
 
     def first(self) -> Tray | None:
-        """Give a tray whose first row is the one in front."""
+        """Return a tray whose first row is the one in front."""
         return self._trays[0] if self._trays else None
 
     def contents(self) -> Tray:
-        """Give all rows that wait; they stay."""
+        """Return all rows that wait; they stay."""
         return Tray.concat(list(self._trays) or [Tray.empty(self._row_type)])
 
     def __len__(self) -> int:

@@ -45,15 +45,14 @@ class KeyedTableOperator(AtOnce):
         return self._apply(tray)
 
     def contents(self) -> Tray:
-        """Give the rows that the table has now, in the order in which they came in."""
+        """Return the rows that the table has now, in the order in which they came in."""
         return self._store.take(self._live())
 
     def snapshot(self) -> State:
-        """See the contract; ``rows`` has a row for each row of the table."""
+        """``rows`` has a row for each row of the table."""
         return {"account": self.account.to_arrow(), "rows": self.contents().to_arrow()}
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         rows = Tray.from_arrow(self._row_type, state["rows"])
         if len(rows):
@@ -87,14 +86,14 @@ class KeyedTableOperator(AtOnce):
         return out
 
     def _number(self, keys: Sequence[Column], rows: int) -> NDArray[np.int64]:
-        """Give the number of each row's key, -1 where it has a NULL."""
+        """Return the number of each row's key, -1 where it has a NULL."""
         groups = without_nulls(self._keys.number(keys, rows), keys)
         if self._keys.count > self._current.length:
             self._current.extend(self._keys.count - self._current.length)
         return groups
 
     def _null_keys(self, tray: Tray) -> list[Fault]:
-        """Give the faults of the rows that have a NULL in their key."""
+        """Return the faults of the rows that have a NULL in their key."""
         missing = np.zeros(len(tray), dtype=np.bool_)
         for index in self._node.key:
             valid = tray.columns[index].valid
@@ -103,7 +102,7 @@ class KeyedTableOperator(AtOnce):
         return [null_key(self._node, timed) for timed in tray.take(np.flatnonzero(missing)).rows()]
 
     def _live(self) -> NDArray[np.int64]:
-        """Give the numbers of the table's rows, ascending."""
+        """Return the numbers of the table's rows, ascending."""
         current = self._current.view()
         alive = np.zeros(self._store.end, dtype=np.bool_)
         alive[current[current >= 0]] = True

@@ -49,17 +49,16 @@ class KeyedTableByRow(AtOnce):
         return Tray.from_rows(self._row_type, out) if out else None
 
     def contents(self) -> Tray:
-        """Give the rows that the table has now."""
+        """Return the rows that the table has now."""
         if self._key:
             return Tray.from_rows(self._row_type, self._rows.values())
         return Tray.from_rows(self._row_type, chain.from_iterable(self._copies.values()))
 
     def snapshot(self) -> State:
-        """See the contract; ``rows`` has a row for each row of the table."""
+        """``rows`` has a row for each row of the table."""
         return {"account": self.account.to_arrow(), "rows": self.contents().to_arrow()}
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         for timed in Tray.from_arrow(self._row_type, state["rows"]).rows():
             self._put(timed)
@@ -71,7 +70,7 @@ class KeyedTableByRow(AtOnce):
             self._copies.setdefault(timed.row, deque()).append(timed)
 
     def _refused(self, timed: TimedRow) -> Fault | None:
-        """Give the fault of a rowop that the table does not take."""
+        """Return the fault of a rowop that the table does not take."""
         return null_key(self._node, timed) if None in self._key_of(timed.row) else None
 
     def _change_by_key(self, timed: TimedRow, out: list[TimedRow]) -> None:
@@ -98,7 +97,7 @@ class KeyedTableByRow(AtOnce):
 
 
 def null_key(node: KeyedTable, timed: TimedRow) -> Fault:
-    """Give the fault of a row that has a NULL in its key."""
+    """Return the fault of a row that has a NULL in its key."""
     name = next(node.row_type[index].name for index in node.key if timed.row[index] is None)
     message = f'column "{name}" of the primary key is NULL'
     return rejected(node.relation, Reason.NULL_KEY, message, timed, node.row_type.names)

@@ -34,17 +34,16 @@ class MultisetTableOperator(AtOnce):
         return out
 
     def contents(self) -> Tray:
-        """Give the rows that the table has now: equal ones together, where the first of them came."""
+        """Return the rows that the table has now: equal ones together, where the first of them came."""
         numbers = np.flatnonzero(self._is_there.view())
         came = self._came.array[self._groups.view()[numbers]]
         return self._store.take(numbers[np.argsort(came, kind="stable")])
 
     def snapshot(self) -> State:
-        """See the contract; ``rows`` has a row for each row of the table."""
+        """``rows`` has a row for each row of the table."""
         return {"account": self.account.to_arrow(), "rows": self.contents().to_arrow()}
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         rows = Tray.from_arrow(self._node.row_type, state["rows"])
         if len(rows):
@@ -87,7 +86,7 @@ class MultisetTableOperator(AtOnce):
         return changes
 
     def _clean(self) -> None:
-        """Begin anew with the rows of the table where more have left it: memory follows its size."""
+        """Begin again with the rows of the table where more have left it: memory follows its size."""
         if self._store.end - self._rows > max(CLEAN_OVER, self._rows):
             rows = self.contents()
             self._begin()

@@ -34,7 +34,7 @@ class RefusedRows:
         return True
 
     def __iter__(self) -> Iterator[Row]:
-        """Give every copy, in the order in which the rows were first refused."""
+        """Yield every copy, in the order in which the rows were first refused."""
         for row, copies in self._copies.items():
             for _ in range(copies):
                 yield row

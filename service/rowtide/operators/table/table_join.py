@@ -34,7 +34,7 @@ class TableJoinOperator(AtOnce):
         return out
 
     def snapshot(self) -> State:
-        """See the contract; ``rows`` has a row for each row of both sides."""
+        """``rows`` has a row for each row of both sides."""
         return {
             "account": self.account.to_arrow(),
             "rows": self._image.rows().to_arrow(),
@@ -42,7 +42,6 @@ class TableJoinOperator(AtOnce):
         }
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         self._image = _Image(self._node)
         self._image.run(Tray.from_arrow(self._node.input.row_type, state["rows"]))
@@ -104,7 +103,7 @@ class _Image:
         return self._result(tray, room, int(progress[WRITTEN]))
 
     def rows(self) -> Tray:
-        """Give the rows that are there, tagged, each of its copies, in the order in which they came."""
+        """Return the rows that are there, tagged, each of its copies, in the order in which they came."""
         from rowtide.operators.table.kernels.table_joining import CAME
 
         sides, came = [], []
@@ -116,7 +115,7 @@ class _Image:
         return Tray.concat(sides).take(np.argsort(np.concatenate(came), kind="stable"))
 
     def _tagged(self, side: int, numbers: NDArray[np.int64]) -> Tray:
-        """Give rows of one side as they came: the fields of the other one are NULL."""
+        """Return rows of one side as they came: the fields of the other one are NULL."""
         count = len(numbers)
         tag = self._type[0].type
         found = iter(self._stores[side].take(numbers).columns)
@@ -129,7 +128,7 @@ class _Image:
         return Tray.from_columns(self._type, columns, zeros, 0, zeros)
 
     def cleaned(self) -> _Image:
-        """Give an image without the rows that left, where there are too many of them."""
+        """Return an image without the rows that left, where there are too many of them."""
         known = sum(each.end for each in self._stores)
         if known < self._looked_at + CLEAN_OVER:
             # Counting what is there looks at all rows.
@@ -143,7 +142,7 @@ class _Image:
         return fresh
 
     def _numbered(self, side: int, tray: Tray, mine: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the numbers of rows of one side, and keep those that are new."""
+        """Return the numbers of rows of one side, and keep those that are new."""
         store = self._stores[side]
         columns = (*tray.columns[1 : 1 + self._node.keys], *tray.columns[self._fields[side]])
         fields = [column.take(mine) for column in columns]

@@ -53,7 +53,7 @@ class TableJoinByRow(AtOnce):
         return Tray.from_rows(self._node.row_type, out) if out else None
 
     def snapshot(self) -> State:
-        """See the contract; ``rows`` has a row for each row of both sides."""
+        """``rows`` has a row for each row of both sides."""
         return {
             "account": self.account.to_arrow(),
             "rows": self._tray(self._held_rows()),
@@ -61,7 +61,6 @@ class TableJoinByRow(AtOnce):
         }
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         kind = self._node.input.row_type
         for timed in Tray.from_arrow(kind, state["rows"]).rows():
@@ -72,7 +71,7 @@ class TableJoinByRow(AtOnce):
     # --------------------------------------------------------------- inside
 
     def _parts(self, tagged: Row) -> tuple[Row, int, Row]:
-        """Give key, side and row of a tagged row."""
+        """Return key, side and row of a tagged row."""
         side = 0 if tagged[0] == LEFT else 1
         row = tagged[self._split :] if side else tagged[1 + self._node.keys : self._split]
         return tagged[1 : 1 + self._node.keys], side, row
@@ -128,7 +127,7 @@ class TableJoinByRow(AtOnce):
         matched: Sequence[tuple[Row, int]],
         out: list[TimedRow],
     ) -> None:
-        """Tell of rows of the other side that have just found their first match, or lost their last one."""
+        """Report of rows of the other side that have just found their first match, or lost their last one."""
         leaves = timed.opcode == Opcode.DELETE
         for other, copies in matched:
             if group.matches[1 - side][other] == (0 if leaves else 1):
@@ -141,7 +140,7 @@ class TableJoinByRow(AtOnce):
         return group is not None and row in group.rows[side]
 
     def _matched(self, key: Row, side: int, row: Row) -> list[tuple[Row, int]]:
-        """Give the rows of the other side that match, in the order in which they came, and their numbers.
+        """Return the rows of the other side that match, in the order in which they came, and their numbers.
 
         Raises:
           RejectedRowError: the condition has no value for one of them.

@@ -40,11 +40,10 @@ class TopChangesOperator(AtOnce):
         return out
 
     def snapshot(self) -> State:
-        """See the contract; ``rows`` are all that are kept, in the order in which they came."""
+        """``rows`` are all that are kept, in the order in which they came."""
         return {"account": self.account.to_arrow(), "rows": self._image.rows().to_arrow()}
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         self._image = _Image(self._node)
         rows = Tray.from_arrow(self._node.input.row_type, state["rows"])
@@ -144,7 +143,7 @@ class _Image:
         return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
     def _differ(self, places: NDArray[np.int64], going: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Give what is to be told: not that an equal row comes just behind one of those that go."""
+        """Return what is to be reported: not that an equal row comes just after one of those that go."""
         kinds = [field.type for field in self._node.input.row_type]
         pairs = self._store.take(np.concatenate([places[going], places[going + 1]]))
         gone, come = np.split(KeyGroups(kinds).number(pairs.columns, len(pairs)), 2)
@@ -154,13 +153,13 @@ class _Image:
         return keep
 
     def rows(self) -> Tray:
-        """Give all rows, in the order in which they came."""
+        """Return all rows, in the order in which they came."""
         came = np.sort(self._lists.listed()[1])
         zeros = np.zeros(len(came), dtype=np.int64)
         return Tray.from_columns(self._node.input.row_type, self._store.take(came).columns, zeros, 0, zeros)
 
     def cleaned(self) -> _Image:
-        """Give an image without the rows that left, where there are too many of them."""
+        """Return an image without the rows that left, where there are too many of them."""
         if self._store.end < self._looked_at + CLEAN_OVER:
             # Counting what is there looks at all partitions.
             return self

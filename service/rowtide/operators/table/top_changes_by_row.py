@@ -46,7 +46,7 @@ class TopChangesByRow(AtOnce):
         return Tray.from_rows(self._node.row_type, out) if out else None
 
     def snapshot(self) -> State:
-        """See the contract; ``rows`` are all rows, in the order in which they came."""
+        """``rows`` are all rows, in the order in which they came."""
         entries = sorted((entry for each in self._lists.values() for entry in each), key=lambda each: each[1])
         rows = [TimedRow(0, 0, 0, Opcode.INSERT, row) for _, _, row in entries]
         return {
@@ -55,7 +55,6 @@ class TopChangesByRow(AtOnce):
         }
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         for timed in Tray.from_arrow(self._node.input.row_type, state["rows"]).rows():
             self._enter(timed, [])
@@ -100,7 +99,7 @@ class TopChangesByRow(AtOnce):
             self._tell(timed, gone, comes, out)
 
     def _numbered(self, held: list[_Entry]) -> list[Row]:
-        """Give the first rows with their numbers, where those are told."""
+        """Return the first rows with their numbers, where those are reported."""
         first = self._node.offset
         if not self._is_numbered:
             return []
@@ -111,7 +110,7 @@ class TopChangesByRow(AtOnce):
             self._tell(cause, gone, comes, out)
 
     def _tell(self, cause: TimedRow, gone: Row | None, comes: Row | None, out: list[TimedRow]) -> None:
-        """Give DELETE of the row that goes and INSERT of the one that comes, unless they are equal."""
+        """Emit DELETE of the row that goes and INSERT of the one that comes, unless they are equal."""
         if gone == comes:
             return
         if gone is not None:

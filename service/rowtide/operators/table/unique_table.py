@@ -25,7 +25,6 @@ class UniqueTableOperator(KeyedTableByRow):
         self._held: list[dict[Row, Row]] = [{} for _ in node.unique]
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         super().restore(state)
         for timed in self.contents().rows():
             self._follow(timed)
@@ -66,7 +65,7 @@ class UniqueTableOperator(KeyedTableByRow):
 
 
 def _values(row: Row, columns: tuple[int, ...]) -> Row | None:
-    """Give what must be unique of a row; None if that equals no other, as it has a NULL or a NaN."""
+    """Return what must be unique of a row; None if that equals no other, as it has a NULL or a NaN."""
     values = tuple(row[index] for index in columns)
     return None if any(each is None or _is_nan(each) for each in values) else values
 

@@ -3,7 +3,7 @@
 A model has several inputs and outputs of different row types, and its rows come
 in one consistent time order (docs/sql/semantics.md#models). So the rows of all inputs are
 made rows of one row type, which says in its first field of which input they
-are, and an ordinary merge orders them; what comes out is told apart by filters.
+are, and an ordinary merge orders them; what comes out is distinguished by filters.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Model(OverOne):
 
 
 def tagged(ports: Sequence[ModelPort]) -> RowType:
-    """Give the row type that holds a row of any of ``ports``: its number, its key, the fields of all."""
+    """Return the row type that holds a row of any of ``ports``: its number, its key, the fields of all."""
     fields = [Field(PORT, INTEGER, nullable=False)]
     first = ports[0]
     fields += [Field(f"KEY {at}", first.row_type[index].type) for at, index in enumerate(first.key, start=1)]
@@ -134,12 +134,12 @@ def tagged(ports: Sequence[ModelPort]) -> RowType:
 
 
 def first_field(ports: Sequence[ModelPort], number: int) -> int:
-    """Give where the fields of port ``number`` begin in a tagged row."""
+    """Return where the fields of port ``number`` begin in a tagged row."""
     return 1 + len(ports[0].key) + sum(len(port.row_type) for port in ports[:number])
 
 
 def tagging(ports: Sequence[ModelPort], number: int) -> tuple[Expr, ...]:
-    """Give the expressions that make a row of port ``number`` a tagged one."""
+    """Return the expressions that make a row of port ``number`` a tagged one."""
     found: list[Expr] = [Literal(number, INTEGER)]
     own = ports[number]
     found += [FieldRef(index, own.row_type[index].type) for index in own.key]
@@ -150,7 +150,7 @@ def tagging(ports: Sequence[ModelPort], number: int) -> tuple[Expr, ...]:
 
 
 def untagging(ports: Sequence[ModelPort], number: int) -> tuple[Expr, tuple[Expr, ...]]:
-    """Give the condition that picks the rows of port ``number`` and the expressions that give its fields."""
+    """Return the condition that picks the rows of port ``number`` and the expressions that give its fields."""
     first = first_field(ports, number)
     condition = Call("=", (FieldRef(0, INTEGER), Literal(number, INTEGER)), BOOLEAN)
     row_type = ports[number].row_type

@@ -88,7 +88,7 @@ class FaultFiles:
         return lambda: _pieces(path)
 
     def _told(self, places: Mapping[int, PartitionId]) -> DataFrame:
-        """Give the faults as rows: where each stands, what makes it the same as another, itself pickled."""
+        """Return the faults as rows: where each stands, what makes it the same as another, itself pickled."""
         if not self._paths:
             raise ValueError("there are no faults to read")
         # A plan of one step, however many files there are.

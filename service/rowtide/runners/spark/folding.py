@@ -25,7 +25,7 @@ class FoldNote:
 
 
 FoldFunction = Callable[[Iterable[Tray]], Iterable["Tray | Fault | FoldNote"]]
-"""Works off the rows of one task; pickled to the workers."""
+"""Processes the rows of one task; pickled to the workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class FoldTasks:
     inputs: Sequence[TaskInputs]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Work off the tasks of these numbers, and tell of each."""
+        """Process the tasks of these numbers, and report each."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 done = pickle.dumps(self._folded(self.inputs[number]))

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FEW_ROWS = 20_000
-"""Rows that one task works off sooner than Spark starts another."""
+"""Rows that one task processes sooner than Spark starts another."""
 
 TaskFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -108,7 +108,7 @@ class SparkRun:
         self._parts = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
         self._pieces: dict[tuple[int, Split], list[Piece]] = {}
         self._bits: dict[int, int] = {}
-        """Of each stage how many bits ``$seq`` has behind it."""
+        """Of each stage how many bits ``$seq`` has after it."""
         self._outputs: dict[int, list[str]] = {}
         self._circuits = {
             number: Circuit(self._program, each.steps) for number, each in enumerate(self._segments)
@@ -149,7 +149,7 @@ class SparkRun:
         self._session.sparkContext.setJobDescription(f"segment {number + 1} of {len(self._segments)}: {what}")
 
     def output(self, name: str) -> DataFrame:
-        """Give the rows of an output: its fields by name, the time columns, ``$seq``."""
+        """Return the rows of an output: its fields by name, the time columns, ``$seq``."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         at = self._program.outputs[name]
@@ -185,13 +185,13 @@ class SparkRun:
         )
 
     def flow(self) -> Flow:
-        """Give the live flow that has read just these messages."""
+        """Return the live flow that has read just these messages."""
         flow = Flow(self._definition.outputs, self._definition.partitions)
         flow.take_over(self._circuits.values(), self._promised)
         return flow
 
     def _wanted_splits(self) -> dict[int, tuple[Split, ...]]:
-        """Give, for each step whose rows are read later, the ways in which they are split.
+        """Return, for each step whose rows are read later, the ways in which they are split.
 
         From the outputs on backwards: what only passes a merge is split where it is written.
         """
@@ -209,7 +209,7 @@ class SparkRun:
         return {at: tuple(wanted) for at, wanted in found.items()}
 
     def _only_passes(self, segment: Segment) -> bool:
-        """Tell whether a segment is a merge alone: its rows are read where they lie."""
+        """Return whether a segment is a merge alone: its rows are read where they lie."""
         return (
             len(segment.steps) == 1
             and segment.is_merge(self._program)
@@ -229,7 +229,7 @@ class SparkRun:
         self._settle(number, arrivals)
 
     def _run_initial(self, number: int, segment: Segment, node: TableSource) -> None:
-        """Work off a table's INSERT statements: here, since they are few."""
+        """Process a table's INSERT statements: here, since they are few."""
         (entry,) = segment.entries
         _, tray, bound = initial(node, self._program.steps[entry])
         stage = SegmentTask(self._definition, number, {0: bound})
@@ -325,7 +325,7 @@ class SparkRun:
         *,
         together: bool = False,
     ) -> list[TaskInputs]:
-        """Give what each task reads: its part, or all of it where rows are few, not split or go together."""
+        """Return what each task reads: its part, or all of it where rows are few, not split or go together."""
         parts = range(self._parts if split else 1)
         count = sum(block.rows for held in pieces.values() for each in held for block in each.run.blocks)
         if together or count <= self._few:
@@ -333,12 +333,12 @@ class SparkRun:
         return [TaskInputs(pieces, row_types, (part,), origins) for part in parts]
 
     def _goes_together(self, segment: Segment, pieces: Sequence[Piece]) -> bool:
-        """Tell whether one task has to work off a segment."""
+        """Return whether one task has to process a segment."""
         counts = is_full(pieces) and not segment.is_row_wise
         return counts or not may_be_split(self._program, segment, self._folded)
 
     def _origins(self, steps: Iterable[int]) -> tuple[int, ...]:
-        """Give the origins of the rows of some steps, in their order at one rowtime."""
+        """Return the origins of the rows of some steps, in their order at one rowtime."""
         return tuple(dict.fromkeys(origin for at in steps for origin in self._program.steps[at].origins))
 
     def _run_stage(self, number: int, bounds: Mapping[int, Bound], inputs: Sequence[TaskInputs]) -> None:
@@ -363,7 +363,7 @@ class SparkRun:
         )
 
     def _numbers(self, count: int) -> DataFrame:
-        """Give numbers, each to a task of its own."""
+        """Return numbers, each to a task of its own."""
         return self._session.range(0, count, 1, max(count, 1))
 
     def _nothing(self, schema: object) -> DataFrame:
@@ -424,7 +424,7 @@ class SparkRun:
         return operator.account
 
     def _feeders(self, entry: int) -> dict[int, int]:
-        """Give the step that feeds each port of an entry, port by port."""
+        """Return the step that feeds each port of an entry, port by port."""
         found = {
             port: at
             for at, step in enumerate(self._program.steps)

@@ -101,14 +101,12 @@ class TaskFiles:
         Path(layout.folder).mkdir(parents=True, exist_ok=True)
 
     def rows(self, at: int, rows: Numbered) -> None:
-        """See ``TaskOutput``."""
         self._held.setdefault(at, []).append(rows)
         self._holding += len(rows)
         if self._holding >= HELD_ROWS:
             self._write_rows()
 
     def faults(self, faults: Sequence[Fault]) -> None:
-        """See ``TaskOutput``."""
         self._faults += faults
         while len(self._faults) >= FAULTS_AT_ONCE:
             self._write_faults(FAULTS_AT_ONCE)
@@ -191,12 +189,12 @@ class TaskFiles:
 
 
 def output_schema(row_type: RowType) -> pa.Schema:
-    """Give the schema of an output's Parquet files: a tray's, and ``$seq``."""
+    """Return the schema of an output's Parquet files: a tray's, and ``$seq``."""
     return tray_schema(row_type).append(pa.field(SEQ, pa.int64()))
 
 
 def _apart(rows: Numbered, split: Split, parts: int) -> list[tuple[int, Numbered]]:
-    """Give the parts that there are rows of, with these."""
+    """Return the parts that there are rows of, with these."""
     if not split or parts == 1:
         return [(0, rows)]
     part: np.ndarray[Any, Any] = parts_of([rows.tray.columns[index] for index in split], parts)

@@ -40,14 +40,14 @@ JAVA_HINT = (
 
 
 def cache_directory() -> Path:
-    """Give where jars and tools are kept: $ROWTIDE_CACHE, else ``rowtide`` in the user's cache directory."""
+    """Return where jars and tools are kept: $ROWTIDE_CACHE, else ``rowtide`` in the user's cache directory."""
     if chosen := os.environ.get("ROWTIDE_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rowtide"
 
 
 def java() -> str:
-    """Give the path of a ``java`` that is new enough.
+    """Return the path of a ``java`` that is new enough.
 
     Raises:
       StatementError: if there is none, or it is too old; the hint says how to get one.
@@ -85,7 +85,7 @@ def directory_of(name: str, version: str) -> Path:
 
 
 def fetch(organisation: str, name: str, version: str) -> Path:
-    """Give a directory with the jar of these coordinates and all that it needs; fetched once.
+    """Return a directory with the jar of these coordinates and all that it needs; fetched once.
 
     Raises:
       StatementError: Java or PySpark is missing.

@@ -47,9 +47,9 @@ def read_range(
     begin: Mapping[int, int],
     end: Mapping[int, int],
 ) -> DataFrame:
-    """Give the messages of a topic from ``begin`` (inclusive) to ``end`` (exclusive), by partition.
+    """Return the messages of a topic from ``begin`` (inclusive) to ``end`` (exclusive), by partition.
 
-    A partition is read by one task, in the order of its offsets: Spark splits none unless it is told to
+    A partition is read by one task, in the order of its offsets: Spark splits none unless it is reported to
     (``minPartitions``, ``maxRecordsPerPartition``), and it is not.
 
     Raises:
@@ -77,7 +77,7 @@ def read_range(
 
 
 def client_settings(server: Mapping[str, str]) -> dict[str, str]:
-    """Give the settings of a KAFKA server under the names of the Java client.
+    """Return the settings of a KAFKA server under the names of the Java client.
 
     Raises:
       StatementError: one has no counterpart there.
@@ -110,7 +110,7 @@ def _pem_settings(given: dict[str, str]) -> dict[str, str]:
     for name, wanted in _PEM.items():
         file, text = given.pop(f"{name}.location", None), given.pop(f"{name}.pem", None)
         if file == "probe":
-            # The system's certificates, as the Java client takes them if it is told nothing.
+            # The system's certificates, as the Java client takes them if it is reported nothing.
             continue
         where = f"{name}.pem" if file is None else f"{name}.location"
         if file is not None:

@@ -78,23 +78,23 @@ class Numbered:
 
     @classmethod
     def concat(cls, parts: Sequence[Numbered]) -> Numbered:
-        """Put rows behind one another; at least one part."""
+        """Put rows after one another; at least one part."""
         if len(parts) == 1:
             return parts[0]
         return cls(Tray.concat([each.tray for each in parts]), np.concatenate([each.seq for each in parts]))
 
     def slice(self, start: int, stop: int) -> Numbered:
-        """Give the rows from ``start`` (inclusive) to ``stop`` (exclusive)."""
+        """Return the rows from ``start`` (inclusive) to ``stop`` (exclusive)."""
         if start == 0 and stop == len(self):
             return self
         return Numbered(self.tray.slice(start, stop), self.seq[start:stop])
 
     def take(self, indices: Int64s) -> Numbered:
-        """Give the rows at ``indices``, in that order."""
+        """Return the rows at ``indices``, in that order."""
         return Numbered(self.tray.take(indices), self.seq[indices])
 
     def in_time(self, ranks: Ranks) -> Numbered:
-        """Give the rows in consistent time."""
+        """Return the rows in consistent time."""
         tray = self.tray
         return self.take(np.lexsort((self.seq, tray.counter, ranks.of(tray.origin), tray.rowtime)))
 
@@ -108,7 +108,7 @@ class Causes:
     seq: Int64s
 
     def of(self, tray: Tray) -> Int64s:
-        """Give ``$seq`` of the first row at the place of each of these; 0 for a place of their own."""
+        """Return ``$seq`` of the first row at the place of each of these; 0 for a place of their own."""
         found = np.zeros(len(tray), dtype=np.int64)
         for origin in np.unique(tray.origin):
             mine = np.flatnonzero(self.origin == origin)
@@ -122,7 +122,7 @@ class Causes:
 
 
 def numbered(tray: Tray, causes: Causes | None, *, is_row_wise: bool = False) -> Numbered:
-    """Give rows of a stage their numbers: by the row that caused each, then as they came.
+    """Return rows of a stage their numbers: by the row that caused each, then as they came.
 
     So tasks that each got some of the rows of one place agree on the order of what they make of them. A stage
     that ``is_row_wise`` makes at most one row of each, which can have its number.
@@ -142,15 +142,15 @@ def numbered(tray: Tray, causes: Causes | None, *, is_row_wise: bool = False) ->
 
 
 def is_full(pieces: Iterable[Piece]) -> bool:
-    """Tell whether ``$seq`` of what a stage reads leaves no bits for what the stage makes of it.
+    """Return whether ``$seq`` of what a stage reads leaves no bits for what the stage makes of it.
 
-    One task then works off the stage and counts its rows, in the order in which the live flow gives them.
+    One task then processes the stage and counts its rows, in the order in which the live flow gives them.
     """
     return max((piece.bits for piece in pieces), default=0) + SEQ_BITS > MOST_BITS
 
 
 def bits_behind(pieces: Sequence[Piece], *, is_row_wise: bool) -> int:
-    """Give how many bits ``$seq`` has behind a stage that reads these; see ``numbered``."""
+    """Return how many bits ``$seq`` has behind a stage that reads these; see ``numbered``."""
     before = max((piece.bits for piece in pieces), default=0)
     if is_row_wise:
         return max(before, SEQ_BITS)
@@ -176,7 +176,7 @@ class MergeLimit:
     ranks: Mapping[int, int]
 
     def passes(self, tray: Tray) -> NDArray[np.bool_]:
-        """Tell which rows come before the place."""
+        """Return which rows come before the place."""
         rowtime, rank, counter, port = self.place
         passing = tray.rowtime < rowtime
         for at in np.flatnonzero(tray.rowtime == rowtime).tolist():
@@ -202,7 +202,7 @@ class Piece:
     bits: int = SEQ_BITS
 
     def behind(self, merge: MergeLimit, *, meets_itself: bool) -> Piece:
-        """Give what passes one more merge; ``meets_itself``: a row may come to it at several ports."""
+        """Return what passes one more merge; ``meets_itself``: a row may come to it at several ports."""
         limits = self.limits if merge.place >= END else (*self.limits, merge)
         return replace(self, limits=limits, ports=(merge.port, *self.ports) if meets_itself else self.ports)
 
@@ -218,7 +218,7 @@ class Piece:
                 yield rows.take(np.flatnonzero(passing))
 
     def waiting(self, row_type: RowType, merge: MergeLimit) -> Iterator[Numbered]:
-        """Give the rows of all parts that come here but do not pass one more merge."""
+        """Yield the rows of all parts that come here but do not pass one more merge."""
         for rows in self._blocks(row_type, None, merge.place[0]):
             staying = ~merge.passes(rows.tray)
             for limit in self.limits:
@@ -238,7 +238,7 @@ class Piece:
 
 
 def ranked(pieces: Sequence[Piece]) -> list[Piece]:
-    """Give the pieces that come out of a merge with ``first`` by their ports.
+    """Return the pieces that come out of a merge with ``first`` by their ports.
 
     Of the copies of a row those of an earlier port of the last merge come first, and among these those of an
     earlier port of the merge before it (docs/sql/semantics.md#merge-order).
@@ -257,19 +257,19 @@ def ranked(pieces: Sequence[Piece]) -> list[Piece]:
 
 @lru_cache(maxsize=OPEN_FILES)
 def _reader(path: str) -> Any:
-    """Give the open file of a run; the names of files are never used twice."""
+    """Return the open file of a run; the names of files are never used twice."""
     return pyarrow.ipc.open_file(pa.memory_map(path))
 
 
 def rows_schema(row_type: RowType, *, has_seq: bool) -> pa.Schema:
-    """Give the schema of a file of rows; fields are named by their number."""
+    """Return the schema of a file of rows; fields are named by their number."""
     fields = [pa.field(name, kind) for name, kind in TIMES]
     fields += [pa.field(f"f{index}", arrow_type(each.type)) for index, each in enumerate(row_type)]
     return pa.schema([*fields, pa.field(SEQ, pa.int64())] if has_seq else fields)
 
 
 def rows_batch(schema: pa.Schema, tray: Tray, seq: Int64s | None) -> pa.RecordBatch:
-    """Give a tray as a batch of ``rows_schema``, or of one that only names the fields otherwise."""
+    """Return a tray as a batch of ``rows_schema``, or of one that only names the fields otherwise."""
     arrays = [pa.array(each) for each in (tray.rowtime, tray.origin, tray.counter, tray.opcode)]
     arrays += [column.to_arrow() for column in tray.columns]
     if seq is not None:
@@ -305,7 +305,7 @@ class TaskInputs:
     rows_at_once: int = field(default=BLOCK_ROWS)
 
     def in_order(self, final: Mapping[int, Bound]) -> Iterator[StageInput]:
-        """Give the rows of all ports in consistent time.
+        """Yield the rows of all ports in consistent time.
 
         Every port has come as far as each cut, but not further than ``final`` says that it ever comes.
         """
@@ -370,7 +370,7 @@ class _Head:
 
 
 def _whole(piece: Piece, row_type: RowType, part: int, ranks: Ranks) -> Iterator[Numbered]:
-    """Give the rows of a run in order of rowtime."""
+    """Yield the rows of a run in order of rowtime."""
     blocks = piece.rows(row_type, part)
     if piece.run.is_sorted:
         yield from blocks
@@ -381,7 +381,7 @@ def _whole(piece: Piece, row_type: RowType, part: int, ranks: Ranks) -> Iterator
 def _woven(
     taken: Sequence[tuple[int, Numbered]], ranks: Ranks, at_once: int
 ) -> Iterator[tuple[dict[int, Tray], int, Causes | None]]:
-    """Give whole rowtimes of several runs in order: each port's rows, cut by cut, and how far they go."""
+    """Yield whole rowtimes of several runs in order: each port's rows, cut by cut, and how far they go."""
     if not taken:
         return
     by_port: dict[int, list[Tray]] = {}
@@ -420,16 +420,16 @@ def _woven(
 
 
 def _gaps(rowtime: Int64s, origin: NDArray[np.int32], counter: Int64s, seq: Int64s) -> Int64s:
-    """Give where rows of one place stand with others between them that are not here.
+    """Return where rows of one place stand with others between them that are not here.
 
-    What is made of them must not be told at once: it goes before and behind what is made of the others.
+    What is made of them must not be reported at once: it goes before and behind what is made of the others.
     """
     is_same = (rowtime[1:] == rowtime[:-1]) & (origin[1:] == origin[:-1]) & (counter[1:] == counter[:-1])
     return np.flatnonzero(is_same & (seq[1:] > seq[:-1] + 1)) + 1
 
 
 def _order(rowtime: Int64s, rank: Int64s, counter: Int64s, lengths: Sequence[int]) -> Int64s:
-    """Give the order of rows that lie run behind run; equal places keep the order of the runs."""
+    """Return the order of rows that lie run behind run; equal places keep the order of the runs."""
     starts = [0, *accumulate(lengths)]
     if len(lengths) > WOVEN_BY_ONE_LOOK or not all(
         _is_sorted(rowtime[start:stop], rank[start:stop], counter[start:stop])
@@ -444,7 +444,7 @@ def _order(rowtime: Int64s, rank: Int64s, counter: Int64s, lengths: Sequence[int
 
 
 def _is_sorted(rowtime: Int64s, rank: Int64s, counter: Int64s) -> bool:
-    """Tell whether the rows of equal rowtimes, which lie together, are in order."""
+    """Return whether the rows of equal rowtimes, which lie together, are in order."""
     is_tie = rowtime[1:] == rowtime[:-1]
     if not is_tie.any():
         return True

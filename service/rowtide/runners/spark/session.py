@@ -183,7 +183,7 @@ def spark_errors() -> Iterator[None]:
 
 
 def _cause(text: str) -> str:
-    """Give the last line of a worker's traceback, else the first line that says anything."""
+    """Return the last line of a worker's traceback, else the first line that says anything."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ends = [line for line, after in pairwise([*lines, "at "]) if after.startswith("at ") and ": " in line]
     told = [line for line in ends if not line.startswith(("at ", "org.apache.spark", "py4j"))]

@@ -82,7 +82,7 @@ class Done:
 class SegmentTask:
     """The work of one segment: ``bounds`` are the final ones of the ports of its entry.
 
-    ``in_parts``: each task works off some keys. ``counts``: it is one task, which counts its rows: see
+    ``in_parts``: each task processes some keys. ``counts``: it is one task, which counts its rows: see
     ``runs.is_full``.
     """
 
@@ -93,7 +93,7 @@ class SegmentTask:
     counts: bool = False
 
     def run(self, cuts: Iterable[StageInput], given: TaskOutput) -> TaskReport:
-        """Work off one task's rows, in time order."""
+        """Process one task's rows, in time order."""
         program = self.definition.program()
         segment = segments(program)[self.number]
         (entry,) = segment.entries
@@ -111,7 +111,7 @@ class SegmentTask:
     def run_source(
         self, intake: DecodeMessages, batches: Iterable[pa.RecordBatch], given: TaskOutput
     ) -> TaskReport:
-        """Work off one task's messages of a source, sorted by partition and offset."""
+        """Process one task's messages of a source, sorted by partition and offset."""
         program = self.definition.program()
         segment = segments(program)[self.number]
         work = _Work(program, segment, given)
@@ -141,7 +141,7 @@ class StageTasks:
     inputs: Sequence[TaskInputs]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Work off the tasks of these numbers, and tell of each."""
+        """Process the tasks of these numbers, and report each."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 files = task_files(self.stage, self.layout)
@@ -158,7 +158,7 @@ class SourceTasks:
     intake: DecodeMessages
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Work off one task's messages, and tell of it."""
+        """Process one task's messages, and report it."""
         files = task_files(self.stage, self.layout)
         report = self.stage.run_source(self.intake, batches, files)
         yield _batch(told(files, report))
@@ -224,7 +224,7 @@ class _Work:
         return Numbered(tray, np.arange(first, self._counted[at], dtype=np.int64))
 
     def report(self) -> TaskReport:
-        """Tell what remains."""
+        """Return what remains."""
         states = {
             at: operator.snapshot()
             for at, operator in self._circuit.operators.items()
@@ -234,12 +234,12 @@ class _Work:
 
 
 def entry_row_types(program: Program, entry: int) -> list[RowType]:
-    """Give the row type of each port of an entry that is no merge."""
+    """Return the row type of each port of an entry that is no merge."""
     return [each.row_type for each in program.steps[entry].node.inputs]
 
 
 def _behind(program: Program, entry: int, inside: frozenset[int]) -> set[int]:
-    """Give the steps of a segment that rows of ``entry`` can reach."""
+    """Return the steps of a segment that rows of ``entry`` can reach."""
     found = {entry}
     for position, _ in program.steps[entry].targets:
         if position in inside and position not in found:

@@ -1,4 +1,4 @@
-"""Whether tasks may work off some keys each, although what follows reads their rows together.
+"""Whether tasks may process some keys each, although what follows reads their rows together.
 
 An operator that makes rows of its own (of groups, of pairs) numbers them, and rows of one rowtime stand in
 the order of these numbers. Tasks that know some keys each number theirs alone: rows of one key keep their
@@ -18,7 +18,7 @@ from rowtide.plan.nodes.node import Agreed, OrderMattersError, require
 
 
 def may_be_split(program: Program, segment: Segment, folded: Mapping[str, Sequence[int]]) -> bool:
-    """Tell whether nothing behind a segment minds the order of rows of one rowtime and different keys.
+    """Return whether nothing behind a segment minds the order of rows of one rowtime and different keys.
 
     ``folded`` are the outputs that are kept by a key, each with its fields; the others are kept as they are.
     """

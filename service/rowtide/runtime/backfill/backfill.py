@@ -1,6 +1,6 @@
 """Backfill: Spark fills history up to a cut of offsets and hands over there (docs/sql/semantics.md#backfill).
 
-The cut is chosen by a time, once, and asserts no bound. Spark works off exactly
+The cut is chosen by a time, once, and asserts no bound. Spark processes exactly
 the messages before it and puts all rows aside (``backfill_output``); then one
 transaction moves them to their tables and writes the error rows, the positions
 and bounds at the cut and the state there, as one commit of the live service
@@ -78,7 +78,6 @@ class MessageIntake:
     def __call__(
         self, relation: str, batch: pa.RecordBatch, origins: Mapping[int, int]
     ) -> Iterator[tuple[int, Tray | Bound | Fault]]:
-        """See ``stage.Intake``."""
         stream = self._streams[relation]
         decoder = decoder_for(
             dict(stream.options).get("format", DEFAULT_FORMAT), stream.name, stream.row_type
@@ -231,7 +230,7 @@ def refuse_if_begun(pipeline: Pipeline, *, take_over: bool = False) -> None:
         raise StatementError(
             f'pipeline "{pipeline.name}" has committed positions: a backfill would repeat what is there',
             hint="Run the pipeline to go on from them, or give it another name (pipeline.name) and other "
-            "tables to fill history anew.",
+            "tables to fill history again.",
         )
     other = re.fullmatch(r"(.*) process (\d+), a backfill", record.holder)
     if other is None or take_over:
@@ -249,7 +248,7 @@ def _process(pid: int) -> str:
 
 
 def _is_running(pid: int) -> bool:
-    """Tell whether a process of this machine has not ended; one that nobody has waited for has."""
+    """Return whether a process of this machine has not ended; one that no one has waited for has."""
     try:
         # The name, in parentheses, may hold anything; the state comes after it.
         status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -283,7 +282,7 @@ def _by_partition(batch: pa.RecordBatch) -> Iterator[Messages]:
 
 
 def kafka_frames(plan: Plan, read: Callable[..., DataFrame]) -> FrameReader:
-    """Give how the messages of a plan's foreign streams are read from Kafka.
+    """Return how the messages of a plan's foreign streams are read from Kafka.
 
     ``read`` takes topic, server options, and the offsets to begin and to end at, by partition.
 

@@ -60,7 +60,7 @@ class TableFold:
     table: ForeignTable
 
     def __call__(self, trays: Iterable[Tray]) -> Iterator[Tray | Fault]:
-        """Work off one task's rows."""
+        """Process one task's rows."""
         output = TableOutput(self.table)
         limit = FOLD_ROWS
         for tray in trays:
@@ -99,7 +99,7 @@ class StagedFold:
     stage: str
 
     def __call__(self, trays: Iterable[Tray]) -> Iterator[Fault | FoldNote]:
-        """Work off one task's rows."""
+        """Process one task's rows."""
         from rowtide.runners.spark.folding import FoldNote
 
         part, rows = uuid.uuid4().hex, 0
@@ -140,7 +140,7 @@ class StagedFold:
 
 
 def written_tables(plan: Plan) -> list[ForeignTable]:
-    """Give the foreign tables that a pump writes to."""
+    """Return the foreign tables that a pump writes to."""
     pumped = {pump.target for pump in plan.pumps}
     return [table for table in plan.foreign_tables if table.name in pumped]
 
@@ -149,7 +149,7 @@ class TablesOutput:
     """The rows of every foreign table that a pump writes to, ready for the commit.
 
     Args:
-      run: what Spark has worked off.
+      run: what Spark has processed.
       pipeline: its plan and database.
       epoch: under which the commit is made; names the staging tables.
       retry: repeats what fails because the database is down.
@@ -178,11 +178,11 @@ class TablesOutput:
                 self._write_folder(table)
 
     def moves(self) -> list[Callable[[Transaction], None]]:
-        """Give what the commit does to move the staged rows."""
+        """Return what the commit does to move the staged rows."""
         return [partial(_move, stage, parts) for stage, parts in self._staged]
 
     def writes(self) -> Iterable[Writes]:
-        """Give what the commit writes itself, in chunks; read again for each attempt."""
+        """Return what the commit writes itself, in chunks; read again for each attempt."""
         return _FolderWrites(self)
 
     def unstage(self) -> None:
@@ -256,7 +256,7 @@ class ErrorRowMaker:
     topics: Mapping[str, str]
 
     def __call__(self, faults: Sequence[Fault], messages: pa.RecordBatch) -> bytes:
-        """Give the error rows, pickled."""
+        """Return the error rows, pickled."""
         rows = error_rows(
             faults,
             source_of=self.places.get,

@@ -146,7 +146,7 @@ def commit_switch(begun: Succeeding, newer: Equipment, cut: CommitBatch, recent:
 
 
 def _standings(record: Record, newer: Equipment) -> tuple[list[PartitionPosition], list[PartitionPosition]]:
-    """Give where the partitions of the new plan stand, and those among them that begin now."""
+    """Return where the partitions of the new plan stand, and those among them that begin now."""
     known = {each.relation for each in record.standings}
     kept = [each for each in record.standings if each.relation in newer.sources]
     begun = [
@@ -161,7 +161,7 @@ def _standings(record: Record, newer: Equipment) -> tuple[list[PartitionPosition
 
 
 def streams_of_both(older: Plan, newer: Plan) -> dict[str, tuple[Node, Node]]:
-    """Give the relations that both plans have, with the node of each."""
+    """Return the relations that both plans have, with the node of each."""
     before = dict(older.relations)
     return {name: (before[name], node) for name, node in newer.relations if name in before}
 

@@ -1,8 +1,8 @@
-"""What a changed pipeline file would keep, begin anew and lose of what is committed; touches nothing.
+"""What a changed pipeline file would keep, restart and lose of what is committed; touches nothing.
 
 Which operators keep their state is what ``flow.succession`` says of two plans.
 The checkpoint knows the plan that ran by its digests only, so what becomes of
-the state is told where the file that ran is there too.
+the state is reported where the file that ran is there too.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class PlannedChange:
     streams_left: tuple[str, ...] | None
 
     def to_json(self) -> Mapping[str, object]:
-        """Give it as plain values."""
+        """Return it as plain values."""
         return asdict(self)
 
 
 def change_from(pipeline: Pipeline, older: Plan | None, file: str) -> PlannedChange:
-    """Say what running a pipeline in place of what is committed under its name would mean.
+    """Return what running a pipeline in place of what is committed under its name would mean.
 
     ``older`` is what ``file`` says has run.
 
@@ -89,7 +89,7 @@ def planned_change(
     snapshot: KeptSnapshot | None,
     missing: Sequence[str],
 ) -> PlannedChange:
-    """Say what running ``newer`` in place of what is committed would mean.
+    """Return what running ``newer`` in place of what is committed would mean.
 
     Args:
       record: what is committed.
@@ -126,7 +126,7 @@ def planned_change(
 
 
 def _fates(steps: Sequence[Step], rows: Mapping[tuple[str, str], int] | None) -> tuple[OperatorFate, ...]:
-    """Give each relation's operators that keep anything, once for all partitions."""
+    """Return each relation's operators that keep anything, once for all partitions."""
     names = [
         (step.node.relation, type(step.node).__name__)
         for step in steps

@@ -3,7 +3,7 @@
 From the committed positions on both plans read the same messages. Of what comes
 out, rows up to the rowtime are the old plan's and later ones the new one's,
 until the old one has promised that nothing up to it follows. All of it is one
-commit, so every row belongs to one version, and nobody sees half of it. A
+commit, so every row belongs to one version, and no one sees half of it. A
 period that begins at the rowtime is the new plan's as a whole: it has read all
 of its rows, and a group's rowtime is its end.
 """
@@ -64,7 +64,7 @@ def apply_at(older: Equipment, newer: Equipment, at_ms: int) -> Applied:
 
 
 def furthest(flow: Flow) -> int | None:
-    """Give the greatest rowtime that a row which has come out may have; None: none has."""
+    """Return the greatest rowtime that a row which has come out may have; None: none has."""
     promised = [bound for bound in flow.promised().values() if bound not in (EARLIEST, LATEST)]
     return max(promised, default=None)
 
@@ -81,19 +81,18 @@ class _Both(PipelineState):
         self._channels: Mapping[str, Channel] = Service(newer).channels(begun.after.flow)
 
     def enter(self, delivery: Delivery) -> None:
-        """See ``PipelineState``; the new plan reads the same messages."""
+        # The new plan reads the same messages.
         super().enter(delivery)
         if delivery.relation in self._channels:
             self.after.enter(self._channels[delivery.relation].deliver(delivery.messages))
 
     def obey(self, decision: Decision) -> None:
-        """See ``PipelineState``; what holds for a reader of the old plan alone is not of the new one."""
+        # What holds for a reader of the old plan alone is not of the new one.
         super().obey(decision)
         if decision.relation in self._channels and decision.reader is None:
             self.after.obey(decision)
 
     def drain(self) -> None:
-        """See ``PipelineState``."""
         super().drain()
         self.after.drain()
 
@@ -138,7 +137,7 @@ def _read_until(both: _Both, older: Equipment, first: int) -> None:
 
 
 def _faults(before: CommitBatch, after: CommitBatch, both: _Both, first: int) -> tuple[Fault, ...]:
-    """Give the faults of the old plan before the switch and those of the new one from it on."""
+    """Return the faults of the old plan before the switch and those of the new one from it on."""
     old = [_moved(fault, both) for fault in before.faults if _is_before(fault, first)]
     return (*old, *(fault for fault in after.faults if not _is_before(fault, first)))
 
@@ -148,7 +147,7 @@ def _is_before(fault: Fault, first: int) -> bool:
 
 
 def _moved(fault: Fault, both: _Both) -> Fault:
-    """Give a fault of the old plan with the origin that its partition has in the new one."""
+    """Return a fault of the old plan with the origin that its partition has in the new one."""
     place = both.flow.source_of(fault.origin)
     if place is None or not both.after.flow.reads(place[0]):
         return replace(fault, origin=-1)

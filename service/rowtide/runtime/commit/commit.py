@@ -110,7 +110,7 @@ class Committer:
         Raises:
           SupersededError: another process took the pipeline; nothing of the cut was committed.
           TransientError: the database is down and waiting is not wanted.
-          StoppedError: the service was told to stop while the database or a broker was down.
+          StoppedError: the service was reported to stop while the database or a broker was down.
           StatementError: a topic is another one than it was; nothing of the cut was committed.
         """
         faults = list(cut.faults)
@@ -214,7 +214,7 @@ class Committer:
         reach("commit.after_commit")
 
     def _has_happened(self) -> bool:
-        """Tell whether the commit that was in doubt is in the database."""
+        """Return whether the commit that was in doubt is in the database."""
         record = self._ledger.read()
         if record is None:
             raise FaultError("the checkpoint is gone from the database")

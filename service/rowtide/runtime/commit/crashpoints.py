@@ -86,7 +86,7 @@ class CrashAt:
 
 
 def crash_points_from_environment() -> CrashPoints:
-    """Give what the environment arms: nothing, in production."""
+    """Return what the environment arms: nothing, in production."""
     armed = os.environ.get(CRASH_AT)
     if not armed:
         return NoCrash()

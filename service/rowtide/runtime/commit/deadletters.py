@@ -33,7 +33,7 @@ class RecentMessages:
         self._held.setdefault((relation, messages.partition), []).append(messages)
 
     def find(self, place: PartitionId, offset: int) -> Messages | None:
-        """Give the messages among which ``offset`` is."""
+        """Return the messages among which ``offset`` is."""
         for messages in self._held.get(place, ()):
             if len(messages.offsets) and messages.offsets[0] <= offset <= messages.offsets[-1]:
                 return messages
@@ -61,7 +61,7 @@ def error_rows(
       topics: gives the topic of each foreign stream.
       recent: the messages since the last commit.
       fetch: gives messages by offset; called once a partition that has older ones.
-      resubmitted: gives the rows of a resubmission: one that fails again is told by its own message.
+      resubmitted: gives the rows of a resubmission: one that fails again is reported by its own message.
     """
     ordered = in_input_order(faults)
     places = [_message_place(source_of(fault.origin), topics) for fault in ordered]
@@ -81,7 +81,7 @@ def error_rows(
             topic=None,
             partition=None,
             offset=None,
-            # Rows that stand in the pipeline's text have no rowtime.
+            # Rows that are in the pipeline's text have no rowtime.
             rowtime=None if fault.rowtime == EARLIEST else fault.rowtime,
             bound=fault.bound,
             raw=None,
@@ -123,7 +123,7 @@ def error_rows(
 
 
 def error_values(stored: StoredError) -> Row:
-    """Give a committed error row as SYS.ERRORS has it (``sql.catalog.system.ERROR_ROWS``)."""
+    """Return a committed error row as SYS.ERRORS has it (``sql.catalog.system.ERROR_ROWS``)."""
     row = stored.row
     return (
         stored.error_id,
@@ -145,7 +145,7 @@ def error_values(stored: StoredError) -> Row:
 
 
 def as_json(row: Row, names: Sequence[str] | None) -> str:
-    """Give a row in row form as JSON: an object by field, or an array where the names are not known.
+    """Return a row in row form as JSON: an object by field, or an array where the names are not known.
 
     Numbers that JSON has no form for are text, binary is base64, times are ms.
     """
@@ -153,7 +153,7 @@ def as_json(row: Row, names: Sequence[str] | None) -> str:
 
 
 def _message_place(place: PartitionId | None, topics: Mapping[str, str]) -> PartitionId | None:
-    """Give the place of a row that came from a message: its relation has a topic."""
+    """Return the place of a row that came from a message: its relation has a topic."""
     return place if place is not None and place[0] in topics else None
 
 
@@ -172,7 +172,7 @@ def _message(
 
 
 def headers_as_json(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
-    """Give headers as the error stream keeps them."""
+    """Return headers as the error stream keeps them."""
     if not headers:
         return None
     return msgspec.json.encode(list(headers)).decode()

@@ -3,7 +3,7 @@
 The table of a commit shows what it would show had every rowop been written
 alone: of the rowops on one key only the last matters. A table without PRIMARY
 KEY takes every INSERT and no DELETE. A row that the database itself refuses
-becomes a fault too, and the others are folded anew without it.
+becomes a fault too, and the others are folded again without it.
 
 Which rows are refused does not depend on what is committed together: values
 that the database cannot hold are found in rows that are folded away too, and
@@ -41,7 +41,7 @@ class RefusedWriteError(Exception):
         self.why = why
 
     def fault(self) -> Fault:
-        """Give the row's fault."""
+        """Return the row's fault."""
         (row,) = self.writes.tray.slice(self.index, self.index + 1).rows()
         return Fault(
             self.writes.name,
@@ -66,13 +66,13 @@ class Writes:
     """The table's account, which a refused row changes."""
 
     def without(self, index: int) -> Writes:
-        """Give the writes without the row at ``index``."""
+        """Return the writes without the row at ``index``."""
         others = np.ones(len(self.tray), dtype=np.bool_)
         others[index] = False
         return replace(self, tray=self.tray.where(others))
 
     def folded(self) -> Tray:
-        """Give the last rowop of each key; of a table without key, all."""
+        """Return the last rowop of each key; of a table without key, all."""
         return self.tray.take(self._last()) if self.target.key else self.tray
 
     def apply(self, transaction: Transaction) -> None:
@@ -173,7 +173,7 @@ class TableOutput:
         return faults
 
     def take(self) -> Writes | None:
-        """Give what has gathered and begin anew; None where nothing has."""
+        """Return what has gathered and restart; None where nothing has."""
         if not self._trays:
             return None
         tray = Tray.concat(self._trays)
@@ -182,12 +182,12 @@ class TableOutput:
         return Writes(self._table.name, self.target, tray, self.account)
 
     def fold(self) -> Tray | None:
-        """Give what has gathered, of each key the last rowop, and begin anew; None where nothing has."""
+        """Return what has gathered, of each key the last rowop, and restart; None where nothing has."""
         writes = self.take()
         return None if writes is None else writes.folded()
 
     def _misfits(self, tray: Tray) -> dict[int, Mask]:
-        """Tell, by field, which rows the table cannot take; a DELETE needs its key only."""
+        """Return, by field, which rows the table cannot take; a DELETE needs its key only."""
         found: dict[int, Mask] = {}
         for index, (field, column) in enumerate(zip(self._table.row_type, tray.columns, strict=True)):
             wrong: Mask | None = None
@@ -204,7 +204,7 @@ class TableOutput:
         return found
 
     def _rejected(self, tray: Tray, misfits: Mapping[int, Mask], row: int) -> Fault:
-        """Give the fault of the row at ``row``: its first field that does not fit."""
+        """Return the fault of the row at ``row``: its first field that does not fit."""
         index = next(index for index, mask in misfits.items() if mask[row])
         (timed,) = tray.slice(row, row + 1).rows()
         column = self._table.row_type[index].name
@@ -229,7 +229,7 @@ class TableOutput:
 
 
 def target_table(table: ForeignTable) -> TargetTable:
-    """Give a foreign table as connectors see it."""
+    """Return a foreign table as connectors see it."""
     return TargetTable(
         name=table.name,
         columns=tuple(
@@ -242,11 +242,12 @@ def target_table(table: ForeignTable) -> TargetTable:
 
 
 def _last_of_each(keys: Sequence[Column]) -> Indices:
-    """Give the position of the last row of each key, in order of the rows."""
+    """Return the position of the last row of each key, in order of the rows."""
     listed: Sequence[object]
-    if len(keys) == 1:
-        listed = keys[0].to_list()
-    else:
-        listed = list(zip(*(column.to_list() for column in keys), strict=True))
+    listed = (
+        keys[0].to_list()
+        if len(keys) == 1
+        else list(zip(*(column.to_list() for column in keys), strict=True))
+    )
     last = dict(zip(listed, range(len(listed)), strict=True))
     return np.sort(np.fromiter(last.values(), dtype=np.int64, count=len(last)))

@@ -43,7 +43,7 @@ class AppendTimes:
         self._proved: dict[PartitionId, tuple[int, int]] = {}
 
     def watches(self, relation: str) -> bool:
-        """Tell whether a stream's topic has append times."""
+        """Return whether a stream's topic has append times."""
         return relation in self._seen
 
     def hear(self, relation: str, timestamps: NDArray[np.int64]) -> None:
@@ -61,7 +61,7 @@ class AppendTimes:
     def decide(
         self, positions: Mapping[PartitionId, int], bounds: Mapping[PartitionId, int]
     ) -> list[Decision]:
-        """Give the bounds that partitions take now, those that say more than before, in order."""
+        """Return the bounds that partitions take now, those that say more than before, in order."""
         decided = []
         for place, (end, shown) in sorted(self._proved.items()):
             if place not in positions or is_resubmission(place):
@@ -72,7 +72,7 @@ class AppendTimes:
 
 
 def by_message_time(plan: Plan) -> frozenset[str]:
-    """Give the foreign streams whose rows have the message timestamp as rowtime, for whoever reads them."""
+    """Return the foreign streams whose rows have the message timestamp as rowtime, for the caller that reads them."""
     read: set[str] = set()
     promoted: set[str] = set()
 

@@ -58,7 +58,7 @@ class Backpressure:
     def balance(self, work: PipelineState, inbox: Pausable, done: Collection[PartitionId] = ()) -> None:
         """Pause or resume partitions by what is held, and name those that hold the pipeline back.
 
-        ``done`` are partitions from which nothing more is wanted: nobody waits for them.
+        ``done`` are partitions from which nothing more is wanted: no one waits for them.
         """
         bounds = {place: bound for place, bound in work.flow.bounds().items() if not is_resubmission(place)}
         self._choose(work)
@@ -82,7 +82,7 @@ class Backpressure:
         self._pausing = self._beyond(rows, self._max_held_rows) | self._beyond(weighed, self._max_held_bytes)
 
     def _beyond(self, held: Sequence[int], limit: int) -> set[int]:
-        """Give the groups that hold more than their share of ``limit``, or are not down to half of it yet."""
+        """Return the groups that hold more than their share of ``limit``, or are not down to half of it yet."""
         share = limit // max(1, len(self._groups))
         too_much = sum(held) > limit
         return {
@@ -103,7 +103,7 @@ class Backpressure:
         return {relation: frozenset(partitions) for relation, partitions in ahead.items()}
 
     def _name_the_slowest(self, held: int, bounds: Mapping[PartitionId, int]) -> None:
-        """Say once a minute which partition has kept the others waiting for a minute or more."""
+        """Report once a minute which partition has kept the others waiting for a minute or more."""
         now = self._clock.monotonic()
         slowest: dict[PartitionId, tuple[int, int]] = {}
         if held:
@@ -129,7 +129,7 @@ class Backpressure:
 
 
 def meeting_streams(pumps: Sequence[Pump]) -> list[frozenset[str]]:
-    """Give the groups of source relations whose rows can meet, being read by one pump."""
+    """Return the groups of source relations whose rows can meet, being read by one pump."""
     groups: list[frozenset[str]] = []
     for pump in pumps:
         read = frozenset(_sources(pump.node))

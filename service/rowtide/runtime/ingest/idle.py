@@ -35,7 +35,7 @@ LOOK_UPS_A_TIMEOUT = 4
 
 
 def idle_timeouts(streams: Iterable[ForeignStream]) -> dict[str, int]:
-    """Give the time-out in ms of each stream that has one.
+    """Return the time-out in ms of each stream that has one.
 
     Raises:
       StatementError: the option is no length of time.
@@ -87,7 +87,7 @@ class IdleWatch:
         bounds: Mapping[PartitionId, int],
         met: Callable[[Collection[str]], Mapping[PartitionId, int]] = lambda _idle: {},
     ) -> list[Decision]:
-        """Give the bounds that silent partitions take now, by relation and partition.
+        """Return the bounds that silent partitions take now, by relation and partition.
 
         ``positions`` and ``bounds`` are those of all partitions, as far as they are read. ``met`` returns
         the bounds that partitions of idle streams take from the streams that they meet.
@@ -115,17 +115,17 @@ class IdleWatch:
         return [Decision(IDLE, *place, positions[place], bound) for place, bound in sorted(taken.items())]
 
     def timeout_ms(self, relation: str) -> int | None:
-        """Give the time-out of a stream; None where none is declared."""
+        """Return the time-out of a stream; None where none is declared."""
         return self._timeouts.get(relation)
 
     def silent_ms(self, place: PartitionId) -> int | None:
-        """Give since when nothing has come from a partition; None where no time-out is declared."""
+        """Return since when nothing has come from a partition; None where no time-out is declared."""
         relation, partition = place
         stream = self._streams.get(relation)
         return None if stream is None else stream.silent_ms(partition, self._now())
 
     def _is_silent(self, place: PartitionId, positions: Mapping[PartitionId, int], now: int) -> bool:
-        """Tell whether a fresh look-up found nothing beyond where a partition stands."""
+        """Return whether a fresh look-up found nothing beyond where a partition stands."""
         if place not in self._looked_up:
             return False
         end, at = self._looked_up[place]
@@ -146,15 +146,15 @@ class DecisionLog:
             if decision.kind == RESET:
                 self.jumps.append(jump_of(decision))
             elif decision.kind != SKIP:
-                # What is skipped is so from the start: whoever reads the messages knows it (``Channel``).
+                # What is skipped is so from the start: the caller that reads the messages knows it (``Channel``).
                 self._held.setdefault((decision.relation, decision.partition), []).append(decision)
 
     def at(self, place: PartitionId, offset: int) -> list[Decision]:
-        """Give what was decided before the message at ``offset`` of a partition, in order."""
+        """Return what was decided before the message at ``offset`` of a partition, in order."""
         return [each for each in self._held.get(place, ()) if each.next_offset == offset]
 
     def next_after(self, place: PartitionId, offset: int) -> int | None:
-        """Give the next offset above ``offset`` at which something was decided."""
+        """Return the next offset above ``offset`` at which something was decided."""
         offsets = [each.next_offset for each in self._held.get(place, ())]
         found = bisect.bisect_right(offsets, offset)
         return offsets[found] if found < len(offsets) else None

@@ -31,7 +31,7 @@ _JOIN_S = 5.0
 
 
 class Pausable(Protocol):
-    """What can be told to read less."""
+    """What can be reported to read less."""
 
     def pause(self, partitions: Paused) -> None:
         """Read all partitions but these from now on."""
@@ -41,11 +41,11 @@ class Inbox(Pausable, Protocol):
     """Gives the deliveries of all streams; within one partition in log order."""
 
     def take(self, timeout_s: float) -> list[Delivery]:
-        """Give what is there, waiting up to ``timeout_s`` for something.
+        """Return what is there, waiting up to ``timeout_s`` for something.
 
         Raises:
           TransientError: a broker is down and waiting is not wanted.
-          StoppedError: the service was told to stop while a broker was down.
+          StoppedError: the service was reported to stop while a broker was down.
           GoneError: a position is no longer in the log.
         """
 
@@ -65,7 +65,6 @@ class DirectInbox:
         self._paused: Paused = {}
 
     def take(self, timeout_s: float) -> list[Delivery]:
-        """See ``Inbox``."""
         found: list[Delivery] = []
         for intake, retry in self._intakes:
             paused = self._paused.get(intake.channel.relation, frozenset())
@@ -75,15 +74,12 @@ class DirectInbox:
         return found
 
     def pause(self, partitions: Paused) -> None:
-        """See ``Inbox``."""
         self._paused = dict(partitions)
 
     def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
-        """See ``Inbox``."""
         _join(self._intakes, channel, positions)
 
     def close(self) -> None:
-        """See ``Inbox``."""
         for intake, _ in self._intakes:
             intake.close()
 
@@ -117,7 +113,6 @@ class ThreadedInbox:
             thread.start()
 
     def take(self, timeout_s: float) -> list[Delivery]:
-        """See ``Inbox``."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._failure is not None, timeout_s)
             if self._failure is not None and not self._waiting:
@@ -130,16 +125,13 @@ class ThreadedInbox:
         return found
 
     def pause(self, partitions: Paused) -> None:
-        """See ``Inbox``."""
         with self._changed:
             self._paused = dict(partitions)
 
     def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
-        """See ``Inbox``."""
         _join(self._intakes, channel, positions)
 
     def close(self) -> None:
-        """See ``Inbox``."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()

@@ -50,12 +50,12 @@ gone meanwhile, and lag that is older is no lag to act on."""
 _NOTHING: frozenset[int] = frozenset()
 
 LookedUp = Callable[[str, Mapping[int, OffsetRange]], None]
-"""Is told what the partitions of a relation hold; called by reading threads."""
+"""Is notified of what the partitions of a relation hold; called by reading threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplicitBound:
-    """A bound record: what it promises, and where it stands in the log."""
+    """A bound record: what it promises, and where it is in the log."""
 
     bound: Bound
     offset: int
@@ -67,7 +67,7 @@ class Delivery:
     """What one poll brought from one partition, ready for the flow.
 
     ``parts`` are trays and explicit bounds in log order. ``messages`` is what they were made from,
-    for the raw bytes of error rows. After it the partition stands at ``next_offset``.
+    for the raw bytes of error rows. After it the partition is at ``next_offset``.
     """
 
     relation: str
@@ -79,7 +79,7 @@ class Delivery:
 
     @property
     def next_offset(self) -> int:
-        """The position behind this delivery."""
+        """The position after this delivery."""
         return self.messages.next_offset
 
     def __len__(self) -> int:
@@ -185,7 +185,7 @@ def _untimed(relation: str, origin: int, messages: Messages, marks: Collection[i
 
 
 def _pseudo(stream: ForeignStream, messages: Messages, accepted: Indices) -> tuple[Column, ...]:
-    """Give the pseudo-columns that the pipeline reads, of the messages at ``accepted``."""
+    """Return the pseudo-columns that the pipeline reads, of the messages at ``accepted``."""
     if not stream.pseudo:
         return ()
     places = accepted.tolist()
@@ -236,7 +236,7 @@ class StreamReader:
         self._joining.append((channel, positions))
 
     def poll(self, timeout_s: float, paused: frozenset[int] = frozenset()) -> list[Delivery]:
-        """Give what has arrived, waiting up to ``timeout_s`` for the first message.
+        """Return what has arrived, waiting up to ``timeout_s`` for the first message.
 
         ``paused`` are the partitions not to be read for now. After an error the next call begins
         where the last delivery ended.
@@ -274,7 +274,7 @@ class StreamReader:
         return deliveries
 
     def _wanted(self) -> int:
-        """Give how many messages to ask for: fewer where those that came last were large."""
+        """Return how many messages to ask for: fewer where those that came last were large."""
         return max(1, min(self.poll_messages, int(POLL_BYTES / self._message_bytes)))
 
     def _weigh(self, deliveries: Sequence[Delivery]) -> None:
@@ -316,14 +316,14 @@ def check_identity(source: TopicSource, known: str | None) -> None:
         raise StatementError(
             f'topic "{source.topic}" was deleted and created again: it is not the topic that the pipeline '
             "has read",
-            hint="Drop the pipeline's checkpoint and its tables and start it anew.",
+            hint="Drop the pipeline's checkpoint and its tables and start it again.",
         )
 
 
 def another_topic(
     topic: str, positions: Mapping[int, int], ranges: Mapping[int, OffsetRange]
 ) -> StatementError | None:
-    """Tell whether a topic cannot be the one that was read up to ``positions``; None: it may be."""
+    """Return whether a topic cannot be the one that was read up to ``positions``; None: it may be."""
     for partition, position in sorted(positions.items()):
         if partition not in ranges:
             continue
@@ -333,20 +333,20 @@ def another_topic(
                 f'topic "{topic}" partition {partition} ends at offset {end}, but {position} is committed or '
                 "read: it is not the topic that the pipeline has read",
                 hint="Was it deleted and created again? Drop the pipeline's checkpoint and its tables "
-                "and start it anew.",
+                "and start it again.",
             )
     if gone := sorted(set(positions) - set(ranges)):
         return StatementError(
             f'topic "{topic}" no longer has partitions {", ".join(map(str, gone))}: it is not the topic that '
             "the pipeline has read",
             hint="Topics never lose partitions: it was deleted and created again. Drop the pipeline's "
-            "checkpoint and its tables and start it anew.",
+            "checkpoint and its tables and start it again.",
         )
     return None
 
 
 def cut(delivery: Delivery, channel: Channel, offset: int) -> tuple[Delivery | None, Delivery | None]:
-    """Give the parts of a delivery before ``offset`` and from it on; None where there is none."""
+    """Return the parts of a delivery before ``offset`` and from it on; None where there is none."""
     messages = delivery.messages
     if messages.next_offset <= offset:
         return delivery, None

@@ -29,7 +29,7 @@ class Newcomers:
                 self._seen.setdefault((relation, partition), held.earliest)
 
     def take(self, known: Collection[PartitionId]) -> dict[PartitionId, int]:
-        """Give those that are not ``known`` with the offset to begin at, in order of their numbers."""
+        """Return those that are not ``known`` with the offset to begin at, in order of their numbers."""
         with self._lock:
             seen, self._seen = self._seen, {}
         return {place: seen[place] for place in sorted(seen) if place not in known}

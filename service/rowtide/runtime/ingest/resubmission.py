@@ -29,7 +29,7 @@ from rowtide_connectors.api import Messages
 
 
 def targets_of(resubmissions: Iterable[Resubmission]) -> dict[PartitionId, Target]:
-    """Give where the rows of each resubmission are to go."""
+    """Return where the rows of each resubmission are to go."""
     return {each.place: Target(each.relation, each.entered) for each in resubmissions}
 
 
@@ -44,7 +44,7 @@ def let_in(work: PipelineState, channel: Channel, place: PartitionId, rows: Sequ
 
 
 def messages_of(topic: str, partition: int, rows: Sequence[StoredError]) -> Messages:
-    """Give error rows as the messages that they were."""
+    """Return error rows as the messages that they were."""
     times = []
     for stored in rows:
         row = stored.row
@@ -66,7 +66,7 @@ def messages_of(topic: str, partition: int, rows: Sequence[StoredError]) -> Mess
 
 
 def topic_places(places: Iterable[PartitionId]) -> list[PartitionId]:
-    """Give the places that are partitions of topics."""
+    """Return the places that are partitions of topics."""
     return [place for place in places if not is_resubmission(place)]
 
 
@@ -79,7 +79,7 @@ class Resubmittable:
         self._refusals: dict[tuple[str, str, bool], str | None] = {}
 
     def refusal(self, stored: StoredError) -> str | None:
-        """Say why a row cannot be resubmitted; None: it can."""
+        """Return why a row cannot be resubmitted; None: it can."""
         row = stored.row
         if stored.resubmitted is not None:
             return "it was resubmitted before"

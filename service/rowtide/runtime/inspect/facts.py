@@ -21,7 +21,7 @@ def gathered(
     paused: Paused,
     idle: IdleWatch,
 ) -> Facts:
-    """Give offsets, pauses, dependencies that are down, and what waits for the commit, as they are now."""
+    """Return offsets, pauses, dependencies that are down, and what waits for the commit, as they are now."""
     ends, down = board.ends(), board.down()
     partitions = {}
     for place, position in work.positions.items():

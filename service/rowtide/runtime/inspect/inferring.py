@@ -186,7 +186,7 @@ def _view(stream: str, columns: Sequence[Guess], sample: Sample) -> Iterator[str
 
 
 def _disorder(time: Guess, values: Sequence[bytes]) -> int:
-    """Return by how much (ms) a message of a partition is behind one before it, at most."""
+    """Return by how much (ms) a message of a partition is after one before it, at most."""
     convert = converter(TIMESTAMP)
     assert convert is not None
     highest, late = None, 0

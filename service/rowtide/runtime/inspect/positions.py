@@ -1,4 +1,4 @@
-"""Where a pipeline's partitions stand in the ledger and how far their logs reach."""
+"""Where a pipeline's partitions are in the ledger and how far their logs reach."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class PartitionProgress:
 
     @property
     def lag(self) -> int | None:
-        """Give the most messages that can be behind: offsets have holes."""
+        """Return the most messages that can be behind: offsets have holes."""
         return None if self.end is None else max(0, self.end - self.next_offset)
 
 
 def standing_of(record: Record, sources: Mapping[str, TopicSource]) -> list[PartitionProgress]:
-    """Give where topics' partitions stand, by stream and partition; a broker that is down leaves ends out."""
+    """Return where topics' partitions stand, by stream and partition; a broker that is down leaves ends out."""
     ends: dict[PartitionId, int] = {}
     for relation, source in sources.items():
         try:

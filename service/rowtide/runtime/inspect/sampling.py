@@ -108,7 +108,7 @@ def folded(name: str) -> str:
 
 
 def looks_like_seconds(value: object) -> bool:
-    """Tell whether a JSON value is a time of this century in seconds since 1970."""
+    """Return whether a JSON value is a time of this century in seconds since 1970."""
     return isinstance(value, int) and not isinstance(value, bool) and SECONDS_FROM <= value <= SECONDS_TO
 
 
@@ -160,7 +160,7 @@ def _undeclared(stream: ForeignStream, documents: Documents) -> dict[str, int]:
 
 
 def _refused(decoded: Decoded) -> Iterator[Finding]:
-    """Tell of the messages that do not decode: one finding for each reason and field."""
+    """Yield of the messages that do not decode: one finding for each reason and field."""
     counts: dict[tuple[str, str], int] = {}
     examples: dict[tuple[str, str], str] = {}
     for fault in decoded.faults:
@@ -175,7 +175,7 @@ def _refused(decoded: Decoded) -> Iterator[Finding]:
 def _never_there(
     stream: ForeignStream, documents: Documents, undeclared: Mapping[str, int]
 ) -> Iterator[Finding]:
-    """Tell of declared columns that no message has."""
+    """Yield of declared columns that no message has."""
     if not documents:
         return
     there: dict[str, bool] = {}
@@ -196,7 +196,7 @@ def _never_there(
 
 
 def _seconds(stream: ForeignStream, documents: Documents) -> Iterator[Finding]:
-    """Tell of numbers that are read as milliseconds and look like seconds."""
+    """Yield of numbers that are read as milliseconds and look like seconds."""
     for field in stream.row_type:
         if field.type.kind is not Kind.TIMESTAMP:
             continue

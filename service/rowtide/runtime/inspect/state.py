@@ -17,7 +17,7 @@ _NO_ROWS = frozenset({"account", "bounds", "clock", "totals"})
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """What one operator keeps in a snapshot; ``partition`` None: it stands behind the merge."""
+    """What one operator keeps in a snapshot; ``partition`` None: it comes after the merge."""
 
     relation: str
     operator: str
@@ -36,7 +36,7 @@ class SnapshotTaken:
     seconds: float
 
     def to_json(self) -> Mapping[str, object]:
-        """Give it as plain values."""
+        """Return it as plain values."""
         return asdict(self)
 
 
@@ -51,12 +51,12 @@ class TableContents:
     total: int
 
     def to_json(self) -> Mapping[str, object]:
-        """Give it as plain values: what JSON has no form for as text, times in ms, binary in base64."""
+        """Return it as plain values: what JSON has no form for as text, times in ms, binary in base64."""
         return asdict(self) | {"rows": [[plain(value) for value in row] for row in self.rows]}
 
 
 def state_entries(snapshot: KeptSnapshot) -> list[StateEntry]:
-    """Give what the operators keep, by relation; those that keep nothing are left out."""
+    """Return what the operators keep, by relation; those that keep nothing are left out."""
     found = []
     for key, tables in snapshot.state.items():
         if key == ENTRANCES:
@@ -76,7 +76,7 @@ def state_entries(snapshot: KeptSnapshot) -> list[StateEntry]:
 
 
 def table_contents(flow: Flow, relation: str, limit: int) -> TableContents:
-    """Give the first rows of an engine table.
+    """Return the first rows of an engine table.
 
     Raises:
       StatementError: the flow has no such table.
@@ -94,7 +94,7 @@ def table_contents(flow: Flow, relation: str, limit: int) -> TableContents:
 
 
 def plain(value: object) -> object:
-    """Give a value in row form as JSON knows it."""
+    """Return a value in row form as JSON knows it."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, bytes):

@@ -21,7 +21,7 @@ DATABASE = "database"
 
 
 def broker_of(relation: str) -> str:
-    """Give the name under which the broker of a foreign stream is waited for."""
+    """Return the name under which the broker of a foreign stream is waited for."""
     return f'broker of "{relation}"'
 
 
@@ -56,7 +56,7 @@ class Snapshot:
 class StatusBoard:
     """The status of one pipeline: written by the threads that run it, read by any.
 
-    ``changed`` is told every new phase.
+    ``changed`` is reported every new phase.
     """
 
     def __init__(self, pipeline: str, clock: Clock, changed: Callable[[Phase], None]) -> None:
@@ -69,7 +69,7 @@ class StatusBoard:
         self._shown = Snapshot(pipeline, "starting", clock.now_ms(), clock.monotonic())
 
     def status(self) -> Snapshot:
-        """Give where the pipeline is now; never waits for its main loop."""
+        """Return where the pipeline is now; never waits for its main loop."""
         return self._shown
 
     def beat(self) -> None:
@@ -127,12 +127,12 @@ class StatusBoard:
             self._shown = replace(self._shown, positions=tuple(held[place] for place in sorted(held)))
 
     def ends(self) -> dict[PartitionId, int]:
-        """Give the ends of partitions as last looked up."""
+        """Return the ends of partitions as last looked up."""
         with self._lock:
             return dict(self._ends)
 
     def down(self) -> frozenset[str]:
-        """Give the dependencies that are waited for."""
+        """Return the dependencies that are waited for."""
         with self._lock:
             return frozenset(self._down)
 

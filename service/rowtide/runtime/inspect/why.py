@@ -49,7 +49,7 @@ MAX_PASSES = 24
 
 
 def why(equipment: Equipment, relation: str, wanted: RowQuestion) -> RowExplanation:
-    """Say what led to a row that a relation (its catalog name) has given.
+    """Return what led to a row that a relation (its catalog name) has given.
 
     Raises:
       StatementError: there is no such relation or row, or the log no longer holds what is needed.
@@ -140,7 +140,7 @@ class _Asked:
     # ------------------------------------------------------------ where to begin, and what is asked
 
     def _begin(self) -> tuple[Record, KeptSnapshot | None]:
-        """Give what is committed, and the snapshot to begin at where the log does not reach back."""
+        """Return what is committed, and the snapshot to begin at where the log does not reach back."""
         equipment = self._equipment
         nodes = dict(equipment.plan.relations)
         if self._relation not in nodes and self._relation not in self._nodes:
@@ -210,7 +210,7 @@ class _Asked:
     # ----------------------------------------------------------------------------- following back
 
     def _expand(self, item: _Item) -> Iterable[tuple[_Item, Search]]:
-        """Give what to look for next for the sake of a row, and note where it has been."""
+        """Return what to look for next for the sake of a row, and note where it has been."""
         found: list[tuple[_Item, Search]] = []
         for back in self._lineage.back(item.at, item.row):
             self._path.update(dict.fromkeys(back.path))
@@ -244,7 +244,7 @@ class _Asked:
         )
 
     def _is_same(self, search: Search, row: TimedRow, made: TimedRow) -> bool:
-        """Tell whether what ``row`` waited for is what the row waited for that was made of it."""
+        """Return whether what ``row`` waited for is what the row waited for that was made of it."""
         if isinstance(self._program.steps[search.step].node, Model):
             return True
         return (row.origin, row.counter) == (made.origin, made.counter)
@@ -289,7 +289,7 @@ class _Asked:
         return inputs, sorted(known, key=lambda each: (each.relation, each.partition, each.clock))
 
     def _most_needed(self) -> list[Keeper]:
-        """Give of each partition and clock what was needed most."""
+        """Return of each partition and clock what was needed most."""
         most: dict[tuple[str, int, str], Keeper] = {}
         loaded = {
             step.node.relation
@@ -323,7 +323,7 @@ class _Asked:
     def _release(
         self, keeper: Keeper, search: Search | None, bounds: Sequence[tuple[PartitionId, ExplicitBound]]
     ) -> Release | None:
-        """Say what brought a bound: whichever comes first in the partition's log."""
+        """Return what brought a bound: whichever comes first in the partition's log."""
         place = (keeper.relation, keeper.partition)
         needs = keeper.needs
         assert needs is not None
@@ -348,7 +348,7 @@ class _Asked:
         return Release(*self._topic(place), keeper.clock, needs, by, offset)
 
     def _obeyed(self, inputs: Sequence[Input], releases: Sequence[Release]) -> Iterable[dict[str, object]]:
-        """Give the logged decisions on the partitions behind the row, as far as it needed them."""
+        """Yield the logged decisions on the partitions after the row, as far as it needed them."""
         reached: dict[PartitionId, int] = {}
         for relation, partition, offset in (
             *((each.relation, each.partition, each.offset) for each in inputs),
@@ -375,7 +375,7 @@ class _Asked:
         named = self._shown(at, row)
         if is_resubmission(place):
             first = self._service.resubmitted(place)[row.counter].row
-            self._notes[f"Resubmission {place[1]}: its rows are told by their first messages."] = None
+            self._notes[f"Resubmission {place[1]}: its rows are reported by their first messages."] = None
             if first.partition is not None and first.offset is not None:
                 return Input(place[0], first.topic, first.partition, first.offset, row.rowtime, named)
         relation, topic, partition = self._topic(place)
@@ -415,7 +415,7 @@ class _Asked:
         return f"{step.node.relation}{partition} {type(step.node).__name__}"
 
     def _shown(self, at: int, row: TimedRow) -> dict[str, object]:
-        """Give a row as plain values by name, times as text."""
+        """Return a row as plain values by name, times as text."""
         fields = self._program.steps[at].node.row_type
         return {
             field.name: time_text(value)
@@ -475,7 +475,6 @@ class _Noting(PipelineState):
         self._bounds = bounds
 
     def enter(self, delivery: Delivery) -> None:
-        """See ``PipelineState``."""
         if self._bounds is not None:
             place = (delivery.relation, delivery.partition)
             marks = (part for part in delivery.parts if isinstance(part, ExplicitBound))

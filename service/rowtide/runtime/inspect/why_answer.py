@@ -30,7 +30,7 @@ class Input:
 class MadeOf:
     """What an operator made a row of: so many rows of its inputs, of which ``inputs`` shows some.
 
-    ``offsets`` are the first and last message behind them, by partition, where they are messages' rows.
+    ``offsets`` are the first and last message after them, by partition, where they are messages' rows.
     """
 
     relation: str
@@ -64,7 +64,7 @@ class RowExplanation:
     """Why a row is there. ``path`` are the operators that it came through, from the row back to its messages.
 
     ``since`` is given where the log no longer reaches back to where the pipeline began: what was read
-    before these positions is in the state, and cannot be told apart.
+    before these positions is in the state, and cannot be distinguished.
     """
 
     pipeline: str
@@ -82,5 +82,5 @@ class RowExplanation:
     since: tuple[Mapping[str, object], ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Give it as plain values."""
+        """Return it as plain values."""
         return asdict(self)

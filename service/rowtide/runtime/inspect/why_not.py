@@ -48,7 +48,7 @@ class SilenceCause(Enum):
     NOT_COMMITTED = "NOT_COMMITTED"
     """Rows wait for the next commit."""
     NOTHING_HELD = "NOTHING_HELD"
-    """All that came has been worked off."""
+    """All that came has been processed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class SilenceExplanation:
     rows_out: int | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Give it as plain values."""
+        """Return it as plain values."""
         return {
             "pipeline": self.pipeline,
             "relation": self.relation,
@@ -248,7 +248,7 @@ def idle_streams(partitions: Mapping[PartitionId, PartitionFacts]) -> set[str]:
 
 
 def _is_unread(known: PartitionFacts | None) -> bool:
-    """Tell whether a partition has, or may have, messages that are not read yet."""
+    """Return whether a partition has, or may have, messages that are not read yet."""
     if known is None:
         return False
     return known.down or known.paused or (known.end is not None and known.end > known.position)
@@ -291,7 +291,7 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
             SilenceCause.PAUSED,
             "is paused: it is ahead of others, and as many rows are held as limits.held_rows and "
             "limits.held_bytes allow.",
-            "When the partitions behind it have caught up.",
+            "When the partitions after it have caught up.",
             "See what keeps those back; or raise the limit.",
         )
     if behind > 0:
@@ -326,7 +326,7 @@ def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[SilenceCause, str]:
 
 
 def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str) -> tuple[str, str]:
-    """Say when a silent partition lets rows go under the policy, and what to change."""
+    """Return when a silent partition lets rows go under the policy, and what to change."""
     furthest, place = others.furthest(keeper), (keeper.relation, keeper.partition)
     met, alone = others.met.get(place), others.alone.get(place)
     record = (
@@ -384,7 +384,7 @@ def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str)
 
 
 def _does(bound: int | None, keeper: Keeper) -> bool:
-    """Tell whether a bound is enough for what waits first."""
+    """Return whether a bound is enough for what waits first."""
     return bound is not None and (keeper.needs is None or bound >= keeper.needs)
 
 
@@ -425,7 +425,7 @@ def _needs_rows(holder: Holder) -> Cause:
 
 
 def _lost(silence: Silence, facts: Facts) -> Iterator[Cause]:
-    """Say where rows went where none is held."""
+    """Yield where rows went where none is held."""
     found = False
     table = (facts.tables or {}).get(silence.relation)
     if table is not None and table.rejected and not table.done:
@@ -508,7 +508,7 @@ def _stands(keeper: Keeper) -> str:
 
 
 def _wanted(keeper: Keeper) -> str:
-    """Say what a partition must bring."""
+    """Return what a partition must bring."""
     if keeper.needs is None:
         return "a row"
     row = f"a row with rowtime {time_text(keeper.row_needs or keeper.needs)} or later"

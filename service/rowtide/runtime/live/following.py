@@ -75,7 +75,7 @@ class Follower:
             self._flow.follow(*place, bound)
 
     def drain(self) -> None:
-        """Work off what has been taken in; what comes out waits for the reader."""
+        """Process what has been taken in; what comes out waits for the reader."""
         emitted = self._flow.drain()
         for tray in emitted.outputs[RESULT]:
             self._give(list(tray.rows()))
@@ -90,7 +90,7 @@ class Follower:
         self._given.put_nowait(Ended(why))
 
     def take(self, patience_s: float) -> Iterator[SubscriptionEvent]:
-        """Give what has come out, waiting up to ``patience_s`` for the first."""
+        """Yield what has come out, waiting up to ``patience_s`` for the first."""
         try:
             yield self._given.get(timeout=patience_s)
             while True:
@@ -116,7 +116,7 @@ def _refuse_unread(node: Node, flow: Flow) -> None:
             continue
         if not flow.reads(each.relation):
             if isinstance(each, TableSource) and each.loaded_once:
-                # Its rows stand in the text.
+                # Its rows are in the text.
                 continue
             raise StatementError(
                 f'no pump of the pipeline reads "{each.relation}", so no row of it comes by',
@@ -178,7 +178,7 @@ class Followers:
             each.follow(place, bound)
 
     def drain(self) -> None:
-        """Let all queries work off what they have taken in."""
+        """Let all queries process what they have taken in."""
         for each in self._open():
             try:
                 each.drain()

@@ -30,7 +30,7 @@ class Contents:
             self._held[timed.row] += -1 if timed.opcode == Opcode.DELETE else 1
 
     def rows(self) -> list[Row]:
-        """Give the rows that are there, sorted, without what they are sorted by."""
+        """Return the rows that are there, sorted, without what they are sorted by."""
         rows = list(self._held.elements())
         for key in reversed(range(len(self._order))):
             at = key - len(self._order)
@@ -40,7 +40,7 @@ class Contents:
         return [self.shown(row) for row in rows]
 
     def shown(self, columns: Sequence[_Column]) -> tuple[_Column, ...]:
-        """Give what is shown of a row, or of the names of its columns."""
+        """Return what is shown of a row, or of the names of its columns."""
         return tuple(columns[: len(columns) - len(self._order)])
 
 

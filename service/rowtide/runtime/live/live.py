@@ -1,7 +1,7 @@
 """The running pipeline: deliveries in, commits out, one thread.
 
 Each turn takes what has arrived, works it off, and commits when a commit is
-due. A commit is a barrier: everything before its positions has been worked off
+due. A commit is a barrier: everything before its positions has been processed
 as far as its bounds allow. Told to stop, the loop commits what it has worked
 off and returns.
 """
@@ -54,10 +54,10 @@ class Pace:
 
 
 class Observer(Protocol):
-    """What is told of the loop's progress: metrics, status pages, tests. It may not raise."""
+    """What is notified of the loop's progress: metrics, status pages, tests. It may not raise."""
 
     def recovered(self, work: PipelineState, seconds: float) -> None:
-        """Take note that the flow stands at the committed positions; that took ``seconds``."""
+        """Take note that the flow is at the committed positions; that took ``seconds``."""
 
     def entered_phase(self, phase: Phase) -> None:
         """Take note of what the pipeline does now; called by any thread."""
@@ -84,7 +84,7 @@ class Observer(Protocol):
 
 
 class Unobserved:
-    """Nobody looks."""
+    """No one looks."""
 
     def recovered(self, work: PipelineState, seconds: float) -> None:
         """Go on."""
@@ -134,7 +134,6 @@ class Watching:
     def committed(
         self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
-        """See ``Observer``."""
         self._board.committed(cut.standings)
         self._tally.committed(cut, errors)
         self._board.tell(self._tally.summary(work))
@@ -142,7 +141,7 @@ class Watching:
 
 
 class Live:
-    """The loop over one pipeline that stands at its committed positions.
+    """The loop over one pipeline that is at its committed positions.
 
     Args:
       work: the flow, recovered.
@@ -209,7 +208,7 @@ class Live:
             self.commit()
 
     def turn(self) -> None:
-        """Take and work off what has arrived; commit if it is time."""
+        """Take and process what has arrived; commit if it is time."""
         self._admit()
         if not self._waiting:
             self._waiting.extend(self._inbox.take(self._patience()))
@@ -241,7 +240,7 @@ class Live:
             self.commit()
 
     def commit(self, *, with_snapshot: bool = False) -> None:
-        """Commit everything worked off so far; with a snapshot where one is due, or wanted."""
+        """Commit everything processed so far; with a snapshot where one is due, or wanted."""
         began = self._clock.monotonic()
         if self._work.gathered:
             self._is_awaited = False
@@ -264,11 +263,11 @@ class Live:
         return not self._waiting and len(self._reached()) == len(self._until)
 
     def _reached(self) -> list[PartitionId]:
-        """Give the partitions that are read as far as wanted."""
+        """Return the partitions that are read as far as wanted."""
         return [place for place, offset in self._until.items() if self._work.positions[place] >= offset]
 
     def _patience(self) -> float:
-        """Give how long to wait for messages: no longer than until the next commit is due."""
+        """Return how long to wait for messages: no longer than until the next commit is due."""
         if not self._work.has_moved:
             return _TAKE_S
         return min(max(self._due_at() - self._clock.monotonic(), 0.0), _TAKE_S)

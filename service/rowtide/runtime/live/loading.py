@@ -11,7 +11,7 @@ from rowtide_connectors.api import LoadingSource, TopicSource
 def load_ahead(sources: Sequence[TopicSource]) -> None:
     """Let the sources load what they read with, in a thread of its own.
 
-    Nobody waits for it but the end of the process, which must not come while machine code is loaded: who
+    No one waits for it but the end of the process, which must not come while machine code is loaded: who
     needs what is not there yet loads it, or waits for just that.
     """
     loading = [source for source in sources if isinstance(source, LoadingSource)]

@@ -28,7 +28,7 @@ class Questions:
         )
 
     def ask(self, question: Callable[[PipelineState], Given], patience_s: float = PATIENCE_S) -> Given:
-        """Give the answer; whatever ``question`` raises is raised here.
+        """Return the answer; whatever ``question`` raises is raised here.
 
         Raises:
           TransientError: the main loop did not come round in time, or too many ask.

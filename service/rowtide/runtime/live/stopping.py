@@ -31,7 +31,7 @@ class StopSignals:
         self._watchdog: threading.Timer | None = None
 
     def is_set(self) -> bool:
-        """Tell whether to stop."""
+        """Return whether to stop."""
         return self._asked
 
     def __enter__(self) -> StopSignals:

@@ -1,4 +1,4 @@
-"""What has been worked off since the last commit: the flow with everything that hangs on it.
+"""What has been processed since the last commit: the flow with everything that hangs on it.
 
 Owned by one thread. Deliveries enter, the flow drains, output rows and faults
 gather; ``cut`` takes all of it as one commit. During recovery and ``--compare``
@@ -122,7 +122,7 @@ class PipelineState:
 
     @property
     def has_moved(self) -> bool:
-        """Tell whether there is anything to commit."""
+        """Return whether there is anything to commit."""
         return bool(self._moved) or self.gathered > 0 or bool(self._decisions)
 
     @property
@@ -131,7 +131,7 @@ class PipelineState:
         return sum(map(len, self.outputs.values())) + len(self._faults)
 
     def mean_bytes(self, relation: str) -> float:
-        """Give the mean size of a foreign stream's messages so far, in bytes of values; 0: none came."""
+        """Return the mean size of a foreign stream's messages so far, in bytes of values; 0: none came."""
         messages, size = self._sizes.get(relation, (0, 0))
         return size / messages if messages else 0.0
 
@@ -140,11 +140,11 @@ class PipelineState:
         return sum(view.held for view in self.flow.accounts().values())
 
     def source_of(self, origin: int) -> PartitionId | None:
-        """Give the partition of an origin; None where an operator made the row."""
+        """Return the partition of an origin; None where an operator made the row."""
         return self.flow.source_of(origin)
 
     def place_at(self, positions: Mapping[PartitionId, int]) -> None:
-        """Say where the partitions stand before anything has entered: where recovery begins."""
+        """Report where the partitions come before anything has entered: where recovery begins."""
         self._positions = dict(positions)
 
     def enter(self, delivery: Delivery) -> None:
@@ -158,7 +158,7 @@ class PipelineState:
         if len(offsets) and int(offsets[0]) < self._positions[place]:
             raise FaultError(
                 f'partition {delivery.partition} of "{delivery.relation}" gave offset {offsets[0]} again: '
-                f"it stands at {self._positions[place]}"
+                f"it is at {self._positions[place]}"
             )
         account = self.accounts.setdefault(delivery.relation, IntakeAccount())
         faults = list(delivery.faults)
@@ -235,7 +235,7 @@ class PipelineState:
         return min((bound for bound in bounds.values() if bound is not None), default=None)
 
     def drain(self) -> None:
-        """Work off what has entered; output rows and faults gather."""
+        """Process what has entered; output rows and faults gather."""
         emitted = self.flow.drain()
         self.followers.drain()
         self._faults += emitted.faults
@@ -272,7 +272,7 @@ class PipelineState:
             output.account.check(name, 0)
 
     def standings(self) -> tuple[PartitionPosition, ...]:
-        """Give where every partition stands, with its bound as known now."""
+        """Return where every partition stands, with its bound as known now."""
         bounds = self.flow.bounds()
         return tuple(
             PartitionPosition(
@@ -308,7 +308,7 @@ class PipelineState:
             decisions=tuple(self._decisions.values()),
             accounts=self._changed_accounts,
         )
-        # What was told before this cut is committed by now.
+        # What was reported before this cut is committed by now.
         self._kept_accounts = self._told_accounts
         self._standings.update((standing.place, standing) for standing in moved)
         self._faults = []
@@ -330,7 +330,7 @@ class PipelineState:
         self._told_accounts = {(each.part, each.relation): each for each in accounts}
 
     def _changed_accounts(self) -> Sequence[KeptAccount]:
-        """Give the accounts that are not as they were at the last commit."""
+        """Return the accounts that are not as they were at the last commit."""
         now = [
             KeptAccount(
                 SOURCE_PART, relation, each.messages, each.rows, each.bounds, 0, each.rejected, 0, each.rows

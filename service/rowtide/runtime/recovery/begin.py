@@ -72,7 +72,7 @@ def parse_time(text: str) -> int:
 
 
 def first_offsets(source: TopicSource, begin: Begin) -> Mapping[int, int]:
-    """Give, for each partition of a topic, the offset to begin at.
+    """Return, for each partition of a topic, the offset to begin at.
 
     Raises:
       UnavailableError, GoneError.

@@ -22,7 +22,7 @@ DIGEST_VERSION = 1
 
 
 def plan_digests(plan: Plan) -> dict[str, str]:
-    """Give the digests of a plan by name, such as ``pump "P"``."""
+    """Return the digests of a plan by name, such as ``pump "P"``."""
     memo: dict[int, str] = {}
     # Node identity is enough as a memo's key while ``plan`` holds the nodes.
     digests = {f'pump "{pump.name}"': _digest((pump.target, _node(pump.node, memo))) for pump in plan.pumps}
@@ -38,12 +38,12 @@ def plan_digests(plan: Plan) -> dict[str, str]:
 
 
 def dumped(digests: Mapping[str, str]) -> str:
-    """Give digests as the one text that a checkpoint keeps."""
+    """Return digests as the one text that a checkpoint keeps."""
     return json.dumps({"version": DIGEST_VERSION, "digests": dict(digests)}, sort_keys=True)
 
 
 def differences(kept: str, digests: Mapping[str, str]) -> list[str]:
-    """Say what differs between the digests that a checkpoint keeps and those of a plan; empty: nothing."""
+    """Return what differs between the digests that a checkpoint keeps and those of a plan; empty: nothing."""
     held = json.loads(kept)
     if held["version"] != DIGEST_VERSION:
         return [f"the checkpoint was written by another version ({held['version']}, not {DIGEST_VERSION})"]
@@ -55,7 +55,7 @@ def differences(kept: str, digests: Mapping[str, str]) -> list[str]:
 
 
 def _models(plan: Plan) -> set[Model]:
-    """Give the models that pumps lead out of: named by themselves, a change of one says where it was made."""
+    """Return the models that pumps lead out of: named by themselves, a change of one says where it was made."""
     found: set[Model] = set()
     seen: set[int] = set()
     ahead: list[Node] = [pump.node for pump in plan.pumps]
@@ -87,7 +87,7 @@ def _node(node: Node, memo: dict[int, str]) -> str:
 
 
 def _canonical(value: object) -> object:
-    """Give a value of the plan as nested lists whose repr is the same in every process."""
+    """Return a value of the plan as nested lists whose repr is the same in every process."""
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -20,7 +20,7 @@ class NewestSnapshot:
         self._read: KeptSnapshot | None = None
 
     def look(self) -> KeptSnapshot | None:
-        """Give the newest snapshot that this version can read, and keep it for ``take``.
+        """Return the newest snapshot that this version can read, and keep it for ``take``.
 
         Raises:
           UnavailableError and others: as the ledger; the next call asks again.
@@ -34,7 +34,7 @@ class NewestSnapshot:
         return self._read
 
     def take(self) -> KeptSnapshot | None:
-        """Give the same, and keep nothing."""
+        """Return the same, and keep nothing."""
         found = self.look()
         self._stored = self._read = None
         return found

@@ -1,4 +1,4 @@
-"""Bringing a flow to the committed positions: a snapshot, then exactly the offsets behind it.
+"""Bringing a flow to the committed positions: a snapshot, then exactly the offsets after it.
 
 What comes out while the log is replayed was committed before, or was refused
 before, and is dropped. What is left is the state in which the last commit was
@@ -42,12 +42,12 @@ _log = structlog.get_logger("rowtide")
 
 AGED_OUT_HINT = (
     "Kafka deletes by the rows' own timestamps: a topic of old rows needs retention.ms=-1. Restore the "
-    "offsets, or drop the pipeline's checkpoint and its tables and start it anew."
+    "offsets, or drop the pipeline's checkpoint and its tables and start it again."
 )
 
 
 def begin_of_replay(record: Record, snapshot: KeptSnapshot | None) -> dict[PartitionId, int]:
-    """Give where the replay begins: at the snapshot, or where the pipeline began with a partition.
+    """Return where the replay begins: at the snapshot, or where the pipeline began with a partition.
 
     Raises:
       StatementError: there is no snapshot, and what was read before the plan changed cannot be replayed.
@@ -56,7 +56,7 @@ def begin_of_replay(record: Record, snapshot: KeptSnapshot | None) -> dict[Parti
         raise StatementError(
             f"the plan was changed at commit {record.changed_at}: what came before cannot be replayed, and "
             "no usable snapshot is there",
-            hint="Drop the pipeline's checkpoint and its tables and start it anew.",
+            hint="Drop the pipeline's checkpoint and its tables and start it again.",
         )
     reached = {} if snapshot is None else snapshot.positions
     return {each.place: reached.get(each.place, each.start_offset) for each in record.standings}
@@ -68,7 +68,7 @@ def flow_at(
     snapshot: KeptSnapshot | None,
     resubmissions: Sequence[Resubmission] = (),
 ) -> Flow:
-    """Give a flow of the committed partitions as it was at the snapshot; None: as it began.
+    """Return a flow of the committed partitions as it was at the snapshot; None: as it began.
 
     Partitions that have joined since the snapshot are there with nothing promised: the replay obeys the
     decisions by which they joined before anything else.
@@ -99,7 +99,7 @@ def _is_open(program: Program, place: PartitionId, target: Target) -> bool:
 
 
 def partitions_of(places: Iterable[PartitionId]) -> dict[str, list[int]]:
-    """Give the partitions of each relation, in order."""
+    """Return the partitions of each relation, in order."""
     found: dict[str, list[int]] = {}
     for relation, partition in sorted(places):
         found.setdefault(relation, []).append(partition)
@@ -107,7 +107,7 @@ def partitions_of(places: Iterable[PartitionId]) -> dict[str, list[int]]:
 
 
 def usable(snapshot: KeptSnapshot | None, record: Record) -> KeptSnapshot | None:
-    """Give the snapshot if it is one of committed partitions and not ahead of their positions."""
+    """Return the snapshot if it is one of committed partitions and not ahead of their positions."""
     if snapshot is None:
         return None
     committed = record.positions()
@@ -120,7 +120,7 @@ def usable(snapshot: KeptSnapshot | None, record: Record) -> KeptSnapshot | None
 
 
 def identities_of(record: Record) -> dict[str, str]:
-    """Give, by foreign stream, what its topic was known by when the pipeline began with it."""
+    """Return, by foreign stream, what its topic was known by when the pipeline began with it."""
     return {each.relation: each.topic_id for each in record.standings if each.topic_id is not None}
 
 
@@ -166,7 +166,7 @@ def check_compacted(record: Record, begin: Mapping[PartitionId, int], compacted:
                 f'topic "{standing.topic}" is compacted and cannot be read again from offset '
                 f"{begin[standing.place]}: the state at the committed positions is not stored",
                 hint="Was it made compacted later, or were the snapshots dropped? Drop the pipeline's "
-                "checkpoint and its tables and start it anew.",
+                "checkpoint and its tables and start it again.",
             )
 
 
@@ -190,7 +190,7 @@ def replay(
     ``resubmitted`` gives the rows of a resubmission, which no inbox brings. ``emit`` is called after each
     turn, when what came out is in ``work``; by default it is dropped.
     ``backpressure`` lets partitions that are read ahead wait, as a running pipeline does.
-    ``progress`` is told how many messages have been read. Returns early when told to stop.
+    ``progress`` is reported how many messages have been read. Returns early when told to stop.
 
     Raises:
       UnavailableError and others, as ``Inbox.take``.

@@ -48,7 +48,7 @@ from rowtide.runtime.service import Equipment, Service
 from rowtide_connectors.api import OffsetRange
 
 MAX_DIFFERENCES = 20
-"""Differences that are told one by one; how many there are is told in any case."""
+"""Differences that are reported one by one; how many there are is reported in any case."""
 
 OffsetRanges = Mapping[PartitionId, tuple[int, int]]
 """First and last offset by partition."""
@@ -65,7 +65,7 @@ class Range:
 
     @property
     def is_everything(self) -> bool:
-        """Tell whether nothing is left out."""
+        """Return whether nothing is left out."""
         return self.begin_ms is None and self.end_ms is None
 
 
@@ -207,7 +207,7 @@ class _Turns:
         self._work.drop()
 
     def offsets(self, turn: int) -> OffsetRanges:
-        """Give what was read in a turn."""
+        """Return what was read in a turn."""
         before = self._positions[turn - 1] if turn else {}
         return {
             place: (before.get(place, 0), offset - 1)
@@ -217,7 +217,7 @@ class _Turns:
 
 
 def _time_fields(plan: Plan, compared: Range) -> dict[str, int]:
-    """Give, by table, the field that tells a row's time; all must agree on it, and have one if it is needed.
+    """Return, by table, the field that tells a row's time; all must agree on it, and have one if it is needed.
 
     Raises:
       StatementError: a table has none, and the comparison is restricted by time.
@@ -300,7 +300,7 @@ def _begin(
 
 
 def _as_read_by(equipment: Equipment, record: Record) -> Record:
-    """Give a record as if the equipment's plan had run: it has read its new streams to their ends."""
+    """Return a record as if the equipment's plan had run: it has read its new streams to their ends."""
     known = {each.relation for each in record.standings}
     kept = [each for each in record.standings if each.relation in equipment.sources]
     begun = [

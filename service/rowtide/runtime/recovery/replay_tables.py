@@ -30,7 +30,7 @@ Refused = Counter[tuple[int | None, str | None]]
 
 @contextmanager
 def scratch() -> Iterator[sqlite3.Connection]:
-    """Give an empty database that is gone at the end of the block."""
+    """Return an empty database that is gone at the end of the block."""
     with TemporaryDirectory(prefix="rowtide-replay-") as folder:
         connection = sqlite3.connect(Path(folder) / "compared.db", isolation_level=None)
         try:
@@ -99,7 +99,7 @@ class ComparedTable:
         return int(self._connection.execute(query).fetchone()[0])
 
     def rows(self, begin_ms: int | None, end_ms: int | None) -> Iterator[Row]:
-        """Give the rows that it should hold from ``begin_ms`` to before ``end_ms``, in order."""
+        """Yield the rows that it should hold from ``begin_ms`` to before ``end_ms``, in order."""
         within = _within("w", begin_ms, end_ms)
         query = f"select w.row, w.n from {self._wanted} as w where {within} order by w.turn, w.time"
         for row, n in self._connection.execute(query):
@@ -110,7 +110,7 @@ class ComparedTable:
     def differences(
         self, begin_ms: int | None, end_ms: int | None
     ) -> Iterator[tuple[Row | None, Row | None, int | None]]:
-        """Give what is held and what should be, of one key, and the turn that gave the latter."""
+        """Yield what is held and what should be, of one key, and the turn that gave the latter."""
         held, wanted = self._held, self._wanted
         keyed = bool(self.table.key)
         inside, other = _within("w", begin_ms, end_ms), _within("h", begin_ms, end_ms)
@@ -150,7 +150,7 @@ class ComparedTable:
 
 
 def _within(name: str, begin_ms: int | None, end_ms: int | None) -> str:
-    """Give the condition on a row's time; a row without one is compared only if all are."""
+    """Return the condition on a row's time; a row without one is compared only if all are."""
     terms = [] if begin_ms is None else [f"{name}.time >= {begin_ms:d}"]
     terms += [] if end_ms is None else [f"{name}.time < {end_ms:d}"]
     return " and ".join(terms) or "true"
@@ -161,7 +161,7 @@ def _digest(row: Row) -> bytes:
 
 
 def _same(value: object) -> object:
-    """Give one form of values that are equal: 1.50 and 1.5, 0.0 and -0.0."""
+    """Return one form of values that are equal: 1.50 and 1.5, 0.0 and -0.0."""
     if isinstance(value, Decimal):
         text = f"{value:f}"
         text = text.rstrip("0").rstrip(".") if "." in text else text

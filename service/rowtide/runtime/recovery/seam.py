@@ -22,7 +22,7 @@ _log = structlog.get_logger("rowtide")
 
 
 class Seam:
-    """Says when history is over; asked between turns, when everything that came is worked off.
+    """Says when history is over; asked between turns, when everything that came is processed.
 
     ``ends`` are the offsets at which the topics ended when the run began.
     """
@@ -33,7 +33,7 @@ class Seam:
         self._is_over = False
 
     def decide(self, work: PipelineState) -> list[Decision]:
-        """Give, once, the jumps of the models that have not had theirs.
+        """Return, once, the jumps of the models that have not had theirs.
 
         Where the model has seen nothing yet, or is not behind the clock, its jump is none: it is logged all
         the same, so that no later start makes one.

@@ -25,7 +25,7 @@ Columned = StreamDefinition | TableDefinition
 
 
 def row_type_of(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tuple[RowType, tuple[int, ...]]:
-    """Give the row type of declared columns and where the PRIMARY KEY is.
+    """Return the row type of declared columns and where the PRIMARY KEY is.
 
     Raises:
       StatementError: a column stands twice, or one of the key does not exist.
@@ -35,7 +35,7 @@ def row_type_of(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tup
         if column.name.text == ROWTIME:
             raise StatementError("ROWTIME is there in every row and is not declared", place=column.name.place)
     if not columns:
-        raise StatementError("there is no column", place=key[0].place)
+        raise StatementError("column does not exist", place=key[0].place)
     names = [column.name.text for column in columns]
     distinct_names(key)
     for name in key:
@@ -54,7 +54,7 @@ def row_type_of(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tup
 
 
 def defaults_of(columns: Sequence[ColumnDefinition], row_type: RowType) -> Defaults:
-    """Give the DEFAULT of each column that has one.
+    """Return the DEFAULT of each column that has one.
 
     Raises:
       StatementError: it is no constant, or does not fit its column.
@@ -67,7 +67,7 @@ def defaults_of(columns: Sequence[ColumnDefinition], row_type: RowType) -> Defau
 
 
 def checked(node: Node, relation: str, checks: Sequence[CheckDefinition]) -> Node:
-    """Give the rows for which every CHECK is TRUE or UNKNOWN; the others are rejected (CONSTRAINT).
+    """Return the rows for which every CHECK is TRUE or UNKNOWN; the others are rejected (CONSTRAINT).
 
     Raises:
       StatementError: a CHECK is no condition over the columns.
@@ -145,7 +145,7 @@ def without_column(catalog: Catalog, statement: DropColumn) -> Catalog:
 
 
 def with_renamed_column(catalog: Catalog, statement: Rename, column: Name) -> Catalog:
-    """Give a column another name.
+    """Return a column another name.
 
     Raises:
       StatementError: it does not exist, or one of the new name does.

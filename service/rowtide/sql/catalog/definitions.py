@@ -74,7 +74,7 @@ RETENTION, UNBOUNDED = "retention", "UNBOUNDED"
 
 
 def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
-    """Give the catalog after ``statement``.
+    """Return the catalog after ``statement``.
 
     Raises:
       StatementError: the statement does not fit what is there; with its place.
@@ -156,7 +156,7 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
 
 
 def _altered_view(catalog: Catalog, statement: CreateView, origin: Origin) -> Catalog:
-    """Give a view another query; what OPTIONS say of it stays, unless they are named anew."""
+    """Return a view another query; what OPTIONS say of it stays, unless they are named again."""
     key, found = catalog.find(statement.name, "view")
     if not isinstance(found, ViewDefinition):
         raise StatementError(
@@ -276,7 +276,7 @@ def _no_defaults_of_messages(statement: CreateRelation, defaults: Defaults) -> D
 
 
 def _indexed(relation: str, table: TableDefinition, indexes: Sequence[IndexDefinition]) -> TableDefinition:
-    """Give a table with further indexes; one without a name is called after its columns.
+    """Return a table with further indexes; one without a name is called after its columns.
 
     Raises:
       StatementError: the table is a foreign one, a column does not exist, or a name stands twice.
@@ -341,7 +341,7 @@ def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: O
 
 
 def _renamed(catalog: Catalog, statement: Rename) -> Catalog:
-    """Give a relation or pump, which nothing else names, another name; it keeps its place in the order."""
+    """Return a relation or pump, which nothing else names, another name; it keeps its place in the order."""
     key, _ = catalog.find_of(statement.name, statement.kind)
     refuse_port(catalog, key, statement.name.place)
     to = (key[0], statement.to.text)

@@ -24,7 +24,7 @@ def pumps_of(catalog: Catalog, planner: Planner) -> dict[Key, PlannedPump]:
 
 
 def prepared_drop(catalog: Catalog, statement: Drop) -> Catalog:
-    """Give the catalog in which a DROP may drop: with CASCADE without what uses it.
+    """Return the catalog in which a DROP may drop: with CASCADE without what uses it.
 
     Raises:
       StatementError: something uses it, and there is no CASCADE; nothing has changed.
@@ -60,7 +60,7 @@ def refuse_renaming_of_used(catalog: Catalog, statement: Rename) -> None:
 
 
 def _held(catalog: Catalog, statement: Drop) -> list[Key]:
-    """Give the objects that a statement drops, or that cannot be without what it drops."""
+    """Return the objects that a statement drops, or that cannot be without what it drops."""
     match statement.kind:
         case ObjectKind.MODEL:
             return list(ports_of(catalog, statement.name))
@@ -80,7 +80,7 @@ def _held(catalog: Catalog, statement: Drop) -> list[Key]:
 
 
 def _readers(catalog: Catalog, keys: Sequence[Key], but: Iterable[Key]) -> list[Key]:
-    """Give the views and pumps that read, and the pumps that write, any of some objects."""
+    """Return the views and pumps that read, and the pumps that write, any of some objects."""
     planner = Planner(catalog).prepared()
     pumps = pumps_of(catalog, planner)
     for each, found in catalog.objects.items():
@@ -93,7 +93,7 @@ def _readers(catalog: Catalog, keys: Sequence[Key], but: Iterable[Key]) -> list[
 
 
 def _users(catalog: Catalog, keys: Sequence[Key]) -> list[Key]:
-    """Give all that uses some objects, and all that uses that."""
+    """Return all that uses some objects, and all that uses that."""
     found: list[Key] = []
     while users := _readers(catalog, [*keys, *found], but=[*keys, *found]):
         found += users

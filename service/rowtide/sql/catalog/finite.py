@@ -1,4 +1,4 @@
-"""VALUES: tables whose rows stand in the text. SELECT without FROM reads one of one row."""
+"""VALUES: tables whose rows are in the text. SELECT without FROM reads one of one row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rowtide.sql.select.scope import NameScope
 
 
 def table_of(values: ValuesSyntax) -> QueryShape:
-    """Give the table of VALUES; its columns are EXPR$0, EXPR$1 and so on.
+    """Return the table of VALUES; its columns are EXPR$0, EXPR$1 and so on.
 
     Raises:
       StatementError: a value is no constant, or the rows do not fit together.
@@ -57,6 +57,6 @@ def table_of(values: ValuesSyntax) -> QueryShape:
 
 
 def _table(row_type: RowType, rows: tuple[tuple[object, ...], ...]) -> TableSource:
-    """Give rows as a table; what it is called depends on them alone, so that equal ones are one."""
+    """Return rows as a table; what it is called depends on them alone, so that equal ones are one."""
     digest = hashlib.sha256(repr((row_type, rows)).encode()).hexdigest()
     return TableSource(f"VALUES {digest[:12]}", row_type, rows, loaded_once=True)

@@ -34,7 +34,7 @@ from rowtide.sql.select.scope import ROWTIME
 
 
 def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Catalog:
-    """Give the catalog after CREATE MODEL: the class is loaded and wired once, to learn its ports.
+    """Return the catalog after CREATE MODEL: the class is loaded and wired once, to learn its ports.
 
     Raises:
       StatementError: the name is taken, or the class cannot be loaded, wired or put into SQL.
@@ -83,12 +83,12 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
 
 
 def _folder(file: str | None) -> str:
-    """Give the folder of a pipeline's file, as its name says it; that of the process if there is none."""
+    """Return the folder of a pipeline's file, as its name says it; that of the process if there is none."""
     return (file or "").rpartition("/")[0] or "."
 
 
 def _ports(types: Mapping[str, EngineRowType], changes: tuple[str, ...]) -> tuple[ModelPort, ...]:
-    """Give ports with SQL row types, fields spelled as the class does.
+    """Return ports with SQL row types, fields spelled as the class does.
 
     Raises:
       ModelError: a field has no SQL type.
@@ -106,7 +106,7 @@ def _ports(types: Mapping[str, EngineRowType], changes: tuple[str, ...]) -> tupl
 
 
 def _split(accepts: tuple[ModelPort, ...], keys: Mapping[str, tuple[str, ...]]) -> tuple[ModelPort, ...]:
-    """Give inputs with the keys by which the model is split.
+    """Return inputs with the keys by which the model is split.
 
     Raises:
       ModelError: the keys of two inputs do not go together.
@@ -127,7 +127,7 @@ def _split(accepts: tuple[ModelPort, ...], keys: Mapping[str, tuple[str, ...]]) 
 
 
 def _folded(port: ModelPort) -> RowType:
-    """Give the columns of a port: its fields under folded names.
+    """Return the columns of a port: its fields under folded names.
 
     Raises:
       ModelError: two fields have one name then, or one is called ROWTIME.

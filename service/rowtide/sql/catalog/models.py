@@ -25,7 +25,7 @@ from rowtide.sql.grammar.syntax import QualifiedName
 
 
 def drop_model(catalog: Catalog, statement: Drop) -> Catalog:
-    """Give the catalog without a model.
+    """Return the catalog without a model.
 
     Raises:
       StatementError: there is none of that name.
@@ -44,7 +44,7 @@ def drop_model(catalog: Catalog, statement: Drop) -> Catalog:
 
 
 def ports_of(catalog: Catalog, name: QualifiedName) -> list[Key]:
-    """Give the keys of the ports of the model that ``name`` means; none where there is no such model."""
+    """Return the keys of the ports of the model that ``name`` means; none where there is no such model."""
     return [key for key in catalog.objects if len(name.parts) == 1 and _is_port(catalog, key, name)]
 
 
@@ -63,7 +63,7 @@ def refuse_port(catalog: Catalog, key: Key, place: SourceSpan) -> None:
 
 
 def model_node(name: str, model: ModelDefinition, source: Callable[[Key], Node]) -> Model:
-    """Give the node of a model; ``source`` gives those of its inputs."""
+    """Return the node of a model; ``source`` gives those of its inputs."""
     sources = tuple(
         Project(
             name, source((name, port.name.upper())), tagging(model.accepts, number), tagged(model.accepts)
@@ -85,7 +85,7 @@ def model_node(name: str, model: ModelDefinition, source: Callable[[Key], Node])
 
 
 def output_node(relation: str, output: ModelOutputDefinition, model: Model) -> Node:
-    """Give the node of one output: its rows, or the table that its changes make."""
+    """Return the node of one output: its rows, or the table that its changes make."""
     condition, expressions = untagging(model.gives, output.number)
     node: Node = Filter(relation, model, condition) if len(model.gives) > 1 else model
     node = Project(relation, node, expressions, output.row_type)
@@ -97,6 +97,6 @@ def _is_port(catalog: Catalog, key: Key, name: QualifiedName) -> bool:
 
 
 def without_ports(catalog: Catalog, model: str) -> Catalog:
-    """Give the catalog without the ports of a model."""
+    """Return the catalog without the ports of a model."""
     kept = {key: found for key, found in catalog.objects.items() if key[0] != model}
     return replace(catalog, objects=kept)

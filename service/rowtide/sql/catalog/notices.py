@@ -33,13 +33,13 @@ COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 
 def notices(relations: Mapping[str, Node], streams: Mapping[str, ForeignStream]) -> tuple[Notice, ...]:
-    """Give the notices of a plan: each once, in the order of the relations that they are about."""
+    """Return the notices of a plan: each once, in the order of the relations that they are about."""
     found = [notice for name, node in relations.items() for notice in _of(name, node, streams)]
     return tuple(dict.fromkeys(found))
 
 
 def text_notices(catalog: Catalog, relations: Mapping[str, Node]) -> tuple[Notice, ...]:
-    """Return what is to be told of definitions: windows that never forget, comparisons with NULL, indexes."""
+    """Return what is to be notified of definitions: windows that never forget, comparisons with NULL, indexes."""
     found: list[Notice] = []
     for key, definition in catalog.objects.items():
         if not isinstance(definition, ViewDefinition | PumpDefinition):
@@ -52,7 +52,7 @@ def text_notices(catalog: Catalog, relations: Mapping[str, Node]) -> tuple[Notic
 
 
 def _endless_windows(name: str, node: Node, retention: Retention | None) -> Iterator[Notice]:
-    """Tell of windows without a start by key: what they keep of a key is never forgotten."""
+    """Yield of windows without a start by key: what they keep of a key is never forgotten."""
     for each in nodes_below(node):
         if not isinstance(each, WindowAggregate | WindowsAbreast) or each.relation != name:
             continue
@@ -74,7 +74,7 @@ def _endless_windows(name: str, node: Node, retention: Retention | None) -> Iter
 
 
 def _comparisons_with_null(name: str, query: QuerySyntax) -> Iterator[Notice]:
-    """Tell of ``x = NULL`` and its like, which is never TRUE."""
+    """Yield of ``x = NULL`` and its like, which is never TRUE."""
     pending: list[object] = [query]
     while pending:
         syntax = pending.pop()
@@ -91,7 +91,7 @@ def _comparisons_with_null(name: str, query: QuerySyntax) -> Iterator[Notice]:
 
 
 def _index_notices(catalog: Catalog) -> tuple[Notice, ...]:
-    """Give a notice for each declared index: joins keep what they look up by their own keys."""
+    """Return a notice for each declared index: joins keep what they look up by their own keys."""
     return tuple(
         Notice(
             relation_name(key),
@@ -107,7 +107,7 @@ def _index_notices(catalog: Catalog) -> tuple[Notice, ...]:
 def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:
     for each in nodes_below(node):
         if each.relation == name:
-            # One that both a period and a column round is told once: the notices of a plan are distinct.
+            # One that both a period and a column round is reported once: the notices of a plan are distinct.
             yield from (Notice(name, text) for text in rounded_again(each))
         if isinstance(each, AsOfJoin) and each.relation == name:
             for table in nodes_below(each.table):
@@ -119,7 +119,7 @@ def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator
 
 
 def _silent(name: str, table: KeyedTable, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:
-    """Tell that a join waits for a table whose source may be silent.
+    """Yield that a join waits for a table whose source may be silent.
 
     See docs/sql/semantics.md#joins-of-a-stream-with-a-table.
     """

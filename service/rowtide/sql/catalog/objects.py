@@ -153,7 +153,7 @@ class ModelDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ModelOutputDefinition:
-    """Output ``number`` of a model: a stream, or with ``changes`` a table whose rows ``key`` tells apart."""
+    """Output ``number`` of a model: a stream, or with ``changes`` a table whose rows ``key`` distinguishes."""
 
     model: str
     number: int
@@ -174,7 +174,7 @@ ObjectDefinition = (
 
 
 def _is_same(here: object, there: object) -> bool:
-    """Tell whether a definition is what it was; the rows of a table are no part of it."""
+    """Return whether a definition is what it was; the rows of a table are no part of it."""
     if here is there:
         return True
     if not (isinstance(here, TableDefinition) and isinstance(there, TableDefinition)):
@@ -196,7 +196,7 @@ class Catalog:
     objects: Mapping[Key, ObjectDefinition] = field(default_factory=dict)
 
     def key(self, name: QualifiedName, *, schema: str | None = None) -> Key:
-        """Give schema and name of ``name``, seen from ``schema`` (by default the one that is set).
+        """Return schema and name of ``name``, seen from ``schema`` (by default the one that is set).
 
         Raises:
           StatementError: there is no such schema.
@@ -216,7 +216,7 @@ class Catalog:
     def find(
         self, name: QualifiedName, what: str, *, schema: str | None = None, near: tuple[str, ...] = ()
     ) -> tuple[Key, ObjectDefinition]:
-        """Give the definition that ``name`` means; ``what`` says what is looked for.
+        """Return the definition that ``name`` means; ``what`` says what is looked for.
 
         ``near`` are names that could be meant besides.
 
@@ -250,7 +250,7 @@ class Catalog:
         )
 
     def find_of(self, name: QualifiedName, kind: ObjectKind) -> tuple[Key, ObjectDefinition]:
-        """Give the definition of kind ``kind`` that ``name`` means.
+        """Return the definition of kind ``kind`` that ``name`` means.
 
         Raises:
           StatementError: there is none, or it is something else.
@@ -263,15 +263,15 @@ class Catalog:
         return key, found
 
     def define(self, key: Key, definition: ObjectDefinition) -> Catalog:
-        """Give a catalog with ``definition`` under ``key``; a replaced one keeps its place in the order."""
+        """Return a catalog with ``definition`` under ``key``; a replaced one keeps its place in the order."""
         return replace(self, objects={**self.objects, key: definition})
 
     def without(self, key: Key) -> Catalog:
-        """Give a catalog without ``key``."""
+        """Return a catalog without ``key``."""
         return replace(self, objects={other: found for other, found in self.objects.items() if other != key})
 
     def pseudo_columns(self, key: Key, further: frozenset[str] = frozenset()) -> tuple[str, ...]:
-        """Give the pseudo-columns that the rows of a stream carry: those that any query names.
+        """Return the pseudo-columns that the rows of a stream carry: those that any query names.
 
         ``further`` are the names of one more query. A column of the stream hides a pseudo-column.
         """
@@ -284,13 +284,13 @@ class Catalog:
         return tuple(name for name in PSEUDO_COLUMNS if name in named and name not in stream.row_type.names)
 
     def named_pseudo(self) -> frozenset[str]:
-        """Give the pseudo-columns that any query names."""
+        """Return the pseudo-columns that any query names."""
         given = self.objects.values()
         queries = (each for each in given if isinstance(each, ViewDefinition | PumpDefinition))
         return self.pseudo.union(*(query.pseudo for query in queries))
 
     def holds(self, other: Catalog) -> bool:
-        """Tell whether all that is in ``other`` is here unchanged, and carries no further pseudo-column."""
+        """Return whether all that is in ``other`` is here unchanged, and carries no further pseudo-column."""
         return (
             all(_is_same(self.objects.get(key), found) for key, found in other.objects.items())
             and all(self.servers.get(name) is server for name, server in other.servers.items())
@@ -299,12 +299,12 @@ class Catalog:
         )
 
     def pumps(self) -> Iterator[tuple[Key, PumpDefinition]]:
-        """Give the pumps in the order in which they were made."""
+        """Return the pumps in the order in which they were made."""
         return ((key, found) for key, found in self.objects.items() if isinstance(found, PumpDefinition))
 
 
 def relation_name(key: Key) -> str:
-    """Give the catalog name as error rows and steps name it: with schema unless it is the default one."""
+    """Return the catalog name as error rows and steps name it: with schema unless it is the default one."""
     schema, name = (_part(part) for part in key)
     return name if key[0] == DEFAULT_SCHEMA else f"{schema}.{name}"
 

@@ -35,7 +35,7 @@ OptionPairs = tuple[tuple[str, str], ...]
 
 
 def single(name: QualifiedName, what: str) -> str:
-    """Give a name that has no schema before it; ``what`` has it.
+    """Return a name that has no schema before it; ``what`` has it.
 
     Raises:
       StatementError: there is a dot in it.
@@ -60,7 +60,7 @@ def refuse_if_used(what: str, users: Sequence[str], place: SourceSpan) -> None:
 
 
 def create_wrapper(catalog: Catalog, statement: CreateWrapper) -> Catalog:
-    """Give the catalog after CREATE FOREIGN DATA WRAPPER."""
+    """Return the catalog after CREATE FOREIGN DATA WRAPPER."""
     name = single(statement.name, "a foreign data wrapper")
     _refuse_second("foreign data wrapper", name, catalog.wrappers, statement)
     library = name if statement.library is None else statement.library.upper()
@@ -69,7 +69,7 @@ def create_wrapper(catalog: Catalog, statement: CreateWrapper) -> Catalog:
 
 
 def drop_wrapper(catalog: Catalog, name: QualifiedName, *, if_exists: bool) -> Catalog:
-    """Give the catalog after DROP FOREIGN DATA WRAPPER; servers made of it stay what they are."""
+    """Return the catalog after DROP FOREIGN DATA WRAPPER; servers made of it stay what they are."""
     wrapper = single(name, "a foreign data wrapper")
     if wrapper not in catalog.wrappers:
         if if_exists:
@@ -83,7 +83,7 @@ def drop_wrapper(catalog: Catalog, name: QualifiedName, *, if_exists: bool) -> C
 
 
 def create_server(catalog: Catalog, statement: CreateServer) -> Catalog:
-    """Give the catalog after CREATE SERVER."""
+    """Return the catalog after CREATE SERVER."""
     name = single(statement.name, "a server")
     _refuse_second("server", name, catalog.servers, statement)
     named = statement.wrapper.text
@@ -94,7 +94,7 @@ def create_server(catalog: Catalog, statement: CreateServer) -> Catalog:
 
 
 def drop_server(catalog: Catalog, name: QualifiedName, *, if_exists: bool) -> Catalog:
-    """Give the catalog after DROP SERVER."""
+    """Return the catalog after DROP SERVER."""
     server = single(name, "a server")
     if server not in catalog.servers:
         if if_exists:
@@ -111,7 +111,7 @@ def drop_server(catalog: Catalog, name: QualifiedName, *, if_exists: bool) -> Ca
 
 
 def server_for(catalog: Catalog, statement: CreateRelation) -> Server:
-    """Give the server that a foreign stream or table names, if it can serve it.
+    """Return the server that a foreign stream or table names, if it can serve it.
 
     Raises:
       StatementError: there is none, it has none of these, or its database is not that of the other tables.
@@ -177,12 +177,12 @@ def _unknown_wrapper(catalog: Catalog, name: str, place: SourceSpan) -> Statemen
 
 
 def options_of(items: Sequence[OptionItem]) -> OptionPairs:
-    """Give options as the plan holds them."""
+    """Return options as the plan holds them."""
     return tuple((item.name, item.value) for item in items)
 
 
 def max_ahead_ms(options: OptionPairs, items: Iterable[OptionItem]) -> int:
-    """Give how far ahead promoted rowtimes may be; ``items`` are where options were written.
+    """Return how far ahead promoted rowtimes may be; ``items`` are where options were written.
 
     Raises:
       StatementError: the option is no length of time.
@@ -196,7 +196,7 @@ def max_ahead_ms(options: OptionPairs, items: Iterable[OptionItem]) -> int:
 
 
 def altered(catalog: Catalog, statement: Alter) -> Catalog:
-    """Give the catalog after ALTER .. OPTIONS or DESCRIPTION.
+    """Return the catalog after ALTER .. OPTIONS or DESCRIPTION.
 
     Raises:
       StatementError: the object, or an option that is set or dropped, is not there, or one that is added is.

@@ -40,7 +40,7 @@ ERROR_ROWS = RowType(
 
 
 def with_errors(catalog: Catalog, rows: Sequence[Row] = ()) -> Catalog:
-    """Give a catalog in which SYS.ERRORS is a table that holds ``rows``."""
+    """Return a catalog in which SYS.ERRORS is a table that holds ``rows``."""
     origin = Origin("", None, SourceSpan(1, 1))
     return catalog.define(ERRORS, TableDefinition(ERROR_ROWS, (0,), origin, rows=tuple(rows)))
 

@@ -35,7 +35,7 @@ def inserted_rows(
     table: str,
     defaults: Mapping[int, object],
 ) -> tuple[Row, ...]:
-    """Give the rows of an INSERT statement as the table stores them.
+    """Return the rows of an INSERT statement as the table stores them.
 
     Raises:
       StatementError: a value is no constant, does not fit its column, or is missing; with its place.
@@ -57,7 +57,7 @@ def timed_rows(
     relation: str,
     defaults: Mapping[int, object],
 ) -> tuple[TimedValues, ...]:
-    """Give the rows of an INSERT statement, which may name ROWTIME among its columns.
+    """Return the rows of an INSERT statement, which may name ROWTIME among its columns.
 
     ``defaults`` are those of the fields that have one.
 
@@ -101,7 +101,7 @@ def timed_rows(
 
 
 def constant_of(syntax: Expression, column: Field, what: str) -> object:
-    """Give the value that a constant is in a column; ``what`` names it in messages.
+    """Return the value that a constant is in a column; ``what`` names it in messages.
 
     Raises:
       StatementError: it is no constant, or does not fit.
@@ -111,7 +111,7 @@ def constant_of(syntax: Expression, column: Field, what: str) -> object:
 
 
 def _constant(expr: Expr, syntax: Expression) -> object:
-    """Give the value of an expression that reads nothing.
+    """Return the value of an expression that reads nothing.
 
     Raises:
       StatementError: it has none, such as a division by zero.

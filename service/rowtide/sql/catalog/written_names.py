@@ -11,7 +11,7 @@ _PART = re.compile(r'"((?:[^"]|"")+)"|([^".\s]+)')
 
 
 def fold(name: str) -> str:
-    """Give one part of a name as the catalog has it: folded to upper case unless it stands in quotes.
+    """Return one part of a name as the catalog has it: folded to upper case unless it is in quotes.
 
     Raises:
       StatementError: if it is not one part of a name.
@@ -23,7 +23,7 @@ def fold(name: str) -> str:
 
 
 def relation_name(name: str) -> str:
-    """Give the catalog name of a relation: with its schema unless that is the default one.
+    """Return the catalog name of a relation: with its schema unless that is the default one.
 
     Raises:
       StatementError: if the text is no name of a relation.

@@ -1,4 +1,4 @@
-"""Where a parser stands in the tokens of one statement, and what it says when it cannot go on."""
+"""Where a parser is in the tokens of one statement, and what it says when it cannot go on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Cursor:
     """Reads the tokens of one statement from left to right."""
 
     def __init__(self, tokens: Sequence[Token], places: LineIndex, end: int) -> None:
-        """Stand before the first of ``tokens``; ``end`` is the offset behind the last one."""
+        """Stand before the first of ``tokens``; ``end`` is the offset after the last one."""
         self._tokens = tokens
         self._places = places
         self._index = 0
@@ -32,13 +32,13 @@ class Cursor:
         return self.ahead(0)
 
     def ahead(self, count: int) -> Token:
-        """Give the token ``count`` after the one ahead."""
+        """Return the token ``count`` after the one ahead."""
         index = self._index + count
         return self._tokens[index] if index < len(self._tokens) else self._end
 
     @property
     def at_end(self) -> bool:
-        """Tell whether all tokens have been read."""
+        """Return whether all tokens have been read."""
         return self._index >= len(self._tokens)
 
     def advance(self) -> Token:
@@ -64,18 +64,18 @@ class Cursor:
     # ------------------------------------------------------------- places
 
     def place_of(self, token: Token) -> SourceSpan:
-        """Give the place of one token."""
+        """Return the place of one token."""
         return self._places.place(token.start, token.end)
 
     def span(self, first: Token) -> SourceSpan:
-        """Give the place from ``first`` to the token read last, cut at the end of the first line."""
+        """Return the place from ``first`` to the token read last, cut at the end of the first line."""
         last = self._tokens[self._index - 1] if self._index else first
         return self._places.place(first.start, max(first.end, last.end))
 
     # --------------------------------------------------------------- words
 
     def is_word(self, *words: str, ahead: int = 0) -> bool:
-        """Tell whether these unquoted words follow."""
+        """Return whether these unquoted words follow."""
         for offset, word in enumerate(words):
             token = self.ahead(ahead + offset)
             if token.kind is not TokenKind.WORD or token.text != word:
@@ -84,7 +84,7 @@ class Cursor:
 
     @property
     def is_query(self) -> bool:
-        """Tell whether a query begins here, but for one in parentheses."""
+        """Return whether a query begins here, but for one in parentheses."""
         return any(map(self.is_word, ("SELECT", "WITH", "VALUES")))
 
     def accept(self, *words: str) -> bool:
@@ -111,7 +111,7 @@ class Cursor:
         return None
 
     def is_symbol(self, *symbols: str) -> bool:
-        """Tell whether one of these symbols is ahead."""
+        """Return whether one of these symbols is ahead."""
         token = self.current
         return token.kind is TokenKind.SYMBOL and token.text in symbols
 
@@ -132,7 +132,7 @@ class Cursor:
     # --------------------------------------------------------------- names
 
     def is_name(self, ahead: int = 0) -> bool:
-        """Tell whether a name that is no reserved word is ahead."""
+        """Return whether a name that is no reserved word is ahead."""
         token = self.ahead(ahead)
         return token.kind is TokenKind.QUOTED or (token.kind is TokenKind.WORD and token.text not in RESERVED)
 
@@ -142,7 +142,7 @@ class Cursor:
         if not self.is_name():
             hint = None
             if token.kind is TokenKind.WORD:
-                hint = f'{token.text} is a reserved word. As a name it stands in quotes: "{token.text}".'
+                hint = f'{token.text} is a reserved word. As a name it is in quotes: "{token.text}".'
             raise self.unexpected(what, hint=hint)
         if token.text == "":
             raise self.fail("a name cannot be empty")
@@ -204,15 +204,15 @@ class Cursor:
     # -------------------------------------------------------------- errors
 
     def unexpected(self, wanted: str, *, hint: str | None = None) -> StatementError:
-        """Give the error that something else was expected at the token ahead."""
+        """Return the error that something else was expected at the token ahead."""
         return self.fail(f"expected {wanted}, found {self.current.shown}", hint=hint)
 
     def unsupported(
         self, what: str, *, token: Token | None = None, hint: str | None = None
     ) -> StatementError:
-        """Give the error that something of the language is not there yet."""
+        """Return the error that something of the language is not there yet."""
         return self.fail(f"{what} not supported yet", token=token, hint=hint)
 
     def fail(self, message: str, *, token: Token | None = None, hint: str | None = None) -> StatementError:
-        """Give the error that refuses the statement at ``token``, by default the one ahead."""
+        """Return the error that refuses the statement at ``token``, by default the one ahead."""
         return StatementError(message, place=self.place_of(token or self.current), hint=hint)

@@ -152,9 +152,9 @@ class LineIndex:
         self._length = len(text)
 
     def place(self, start: int, end: int) -> SourceSpan:
-        """Give the place of the characters from ``start`` to ``end`` (exclusive), cut at the line's end."""
+        """Return the place of the characters from ``start`` to ``end`` (exclusive), cut at the line's end."""
         line = bisect_right(self._starts, min(start, self._length)) - 1
-        # An offset behind the last line break of the text belongs to the line before it.
+        # An offset after the last line break of the text belongs to the line before it.
         if line == len(self._starts) - 1 and line > 0 and start >= self._length:
             line -= 1
         begin = self._starts[line]
@@ -203,7 +203,7 @@ _NEVER_AFTER_NUMBER = (TokenKind.WORD, TokenKind.NUMBER, TokenKind.QUOTED)
 
 
 def _token(kind: TokenType, text: str, start: int, end: int, source: str) -> Token | None:
-    """Give our token for one of sqlglot's, or None if it is none of ours."""
+    """Return our token for one of sqlglot's, or None if it is none of ours."""
     if kind is TokenType.STRING and source[start] == "'":
         return Token(TokenKind.STRING, text, start, end)
     if kind is TokenType.IDENTIFIER:
@@ -219,7 +219,7 @@ def _token(kind: TokenType, text: str, start: int, end: int, source: str) -> Tok
 
 _INSTEAD = {
     ":": "CAST(x AS type) converts x.",
-    "`": 'A name that is no plain word stands in double quotes: "order".',
+    "`": 'A name that is no plain word is in double quotes: "order".',
     "!": "NOT x is the contrary of x, x <> y says that they differ.",
     "?": "There are no parameters: write the value.",
     "^": "POWER(x, y) is x to the power of y.",
@@ -232,7 +232,7 @@ def _malformed_number(text: str, start: int, end: int, places: LineIndex) -> Sta
 
 
 def _unknown(text: str, kind: TokenType, start: int, end: int, places: LineIndex) -> StatementError:
-    """Give the error for a token that is none of ours, at the first character that is not."""
+    """Return the error for a token that is none of ours, at the first character that is not."""
     if kind is TokenType.NUMBER:
         return _malformed_number(text, start, end, places)
     wrong = next((at for at in range(start, end) if not _PLAIN.match(text[at])), start)

@@ -252,7 +252,7 @@ class ExpressionGrammar(TypeGrammar):
         return Unary(unit, inner, cursor.span(first))
 
     def _row_in(self, token: Token, first: Expression) -> Expression:
-        """Read ``(x, y) [NOT] IN ((1, 2), ..)`` behind the first value; any other use of rows is refused."""
+        """Read ``(x, y) [NOT] IN ((1, 2), ..)`` after the first value; any other use of rows is refused."""
         cursor = self.cursor
         values = [first]
         while cursor.accept_symbol(","):
@@ -284,7 +284,7 @@ class ExpressionGrammar(TypeGrammar):
     def _row_in_query(
         self, values: Sequence[Expression], query: QuerySyntax, *, negated: bool, place: SourceSpan
     ) -> Expression:
-        """Give ``(x, y) IN (query)`` as EXISTS of rows that are equal."""
+        """Return ``(x, y) IN (query)`` as EXISTS of rows that are equal."""
         names = tuple(Name(f"$C{at}", place) for at in range(len(values)))
         rows = Name("$ROWS", place)
         pairs = zip(names, values, strict=True)

@@ -104,7 +104,7 @@ def interval(text: str, unit: str, to: str | None = None) -> int:
 
 
 def is_range(unit: str, to: str) -> bool:
-    """Tell whether there are intervals from ``unit`` to ``to``, such as DAY TO SECOND."""
+    """Return whether there are intervals from ``unit`` to ``to``, such as DAY TO SECOND."""
     return any(
         unit in family and to in family and family.index(unit) < family.index(to)
         for family in (_DAY_TIME, _YEAR_MONTH)
@@ -128,7 +128,7 @@ def interval_text_ms(text: str) -> int:
 
 
 def _units(unit: str, to: str | None) -> tuple[str, ...]:
-    """Give the fields of an interval from ``unit`` to ``to``."""
+    """Return the fields of an interval from ``unit`` to ``to``."""
     family = _DAY_TIME if unit in _DAY_TIME else _YEAR_MONTH
     if to is None:
         return (unit,)

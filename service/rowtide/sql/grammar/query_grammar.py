@@ -53,7 +53,7 @@ class QueryGrammar(ExpressionGrammar):
         if cursor.is_word("EMIT"):
             emit = self._emit()
             if not isinstance(left, Select):
-                raise StatementError("EMIT stands behind one query that groups", place=emit.place)
+                raise StatementError("EMIT comes after one query that groups", place=emit.place)
             left = replace(left, emit=emit)
         cursor.leave()
         return With(tables, left, cursor.place_of(token)) if tables else left
@@ -67,13 +67,13 @@ class QueryGrammar(ExpressionGrammar):
         if not order_by and limit is None:
             return left
         if cursor.is_word("UNION") or cursor.is_word("EXCEPT") or cursor.is_word("INTERSECT"):
-            raise cursor.fail("ORDER BY stands before this query's end")
+            raise cursor.fail("ORDER BY comes before this query's end")
         if isinstance(left, UnionAll) and not left.order_by and limit is None:
             return UnionAll(left.left, left.right, order_by, left.place)
         if isinstance(left, Select) and not left.order_by and left.limit is None:
             return replace(left, order_by=order_by, limit=limit)
         raise cursor.fail(
-            f"{first.text} cannot stand behind this query",
+            f"{first.text} cannot come after this query",
             token=first,
             hint="Put the query into FROM (..) of another one, which has the ORDER BY.",
         )
@@ -145,7 +145,7 @@ class QueryGrammar(ExpressionGrammar):
         return ValuesSyntax(cursor.comma_list(row), cursor.place_of(first))
 
     def _one_row(self, items: Sequence[SelectItem | StarItem], stream: bool, first: Token) -> DerivedTable:
-        """Give what a SELECT without FROM reads: one row, whose column cannot be named."""
+        """Return what a SELECT without FROM reads: one row, whose column cannot be named."""
         cursor = self.cursor
         ends = cursor.at_end or cursor.is_symbol(")") or any(map(cursor.is_word, _BEHIND_FROM))
         if stream or not ends or any(isinstance(each, StarItem) for each in items):
@@ -265,7 +265,7 @@ class QueryGrammar(ExpressionGrammar):
 
     def _alias(self, what: str) -> Name | None:
         cursor = self.cursor
-        # What stands behind the query of a view or pump is no name.
+        # What comes after the query of a view or pump is no name.
         options = cursor.is_word("OPTIONS") and cursor.ahead(1).text == "("
         description = cursor.is_word("DESCRIPTION") and cursor.ahead(1).kind is TokenKind.STRING
         if cursor.accept("AS") or (cursor.is_name() and not options and not description):
@@ -330,7 +330,7 @@ class QueryGrammar(ExpressionGrammar):
         if cursor.is_word("TABLE") and cursor.ahead(1).text == "(":
             raise cursor.unsupported("TABLE(...) is")
         if cursor.is_word("SELECT"):
-            raise cursor.fail("a query in FROM stands in parentheses")
+            raise cursor.fail("a query in FROM is in parentheses")
         name = cursor.qualified_name("the name of a stream, view or table")
         window = self._window()
         if cursor.is_symbol("("):
@@ -348,7 +348,7 @@ class QueryGrammar(ExpressionGrammar):
         return alias, () if alias is None else self._column_names()
 
     def _window(self) -> RangeWindow | None:
-        """Read OVER ([ORDER BY ..] RANGE ..) of a relation that is joined, before its alias or behind it."""
+        """Read OVER ([ORDER BY ..] RANGE ..) of a relation that is joined, before its alias or after it."""
         cursor = self.cursor
         first = cursor.current
         if not cursor.accept("OVER"):

@@ -147,7 +147,7 @@ class _Grammar(QueryGrammar):
                 target, columns = self._into()
                 if cursor.is_symbol("(") or (cursor.is_query and not cursor.is_word("VALUES")):
                     raise cursor.fail(
-                        "INSERT of a query stands in a pump",
+                        "INSERT of a query is in a pump",
                         token=first,
                         hint="Write CREATE PUMP name AS INSERT INTO .. SELECT STREAM ...",
                     )
@@ -305,7 +305,7 @@ class _Grammar(QueryGrammar):
         return CheckDefinition(name, condition, cursor.span(first))
 
     def _is_index(self) -> bool:
-        """Tell INDEX [name] (column, ..) from a column called INDEX."""
+        """Return INDEX [name] (column, ..) from a column called INDEX."""
         cursor = self.cursor
         if not cursor.is_word("INDEX"):
             return False
@@ -342,7 +342,7 @@ class _Grammar(QueryGrammar):
                     raise cursor.fail("a second PRIMARY KEY", token=token)
                 key.append(name)
             elif default is None and cursor.accept("DEFAULT"):
-                # No predicate: NOT NULL may stand behind it.
+                # No predicate: NOT NULL may come after it.
                 default = self._sum()
             elif cursor.is_word("CHECK"):
                 checks.append(self._check(constraint))
@@ -408,7 +408,7 @@ class _Grammar(QueryGrammar):
         token = self.cursor.current
         behind = self._options_and_description()
         if before and behind:
-            raise self.cursor.fail("OPTIONS stand before AS and behind the query", token=token)
+            raise self.cursor.fail("OPTIONS come before AS and behind the query", token=token)
         return before or behind
 
     def _options(self) -> tuple[OptionItem, ...]:
@@ -491,13 +491,13 @@ class _Grammar(QueryGrammar):
             return Rename(kind, name, column, cursor.name("the new name"), place)
         for word in ("ADD", "DROP", "RENAME", "SET", "ALTER", "AS"):
             if cursor.is_word(word):
-                hint = f"CREATE OR REPLACE {kind.value.upper()} defines it anew."
+                hint = f"CREATE OR REPLACE {kind.value.upper()} defines it again."
                 raise cursor.unsupported(f"ALTER {kind.value.upper()} .. {word} is", hint=hint)
         wanted = "START, STOP" if kind is ObjectKind.PUMP else "OPTIONS" if kind in _WITH_OPTIONS else ""
         raise cursor.unexpected(f"{wanted}{' or ' if wanted else ''}DESCRIPTION")
 
     def _is_new_view(self) -> bool:
-        """Tell whether a view's name has its columns, options or query behind it."""
+        """Return whether a view's name has its columns, options or query after it."""
         cursor, ahead = self.cursor, 0
         while cursor.is_name(ahead) and cursor.ahead(ahead + 1).text == ".":
             ahead += 2
@@ -526,7 +526,7 @@ class _Grammar(QueryGrammar):
         first = cursor.current
         unique: list[IndexDefinition] = []
         if any(cursor.is_word(*words) for words in _ADDED_CONSTRAINTS):
-            hint = f"CREATE OR REPLACE {kind.value.upper()} defines it anew."
+            hint = f"CREATE OR REPLACE {kind.value.upper()} defines it again."
             raise cursor.unsupported(f"ALTER .. ADD {first.text} is", hint=hint)
         column = self._column(key, checks, unique)
         if key or checks or unique:

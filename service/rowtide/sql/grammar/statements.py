@@ -1,4 +1,4 @@
-"""The statements that define a pipeline, as they stand in the text; frozen, each with its places."""
+"""The statements that define a pipeline, as they are in the text; frozen, each with its places."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CREATED_KINDS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class OptionItem:
-    """``name 'value'``; the name is folded to lower case, or quoted as it stands."""
+    """``name 'value'``; the name is folded to lower case, or quoted as is."""
 
     name: str
     value: str

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
-    """Give a hint with the candidate most like ``name``, or None if none is near."""
+    """Return a hint with the candidate most like ``name``, or None if none is near."""
     folded: dict[str, str] = {}
     for candidate in sorted(candidates):
         folded.setdefault(candidate.upper(), candidate)
@@ -16,11 +16,11 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
 
 
 SHOWN = 12
-"""So many names are read at a glance; of more only the nearest one is told."""
+"""So many names are read at a glance; of more only the nearest one is reported."""
 
 
 def did_you_mean_or_all(name: str, candidates: Iterable[str]) -> str | None:
-    """Give a hint with the candidate most like ``name``; if none is near, with all of a few."""
+    """Return a hint with the candidate most like ``name``; if none is near, with all of a few."""
     there = list(candidates)
     listed = f"There are: {', '.join(there)}." if 0 < len(there) <= SHOWN else None
     return did_you_mean(name, there) or listed

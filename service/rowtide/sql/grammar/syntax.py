@@ -1,4 +1,4 @@
-"""The syntax of queries and expressions: what stands in the text, not yet resolved.
+"""The syntax of queries and expressions: what is in the text, not yet resolved.
 
 Frozen; every node knows its place. Nodes compare without their places. Names
 are folded already: unquoted ones to upper case, quoted ones as they stand.
@@ -47,7 +47,7 @@ class ColumnRef:
 
 @dataclass(frozen=True, slots=True)
 class NumberLiteral:
-    """A number as it stands in the text, without a sign."""
+    """A number as it is in the text, without a sign."""
 
     text: str
     place: SourceSpan = field(default=NOWHERE, compare=False)
@@ -491,7 +491,7 @@ class UnionAll:
 
 @dataclass(frozen=True, slots=True)
 class ValuesSyntax:
-    """``VALUES (..), (..)``: a table whose rows stand in the text."""
+    """``VALUES (..), (..)``: a table whose rows are in the text."""
 
     rows: tuple[tuple[Expression, ...], ...]
     place: SourceSpan = field(default=NOWHERE, compare=False)
@@ -508,7 +508,7 @@ class CommonTable:
 
 @dataclass(frozen=True, slots=True)
 class With:
-    """``WITH name AS (..), .. query``: names that only ``body``, and the tables behind each, can read."""
+    """``WITH name AS (..), .. query``: names that only ``body``, and the tables after each, can read."""
 
     tables: tuple[CommonTable, ...]
     body: QuerySyntax

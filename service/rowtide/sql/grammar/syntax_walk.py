@@ -38,18 +38,18 @@ Part = TypeVar("Part")
 
 
 def pseudo_in(query: QuerySyntax) -> frozenset[str]:
-    """Give the pseudo-columns that are named anywhere in a query."""
+    """Return the pseudo-columns that are named anywhere in a query."""
     found = {each.parts[-1].text for each in _below(query) if isinstance(each, ColumnRef)}
     return frozenset(found & PSEUDO_COLUMNS.keys())
 
 
 def holds_query(syntax: object) -> bool:
-    """Tell whether a query stands anywhere in some syntax."""
+    """Return whether a query stands anywhere in some syntax."""
     return any(isinstance(each, SubQuery) for each in _below(syntax))
 
 
 def _below(syntax: object) -> Iterator[object]:
-    """Give all that stands in some syntax, queries included."""
+    """Yield all that is in some syntax, queries included."""
     pending: list[object] = [syntax]
     while pending:
         each = pending.pop()
@@ -61,7 +61,7 @@ def _below(syntax: object) -> Iterator[object]:
 
 
 def parts_of(syntax: Expression) -> list[Expression]:
-    """Give the expressions directly inside of ``syntax``."""
+    """Return the expressions directly inside of ``syntax``."""
     match syntax:
         case Unary(operand=operand) | Cast(operand=operand) | IsTest(operand=operand):
             return [operand]
@@ -89,7 +89,7 @@ def parts_of(syntax: Expression) -> list[Expression]:
 
 
 def calls_in(syntax: Expression) -> Iterator[FunctionCall]:
-    """Give the function calls that stand anywhere in ``syntax``."""
+    """Yield the function calls that stand anywhere in ``syntax``."""
     pending = [syntax]
     while pending:
         each = pending.pop()
@@ -99,7 +99,7 @@ def calls_in(syntax: Expression) -> Iterator[FunctionCall]:
 
 
 def conjuncts(condition: Expression | None) -> Iterator[Expression]:
-    """Give the conditions that AND connects, from left to right."""
+    """Yield the conditions that AND connects, from left to right."""
     pending = [] if condition is None else [condition]
     while pending:
         each = pending.pop()
@@ -110,7 +110,7 @@ def conjuncts(condition: Expression | None) -> Iterator[Expression]:
 
 
 def connected(conditions: Iterable[Expression]) -> Expression | None:
-    """Give conditions connected by AND, each as it stands; None where there are none."""
+    """Return conditions connected by AND, each as is; None where there are none."""
     found: Expression | None = None
     for each in conditions:
         found = each if found is None else Binary("AND", found, each, each.place)
@@ -118,7 +118,7 @@ def connected(conditions: Iterable[Expression]) -> Expression | None:
 
 
 def columns_in(syntax: Expression) -> Iterator[ColumnRef]:
-    """Give the columns that stand anywhere in ``syntax``, but for those in queries."""
+    """Yield the columns that stand anywhere in ``syntax``, but for those in queries."""
     pending = [syntax]
     while pending:
         each = pending.pop()
@@ -128,7 +128,7 @@ def columns_in(syntax: Expression) -> Iterator[ColumnRef]:
 
 
 def all_columns_in(syntax: object) -> Iterator[ColumnRef]:
-    """Give the columns that stand anywhere in some syntax, those in queries too."""
+    """Return the columns that stand anywhere in some syntax, those in queries too."""
     return (each for each in _below(syntax) if isinstance(each, ColumnRef))
 
 

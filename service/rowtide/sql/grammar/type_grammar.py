@@ -139,7 +139,7 @@ class TypeGrammar:
     # ------------------------------------------------------------- literals
 
     def datetime(self) -> TypedLiteral:
-        """Read DATE, TIME or TIMESTAMP and the text behind it."""
+        """Read DATE, TIME or TIMESTAMP and the text after it."""
         cursor = self.cursor
         first = cursor.advance()
         text = cursor.advance().text

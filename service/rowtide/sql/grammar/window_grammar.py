@@ -155,7 +155,7 @@ def _row_count(grammar: Grammar) -> int:
 
 
 def with_named_ranges(source: FromItem, windows: Sequence[NamedWindow]) -> FromItem:
-    """Give a FROM with the windows that relations in it name.
+    """Return a FROM with the windows that relations in it name.
 
     Raises:
       StatementError: one does not exist, or is no window in time.

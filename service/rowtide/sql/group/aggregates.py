@@ -50,7 +50,7 @@ AVG_SCALE = 6
 
 
 def result_type(function: str, argument: Type | None, place: SourceSpan) -> Type:
-    """Give the type of an aggregate's result (docs/sql/semantics.md#numbers).
+    """Return the type of an aggregate's result (docs/sql/semantics.md#numbers).
 
     Raises:
       StatementError: the aggregate does not take this type.
@@ -86,7 +86,7 @@ class AggregateList:
         self.calls: list[AggregateCall] = []
 
     def reference(self, call: AggregateCall) -> FieldRef:
-        """Give the field of the group's row that holds ``call``, noting it if it is new."""
+        """Return the field of the group's row that holds ``call``, noting it if it is new."""
         if call not in self.calls:
             self.calls.append(call)
         return FieldRef(self._first + self.calls.index(call), call.type)

@@ -14,14 +14,14 @@ from rowtide.sql.select.relations import QueryShape, SelectOutput, projected
 
 
 def check_emit(emit: Emit, *, grouped: bool, changelog: bool) -> None:
-    """See that there is something whose changes can be told.
+    """See that there is something whose changes can be reported.
 
     Raises:
       StatementError: the rows of the query never change.
     """
     if not grouped and (not changelog or emit.every_ms is not None):
         raise StatementError(
-            "EMIT CHANGES stands behind a query that groups",
+            "EMIT CHANGES comes after a query that groups",
             place=emit.place,
             hint="The rows of a stream do not change; those of a table are its changes anyway.",
         )
@@ -47,10 +47,10 @@ def check_rowtime(
 
 
 def limited(node: GroupChanges, retention: Retention | None, place: SourceSpan) -> GroupChanges:
-    """Give groups the limit that the view or pump states, where they have none of their own.
+    """Return groups the limit that the view or pump states, where they have none of their own.
 
     Raises:
-      StatementError: they would be kept for ever, and nobody has said so.
+      StatementError: they would be kept for ever, and no one has said so.
     """
     if node.unlimited_state() is None and not (retention is not None and node.is_one_small_group()):
         return node
@@ -73,9 +73,9 @@ def limited(node: GroupChanges, retention: Retention | None, place: SourceSpan) 
 def with_shown(
     node: Node, outputs: Sequence[SelectOutput], having: Expr | None, order: Sequence[tuple[Expr, bool]]
 ) -> Node:
-    """Tell groups, perhaps under HAVING, what is read of them: a change of nothing else is not told.
+    """Return groups, perhaps under HAVING, what is read of them: a change of nothing else is not reported.
 
-    Where every aggregate is read as it is, each of its changes is told anyway.
+    Where every aggregate is read as it is, each of its changes is reported anyway.
     """
     if isinstance(node, Filter):
         return replace(node, input=with_shown(node.input, outputs, having, order))
@@ -89,7 +89,7 @@ def with_shown(
 
 
 def distinct_changes(shape: QueryShape, relation: str, retention: Retention | None) -> QueryShape:
-    """Give each of the rows that changes leave once: groups by all columns."""
+    """Return each of the rows that changes leave once: groups by all columns."""
     node = projected(shape, relation)
     keys = tuple(range(len(node.row_type)))
     grouped = GroupChanges(relation, node, None, keys, (), node.row_type, of_changes=True)

@@ -22,7 +22,7 @@ _Parts = tuple[tuple[int, ...], tuple[AggregateCall, ...], RowType]
 def group_rows(
     relation: str, node: Node, window: Window, keys: Sequence[Expr], calls: Sequence[AggregateCall]
 ) -> GroupNode:
-    """Give the node of groups that tell their final row: window, keys, aggregates."""
+    """Return the node of groups that tell their final row: window, keys, aggregates."""
     node, parts = _computed(relation, node, window, keys, calls)
     match window:
         case Period():
@@ -36,7 +36,7 @@ def group_rows(
 def group_changes(
     relation: str, node: Node, window: Window | None, keys: Sequence[Expr], calls: Sequence[AggregateCall]
 ) -> GroupChanges:
-    """Give the node of groups that tell every change: window, if there is one, keys, aggregates."""
+    """Return the node of groups that tell every change: window, if there is one, keys, aggregates."""
     node, parts = _computed(relation, node, window, keys, calls)
     return GroupChanges(relation, node, window, *parts)
 
@@ -44,7 +44,7 @@ def group_changes(
 def _computed(
     relation: str, node: Node, window: Window | None, keys: Sequence[Expr], calls: Sequence[AggregateCall]
 ) -> tuple[Node, _Parts]:
-    """Give what is grouped, with the Project that computes something for it, and the parts over that."""
+    """Return what is grouped, with the Project that computes something for it, and the parts over that."""
     names = node.row_type.names
     calls = [filtered_first(call) for call in calls]
     wanted: list[Expr] = list(keys)

@@ -34,7 +34,7 @@ _LENGTHS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
 
 
 def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) -> Window:
-    """Give the window that the arguments of ``name``, or of its *_START or *_END, mean.
+    """Return the window that the arguments of ``name``, or of its *_START or *_END, mean.
 
     Raises:
       StatementError: they are not ROWTIME and constant intervals.
@@ -74,7 +74,7 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
 def window_edge(
     planner: ExpressionPlanner, window: Window | None, end: Callable[[], Expr], syntax: FunctionCall
 ) -> Expr:
-    """Give what *_START or *_END is of the row of a group of ``window``; ``end`` gives the latter.
+    """Return what *_START or *_END is of the row of a group of ``window``; ``end`` gives the latter.
 
     Raises:
       StatementError: it speaks of another window than GROUP BY does.
@@ -90,7 +90,7 @@ def window_edge(
 
 
 def last_edge(window: Window | None, aggregates: AggregateList) -> Expr:
-    """Give the end of a group's window where its rows come before that, so that ROWTIME is not the end.
+    """Return the end of a group's window where its rows come before that, so that ROWTIME is not the end.
 
     A session ends one gap after its last row.
     """
@@ -107,7 +107,7 @@ def last_edge(window: Window | None, aggregates: AggregateList) -> Expr:
 
 
 def start_of_end(window: Window) -> Expr | None:
-    """Give what the first field of a group's row is of the row's ROWTIME; None if that does not say it."""
+    """Return what the first field of a group's row is of the row's ROWTIME; None if that does not say it."""
     match window:
         case Period(edge=PeriodEdge.FLOOR):
             millisecond = Literal(1, INTERVAL_DAY)
@@ -127,7 +127,7 @@ def of_group_end(expr: Expr, window: Window) -> Expr:
 
 
 def period_of(expr: Expr) -> Period | None:
-    """Give the period of ROWTIME that an expression names; None if it names none."""
+    """Return the period of ROWTIME that an expression names; None if it names none."""
     match expr:
         case RowtimeRef():
             return Period(PeriodEdge.EXACT)
@@ -140,7 +140,7 @@ def period_of(expr: Expr) -> Period | None:
 
 
 def period_call(period: Period, of: Expr) -> Expr:
-    """Give the call that names the period which ``of`` is in."""
+    """Return the call that names the period which ``of`` is in."""
     if period.unit is not None:
         unit = unit_literal(period.unit.value)
         name = f"{period.edge.value}_TO"
@@ -164,7 +164,7 @@ def _length(planner: ExpressionPlanner, syntax: Expression, name: str) -> int:
 
 
 def _offset(planner: ExpressionPlanner, syntax: list[Expression], name: str) -> int:
-    """Give the offset of a window, 0 if there is none; Calcite writes it as a TIME, so both will do."""
+    """Return the offset of a window, 0 if there is none; Calcite writes it as a TIME, so both will do."""
     if not syntax:
         return 0
     value = _constant(planner, syntax[0], (Kind.INTERVAL_DAY, Kind.TIME))

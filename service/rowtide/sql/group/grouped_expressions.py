@@ -166,10 +166,10 @@ _STEP = Fraction(1, 2**40)
 
 
 def fraction_of(typed: Expr, syntax: FunctionCall) -> Fraction:
-    """Give the fraction of a percentile, its first argument, of the values as they ascend.
+    """Return the fraction of a percentile, its first argument, of the values as they ascend.
 
     One at the fraction p of values that descend is at 1 - p of those that ascend; where it is one of the
-    values it is just behind that place.
+    values it is just after that place.
 
     Raises:
       StatementError: it is no constant from 0 to 1.
@@ -183,7 +183,7 @@ def fraction_of(typed: Expr, syntax: FunctionCall) -> Fraction:
 
 
 def has_aggregate(syntax: Expression) -> bool:
-    """Tell whether an aggregate stands in ``syntax``."""
+    """Return whether an aggregate is in ``syntax``."""
     return any(each.over is None and each.name in OF_GROUPS | LATER for each in calls_in(syntax))
 
 

@@ -28,7 +28,7 @@ from rowtide.sql.subquery.lazy_parts import may_fail
 
 
 def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) -> Select:
-    """Give a grouped SELECT whose HAVING has a sub-query as a SELECT from its groups, where that is WHERE.
+    """Return a grouped SELECT whose HAVING has a sub-query as a SELECT from its groups, where that is WHERE.
 
     ``scope_of`` is of one relation.
 
@@ -54,7 +54,7 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
         outer.append(SelectItem(ColumnRef((name,), item.place), None, item.place))
 
     def computed(syntax: object) -> Expression | None:
-        """Give the column of the groups that a part of HAVING is."""
+        """Return the column of the groups that a part of HAVING is."""
         if isinstance(syntax, ColumnRef) and syntax.parts[-1].text == ROWTIME:
             return ColumnRef((syntax.parts[-1],), syntax.place)
         if not isinstance(syntax, ColumnRef | Rounded | Stepped) and not _is_of_group(syntax):
@@ -68,7 +68,7 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
     rows = _scope(select.source, scope_of)
 
     def outside(syntax: object) -> object | None:
-        """Give a query whose WHERE names terms of the groups around it, where those are columns now."""
+        """Return a query whose WHERE names terms of the groups around it, where those are columns now."""
         if isinstance(syntax, Select) and syntax.where is not None:
             own = _scope(syntax.source, scope_of)
 
@@ -97,7 +97,7 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
 
 
 def _scope(source: FromItem, scope_of: Callable[[JoinLeaf], NameScope]) -> NameScope:
-    """Give what a FROM names, whether or not its joins are possible as they are."""
+    """Return what a FROM names, whether or not its joins are possible as they are."""
     if isinstance(source, Join):
         sides = (_scope(source.left, scope_of), _scope(source.right, scope_of))
         return NameScope(tuple(each for side in sides for each in side.bindings))

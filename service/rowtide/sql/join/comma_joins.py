@@ -31,7 +31,7 @@ _INNER_ON = {"INNER": (True, True), "LEFT": (True, False), "RIGHT": (False, True
 
 
 def with_joined_where(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) -> Select:
-    """Give the SELECT with conditions of WHERE in the joins that have none; ``scope_of`` is of one relation.
+    """Return the SELECT with conditions of WHERE in the joins that have none; ``scope_of`` is of one relation.
 
     Raises:
       StatementError: a column of such a condition is ambiguous.
@@ -65,7 +65,7 @@ def with_joined_where(select: Select, scope_of: Callable[[JoinLeaf], NameScope])
 
 
 def _guarded(joining: list[Expression], pending: list[Expression], scope: NameScope) -> Iterator[Expression]:
-    """Give conditions of a join, and before them those of WHERE that guard one that may fail."""
+    """Yield conditions of a join, and before them those of WHERE that guard one that may fail."""
     failing = [at for at, each in enumerate(pending) if each in joining and _can_fail(each, scope)]
     last = max(failing, default=-1)
     for at, each in enumerate(pending):
@@ -74,7 +74,7 @@ def _guarded(joining: list[Expression], pending: list[Expression], scope: NameSc
 
 
 def _can_fail(condition: Expression, scope: NameScope) -> bool:
-    """Tell whether a condition may reject a row; what is wrong with it is said where it is planned."""
+    """Return whether a condition may reject a row; what is wrong with it is said where it is planned."""
     try:
         return can_fail(ExpressionPlanner(scope, "WHERE").condition(condition))
     except StatementError:
@@ -82,13 +82,13 @@ def _can_fail(condition: Expression, scope: NameScope) -> bool:
 
 
 def _can_move(condition: Expression) -> bool:
-    """Tell whether a condition means the same in ON as in WHERE."""
+    """Return whether a condition means the same in ON as in WHERE."""
     named = {column.parts[-1].text for column in columns_in(condition)}
     return not holds_query(condition) and ROWTIME not in named
 
 
 def _joins(condition: Expression, left: NameScope, right: NameScope) -> bool:
-    """Tell whether a condition names both sides and nothing else."""
+    """Return whether a condition names both sides and nothing else."""
     columns = list(columns_in(condition))
     if not _can_move(condition):
         return False

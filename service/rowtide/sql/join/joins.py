@@ -85,7 +85,7 @@ class FromPlanner:
         self._sides: dict[int, PlannedFrom] = {}
 
     def plan(self, item: FromItem) -> PlannedFrom:
-        """Give the node of ``item`` and its scope.
+        """Return the node of ``item`` and its scope.
 
         Raises:
           StatementError: a name does not exist, or the join is not possible; with its place.
@@ -100,13 +100,13 @@ class FromPlanner:
             )
         if isinstance(item, RelationRef) and item.as_of is not None:
             raise StatementError(
-                "FOR SYSTEM_TIME AS OF stands behind a table that a stream is joined with",
+                "FOR SYSTEM_TIME AS OF comes after a table that a stream is joined with",
                 place=item.as_of.place,
             )
         return self._leaf(item)
 
     def scope_of(self, item: RelationRef | DerivedTable) -> NameScope:
-        """Give the scope of one relation of a FROM that is still to be planned.
+        """Return the scope of one relation of a FROM that is still to be planned.
 
         Raises:
           StatementError: it does not exist.
@@ -144,7 +144,7 @@ class FromPlanner:
         kind: JoinKind,
         place: SourceSpan,
     ) -> PlannedFrom:
-        """Give rows joined with what a sub-query gives where ``condition`` holds: a table called ``binding``.
+        """Return rows joined with what a sub-query gives where ``condition`` holds: a table called ``binding``.
 
         Raises:
           StatementError: the rows are of a changelog whose state would have no limit.
@@ -164,7 +164,7 @@ class FromPlanner:
         where: Expression | None,
         place: SourceSpan,
     ) -> PlannedFrom:
-        """Give rows of a stream, each with those of another's window for which ``where`` holds, or with none.
+        """Return rows of a stream, each with those of another's window for which ``where`` holds, or with none.
 
         Raises:
           StatementError: ``source`` is a table, or ``where`` cannot be planned.
@@ -172,7 +172,7 @@ class FromPlanner:
         self._attached += 1
         other = self._leaf(source)
         if other.changelog:
-            raise StatementError("a window stands on a stream", place=place)
+            raise StatementError("a window is on a stream", place=place)
         condition = BooleanLiteral(True, place) if where is None else where
         join = Join(source, source, JoinKind.LEFT.value, condition, place)
         left = Side(read.node, read.scope.bindings, None)
@@ -194,7 +194,7 @@ class FromPlanner:
         )
 
     def _stream_side(self, read: PlannedFrom, item: FromItem) -> Side:
-        """Give a side of a join of streams, with the order of its window.
+        """Return a side of a join of streams, with the order of its window.
 
         Raises:
           StatementError: the window is not ordered by a period of the side's ROWTIME.
@@ -203,7 +203,7 @@ class FromPlanner:
         side = Side(read.node, read.scope.bindings, window)
         if window is None or window.order is None:
             return side
-        # The window stands before the alias: it may call the relation by its own name.
+        # The window comes before the alias: it may call the relation by its own name.
         names = [binding.qualifiers for binding in read.scope.bindings]
         if isinstance(item, RelationRef):
             names.append(self._read_relation(item)[1])
@@ -255,7 +255,7 @@ class FromPlanner:
         for item in (join.left, join.right):
             if (window := _window(item)) is not None:
                 raise StatementError(
-                    "a window stands on a stream that is joined with a stream",
+                    "a window is on a stream that is joined with a stream",
                     place=window.place,
                     hint="A table is read as of the ROWTIME of the stream row.",
                 )
@@ -383,7 +383,7 @@ class FromPlanner:
         return PlannedFrom(node, NameScope(moved, scope.merged), changelog=False)
 
     def _with_keys(self, node: Node, keys: list[Expr], *, kept: bool) -> tuple[Node, tuple[int, ...]]:
-        """Give ``node`` with a field for each key that is computed, and where the keys are.
+        """Return ``node`` with a field for each key that is computed, and where the keys are.
 
         Rows for which one fails are rejected; ``kept``: they stay, too, and match nothing.
         """
@@ -405,13 +405,13 @@ class FromPlanner:
     def _with_rejected_keys(
         self, node: Node, keys: list[Expr], *, kept: bool
     ) -> tuple[Node, tuple[int, ...]]:
-        """Give ``node`` with the keys of a join with a sub-query: a row for which one fails is rejected."""
+        """Return ``node`` with the keys of a join with a sub-query: a row for which one fails is rejected."""
         del kept
         return self._with_keys(node, keys, kept=False)
 
 
 def _called(row_type: RowType, names: Sequence[Name], hidden: int) -> RowType:
-    """Give a row type with the names that an alias gives to its columns.
+    """Return a row type with the names that an alias gives to its columns.
 
     Raises:
       StatementError: there are more or fewer names than columns, or one stands twice.
@@ -434,7 +434,7 @@ def _window(item: FromItem) -> RangeWindow | None:
 
 
 def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    """Give the conditions that AND connects, from left to right."""
+    """Yield the conditions that AND connects, from left to right."""
     if isinstance(condition, Call) and condition.function == "AND":
         for arg in condition.args:
             yield from _conjuncts(arg)
@@ -443,7 +443,7 @@ def _conjuncts(condition: Expr) -> Iterator[Expr]:
 
 
 def _key_pair(conjunct: Expr, width: int, place: SourceSpan) -> tuple[Expr, Expr] | None:
-    """Give stream side and table side of an equality between the two, cast to one type."""
+    """Return stream side and table side of an equality between the two, cast to one type."""
     if not (isinstance(conjunct, Call) and conjunct.function == "="):
         return None
     for stream, table in (conjunct.args, reversed(conjunct.args)):
@@ -462,7 +462,7 @@ def _key_pair(conjunct: Expr, width: int, place: SourceSpan) -> tuple[Expr, Expr
 
 
 def _outer(row_type: RowType) -> RowType:
-    """Give the row type of the side of an outer join that may be missing."""
+    """Return the row type of the side of an outer join that may be missing."""
     return RowType(tuple(replace(field, nullable=True) for field in row_type))
 
 

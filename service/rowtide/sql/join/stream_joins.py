@@ -50,7 +50,7 @@ class WindowSpan:
 
 
 def span_of(left: RangeWindow | None, right: RangeWindow | None) -> WindowSpan:
-    """Give what the windows mean; at least one side has one.
+    """Return what the windows mean; at least one side has one.
 
     A window says how far its side's row may be from the other side's row.
     """
@@ -68,7 +68,7 @@ def span_of(left: RangeWindow | None, right: RangeWindow | None) -> WindowSpan:
 
 
 def with_rowtime(side: Side, relation: str) -> Side:
-    """Give a side with a field for its own ROWTIME, which the joined row does not have."""
+    """Return a side with a field for its own ROWTIME, which the joined row does not have."""
     if not any(binding.has_rowtime and binding.rowtime_field is None for binding in side.bindings):
         return side
     row_type = side.node.row_type
@@ -87,7 +87,7 @@ def with_rowtime(side: Side, relation: str) -> Side:
 
 
 def moved(bindings: tuple[Binding, ...], by: int, *, outer: bool) -> Iterator[Binding]:
-    """Give bindings whose fields stand ``by`` further to the right; ``outer``: any may be NULL."""
+    """Yield bindings whose fields stand ``by`` further to the right; ``outer``: any may be NULL."""
     for binding in bindings:
         row_type = binding.row_type
         if outer:
@@ -109,7 +109,7 @@ def window_join(
     """Plan a join of two streams; gives its node and its scope.
 
     Raises:
-      StatementError: no side has a window, and nobody has said for how long rows are kept.
+      StatementError: no side has a window, and no one has said for how long rows are kept.
     """
     left, right = (with_rowtime(side, relation) for side in sides)
     kind = JoinKind(join.kind)
@@ -162,14 +162,14 @@ def window_join(
 
 
 def _with_time(side: Side, bindings: tuple[Binding, ...], of_pair: bool) -> Iterator[Binding]:
-    """Give the bindings of a side; ``of_pair``: the ROWTIME of a joined row is that of this side's row."""
+    """Yield the bindings of a side; ``of_pair``: the ROWTIME of a joined row is that of this side's row."""
     for before, binding in zip(side.bindings, bindings, strict=True):
         own = of_pair and before.has_rowtime and before.rowtime_field is None
         yield replace(binding, rowtime_field=None) if own else binding
 
 
 def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) -> WindowSpan:
-    """Give the span of two whole streams: rows are kept for as long as the view or pump says.
+    """Return the span of two whole streams: rows are kept for as long as the view or pump says.
 
     Raises:
       StatementError: it says nothing, or a row without a match would have to wait for ever.
@@ -192,12 +192,12 @@ def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) 
 
 
 def _rounded_span(span: WindowSpan, left: Side, right: Side, width: int) -> list[Expr]:
-    """Give the conditions that the rounded rowtimes of two rows are as far apart as the windows want it."""
+    """Return the conditions that the rounded rowtimes of two rows are as far apart as the windows want it."""
     return _between(_distance(left, right, width), span.low_ms, span.high_ms)
 
 
 def _either_window(left: Side, right: Side, width: int) -> list[Expr]:
-    """Give the condition that a pair is in one of two windows that leave a gap between them."""
+    """Return the condition that a pair is in one of two windows that leave a gap between them."""
     if left.window is None or right.window is None:
         return []
     ranges = (-left.window.end_ms, -left.window.start_ms), (right.window.start_ms, right.window.end_ms)
@@ -210,7 +210,7 @@ def _either_window(left: Side, right: Side, width: int) -> list[Expr]:
 
 
 def _distance(left: Side, right: Side, width: int) -> Expr:
-    """Give how many ms the right row's time, as its window takes it, is after the left row's."""
+    """Return how many ms the right row's time, as its window takes it, is after the left row's."""
     times = []
     for side, start in ((left, 0), (right, width)):
         own = next(binding.rowtime_field for binding in side.bindings if binding.rowtime_field is not None)
@@ -227,7 +227,7 @@ def _between(distance: Expr, low: int, high: int) -> list[Expr]:
 
 
 def _widened(span: WindowSpan, left: Period, right: Period) -> WindowSpan:
-    """Give a span in which all rows are whose rounded rowtimes are in ``span``."""
+    """Return a span in which all rows are whose rounded rowtimes are in ``span``."""
     (left_before, left_after), (right_before, right_after) = _moves(left), _moves(right)
     return replace(
         span, low_ms=span.low_ms - right_before - left_after, high_ms=span.high_ms + right_after + left_before
@@ -235,6 +235,6 @@ def _widened(span: WindowSpan, left: Period, right: Period) -> WindowSpan:
 
 
 def _moves(order: Period) -> tuple[int, int]:
-    """Give how far a rowtime can be before, and after, its rounded one; in ms."""
+    """Return how far a rowtime can be before, and after, its rounded one; in ms."""
     most = longest_ms(order) - 1
     return (most, 0) if order.edge is PeriodEdge.CEIL else (0, most)

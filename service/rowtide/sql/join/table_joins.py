@@ -101,7 +101,7 @@ def check_limit(node: TableJoin, retention: Retention | None, place: SourceSpan)
 def _paired(
     left: tuple[Node, tuple[int, ...]], right: tuple[Node, tuple[int, ...]]
 ) -> tuple[tuple[int, int], ...]:
-    """Give the fields that must be equal, where they are the key of either side."""
+    """Return the fields that must be equal, where they are the key of either side."""
     (left_node, left_on), (right_node, right_on) = left, right
     if set(left_node.key_fields() or ()) != set(left_on) or set(right_node.key_fields() or ()) != set(
         right_on
@@ -114,7 +114,7 @@ def _paired(
 def _identity(
     kind: JoinKind, left: tuple[Node, tuple[int, ...]], right: tuple[Node, tuple[int, ...]]
 ) -> tuple[int, ...] | None:
-    """Give the fields that tell the rows of the result apart: one side's key, if each row of it finds one."""
+    """Return the fields that tell the rows of the result apart: one side's key, if each row of it finds one."""
     (left_node, left_on), (right_node, right_on) = left, right
     width = len(left_node.row_type)
     of_left, of_right = left_node.key_fields(), right_node.key_fields()

@@ -11,7 +11,7 @@ from rowtide.sql.select.scope import Merged, NameScope
 
 
 def joined_on(join: Join, left: NameScope, right: NameScope) -> Join:
-    """Give a join with ON in the place of USING or NATURAL.
+    """Return a join with ON in the place of USING or NATURAL.
 
     Raises:
       StatementError: a column is not there, or more than once, on one of the sides.
@@ -24,7 +24,7 @@ def joined_on(join: Join, left: NameScope, right: NameScope) -> Join:
 
 
 def merged_scope(join: Join, left: NameScope, right: NameScope, joined: NameScope) -> NameScope:
-    """Give the scope of the joined rows, in which the columns of USING can be named without a relation."""
+    """Return the scope of the joined rows, in which the columns of USING can be named without a relation."""
     names = shared(join, left, right)
     texts = {name.text for name in names}
     merged: list[Merged] = []
@@ -39,7 +39,7 @@ def merged_scope(join: Join, left: NameScope, right: NameScope, joined: NameScop
 
 
 def shared(join: Join, left: NameScope, right: NameScope) -> Sequence[Name]:
-    """Give the columns that USING names; of NATURAL those that both sides have."""
+    """Return the columns that USING names; of NATURAL those that both sides have."""
     if join.using:
         return join.using
     there = dict.fromkeys(name for binding in right.bindings for name, _, _ in binding.columns())
@@ -57,12 +57,12 @@ def _of(scope: NameScope, name: Name, place: SourceSpan) -> Expression:
 
 
 def _owners(scope: NameScope, name: Name, aliases: tuple[str, ...]) -> tuple[str, ...]:
-    """Give all relations of one side that have a column: ``aliases``, unless it is merged already."""
+    """Return all relations of one side that have a column: ``aliases``, unless it is merged already."""
     return next((each.owners for each in scope.merged if each.name == name.text), aliases)
 
 
 def _aliases(scope: NameScope, name: Name, place: SourceSpan) -> tuple[str, ...]:
-    """Give the relations of one side that a column comes from: several where it is merged already."""
+    """Return the relations of one side that a column comes from: several where it is merged already."""
     for each in scope.merged:
         if each.name == name.text:
             return each.sources
@@ -70,5 +70,5 @@ def _aliases(scope: NameScope, name: Name, place: SourceSpan) -> tuple[str, ...]
     if len(owners) == 1:
         return tuple(owners)
     where = ", ".join(f'"{binding.alias}"' for binding in scope.bindings)
-    what = "does not exist" if not owners else "stands in more than one"
+    what = "does not exist" if not owners else "is in more than one"
     raise StatementError(f'column "{name.text}" of USING {what}: {where}', place=name.place or place)

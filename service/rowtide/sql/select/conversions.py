@@ -19,7 +19,7 @@ _OF_NULL = (INTEGER, VARCHAR, TIMESTAMP, INTERVAL_DAY, BOOLEAN)
 
 
 def cast(operand: Expr, of: Type, place: SourceSpan) -> Expr:
-    """Give CAST(operand AS of); of a constant that can be cast, the constant.
+    """Return CAST(operand AS of); of a constant that can be cast, the constant.
 
     A field of text that any value of fits is the same field of the wider type: nothing is computed.
 
@@ -33,7 +33,7 @@ def cast(operand: Expr, of: Type, place: SourceSpan) -> Expr:
 
 
 def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
-    """Give ``operand`` as it is stored in a column of type ``of``; ``what`` names the column.
+    """Return ``operand`` as it is stored in a column of type ``of``; ``what`` names the column.
 
     Numbers go into numbers and text into text (a CAST at run time rejects what does not fit),
     DATE into TIMESTAMP; everything else wants a CAST that the user writes.
@@ -63,7 +63,7 @@ def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
 
 
 def with_typed_nulls(name: str, args: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Give the arguments of a function with a type for each untyped NULL.
+    """Return the arguments of a function with a type for each untyped NULL.
 
     It is a neighbour's, or else the first that the function takes; where it takes none, a neighbour's.
     """
@@ -84,7 +84,7 @@ def with_typed_nulls(name: str, args: Sequence[Expr]) -> tuple[Expr, ...]:
 
 
 def _holds_all(wide: Type, narrow: Type) -> bool:
-    """Tell whether text of type ``narrow`` is, as it stands, text of type ``wide``."""
+    """Return whether text of type ``narrow`` is, as is, text of type ``wide``."""
     if wide.kind is not narrow.kind or wide.kind not in (Kind.VARCHAR, Kind.VARBINARY):
         return False
     if wide.precision is None or narrow.precision is None:

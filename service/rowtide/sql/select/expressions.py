@@ -3,7 +3,7 @@
 BETWEEN is written as two comparisons, IN as several, CASE x WHEN as CASE WHEN.
 Constant parts are computed once, here.
 
-An untyped NULL takes the type of what stands beside it; where nothing says
+An untyped NULL takes the type of what is beside it; where nothing says
 which, it is refused.
 """
 
@@ -107,7 +107,7 @@ class ExpressionPlanner:
         self._clause = clause
 
     def plan(self, syntax: Expression) -> Expr:
-        """Give the typed tree of ``syntax``; an untyped NULL is refused.
+        """Return the typed tree of ``syntax``; an untyped NULL is refused.
 
         Raises:
           StatementError: a name or function does not exist, or types do not fit; with its place.
@@ -120,12 +120,12 @@ class ExpressionPlanner:
         return typed
 
     def plan_as(self, syntax: Expression, wanted: Type) -> Expr:
-        """Give the typed tree of ``syntax``; an untyped NULL is one of type ``wanted``."""
+        """Return the typed tree of ``syntax``; an untyped NULL is one of type ``wanted``."""
         typed = self._plan(syntax)
         return Literal(None, wanted) if typed == UNTYPED_NULL else fold(typed)
 
     def condition(self, syntax: Expression) -> Expr:
-        """Give the typed tree of a condition.
+        """Return the typed tree of a condition.
 
         Raises:
           StatementError: it is not BOOLEAN.
@@ -212,7 +212,7 @@ class ExpressionPlanner:
         if syntax.operator == "TO" or syntax.operator in LENGTH_UNITS:
             if operand.type != INTERVAL_DAY:
                 raise StatementError(
-                    f"a unit stands behind a difference of times, this is {operand.type}",
+                    f"a unit comes after a difference of times, this is {operand.type}",
                     place=syntax.place,
                     hint=f"AS {syntax.operator} makes it the name of a column.",
                 )
@@ -382,7 +382,7 @@ class ExpressionPlanner:
         return self._call(name, args, place)
 
     def as_one(self, parts: Sequence[Expression], place: SourceSpan) -> Expr:
-        """Give one value that is the same for two rows if, and only if, all ``parts`` are; NULL if one is."""
+        """Return one value that is the same for two rows if, and only if, all ``parts`` are; NULL if one is."""
         values = [self.plan(each) for each in parts]
         texts = [self._cast(each, VARCHAR, part.place) for each, part in zip(values, parts, strict=True)]
         joined: Expr | None = None
@@ -448,7 +448,7 @@ class ExpressionPlanner:
         ]
 
     def _call(self, name: str, args: Sequence[Expr], place: SourceSpan) -> Call:
-        """Give the call of an operator or function, typed.
+        """Return the call of an operator or function, typed.
 
         Untyped NULLs take a neighbour's type, or the first one that fits. A number beside a TIMESTAMP is
         milliseconds (SQLstream s-Server guide, Relational Operators and Rowtime Bounds: ``rowtime + 100``).
@@ -494,12 +494,12 @@ def _see_unit(
 
 
 def unit_literal(unit: str) -> Literal:
-    """Give the name of a unit as the argument of FLOOR_TO, CEIL_TO or EXTRACT."""
+    """Return the name of a unit as the argument of FLOOR_TO, CEIL_TO or EXTRACT."""
     return Literal(unit, replace(VARCHAR, precision=len(unit)))
 
 
 def step_ms(planner: ExpressionPlanner, syntax: Stepped) -> Literal:
-    """Give the length of a STEP.
+    """Return the length of a STEP.
 
     Raises:
       StatementError: it is no constant interval of days to seconds above zero.
@@ -516,7 +516,7 @@ def step_ms(planner: ExpressionPlanner, syntax: Stepped) -> Literal:
 
 
 def _number(syntax: NumberLiteral) -> Literal:
-    """Give a number: INTEGER or BIGINT if it is whole, DECIMAL with a point, DOUBLE with an exponent."""
+    """Return a number: INTEGER or BIGINT if it is whole, DECIMAL with a point, DOUBLE with an exponent."""
     text = syntax.text
     if "E" in text.upper():
         value = float(text)

@@ -84,7 +84,7 @@ _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
 
 
 def written_out(syntax: FunctionCall) -> Expression | None:
-    """Give the expression that a function is another name of; None for any other function.
+    """Return the expression that a function is another name of; None for any other function.
 
     Raises:
       StatementError: it is called with too few or too many arguments.
@@ -99,7 +99,7 @@ def written_out(syntax: FunctionCall) -> Expression | None:
 
 
 def check_pattern(operator: str, args: Sequence[Expr], place: SourceSpan) -> None:
-    """See that what stands in the text as a pattern, with its ESCAPE, is one.
+    """See that what is in the text as a pattern, with its ESCAPE, is one.
 
     Raises:
       StatementError: it is none.
@@ -113,7 +113,7 @@ def check_pattern(operator: str, args: Sequence[Expr], place: SourceSpan) -> Non
 
 
 def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
-    """See that what stands in the text as the format of a time, or as a regular expression, is one.
+    """See that what is in the text as the format of a time, or as a regular expression, is one.
 
     Raises:
       StatementError: it is none.

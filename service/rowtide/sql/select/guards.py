@@ -1,7 +1,7 @@
 """What guards an expression: it is computed only for the rows for which the conditions before it hold.
 
 ``AND`` looks no further than the first FALSE: what is not looked at cannot fail (docs/sql/expressions.md).
-What a plan computes in a step of its own, before the condition that it stands in, takes its guards along.
+What a plan computes in a step of its own, before the condition that it is in, takes its guards along.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Aggregate = TypeVar("Aggregate", AggregateCall, WindowCall)
 
 
 def filtered_first(call: Aggregate) -> Aggregate:
-    """Give an aggregate whose argument is computed only for the rows that its FILTER takes."""
+    """Return an aggregate whose argument is computed only for the rows that its FILTER takes."""
     if call.argument is None or call.condition is None:
         return call
     return replace(call, argument=only_where([call.condition], call.argument))
 
 
 def only_where(guards: Sequence[Expr], expr: Expr) -> Expr:
-    """Give an expression that is NULL, and computes nothing, where not all ``guards`` hold.
+    """Return an expression that is NULL, and computes nothing, where not all ``guards`` hold.
 
     One that cannot fail stays as it is.
     """
@@ -44,7 +44,7 @@ KeyPair = Callable[[Expr, int], "tuple[Expr, Expr] | None"]
 def keys_and_others(
     conditions: Iterable[Expr], width: int, key_pair: KeyPair, guarded: tuple[bool, bool]
 ) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
-    """Give the keys of ON, over the fields of the left side and of the right one, and what else it says.
+    """Return the keys of ON, over the fields of the left side and of the right one, and what else it says.
 
     The left side has ``width`` fields. Where a side is ``guarded``, its keys are computed only for the rows
     for which the conditions on that side before them hold; elsewhere these filter the rows first.

@@ -1,7 +1,7 @@
 """What is made of parts of a statement, each once, however many ask for it.
 
 A query is looked at before it is planned, and one sub-query may become several joins: without memory a
-nesting of n of them would be planned in powers of n. Parts are told apart by their identity, as two equal
+nesting of n of them would be planned in powers of n. Parts are distinguished by their identity, as two equal
 texts may stand in different places.
 """
 
@@ -23,7 +23,7 @@ class MemoById(Generic[T]):
         self._made: dict[tuple[int, ...], tuple[tuple[object, ...], T | StatementError]] = {}
 
     def __call__(self, *of: object, make: Callable[[], T]) -> T:
-        """Give what ``make`` gave for these objects, which are kept alive here.
+        """Return what ``make`` gave for these objects, which are kept alive here.
 
         Raises:
           StatementError: ``make`` raises it, or did so before.

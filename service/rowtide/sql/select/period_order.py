@@ -39,7 +39,7 @@ class PeriodOrder:
 
 
 def sorted_in_period(relation: str, shape: QueryShape, order: PeriodOrder) -> QueryShape:
-    """Give ``shape`` with its rows sorted in each period; ROWTIME becomes the period's end."""
+    """Return ``shape`` with its rows sorted in each period; ROWTIME becomes the period's end."""
     node, outputs = with_old_rowtime(relation, shape.node, shape.outputs)
     node, keys = _with_keys(relation, node, order)
     sorted_rows = SortInPeriod(relation, node, order.period, keys, order.limit, order.offset)
@@ -53,10 +53,10 @@ def first_of_changes(
     partition: Sequence[Expr],
     retention: Retention | None,
 ) -> QueryShape:
-    """Give the first rows of a table: those that ``order`` lets through, for each of its ``partition``.
+    """Return the first rows of a table: those that ``order`` lets through, for each of its ``partition``.
 
     Raises:
-      StatementError: all rows would have to be kept for ever, and nobody has said so.
+      StatementError: all rows would have to be kept for ever, and no one has said so.
     """
     node, keys = _with_keys(relation, shape.node, order, partition)
     of_partition = tuple(dict.fromkeys(at for at, _ in keys[: len(partition)]))
@@ -71,7 +71,7 @@ def first_of_changes(
 
 
 def with_order(shape: QueryShape, order: PeriodOrder) -> QueryShape:
-    """Give ``shape`` with what it is sorted by as its last outputs, for whoever lists its rows."""
+    """Return ``shape`` with what it is sorted by as its last outputs, for the caller that lists its rows."""
     keys = tuple(
         SelectOutput(f"$ORDER{at}", key, True, shape.place) for at, (key, _) in enumerate(order.keys)
     )
@@ -82,7 +82,7 @@ def with_order(shape: QueryShape, order: PeriodOrder) -> QueryShape:
 def _with_keys(
     relation: str, node: Node, order: PeriodOrder, partition: Sequence[Expr] = ()
 ) -> tuple[Node, tuple[tuple[int, bool], ...]]:
-    """Give ``node`` with a field for each term that is computed: of ``partition``, then of the order."""
+    """Return ``node`` with a field for each term that is computed: of ``partition``, then of the order."""
     fields = list(node.row_type)
     exprs: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(fields)]
     keys = []

@@ -20,7 +20,7 @@ def promoted(
     rowtime: Expr,
     max_ahead_ms: Mapping[str, int],
 ) -> tuple[Node, tuple[SelectOutput, ...]]:
-    """Give rows with ``rowtime`` as their ROWTIME; outputs that read the old one get it from a field.
+    """Return rows with ``rowtime`` as their ROWTIME; outputs that read the old one get it from a field.
 
     ``max_ahead_ms`` is how far ahead each foreign stream allows a promoted rowtime to be.
     """

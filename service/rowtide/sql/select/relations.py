@@ -77,7 +77,7 @@ class QueryShape:
 
 
 def renamed(shape: QueryShape, names: Sequence[Name], what: str = "the view") -> QueryShape:
-    """Give a view's query the names of the view's column list; ``what`` is what names them.
+    """Return a view's query the names of the view's column list; ``what`` is what names them.
 
     Raises:
       StatementError: there are more or fewer names than columns.
@@ -96,7 +96,7 @@ def renamed(shape: QueryShape, names: Sequence[Name], what: str = "the view") ->
 
 
 def told_apart(outputs: Sequence[SelectOutput]) -> tuple[SelectOutput, ...]:
-    """Give numbers to columns that have another one's name by themselves, and not by AS: K, K0, K1.
+    """Return numbers to columns that have another one's name by themselves, and not by AS: K, K0, K1.
 
     So ``SELECT STREAM *`` of a join has all columns of both sides, as in Calcite.
     """
@@ -114,7 +114,7 @@ def told_apart(outputs: Sequence[SelectOutput]) -> tuple[SelectOutput, ...]:
 
 
 def projected(shape: QueryShape, relation: str) -> Node:
-    """Give the node whose rows are exactly the fields of ``shape``.
+    """Return the node whose rows are exactly the fields of ``shape``.
 
     Raises:
       StatementError: two fields have one name, one is an untyped NULL, or there are none.
@@ -138,7 +138,7 @@ def projected(shape: QueryShape, relation: str) -> Node:
 
 
 def project(relation: str, node: Node, expressions: tuple[Expr, ...], row_type: RowType) -> Node:
-    """Give a Project, or ``node`` itself where it would change nothing; joins keep only what it reads."""
+    """Return a Project, or ``node`` itself where it would change nothing; joins keep only what it reads."""
     same = tuple(FieldRef(index, field.type) for index, field in enumerate(node.row_type))
     if expressions == same and row_type == node.row_type:
         return node
@@ -185,7 +185,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def can_be_null(expr: Expr, row_type: RowType) -> bool:
-    """Tell whether an expression over rows of ``row_type`` can be NULL."""
+    """Return whether an expression over rows of ``row_type`` can be NULL."""
     match expr:
         case Literal(value=value):
             return value is None
@@ -204,18 +204,18 @@ def can_be_null(expr: Expr, row_type: RowType) -> bool:
 
 
 def is_plain_rowtime(expr: Expr) -> bool:
-    """Tell whether an expression is ROWTIME itself."""
+    """Return whether an expression is ROWTIME itself."""
     return isinstance(expr, RowtimeRef)
 
 
 def aggregate_label(call: AggregateCall, argument_name: str | None) -> str:
-    """Give the name of an aggregate's field in the group's row, as EXPLAIN shows it."""
+    """Return the name of an aggregate's field in the group's row, as EXPLAIN shows it."""
     inner = "*" if call.argument is None else argument_name or "expression"
     return f"{call.function}({'DISTINCT ' if call.distinct else ''}{inner})"
 
 
 def column_index(row_type: RowType, name: Name, relation: str) -> int:
-    """Give the position of column ``name`` of ``relation``.
+    """Return the position of column ``name`` of ``relation``.
 
     Raises:
       StatementError: there is none.

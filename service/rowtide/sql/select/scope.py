@@ -41,12 +41,12 @@ class Binding:
         return self.qualifiers[-1]
 
     def columns(self) -> Iterator[tuple[str, FieldRef, bool]]:
-        """Give what ``*`` means of it: names with the fields that they are, and whether they can be NULL."""
+        """Yield what ``*`` means of it: names with the fields that they are, and whether they can be NULL."""
         for index, column in enumerate(islice(self.row_type, len(self.row_type) - self.hidden)):
             yield column.name, FieldRef(self.start + index, column.type), column.nullable
 
     def field(self, name: str) -> FieldRef | None:
-        """Give the field that its column ``name`` is, None where it has none; found without a search."""
+        """Return the field that its column ``name`` is, None where it has none; found without a search."""
         try:
             index = self.row_type.index(name)
         except KeyError:
@@ -54,7 +54,7 @@ class Binding:
         return FieldRef(self.start + index, self.row_type[index].type)
 
     def nullable(self, index: int) -> bool | None:
-        """Tell whether the field at ``index`` can be NULL; None where it is not of this relation."""
+        """Return whether the field at ``index`` can be NULL; None where it is not of this relation."""
         own = index - self.start
         return self.row_type[own].nullable if 0 <= own < len(self.row_type) else None
 
@@ -73,13 +73,13 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class NameScope:
-    """The relations of one FROM, in the order in which they stand there, and the columns of USING."""
+    """The relations of one FROM, in the order in which they are there, and the columns of USING."""
 
     bindings: tuple[Binding, ...]
     merged: tuple[Merged, ...] = ()
 
     def columns(self) -> Iterator[tuple[str, Expr, bool]]:
-        """Give what ``*`` means: merged columns first, then those of each relation."""
+        """Yield what ``*`` means: merged columns first, then those of each relation."""
         hidden = set()
         for each in self.merged:
             hidden |= {(owner, each.name) for owner in each.owners}
@@ -91,12 +91,12 @@ class NameScope:
                     yield name, field, nullable
 
     def _fields(self, merged: Merged) -> list[FieldRef]:
-        """Give the fields that a merged column takes its value from."""
+        """Return the fields that a merged column takes its value from."""
         of = {binding.alias: binding.field(merged.name) for binding in reversed(self.bindings)}
         return [field for alias in merged.sources if (field := of[alias]) is not None]
 
     def resolve(self, column: ColumnRef) -> Expr:
-        """Give the field, or ROWTIME, that ``column`` means.
+        """Return the field, or ROWTIME, that ``column`` means.
 
         Raises:
           StatementError: none, or more than one, has this name.
@@ -121,7 +121,7 @@ class NameScope:
         return field
 
     def resolves(self, column: ColumnRef) -> bool:
-        """Tell whether one column, or ROWTIME, is called so."""
+        """Return whether one column, or ROWTIME, is called so."""
         try:
             self.resolve(column)
         except StatementError:
@@ -129,7 +129,7 @@ class NameScope:
         return True
 
     def binding(self, parts: Sequence[Name], place: SourceSpan) -> Binding:
-        """Give the relation of FROM that these names mean.
+        """Return the relation of FROM that these names mean.
 
         Raises:
           StatementError: there is none.
@@ -170,13 +170,13 @@ class NameScope:
         return found[0][1]
 
     def nullable(self, index: int) -> bool:
-        """Tell whether the field at ``index`` can be NULL."""
+        """Return whether the field at ``index`` can be NULL."""
         told = (binding.nullable(index) for binding in self.bindings)
         return next(nullable for nullable in told if nullable is not None)
 
 
 def _first_of(fields: Sequence[FieldRef]) -> Expr:
-    """Give the first of several fields that is not NULL."""
+    """Return the first of several fields that is not NULL."""
     if len(fields) == 1:
         return fields[0]
     of = common_type([field.type for field in fields])
@@ -185,7 +185,7 @@ def _first_of(fields: Sequence[FieldRef]) -> Expr:
 
 
 def _no_column(name: Name, names: Sequence[str], where: str = "") -> StatementError:
-    """Give the error that nothing in ``names`` is called ``name``."""
+    """Return the error that nothing in ``names`` is called ``name``."""
     if name.text in PSEUDO_COLUMNS:
         return StatementError(
             f'pseudo-column "{name.text}"{where} does not exist',

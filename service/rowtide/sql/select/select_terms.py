@@ -8,7 +8,7 @@ from rowtide.sql.select.scope import ROWTIME, NameScope
 
 
 def meant_by_group_term(select: Select, term: Expression, scope: NameScope) -> Expression:
-    """Give what a term of GROUP BY means: an alias of the select list, if no column is called so.
+    """Return what a term of GROUP BY means: an alias of the select list, if no column is called so.
 
     A number is a position in the select list.
     """
@@ -25,7 +25,7 @@ def meant_by_group_term(select: Select, term: Expression, scope: NameScope) -> E
 
 
 def at_position(select: Select, number: NumberLiteral, clause: str) -> Expression:
-    """Give the column of the select list that a number in GROUP BY or ORDER BY means.
+    """Return the column of the select list that a number in GROUP BY or ORDER BY means.
 
     Raises:
       StatementError: there is no such column.

@@ -117,7 +117,7 @@ class SelectPlanner:
         self._select = replace(select, order_by=tuple(map(self._ordered_by, select.order_by)))
 
     def plan(self) -> QueryShape:
-        """Give the query's node and outputs.
+        """Return the query's node and outputs.
 
         Raises:
           StatementError: something in it does not exist, fit or work on a stream; with its place.
@@ -158,7 +158,7 @@ class SelectPlanner:
         return shape if order is None else sorted_in_period(self._relation, shape, order)
 
     def _followed(self, shape: QueryShape, kept: QualifiedRows) -> QueryShape:
-        """Give the rows of a table that QUALIFY keeps."""
+        """Return the rows of a table that QUALIFY keeps."""
         if self._select.order_by or self._select.limit is not None:
             raise StatementError(
                 "QUALIFY over changes keeps the first rows: it goes without ORDER BY and LIMIT",
@@ -171,7 +171,7 @@ class SelectPlanner:
         )
 
     def _of_changes(self, shape: QueryShape, order: PeriodOrder | None) -> QueryShape:
-        """Give DISTINCT, or the first rows, of changes."""
+        """Return DISTINCT, or the first rows, of changes."""
         select = self._select
         if select.distinct:
             distinct = distinct_changes(shape, self._relation, self._retention)
@@ -196,7 +196,7 @@ class SelectPlanner:
         return first_of_changes(self._relation, shape, order, partition, self._retention)
 
     def _ordered_by(self, item: OrderItem) -> OrderItem:
-        """Give a term of ORDER BY with the column that it means where it is a number."""
+        """Return a term of ORDER BY with the column that it means where it is a number."""
         if not isinstance(item.expression, NumberLiteral):
             return item
         return replace(item, expression=at_position(self._select, item.expression, "ORDER BY"))
@@ -213,7 +213,7 @@ class SelectPlanner:
         )
         planner = WindowedPlanner(self._read.scope, "the select list", windows)
         qualify = self._qualify(planner, windows)
-        # Where a result stands in the row is known once all windows are: plan the list, then type it.
+        # Where a result is in the row is known once all windows are: plan the list, then type it.
         for item in self._select.items:
             if isinstance(item, SelectItem):
                 planner.plan_as(item.expression, UNTYPED_NULL.type)
@@ -225,7 +225,7 @@ class SelectPlanner:
         )
 
     def _qualify(self, planner: ExpressionPlanner, windows: Windows) -> Qualify:
-        """Give what QUALIFY says of the rows that ``planner`` plans expressions of."""
+        """Return what QUALIFY says of the rows that ``planner`` plans expressions of."""
         return Qualify(
             with_names_of(self._select, self._read.scope),
             planner,
@@ -288,7 +288,7 @@ class SelectPlanner:
     # ------------------------------------------------------- ROWTIME and order
 
     def _within(self, promotion: _Promotion | None, grouped: bool) -> int | None:
-        """Give WITHIN of the query's ORDER BY; None where it has none.
+        """Return WITHIN of the query's ORDER BY; None where it has none.
 
         Raises:
           StatementError: the rows are to be ordered by anything but their rowtime.
@@ -323,7 +323,7 @@ class SelectPlanner:
     def _period_order(
         self, planner: ExpressionPlanner, promotion: _Promotion | None, window: Window | None = None
     ) -> PeriodOrder | None:
-        """Give ORDER BY a period and further keys; None where the query has none, or orders by ROWTIME alone.
+        """Return ORDER BY a period and further keys; None where the query has none, or orders by ROWTIME alone.
 
         ``window`` is that of GROUP BY; the keys are over the rows that the select list is computed from.
 
@@ -362,7 +362,7 @@ class SelectPlanner:
     def _sort_keys(
         self, planner: ExpressionPlanner, items: Sequence[OrderItem], promotion: _Promotion | None
     ) -> tuple[tuple[Expr, bool], ...]:
-        """Give what terms of ORDER BY sort by, each with True where it descends."""
+        """Return what terms of ORDER BY sort by, each with True where it descends."""
         keys: list[tuple[Expr, bool]] = []
         for item in items:
             if item.within_ms is not None and self._tells_changes:
@@ -375,7 +375,7 @@ class SelectPlanner:
         return tuple(keys)
 
     def _order_key(self, planner: ExpressionPlanner, item: OrderItem, promotion: _Promotion | None) -> Expr:
-        """Give what a further term sorts by: a column of the select list, by its name, or anything else."""
+        """Return what a further term sorts by: a column of the select list, by its name, or anything else."""
         syntax = item.expression
         if isinstance(syntax, ColumnRef) and len(syntax.parts) == 1:
             name = syntax.parts[0]
@@ -394,7 +394,7 @@ class SelectPlanner:
         return key
 
     def _order_of_distinct(self, order: PeriodOrder, shape: QueryShape, distinct: QueryShape) -> PeriodOrder:
-        """Give an order over the rows of DISTINCT: by its period and columns.
+        """Return an order over the rows of DISTINCT: by its period and columns.
 
         Raises:
           StatementError: it sorts by something else.
@@ -432,7 +432,7 @@ class SelectPlanner:
         return QueryShape(node, outputs, changelog, place)
 
     def _limited(self, order: PeriodOrder | None) -> PeriodOrder | None:
-        """Give ``order`` with the query's LIMIT.
+        """Return ``order`` with the query's LIMIT.
 
         Raises:
           StatementError: there is a LIMIT and no order in a period.
@@ -536,9 +536,9 @@ class SelectPlanner:
         return _Selected(grouped, outputs, promotion, order, closed)
 
     def _group_terms(self, scope: NameScope) -> tuple[Window | None, Expr | None, list[Expr]]:
-        """Give the window of GROUP BY, the expression that names it if one does, and the other terms.
+        """Return the window of GROUP BY, the expression that names it if one does, and the other terms.
 
-        Only groups whose changes are told may have no window.
+        Only groups whose changes are reported may have no window.
         """
         planner = ExpressionPlanner(scope, "GROUP BY")
         window: Window | None = None
@@ -574,21 +574,21 @@ class SelectPlanner:
 
 
 def _qualifies_rowtime(syntax: Expression) -> bool:
-    """Tell whether ``s.ROWTIME`` stands in ``syntax``: that is the relation's, also where it is promoted."""
+    """Return whether ``s.ROWTIME`` is in ``syntax``: that is the relation's, also where it is promoted."""
     if isinstance(syntax, ColumnRef):
         return len(syntax.parts) > 1 and syntax.parts[-1].text == ROWTIME
     return any(map(_qualifies_rowtime, parts_of(syntax)))
 
 
 def _promotes(item: SelectItem) -> bool:
-    """Tell whether a column of a grouped query takes the place of the group's own ROWTIME."""
+    """Return whether a column of a grouped query takes the place of the group's own ROWTIME."""
     syntax = item.expression
     own = isinstance(syntax, ColumnRef) and syntax.parts[-1].text == ROWTIME
     return item.alias is not None and item.alias.text == ROWTIME and not own
 
 
 def _name(item: SelectItem, position: int) -> str:
-    """Give the name of a column: its alias, the column's own, or EXPR$ and its position."""
+    """Return the name of a column: its alias, the column's own, or EXPR$ and its position."""
     if item.alias is not None:
         return item.alias.text
     if isinstance(item.expression, ColumnRef):

@@ -29,7 +29,7 @@ EXACT = Period(PeriodEdge.EXACT)
 
 
 def closed_by_period(shape: QueryShape, relation: str, what: str) -> QueryShape:
-    """Give the rows of ``shape``, each once a period; ``what`` names the clause that wants it.
+    """Return the rows of ``shape``, each once a period; ``what`` names the clause that wants it.
 
     Raises:
       StatementError: no column of it is a period of ROWTIME.
@@ -56,7 +56,7 @@ def closed_by_period(shape: QueryShape, relation: str, what: str) -> QueryShape:
 
 
 def combined(operation: str, sides: Sequence[QueryShape], relation: str, place: SourceSpan) -> QueryShape:
-    """Give UNION, EXCEPT or INTERSECT of shapes that have the same columns.
+    """Return UNION, EXCEPT or INTERSECT of shapes that have the same columns.
 
     Raises:
       StatementError: they have no period in common.
@@ -88,10 +88,10 @@ def combined(operation: str, sides: Sequence[QueryShape], relation: str, place: 
 def combined_changes(
     operation: str, sides: Sequence[QueryShape], relation: str, place: SourceSpan, retention: Retention | None
 ) -> QueryShape:
-    """Give UNION, EXCEPT or INTERSECT of tables that have the same columns, as changes: without a period.
+    """Return UNION, EXCEPT or INTERSECT of tables that have the same columns, as changes: without a period.
 
     Raises:
-      StatementError: a side has no limit, and nobody has said that all of it is to be kept.
+      StatementError: a side has no limit, and no one has said that all of it is to be kept.
     """
     inputs = [_with_side(projected(each, relation), relation, side) for side, each in enumerate(sides)]
     fields = range(len(inputs[0].row_type) - 1)
@@ -117,7 +117,7 @@ def combined_changes(
 
 
 def _period_column(outputs: Sequence[SelectOutput]) -> Closed | None:
-    """Give the period that rows are equal in: ROWTIME itself, or the first column that is a period of it."""
+    """Return the period that rows are equal in: ROWTIME itself, or the first column that is a period of it."""
     if any(output.is_rowtime for output in outputs):
         return Closed(EXACT, None)
     for column, output in enumerate(outputs):
@@ -149,7 +149,7 @@ def _with_side(node: Node, relation: str, side: int) -> Node:
 def _outputs(
     outputs: Sequence[SelectOutput], exprs: dict[int, Expr], nullable: dict[int, bool] | None = None
 ) -> tuple[SelectOutput, ...]:
-    """Give outputs over the group's row; ``exprs`` are by the position among those that are fields."""
+    """Return outputs over the group's row; ``exprs`` are by the position among those that are fields."""
     given = []
     position = 0
     for output in outputs:

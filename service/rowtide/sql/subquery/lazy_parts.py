@@ -40,7 +40,7 @@ _SURE_FORMS = (IsTest, IsDistinct, Between, InList, Case)
 
 
 def visited(syntax: object, visit: Visit) -> Expression | None:
-    """Give an expression with its parts visited, each with what it waits for; None where it looks at all."""
+    """Return an expression with its parts visited, each with what it waits for; None where it looks at all."""
     match syntax:
         case Binary(operator="AND" | "OR"):
             return _junction(syntax, visit)
@@ -69,12 +69,12 @@ def visited(syntax: object, visit: Visit) -> Expression | None:
 
 
 def after(conditions: Sequence[Expression]) -> Iterator[Expression]:
-    """Give what is TRUE where AND looks at what stands behind some conditions."""
+    """Return what is TRUE where AND looks at what comes after some conditions."""
     return (_unless(each, "FALSE") for each in conditions)
 
 
 def may_fail(syntax: Expression) -> bool:
-    """Tell whether an expression may reject a row, as far as its text alone can tell."""
+    """Return whether an expression may reject a row, as far as its text alone can tell."""
     sure = isinstance(syntax, (*_SURE, *_SURE_FORMS)) or (
         isinstance(syntax, Binary | Unary) and syntax.operator in _SURE_OPERATORS
     )
@@ -82,7 +82,7 @@ def may_fail(syntax: Expression) -> bool:
 
 
 def is_of_row(guard: Expression) -> bool:
-    """Tell whether a condition is one of a row alone: of no group and no window."""
+    """Return whether a condition is one of a row alone: of no group and no window."""
     return not has_aggregate(guard) and all(call.over is None for call in calls_in(guard))
 
 

@@ -40,7 +40,7 @@ def parted(
 
     ``resolved`` gives a condition without sub-queries and the rows that it is over then; where its third
     argument is True, rows for which it is not TRUE may be gone. Its last one are the conditions on the same
-    side that stand before it.
+    side that come before it.
 
     Raises:
       StatementError: a column of one of them is ambiguous.
@@ -79,7 +79,7 @@ def parted(
 
 
 def refused_pairs(join: Join, condition: Expression) -> StatementError:
-    """Give the error that an outer join has a sub-query about its pairs."""
+    """Return the error that an outer join has a sub-query about its pairs."""
     return StatementError(
         f"a sub-query in the ON of a {join.kind} JOIN names columns of one of its sides, not of both",
         place=condition.place,

@@ -47,7 +47,7 @@ class Windowed:
 
 
 def windowed(query: QuerySyntax) -> Windowed | None:
-    """Give a sub-query that reads one relation with a window, as such; None for any other."""
+    """Return a sub-query that reads one relation with a window, as such; None for any other."""
     if not isinstance(query, Select) or query.group_by or query.having is not None or query.limit is not None:
         return None
     source = query.source
@@ -59,7 +59,7 @@ def windowed(query: QuerySyntax) -> Windowed | None:
 def looked_at_where(
     window: Windowed, calls: Sequence[FunctionCall], guards: Sequence[Expression], outer: NameScope
 ) -> Windowed:
-    """Give a window that has no rows where not all ``guards`` on the rows of ``outer`` hold.
+    """Return a window that has no rows where not all ``guards`` on the rows of ``outer`` hold.
 
     It stays as it is where neither its WHERE nor the argument of an aggregate may fail.
     """
@@ -87,7 +87,7 @@ def with_aggregates(
     binding_name: str,
     place: SourceSpan,
 ) -> PlannedFrom:
-    """Give each row with aggregates of the rows of the window that WHERE brings to it.
+    """Return each row with aggregates of the rows of the window that WHERE brings to it.
 
     They are the columns ``$A0``, ``$A1``, .. of a relation called ``binding_name``.
 
@@ -100,7 +100,7 @@ def with_aggregates(
     pairs = from_planner.windowed(replace(read, node=numbered), inner.source, inner.select.where, place)
     own = pairs.scope.bindings[-1].rowtime_field
     if own is None:
-        raise StatementError("a window stands on a stream", place=place)
+        raise StatementError("a window is on a stream", place=place)
     met = Call("IS NOT NULL", (FieldRef(own, TIMESTAMP),), BOOLEAN)
     aggregates = AggregateList(0)
     planner = GroupedPlanner(pairs.scope, "a sub-query", {}, aggregates, exact=True, edges=_no_edge)
@@ -135,7 +135,7 @@ def with_aggregates(
 
 
 def _numbered(relation: str, node: Node) -> WindowAggregate:
-    """Give the rows with a number each: two rows that are equal are two."""
+    """Return the rows with a number each: two rows that are equal are two."""
     name = unique_names([*node.row_type.names, "$ROW"])[-1]
     fields = (*node.row_type, Field(name, BIGINT, nullable=False))
     number = WindowCall("ROW_NUMBER", None, BIGINT)

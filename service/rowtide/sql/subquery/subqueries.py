@@ -114,7 +114,7 @@ class SubqueryPlanner:
         self._guarded = False
 
     def filtered(self, where: Expression | None, place: SourceSpan) -> Filtered:
-        """Take the sub-queries out of the WHERE of a SELECT that stands at ``place``.
+        """Take the sub-queries out of the WHERE of a SELECT that is at ``place``.
 
         Raises:
           StatementError: one reads a stream, or names the outer query in another way; with its place.
@@ -148,7 +148,7 @@ class SubqueryPlanner:
     def condition(
         self, syntax: Expression, *, filters: bool, behind: Sequence[Expression]
     ) -> tuple[Expression | None, PlannedFrom]:
-        """Give one condition without sub-queries, and the rows that it is over then.
+        """Return one condition without sub-queries, and the rows that it is over then.
 
         With ``filters`` only rows for which it is TRUE have to be there; None: no others are. It is looked at
         ``behind`` other conditions on the same rows.
@@ -162,18 +162,18 @@ class SubqueryPlanner:
             return replaced(syntax, self._replacement), self._read
 
     def __copy__(self) -> SubqueryPlanner:
-        """Give one that goes on from here by itself."""
+        """Return one that goes on from here by itself."""
         given = SubqueryPlanner(self._relation, copy(self._from), self._read, self._plan, self._read_from)
         given._known = dict(self._known)
         return given
 
     def _meant(self, select: Select, term: Expression) -> Expression:
-        """Give the sub-query of the select list that a term of GROUP BY means, or the term as it is."""
+        """Return the sub-query of the select list that a term of GROUP BY means, or the term as it is."""
         meant = meant_by_group_term(select, term, self._read.scope)
         return meant if holds_query(meant) else term
 
     def _in_aggregate(self, syntax: object) -> object | None:
-        """Give what stands for a part of a grouped query's list: sub-queries are inside of aggregates."""
+        """Return what stands for a part of a grouped query's list: sub-queries are inside of aggregates."""
         if isinstance(syntax, SubQuery):
             return self._known.get((syntax, ())) or self._known.get((syntax, self._guards))
         if is_aggregate(syntax):
@@ -186,7 +186,7 @@ class SubqueryPlanner:
         return self._visited(syntax, self._in_aggregate)
 
     def _replacement(self, syntax: object) -> Expression | None:
-        """Give what stands for a sub-query, over a row that is joined with what it gives."""
+        """Return what stands for a sub-query, over a row that is joined with what it gives."""
         if not isinstance(syntax, SubQuery):
             return self._visited(syntax, self._replacement)
         known = next((at for at in ((syntax, ()), (syntax, self._guards)) if at in self._known), None)
@@ -233,7 +233,7 @@ class SubqueryPlanner:
         return visited(syntax, visit)
 
     def _looked_at(self, outer: Expression) -> Expression:
-        """Give what rows are joined by: NULL, which meets nothing, where nobody looks at it."""
+        """Return what rows are joined by: NULL, which meets nothing, where no one looks at it."""
         guard = connected(self._guards)
         if guard is None or not self._can_fail(outer):
             return outer
@@ -281,7 +281,7 @@ class SubqueryPlanner:
         place = syntax.place
         if syntax.of_row:
             raise StatementError(
-                "a row of values stands before IN with a query in WHERE, alone or with AND",
+                "a row of values comes before IN with a query in WHERE, alone or with AND",
                 place=place,
                 hint="Write [NOT] EXISTS (SELECT * FROM .. WHERE a = x AND b = y).",
             )
@@ -296,7 +296,7 @@ class SubqueryPlanner:
         return IsTest(found, "NULL", True, place)
 
     def _matches(self, inner: Inner, place: SourceSpan) -> QuerySyntax:
-        """Give the keys for which a sub-query gives rows, each once; without keys its number of rows."""
+        """Return the keys for which a sub-query gives rows, each once; without keys its number of rows."""
         select = inner.select
         if inner.aggregated is not None:
             raise StatementError("an aggregate without GROUP BY always gives a row", place=place)
@@ -311,7 +311,7 @@ class SubqueryPlanner:
     # -------------------------------------------------------------------- IN
 
     def _in(self, syntax: InQuery) -> Expression:
-        """Give IN with the three values of SQL: UNKNOWN where a NULL might have been the value."""
+        """Return IN with the three values of SQL: UNKNOWN where a NULL might have been the value."""
         place = syntax.place
         operand = replaced(syntax.operand, self._replacement)
         window = self._window(unordered(syntax.query))
@@ -346,7 +346,7 @@ class SubqueryPlanner:
         return Unary("NOT", found, place) if syntax.negated else found
 
     def _values(self, inner: Inner, place: SourceSpan) -> Select:
-        """Give the keys and values of a sub-query of one column.
+        """Return the keys and values of a sub-query of one column.
 
         Raises:
           StatementError: it has more columns.
@@ -364,7 +364,7 @@ class SubqueryPlanner:
         return self._one_column(select, place)
 
     def _one_column(self, query: QuerySyntax, place: SourceSpan) -> Select:
-        """Give a query of one column, under the name of the value."""
+        """Return a query of one column, under the name of the value."""
         fields = self._plan(query).fields
         if len(fields) != 1:
             raise several_columns(len(fields), place)
@@ -375,7 +375,7 @@ class SubqueryPlanner:
     # --------------------------------------------------------- ANY and ALL
 
     def _quantified(self, syntax: Quantified) -> Expression:
-        """Give a comparison with all rows of a query: the least or greatest value says what holds for each.
+        """Return a comparison with all rows of a query: the least or greatest value says what holds for each.
 
         It is UNKNOWN where a NULL might have changed it.
         """
@@ -430,7 +430,7 @@ class SubqueryPlanner:
     # ---------------------------------------------------------------- values
 
     def _value(self, syntax: ScalarQuery) -> Expression:
-        """Give the value that a query stands for: NULL where it gives no row."""
+        """Return the value that a query stands for: NULL where it gives no row."""
         place = syntax.place
         window = self._window(syntax.query)
         if window is not None:
@@ -451,7 +451,7 @@ class SubqueryPlanner:
         return Case(None, ((single, column_in(name, VALUE, place)),), None, place)
 
     def _aggregate(self, select: Select, pairs: tuple[Pair, ...], place: SourceSpan) -> Expression:
-        """Give an expression over aggregates of a table's rows: of no rows they are NULL, and COUNT is 0."""
+        """Return an expression over aggregates of a table's rows: of no rows they are NULL, and COUNT is 0."""
         if select.having is not None:
             raise StatementError("a query for a value has no HAVING", place=place)
         expression = only_column(select, place)
@@ -461,7 +461,7 @@ class SubqueryPlanner:
         for column in columns_in(value):
             if column.parts[0].text != name and own.resolves(column):
                 shown = column.parts[-1].text
-                raise StatementError(f'column "{shown}" stands in no aggregate', place=column.place)
+                raise StatementError(f'column "{shown}" is in no aggregate', place=column.place)
         items = [(f"$A{at}", call) for at, call in enumerate(calls)]
         grouped = replace(asked_for(select, pairs, items), group_by=tuple(own for own, _ in pairs))
         self._attach(grouped, pairs, place, JoinKind.LEFT)
@@ -470,7 +470,7 @@ class SubqueryPlanner:
     # --------------------------------------------------- streams with windows
 
     def _window(self, query: QuerySyntax) -> Windowed | None:
-        """Give a sub-query over a stream with a window, its own columns named as its own."""
+        """Return a sub-query over a stream with a window, its own columns named as its own."""
         found = windowed(query)
         if found is None:
             return None
@@ -499,7 +499,7 @@ class SubqueryPlanner:
         return [column_in(name, f"$A{at}", place) for at in range(len(calls))]
 
     def _compared_in_window(self, window: Windowed, compared: Expression, whole: str) -> list[ColumnRef]:
-        """Give what ``whole`` makes of a comparison, for how many rows that is known, and their number."""
+        """Return what ``whole`` makes of a comparison, for how many rows that is known, and their number."""
         place = compared.place
         calls = [FunctionCall(whole, (compared,), place), FunctionCall("COUNT", (compared,), place)]
         return self._of_window(window, [*calls, count_of_rows(place)], place)

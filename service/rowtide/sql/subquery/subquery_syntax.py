@@ -53,14 +53,14 @@ class Inner:
 
 
 def is_aggregate(syntax: object) -> TypeGuard[FunctionCall]:
-    """Tell whether some syntax is the call of an aggregate of a group."""
+    """Return whether some syntax is the call of an aggregate of a group."""
     return isinstance(syntax, FunctionCall) and syntax.name in OF_GROUPS and syntax.over is None
 
 
 def over_aggregates(
     expression: Expression, name: str, place: SourceSpan
 ) -> tuple[Expression, list[FunctionCall]]:
-    """Give an expression over columns ``$A0``, ``$A1``, .. of ``name``, and the aggregates that they are.
+    """Return an expression over columns ``$A0``, ``$A1``, .. of ``name``, and the aggregates that they are.
 
     Where a row finds none of these columns, COUNT is 0.
     """
@@ -79,17 +79,17 @@ def over_aggregates(
 
 
 def is_aggregated(item: object) -> bool:
-    """Tell whether a column of a select list has an aggregate."""
+    """Return whether a column of a select list has an aggregate."""
     return isinstance(item, SelectItem) and has_aggregate(item.expression)
 
 
 def is_global(select: Select) -> bool:
-    """Tell whether a SELECT has aggregates of all its rows."""
+    """Return whether a SELECT has aggregates of all its rows."""
     return not select.group_by and (select.having is not None or any(map(is_aggregated, select.items)))
 
 
 def unlimited(query: QuerySyntax) -> QuerySyntax:
-    """Give a query whose rows are only looked for without its ORDER BY, and the LIMIT that leaves some."""
+    """Return a query whose rows are only looked for without its ORDER BY, and the LIMIT that leaves some."""
     if not isinstance(query, Select):
         return query
     limit = query.limit
@@ -99,7 +99,7 @@ def unlimited(query: QuerySyntax) -> QuerySyntax:
 
 
 def unordered(query: QuerySyntax) -> QuerySyntax:
-    """Give a query whose values are only compared without its ORDER BY and DISTINCT, if it has no LIMIT."""
+    """Return a query whose values are only compared without its ORDER BY and DISTINCT, if it has no LIMIT."""
     if isinstance(query, Select) and query.limit is None:
         return replace(query, order_by=(), distinct=False)
     return query
@@ -114,7 +114,7 @@ def asked_for(select: Select, pairs: Sequence[Pair], further: Sequence[tuple[str
 
 
 def each_once(select: Select, place: SourceSpan) -> Select:
-    """Give each row of a SELECT once."""
+    """Return each row of a SELECT once."""
     if not select.group_by:
         return replace(select, distinct=True)
     names = [each.alias for each in select.items if isinstance(each, SelectItem) and each.alias is not None]
@@ -133,32 +133,32 @@ def grouped_by(
 
 
 def plain_select(items: tuple[SelectItem, ...], source: FromItem, place: SourceSpan) -> Select:
-    """Give a SELECT of columns of a relation, and nothing else."""
+    """Return a SELECT of columns of a relation, and nothing else."""
     return Select(items, source, False, None, (), None, (), place)
 
 
 def key_name(at: int) -> str:
-    """Give what the ``at``-th column that must be equal is called."""
+    """Return what the ``at``-th column that must be equal is called."""
     return f"$K{at}"
 
 
 def own_column(name: str, place: SourceSpan) -> ColumnRef:
-    """Give a column of the one relation that is there."""
+    """Return a column of the one relation that is there."""
     return ColumnRef((Name(name, place),), place)
 
 
 def column_in(relation: str, name: str, place: SourceSpan) -> ColumnRef:
-    """Give a column of a relation."""
+    """Return a column of a relation."""
     return ColumnRef((Name(relation, place), Name(name, place)), place)
 
 
 def count_of_rows(place: SourceSpan) -> FunctionCall:
-    """Give COUNT(*)."""
+    """Return COUNT(*)."""
     return FunctionCall("COUNT", (), place, star=True)
 
 
 def only_column(select: Select, place: SourceSpan) -> Expression:
-    """Give the one column of a SELECT.
+    """Return the one column of a SELECT.
 
     Raises:
       StatementError: it has several, or *.
@@ -174,12 +174,12 @@ def only_column(select: Select, place: SourceSpan) -> Expression:
 
 
 def several_columns(count: int, place: SourceSpan) -> StatementError:
-    """Give the error that a sub-query has more than one column."""
+    """Return the error that a sub-query has more than one column."""
     return StatementError(f"a sub-query here gives one column, this one gives {count}", place=place)
 
 
 def pair_of(condition: Expression, own: NameScope) -> Pair | None:
-    """Give both sides of an equality between columns of the scope and others alone."""
+    """Return both sides of an equality between columns of the scope and others alone."""
     if not isinstance(condition, Binary) or condition.operator != "=":
         return None
     for inside, outside in ((condition.left, condition.right), (condition.right, condition.left)):
@@ -190,5 +190,5 @@ def pair_of(condition: Expression, own: NameScope) -> Pair | None:
 
 
 def decisive(operator: str, *, every: bool) -> str:
-    """Give the aggregate that decides an inequality with some, or with ``every``, value."""
+    """Return the aggregate that decides an inequality with some, or with ``every``, value."""
     return "MIN" if (operator in ("<", "<=")) is every else "MAX"

@@ -3,7 +3,7 @@
 On a stream it is a filter behind the windows. Of a table, and of other changes, the rows have no numbers
 that stay, but the first ones of each partition do: ``QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x)
 <= 3`` keeps them, as ORDER BY with LIMIT does. The number itself may be selected: then a row whose number
-changes is told anew.
+changes is reported again.
 
 ``SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (..) AS n FROM table) WHERE n <= 3`` says the same.
 """
@@ -63,12 +63,12 @@ class Top:
 
 
 def holds_window(syntax: Expression) -> bool:
-    """Tell whether a function over a window stands anywhere in an expression."""
+    """Return whether a function over a window stands anywhere in an expression."""
     return any(call.over is not None for call in calls_in(syntax))
 
 
 def top_of(qualify: Expression) -> Top:
-    """Give the rows of a table that QUALIFY keeps.
+    """Return the rows of a table that QUALIFY keeps.
 
     Raises:
       StatementError: it says anything else of a window than how many rows of ROW_NUMBER stay.
@@ -92,7 +92,7 @@ def top_of(qualify: Expression) -> Top:
 
 
 def _numbers(condition: Expression) -> tuple[FunctionCall, int, int | None] | None:
-    """Give the ROW_NUMBER that a condition compares, and the least and greatest that it may be."""
+    """Return the ROW_NUMBER that a condition compares, and the least and greatest that it may be."""
     if isinstance(condition, Between) and not condition.negated:
         call, low, high = condition.operand, _whole(condition.low), _whole(condition.high)
         if _is_row_number(call) and low is not None and high is not None:
@@ -179,14 +179,14 @@ class Qualify:
         if follow is None:
             if not holds_window(condition):
                 raise _without_window(condition.place)
-            # The windows in it are noted: where they stand in the row is known once all are.
+            # The windows in it are noted: where they are in the row is known once all are.
             planner.condition(condition)
             return
         self._top = top_of(condition)
         self._window = follow(self._top.call)
 
     def over(self, relation: str, node: Node, old_rowtime: FieldRef | None) -> Node:
-        """Give the rows of a stream that stay; ``old_rowtime`` holds their own, if ranking has changed it."""
+        """Return the rows of a stream that stay; ``old_rowtime`` holds their own, if ranking has changed it."""
         if self._condition is None or self._top is not None:
             return node
         condition = self._planner.condition(self._condition)
@@ -195,7 +195,7 @@ class Qualify:
         return Filter(relation, node, condition)
 
     def kept(self) -> QualifiedRows | None:
-        """Give which rows of a table stay; None for any other query."""
+        """Return which rows of a table stay; None for any other query."""
         if self._top is None:
             return None
         spec, top = self._window, self._top
@@ -212,7 +212,7 @@ class Qualify:
 
 
 def over_changes(call: FunctionCall) -> StatementError:
-    """Give the error that a query on changes has windows that are of streams."""
+    """Return the error that a query on changes has windows that are of streams."""
     by_group = (
         "JOIN (SELECT k, SUM(x) AS total FROM t GROUP BY k) AS g ON g.k = t.k gives rows with their group."
     )
@@ -225,7 +225,7 @@ def over_changes(call: FunctionCall) -> StatementError:
 
 
 def with_names_of(select: Select, scope: NameScope) -> Expression | None:
-    """Give QUALIFY with what columns of the select list are in the place of their names."""
+    """Return QUALIFY with what columns of the select list are in the place of their names."""
     meant = {
         item.alias: item.expression
         for item in select.items
@@ -243,7 +243,7 @@ def with_names_of(select: Select, scope: NameScope) -> Expression | None:
 def kept_of_changes(
     relation: str, shape: QueryShape, rows: QualifiedRows, retention: Retention | None
 ) -> QueryShape:
-    """Give the rows of a table that stay, with their numbers if the query selects them.
+    """Return the rows of a table that stay, with their numbers if the query selects them.
 
     Raises:
       StatementError: all rows would have to be kept for ever, or too many have numbers.
@@ -293,7 +293,7 @@ def _has_number(expr: Expr) -> bool:
 
 
 def with_qualify(query: Select, gives_changes: Callable[[Select], bool]) -> Select:
-    """Give a query that keeps the first rows of one in FROM by their numbers with QUALIFY in that one.
+    """Return a query that keeps the first rows of one in FROM by their numbers with QUALIFY in that one.
 
     ``gives_changes`` tells whether a query is of a table; of a stream the rows keep their numbers.
     """

@@ -52,7 +52,7 @@ class Ranked:
 
 
 def ranked(relation: str, node: Node, ranking: Ranking, wanted: Sequence[RankCall]) -> Ranked:
-    """Give the rows of ``node`` with the ranks that are ``wanted``."""
+    """Return the rows of ``node`` with the ranks that are ``wanted``."""
     functions = {each.function for each in wanted}
     old = len(node.row_type)
     keys = [key for key, _ in ranking.keys]
@@ -99,7 +99,7 @@ def ranked(relation: str, node: Node, ranking: Ranking, wanted: Sequence[RankCal
 
 
 def _share(share: RankCall, number: Expr, rank: Expr, last: Expr, count: Expr) -> Expr:
-    """Give where a row stands in its partition: ``last`` is the number of the last row equal to it."""
+    """Return where a row is in its partition: ``last`` is the number of the last row equal to it."""
     one = _whole(1)
     match share.function:
         case "CUME_DIST":
@@ -134,7 +134,7 @@ def _of(name: str, *args: Expr) -> Call:
 def _with(
     relation: str, node: Node, computed: Sequence[Expr], *, always: bool = False
 ) -> tuple[Node, tuple[int, ...]]:
-    """Give ``node`` with fields for what is computed, and where they are; ``always`` new ones."""
+    """Return ``node`` with fields for what is computed, and where they are; ``always`` new ones."""
     row_type = node.row_type
     exprs: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(row_type)]
     fields = list(row_type)

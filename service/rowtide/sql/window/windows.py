@@ -1,8 +1,8 @@
 """Windows of a select list: OVER and WINDOW -> WindowAggregate nodes, one for each frame, stacked.
 
 Those of which several let rows wait are put side by side (WindowsAbreast), above the others.
-The input's fields stay where they are; behind them a Project puts what windows
-compute from a row, and behind that each node the results of its calls.
+The input's fields stay where they are; after them a Project puts what windows
+compute from a row, and after that each node the results of its calls.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Windows:
 
     @property
     def old_rowtime(self) -> FieldRef | None:
-        """Give the field that holds the ROWTIME of the rows as they were read, if ranking has changed it."""
+        """Return the field that holds the ROWTIME of the rows as they were read, if ranking has changed it."""
         return None if self._ranked is None else self._ranked.rowtime
 
     def check(self) -> None:
@@ -139,7 +139,7 @@ class Windows:
         return self._find(spec) if isinstance(spec, Name) else self._whole(spec)
 
     def reference(self, syntax: FunctionCall) -> Expr:
-        """Give the field that holds the result of a call, noting it if it is new.
+        """Return the field that holds the result of a call, noting it if it is new.
 
         Raises:
           StatementError: the function or its window do not exist or fit.
@@ -177,7 +177,7 @@ class Windows:
         return FieldRef((self._first or 0) + before + calls.index(call), call.type)
 
     def over(self, node: Node) -> Node:
-        """Give the nodes of all windows noted, over ``node``."""
+        """Return the nodes of all windows noted, over ``node``."""
         node = self._over(node)
         if self._by_value is not None:
             self._ranked = ranked(self._relation, node, self._by_value.ranking, self._by_value.wanted)
@@ -256,7 +256,7 @@ class Windows:
         )
 
     def _computed(self) -> Iterator[Expr]:
-        """Give everything that the windows read of a row."""
+        """Yield everything that the windows read of a row."""
         for window, calls in self._calls.items():
             yield from window.partition
             for call in calls:
@@ -276,7 +276,7 @@ class Windows:
         return self._named[name.text]
 
     def _whole(self, spec: WindowSpec) -> WindowSpec:
-        """Give a window with what it takes from the one that it goes on from."""
+        """Return a window with what it takes from the one that it goes on from."""
         if spec.base is None:
             return spec
         base = self._find(spec.base)
@@ -306,20 +306,20 @@ class Windows:
                     "a window on a stream is ordered by its ROWTIME, as it grows",
                     place=spec.sort[0].place if spec.order is None else spec.order.place,
                     hint="It may be rounded, as in FLOOR(ROWTIME TO MINUTE). By values ROW_NUMBER, RANK and "
-                    "DENSE_RANK go, within a period that stands in PARTITION BY.",
+                    "DENSE_RANK go, within a period that is in PARTITION BY.",
                 )
             order = found
         return _Window(partition, order, spec.frame or Frame())
 
     def _of_row(self, syntax: Expression) -> Expr:
-        """Give what PARTITION BY or ORDER BY names of a row; the period of a group is its ROWTIME."""
+        """Return what PARTITION BY or ORDER BY names of a row; the period of a group is its ROWTIME."""
         typed = fold(self._planner.plan(syntax))
         return RowtimeRef() if self._named_by is not None and typed == self._named_by else typed
 
     # ---------------------------------------------------------------- ranks
 
     def _ranking(self, spec: WindowSpec) -> Ranking | None:
-        """Give what a window ranks by, if that is a value and not ROWTIME.
+        """Return what a window ranks by, if that is a value and not ROWTIME.
 
         Raises:
           StatementError: PARTITION BY names no period, or there is a frame.
@@ -352,7 +352,7 @@ class Windows:
         return Ranking(found, tuple(each for each in terms if each != period), tuple(keys))
 
     def _rank(self, syntax: FunctionCall, ranking: Ranking) -> FieldRef:
-        """Give the field of a rank by value, noting it if it is new."""
+        """Return the field of a rank by value, noting it if it is new."""
         rank, of = RankCall(syntax.name), BIGINT if syntax.name in RANKS else DOUBLE
         if rank.function == "NTILE":
             if len(syntax.args) != 1:
@@ -375,7 +375,7 @@ class Windows:
     # ---------------------------------------------------------------- calls
 
     def _call(self, syntax: FunctionCall, frame: Frame) -> tuple[WindowCall, Frame]:
-        """Give a call, and the frame that it looks at."""
+        """Return a call, and the frame that it looks at."""
         name, place = syntax.name, syntax.place
         if name in AGGREGATES or name in SPREADS or name in OVER_VALUES:
             return self._aggregate(syntax), frame
@@ -433,7 +433,7 @@ class Windows:
         return filtered_first(WindowCall(name, argument, of, distinct, condition, fraction=fraction))
 
     def _shift(self, syntax: FunctionCall, call: WindowCall) -> tuple[WindowCall, Frame]:
-        """Give LAG or LEAD: over the one row that it looks at, or over all rows before it."""
+        """Return LAG or LEAD: over the one row that it looks at, or over all rows before it."""
         name, args = syntax.name, syntax.args
         offset = 1 if len(args) < 2 else _count(args[1], name, least=0)
         if len(args) == 3:
@@ -452,7 +452,7 @@ class Windows:
         return replace(call, number=offset), Frame(end=Edge(EdgeUnit.ROWS, -1))
 
     def _with_default(self, call: WindowCall, syntax: Expression) -> WindowCall:
-        """Give a shift with what it gives where there is no row.
+        """Return a shift with what it gives where there is no row.
 
         The type stays that of the rows if it holds a constant as it is; else it is one that holds both.
         """
@@ -486,19 +486,19 @@ def _check_no_aggregate(syntax: FunctionCall) -> None:
 
 
 def _snap(window: _Window) -> tuple[int, Period] | None:
-    """Give the term of PARTITION BY that is a period of ROWTIME, by its place."""
+    """Return the term of PARTITION BY that is a period of ROWTIME, by its place."""
     periods = ((place, period_of(each)) for place, each in enumerate(window.partition))
     return next(((place, period) for place, period in periods if period is not None), None)
 
 
 def _label(call: WindowCall, row_type: RowType) -> str:
-    """Give the name of a call's field in the row, as EXPLAIN shows it."""
+    """Return the name of a call's field in the row, as EXPLAIN shows it."""
     inner = row_type[call.argument.index].name if isinstance(call.argument, FieldRef) else "*"
     return f"{call.function}({inner})"
 
 
 def _count(syntax: Expression, function: str, *, least: int) -> int:
-    """Give a number of rows, which stands in the text.
+    """Return a number of rows, which is in the text.
 
     Raises:
       StatementError: it is no whole number, below ``least`` or more than a frame may have.

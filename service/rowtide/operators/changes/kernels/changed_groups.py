@@ -1,7 +1,7 @@
-"""Groups of changes: which rows count, and which results are told, the one before a row and the one after it.
+"""Groups of changes: which rows count, and which results are reported, the one before a row and the one after it.
 
 What aggregates are after each row is asked of ``kernels.over``: each row that counts is a step by which a
-value enters or leaves. A group that was told of before and is changed by these rows for the first time has
+value enters or leaves. A group that was notified of before and is changed by these rows for the first time has
 an entry of its own in front, without a value, so that its result is known as it was. An output row names the
 entry that has its result.
 """

@@ -176,7 +176,7 @@ def extreme(
 
 @njit(cache=True, nogil=True)
 def keep_changed(begins: Mask, changed: Mask, keep: Mask) -> None:
-    """Tell which of the rows that come out tell a change."""
+    """Report which of the rows that come out tell a change."""
     place = 0
     for row in range(len(begins)):
         if not begins[row]:

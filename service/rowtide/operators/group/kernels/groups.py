@@ -32,7 +32,7 @@ def _mixed(value: np.uint64, word: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def _near(value: np.uint64, word: np.uint64, mask: np.uint64) -> np.uint64:
-    """Give the place of a key with hash ``value`` and last field ``word``."""
+    """Return the place of a key with hash ``value`` and last field ``word``."""
     return ((value & ~NEAR) | (word & NEAR)) & mask
 
 
@@ -286,7 +286,7 @@ def count_rows(groups: Int64s, use: Mask, total: Int64s) -> None:
 
 @njit(cache=True, nogil=True)
 def sums_fit(groups: Int64s, values: Int64s, use: Mask, total: Int64s) -> bool:
-    """Tell whether no sum leaves int64 when these rows are added in order; ``total`` is as before."""
+    """Return whether no sum leaves int64 when these rows are added in order; ``total`` is as before."""
     rows = len(groups)
     added = 0
     while added < rows:
@@ -307,7 +307,7 @@ def sums_fit(groups: Int64s, values: Int64s, use: Mask, total: Int64s) -> bool:
 
 @njit(cache=True, nogil=True)
 def float_sums_fit(groups: Int64s, values: Floats, use: Mask, total: Floats, before: Floats) -> bool:
-    """Tell whether all sums stay finite; ``total`` is as before, bit by bit.
+    """Return whether all sums stay finite; ``total`` is as before, bit by bit.
 
     ``before`` has a place a row, for what the row's group had.
     """
@@ -394,7 +394,7 @@ def least_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> in
         if group >= begun:
             best[group] = value
             begun = group + 1
-        # No branch: which value is better nobody can guess, least of all a processor.
+        # No branch: which value is better no one can guess, least of all a processor.
         held = best[group]
         best[group] = value if is_better(value, held, False) else held
     return begun
@@ -409,7 +409,7 @@ def greatest_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) ->
         if group >= begun:
             best[group] = value
             begun = group + 1
-        # No branch: which value is better nobody can guess, least of all a processor.
+        # No branch: which value is better no one can guess, least of all a processor.
         held = best[group]
         best[group] = value if is_better(value, held, True) else held
     return begun

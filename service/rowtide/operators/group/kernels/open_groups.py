@@ -139,7 +139,7 @@ def into_hops(
     """Write the windows of each row, the earliest first, and give the new number of groups.
 
     ``of`` becomes the row and ``found`` the group, ``last`` 1 for a row's last window; ``progress`` has how
-    many there are, then how many rows are in no window. ``latest`` has a line a key: a window stands at its
+    many there are, then how many rows are in no window. ``latest`` has a line a key: a window is at its
     number modulo the length of the line.
     """
     used = 0

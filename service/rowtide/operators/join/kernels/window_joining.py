@@ -8,7 +8,7 @@ number of the next row of the chain, -1 for none, and, for the first row of a ch
 ``LINKED`` for any other row of a chain, ``LOOSE`` for a row that is in none.
 
 ``slots`` finds the first row of a key: the low bits of its number are there, below some bits of the code's
-hash. Slots of hashed codes are a power of two: the slot of a code is at its place or behind it, ``EMPTY``
+hash. Slots of hashed codes are a power of two: the slot of a code is at its place or after it, ``EMPTY``
 ends the search, ``GONE`` does not. Else a code is its own place. ``counts`` is: slots in use; slots that are
 not empty. ``operators.join.window_join_chains`` makes room: no kernel ever lacks a slot or a link.
 """
@@ -53,7 +53,7 @@ HIGHEST, LOWEST = 2**63 - 1, -(2**63)
 
 @lean_part
 def _distance(right: Whole, left: Whole) -> int:
-    """Give right - left, kept within int64."""
+    """Return right - left, kept within int64."""
     found = int(right - left)
     if ((right ^ left) & (right ^ found)) < 0:
         return HIGHEST if right > left else LOWEST
@@ -62,50 +62,50 @@ def _distance(right: Whole, left: Whole) -> int:
 
 @lean_part
 def _is_before(port: int, met: Whole, time: Whole, low: int, high: int) -> bool:
-    """Tell whether a row of the other side lies before the window of a row of ``port``."""
+    """Return whether a row of the other side lies before the window of a row of ``port``."""
     return _distance(met, time) < low if port == 0 else _distance(time, met) > high
 
 
 @lean_part
 def _is_behind(port: int, met: Whole, time: Whole, low: int, high: int) -> bool:
-    """Tell whether a row of the other side lies behind the window of a row of ``port``."""
+    """Return whether a row of the other side lies behind the window of a row of ``port``."""
     return _distance(met, time) > high if port == 0 else _distance(time, met) < low
 
 
 @lean_part
 def _hash(code: Whole) -> np.uint64:
-    """Give a number that differs in its high bits where codes are not near each other."""
+    """Return a number that differs in its high bits where codes are not near each other."""
     value = (np.uint64(code) >> NEAR_BITS) * MIX
     return value ^ (value >> SHIFT)
 
 
 @lean_part
 def _place(code: Whole, value: np.uint64, slots: Int64s) -> np.int64:
-    """Give where a code with this hash is looked for first."""
+    """Return where a code with this hash is looked for first."""
     return np.int64((value & ~NEAR) | (np.uint64(code) & NEAR)) & np.int64(len(slots) - 1)
 
 
 @lean_part
 def _tag(value: np.uint64) -> np.int64:
-    """Give what a slot has of a hash, beside a row."""
+    """Return what a slot has of a hash, beside a row."""
     return np.int64(value >> TAG_SHIFT) << ROW_BITS
 
 
 @lean_part
 def _first(found: Whole, links: Int64s) -> np.uint64:
-    """Give where the link of a slot's row is."""
+    """Return where the link of a slot's row is."""
     return (np.uint64(found) << LINK_BITS) & np.uint64(len(links) - 1)
 
 
 @lean_part
 def _at(number: Whole, links: Int64s) -> np.uint64:
-    """Give where the link of a row is."""
+    """Return where the link of a row is."""
     return (np.uint64(number) << LINK_BITS) & np.uint64(len(links) - 1)
 
 
 @lean_part
 def _find(code: Whole, hashed: bool, slots: Int64s, links: Int64s) -> np.int64:
-    """Give the slot of a code, and -1 - the slot for it if it has no row."""
+    """Return the slot of a code, and -1 - the slot for it if it has no row."""
     if not hashed:
         return np.int64(code) if slots[np.uint64(code)] >= 0 else np.int64(-1 - code)
     value = _hash(code)

@@ -24,7 +24,7 @@ def mark(places: Int64s, left_base: int, right_base: int, lefts: Mask, rights: M
 
 @lean
 def first_unmatched(first: int, stop: int, base: int, matched: Mask) -> int:
-    """Give the first row that has met none, ``stop`` if there is none."""
+    """Return the first row that has met none, ``stop`` if there is none."""
     number = first
     while number < stop and matched[number - base]:
         number += 1
@@ -42,7 +42,7 @@ def _before(places: Int64s, one: int, others: Int64s, other: int) -> bool:
 
 @lean
 def are_before(places: Int64s, frontier: Int64s) -> bool:
-    """Tell whether all places are before the frontier."""
+    """Return whether all places are before the frontier."""
     each = 0
     while each < len(places) and _before(places, each, frontier, 0):
         each += 1
@@ -172,7 +172,7 @@ def apart(places: Int64s, times: Int64s, lefts: Int64s, rights: Int64s) -> None:
 
 @lean
 def settled(first: int, opened: int, base: int, waiting: Int64s) -> int:
-    """Give the first row that is open or waits: what is before it can be let go."""
+    """Return the first row that is open or waits: what is before it can be let go."""
     number = first
     while number < opened and waiting[number - base] == 0:
         number += 1

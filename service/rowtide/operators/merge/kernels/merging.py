@@ -10,7 +10,7 @@ from rowtide.rows.arrays import Int64s
 
 @lean_part
 def _before(rowtime: int, rank: int, counter: int, source: int, limit: Int64s) -> bool:
-    """Tell whether a row's place in consistent time comes before ``limit``."""
+    """Return whether a row's place in consistent time comes before ``limit``."""
     if rowtime != limit[0]:
         return rowtime < limit[0]
     if rank != limit[1]:
@@ -35,7 +35,7 @@ def releasable(rowtime: Int64s, rank: Int64s, counter: Int64s, source: int, limi
 
 @lean_part
 def _sooner(rowtime: Int64s, rank: Int64s, counter: Int64s, row: int, other: int) -> bool:
-    """Tell whether ``row`` comes strictly before ``other``, whatever their sources."""
+    """Return whether ``row`` comes strictly before ``other``, whatever their sources."""
     if rowtime[row] != rowtime[other]:
         return rowtime[row] < rowtime[other]
     if rank[row] != rank[other]:

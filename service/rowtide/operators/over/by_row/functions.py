@@ -49,14 +49,14 @@ class WindowFunction(Protocol):
         """Let the value of the first row go."""
 
     def result(self) -> object:
-        """Give the result over what is inside, in row form.
+        """Return the result over what is inside, in row form.
 
         Raises:
           RejectedRowError: it does not fit its type.
         """
 
     def save(self) -> list[Any]:
-        """Give what a frame without a start keeps, as JSON values."""
+        """Return what a frame without a start keeps, as JSON values."""
 
     def load(self, saved: list[Any]) -> None:
         """Take over what ``save`` gave."""
@@ -95,23 +95,23 @@ def make_function(call: WindowCall, *, endless: bool) -> WindowFunction:
 
 
 def can_fail(call: WindowCall) -> bool:
-    """Tell whether a call's result may not fit its type; such a function forgets a value by ``drop``."""
+    """Return whether a call's result may not fit its type; such a function forgets a value by ``drop``."""
     return call.function in CAN_FAIL
 
 
 def is_nan(value: object) -> bool:
-    """Tell whether a value is NaN."""
+    """Return whether a value is NaN."""
     return isinstance(value, float) and math.isnan(value)
 
 
 def is_better(value: Any, held: Any, *, greatest: bool) -> bool:
-    """Tell whether ``value`` replaces ``held`` in MIN or MAX: NaN replaces nothing."""
+    """Return whether ``value`` replaces ``held`` in MIN or MAX: NaN replaces nothing."""
     better = value > held if greatest else value < held
     return bool(better) or (is_nan(held) and not is_nan(value))
 
 
 def to_whole(of: Type) -> Callable[[Any], int]:
-    """Give the function that makes a value of type ``of`` a whole number of the type's least units."""
+    """Return the function that makes a value of type ``of`` a whole number of the type's least units."""
     if of.is_float:
         return _float_units
     if of.kind is Kind.DECIMAL:
@@ -126,7 +126,7 @@ def _float_units(value: float) -> int:
 
 
 def overflow() -> RejectedRowError:
-    """Give the error of a result that its type cannot hold."""
+    """Return the error of a result that its type cannot hold."""
     return RejectedRowError(Reason.OVERFLOW, "an aggregate leaves the range of its type")
 
 
@@ -137,25 +137,20 @@ class CountFunction:
         self._count = 0
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             self._count += 1
 
     def drop(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             self._count -= 1
 
     def result(self) -> object:
-        """See the protocol."""
         return self._count
 
     def save(self) -> list[Any]:
-        """See the protocol."""
         return [self._count]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         (self._count,) = saved
 
 
@@ -174,26 +169,23 @@ class SumFunction:
         self._total = 0
 
     def surely_fits(self) -> bool:
-        """Tell that there is a result, where that can be told without making it."""
+        """Return that there is a result, where that can be reported without making it."""
         if self._is_float:
             return False
         limit = MAX_BIGINT if self._is_bigint else MAX_DECIMAL
         return abs(self._total) * self._units < limit
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             self._total += self._whole(value)
             self._count += 1
 
     def drop(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             self._total -= self._whole(value)
             self._count -= 1
 
     def result(self) -> object:
-        """See the protocol."""
         count, total = self._count, self._total
         if not count:
             return None
@@ -213,11 +205,9 @@ class SumFunction:
         return scaled(total, self._scale)
 
     def save(self) -> list[Any]:
-        """See the protocol."""
         return [self._count, self._total]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         self._count, self._total = saved
 
 
@@ -233,7 +223,6 @@ class VarianceFunction:
         self._squares = 0
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             whole = self._whole(value)
             self._count += 1
@@ -241,7 +230,6 @@ class VarianceFunction:
             self._squares += whole * whole
 
     def drop(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             whole = self._whole(value)
             self._count -= 1
@@ -249,7 +237,7 @@ class VarianceFunction:
             self._squares -= whole * whole
 
     def result(self) -> object:
-        """See the protocol; the sample's are NULL for a single value."""
+        # The sample's are NULL for a single value.
         count = self._count
         weight = count - 1 if self._sample else count
         if weight <= 0:
@@ -262,11 +250,9 @@ class VarianceFunction:
         return math.sqrt(variance) if self._root else variance
 
     def save(self) -> list[Any]:
-        """See the protocol."""
         return [self._count, self._total, self._squares]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         self._count, self._total, self._squares = saved
 
 
@@ -283,7 +269,6 @@ class ExtremeFunction:
         self._best: deque[tuple[int, Any]] = deque()
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             best = self._best
             while best and is_better(value, best[-1][1], greatest=self._greatest):
@@ -292,13 +277,11 @@ class ExtremeFunction:
         self._added += 1
 
     def drop(self, value: Any) -> None:
-        """See the protocol."""
         if self._best and self._best[0][0] == self._dropped:
             self._best.popleft()
         self._dropped += 1
 
     def result(self) -> object:
-        """See the protocol."""
         return self._best[0][1] if self._best else None
 
     def save(self) -> list[Any]:
@@ -317,11 +300,9 @@ class _Endless:
         self._held: deque[Any] = deque()
 
     def save(self) -> list[Any]:
-        """See the protocol."""
         return [to_json(value) for value in self._held]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         self._held.extend(from_json(self._of, value) for value in saved)
 
 
@@ -333,7 +314,6 @@ class EndlessExtreme(_Endless):
         self._greatest = greatest
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is None:
             return
         held = self._held
@@ -346,7 +326,6 @@ class EndlessExtreme(_Endless):
         """Nothing leaves."""
 
     def result(self) -> object:
-        """See the protocol."""
         return self._held[0] if self._held else None
 
 
@@ -361,17 +340,14 @@ class NthFunction(_Endless):
         self._most = number if endless else None
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if (value is not None or not self._ignore) and len(self._held) != self._most:
             self._held.append(value)
 
     def drop(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None or not self._ignore:
             self._held.popleft()
 
     def result(self) -> object:
-        """See the protocol."""
         return self._held[self._number - 1] if len(self._held) >= self._number else self._missing
 
 
@@ -386,19 +362,16 @@ class NthFromEnd(_Endless):
         self._most = number if endless else None
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None or not self._ignore:
             if len(self._held) == self._most:
                 self._held.popleft()
             self._held.append(value)
 
     def drop(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None or not self._ignore:
             self._held.popleft()
 
     def result(self) -> object:
-        """See the protocol."""
         return self._held[-self._number] if len(self._held) >= self._number else self._missing
 
 
@@ -412,7 +385,6 @@ class RankFunction:
         self._last: int | None = None
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         self._rows += 1
         if value != self._last:
             self._rank = self._rank + 1 if self._dense else self._rows
@@ -422,15 +394,12 @@ class RankFunction:
         """Nothing leaves."""
 
     def result(self) -> object:
-        """See the protocol."""
         return self._rank
 
     def save(self) -> list[Any]:
-        """See the protocol."""
         return [self._rows, self._rank, self._last]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         self._rows, self._rank, self._last = saved
 
 
@@ -443,7 +412,6 @@ class DistinctFunction:
         self._counts: Counter[Any] = Counter()
 
     def add(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             value = one_nan(value)
             self._counts[value] += 1
@@ -451,7 +419,6 @@ class DistinctFunction:
                 self._inner.add(value)
 
     def drop(self, value: Any) -> None:
-        """See the protocol."""
         if value is not None:
             value = one_nan(value)
             self._counts[value] -= 1
@@ -460,15 +427,13 @@ class DistinctFunction:
                 self._inner.drop(value)
 
     def result(self) -> object:
-        """See the protocol."""
         return self._inner.result()
 
     def save(self) -> list[Any]:
-        """See the protocol; values are sorted so that equal states are equal."""
+        """Values are sorted so that equal states are equal."""
         return [[to_json(value), self._counts[value]] for value in in_order(self._counts)]
 
     def load(self, saved: list[Any]) -> None:
-        """See the protocol."""
         for value, count in saved:
             held = from_json(self._of, value)
             self._counts[held] = count
@@ -486,14 +451,14 @@ def one_nan(value: Any) -> Any:
 
 
 def to_json(value: object) -> object:
-    """Give a value in row form as a JSON value."""
+    """Return a value in row form as a JSON value."""
     if isinstance(value, Decimal):
         return str(value)
     return value.hex() if isinstance(value, bytes | float) else value
 
 
 def from_json(of: Type, value: Any) -> object:
-    """Give the value of type ``of`` that ``to_json`` made a JSON value of."""
+    """Return the value of type ``of`` that ``to_json`` made a JSON value of."""
     if value is None:
         return None
     if of.kind is Kind.DECIMAL:

@@ -55,7 +55,7 @@ FrameEntry = tuple[int, Values]
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """One partition. ``low`` is the number of the first row of the frame, ``high`` of the first behind it."""
+    """One partition. ``low`` is the number of the first row of the frame, ``high`` of the first after it."""
 
     key: Row
     functions: list[WindowFunction]
@@ -104,7 +104,7 @@ class OverOperator:
         self._to_current = node.frame.end == CURRENT_ROW
         self._ends_by_row = node.frame.end.unit is EdgeUnit.ROWS
         self._expires = node.frame.start.unit is EdgeUnit.RANGE
-        # What begins at the current row or behind it needs nothing more once no row waits.
+        # What begins at the current row or after it needs nothing more once no row waits.
         self._starts_behind = node.frame.start.unit is EdgeUnit.ROWS and node.frame.start.offset >= 0
         self._key = key_getter(node.partition)
         self._fallible = [index for index, call in enumerate(node.calls) if can_fail(call)]
@@ -121,7 +121,7 @@ class OverOperator:
         self._ranks = Ranks(origin for origins in place.port_origins for origin in origins)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """See the contract; port 0, rows in rowtime order."""
+        """Port 0, rows in rowtime order."""
         faults: list[Fault] = []
         out: Tray | None = None
         if tray is not None and len(tray):
@@ -147,21 +147,21 @@ class OverOperator:
         return len(self._pending)
 
     def _bound_out(self) -> Bound:
-        """Give what stands just before the first row that waits, or the bound of the input."""
+        """Return what stands just before the first row that waits, or the bound of the input."""
         if not self._pending:
             return self._bound
         first = self._pending[0].timed
         return Bound(first.rowtime, first.origin, first.counter - 1)
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """See ``Explaining``: a frame that ends rows behind its row waits for rows of its partition."""
+        # A frame that ends rows behind its row waits for rows of its partition.
         waiting = self._waiting(bound)
         if bound is None:
             return [self._wanted(*waiting[0])] if waiting else []
         return [Want(0, bound), *({self._wanted(*each) for each in waiting})]
 
     def _waiting(self, bound: int | None) -> Sequence[tuple[int, int | None]]:
-        """Give what the rows that wait before a bound are ordered by, and the period of their partition.
+        """Return what the rows that wait before a bound are ordered by, and the period of their partition.
 
         None: of the first row that waits.
         """
@@ -174,7 +174,7 @@ class OverOperator:
         ]
 
     def _wanted(self, order: int, period: int | None) -> Want:
-        """Say what completes the frame of a row."""
+        """Return what completes the frame of a row."""
         snap, end = self._node.snap, self._frame.end
         over = None if snap is None or period is None else _passing(snap[1], period)
         if self._ends_by_row:
@@ -185,7 +185,7 @@ class OverOperator:
     # ----------------------------------------------------------------- rows
 
     def _at_once(self, tray: Tray, faults: list[Fault]) -> Tray | None:
-        """Give the rows of a tray, where no frame reaches behind its row."""
+        """Return the rows of a tray, where no frame reaches behind its row."""
         results: list[list[object]] = []
         refused: list[int] = []
         keys, entries = self._entries(tray)
@@ -220,7 +220,7 @@ class OverOperator:
         return tray.with_columns(self._node.row_type, (*tray.columns, *columns))
 
     def _next(self, group: _Group, entry: FrameEntry) -> list[object]:
-        """Give the results for a row that has just come, and keep it for later ones unless it is refused."""
+        """Return the results for a row that has just come, and keep it for later ones unless it is refused."""
         number = group.high + len(group.ahead)
         if not self._to_current:
             found = self._results(group, entry[0], number)
@@ -321,7 +321,7 @@ class OverOperator:
         return Tray.from_rows(self._node.row_type, out) if out else None
 
     def _has_ended(self, group: _Group) -> bool:
-        """Tell whether no row can come to a partition any more: it is one of a period that is over."""
+        """Return whether no row can come to a partition any more: it is one of a period that is over."""
         snap = self._node.snap
         return snap is not None and group.key[snap[0]] < self._of_bound(snap[1])  # type: ignore[operator]
 
@@ -356,7 +356,7 @@ class OverOperator:
     # -------------------------------------------------------------- entries
 
     def _entries(self, tray: Tray) -> tuple[list[Row], list[FrameEntry]]:
-        """Give for each row of a tray its partition and its entry."""
+        """Return for each row of a tray its partition and its entry."""
         count = len(tray)
         keys = list(zip(*(tray.columns[index].to_list() for index in self._node.partition), strict=True))
         if not self._node.partition:
@@ -376,7 +376,7 @@ class OverOperator:
         return found
 
     def _default_columns(self, tray: Tray) -> list[tuple[int, list[object] | None]]:
-        """Give the defaults of the calls that may find no row."""
+        """Return the defaults of the calls that may find no row."""
         return [
             (index, None if default is None else tray.columns[default].to_list())
             for index, default in enumerate(self._defaults)
@@ -398,7 +398,7 @@ class OverOperator:
         return [make_window_function(call, endless=self._endless) for call in self._calls]
 
     def _of_bound(self, period: Period) -> int:
-        """Give the least period that a row to come can be in."""
+        """Return the least period that a row to come can be in."""
         at = min(max(self._bound.rowtime, MIN_TIMESTAMP_MS), MAX_TIMESTAMP_MS)
         return value_of(period, at)
 
@@ -409,7 +409,7 @@ class OverOperator:
     # ------------------------------------------------------------- snapshot
 
     def snapshot(self) -> State:
-        """See the contract: a row a partition, a row for each row that a partition keeps."""
+        # A row a partition, a row for each row that a partition keeps.
         groups = list(self._groups.values())
         numbers = {id(group): number for number, group in enumerate(groups)}
         entries = [
@@ -462,7 +462,6 @@ class OverOperator:
         return pa.table({name: _whole([value]) for name, value in columns.items()})
 
     def restore(self, state: State) -> None:
-        """See the contract."""
         self.account = Account.from_arrow(state["account"])
         (clock,) = state["bounds"].to_pylist()
         self._bound = Bound(clock["rowtime"], clock["origin"], clock["counter"])
@@ -501,7 +500,7 @@ class OverOperator:
             self._pending.append(_Waiting(timed, at, groups[place], number))
 
     def _saved_groups(self, table: pa.Table) -> Iterable[tuple[Row, int, int, str]]:
-        """Give key, low, high and what was saved of each partition."""
+        """Return key, low, high and what was saved of each partition."""
         keys = [
             Column.from_arrow(
                 self._node.input.row_type[position].type, table.column(f"key {index}")
@@ -522,7 +521,7 @@ class OverOperator:
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """See the contract: partitions of all parts; rows that wait, in order of time."""
+        """Partitions of all parts; rows that wait, in order of time."""
         merged: dict[str, pa.Table] = {}
         starts = np.cumsum([0, *(len(state["groups"]) for state in states)]).tolist()
         for name in ("entries", "pending"):
@@ -543,12 +542,12 @@ class OverOperator:
 
 
 def _passing(period: Period, value: int) -> int:
-    """Give the least bound (ms) behind which no row is in a period named ``value`` or before it."""
+    """Return the least bound (ms) behind which no row is in a period named ``value`` or before it."""
     return least_reaching(lambda rowtime: value_of(period, rowtime), value + 1)
 
 
 def _field(expr: Expr | None) -> int | None:
-    """Give the field that an argument is: a Project below has computed it."""
+    """Return the field that an argument is: a Project below has computed it."""
     return expr.index if isinstance(expr, FieldRef) else None
 
 

@@ -1,7 +1,7 @@
 """Which values of a frame are there once: counts by partition and value, in a table of open addresses.
 
 A place holds a partition, a value's code and how often it is there; -1 instead of a partition: nothing yet.
-Places whose count is 0 stay until the table is made anew.
+Places whose count is 0 stay until the table is created again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def once(
     filled: Int64s,
     found: Mask,
 ) -> None:
-    """Tell of each step whether its value comes as the only one of its kind, or is the last that goes.
+    """Report of each step whether its value comes as the only one of its kind, or is the last that goes.
 
     The length of ``table`` is a power of two.
     """

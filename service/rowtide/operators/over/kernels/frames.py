@@ -211,7 +211,7 @@ def advance_rings(
     """Move frames of the last ``size`` rows: each partition has as many slots side by side.
 
     A partition's ``rings`` are the place of its next slot, and how many rows are inside. There is room for
-    two steps a row. The others are as of ``advance``; ``first`` and ``last`` may be empty, if nobody asks.
+    two steps a row. The others are as of ``advance``; ``first`` and ``last`` may be empty, if no one asks.
     """
     used = 0
     for row in range(len(groups)):
@@ -294,7 +294,7 @@ def list_rows(partitions: Int32s, kept: Int64s, following: Int32s, numbers: Int6
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def exchange(steps: Int64s, count: int, row: int, given: Values, held: Values, found: Values) -> None:
-    """Give the value of each step's slot; rows from ``row`` on are written where a step says so."""
+    """Write the value of each step's slot; rows from ``row`` on are written where a step says so."""
     for at in range(count):
         slot = steps[at] >> 2
         if steps[at] & WRITE:

@@ -28,7 +28,7 @@ def picks(
     found: Values,
     known: Mask,
 ) -> None:
-    """Give the value at one end of each row's frame, 0 where that is empty."""
+    """Write the value at one end of each row's frame, 0 where that is empty."""
     at = 0
     for row in range(first_row, end_row):
         slot = -1
@@ -80,7 +80,7 @@ def nths(
     known: Mask,
     there: Mask,
 ) -> None:
-    """Give the value ``number`` places from an end of each row's frame; ``ignore``: of those that are used.
+    """Write the value ``number`` places from an end of each row's frame; ``ignore``: of those that are used.
 
     A partition's ``places`` are how many values there are, the slots of the first and the last one, and that
     of the result. ``values`` and ``use`` are by step, ``held`` and ``held_use`` by slot; ``behind`` links

@@ -86,7 +86,7 @@ def percentiles(
 
 @lean_part
 def _enter(value: Any, held: Values, kids: Int32s, sizes: Int32s, free: Int32s, nodes: Int64s) -> None:
-    """Put a value into the tree, behind those that are equal."""
+    """Put a value into the tree, after those that are equal."""
     if nodes[FREE]:
         nodes[FREE] -= 1
         fresh = np.int64(free[nodes[FREE]])
@@ -169,7 +169,7 @@ def _leave(value: Any, held: Values, kids: Int32s, sizes: Int32s, free: Int32s, 
 
 @lean_part
 def _nth(root: Whole, place: Whole, kids: Int32s, sizes: Int32s) -> np.int64:
-    """Give the node at a place of a tree, from 0 on."""
+    """Return the node at a place of a tree, from 0 on."""
     node, wanted = np.int64(root), np.int64(place)
     while wanted != sizes[kids[node, 0]]:
         if wanted < sizes[kids[node, 0]]:

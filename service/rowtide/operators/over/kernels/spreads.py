@@ -27,7 +27,7 @@ FEW_BITS = 70
 
 
 def _multiply(typing_context: Any, one: Any, other: Any) -> Any:
-    """Give the low and the high word of a product."""
+    """Return the low and the high word of a product."""
     pair = types.UniTuple(types.uint64, 2)  # type: ignore[no-untyped-call]
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
@@ -58,7 +58,7 @@ def spreads(
 ) -> None:
     """Add up values and their squares; ``found`` becomes count * squares - sum**2, which is never negative.
 
-    ``values`` are whole numbers, or the bits of doubles. ``found`` may be empty, if nobody asks.
+    ``values`` are whole numbers, or the bits of doubles. ``found`` may be empty, if no one asks.
     """
     zero, one = np.uint64(0), np.uint64(1)
     total, square = np.zeros(WORDS, dtype=np.uint64), np.zeros(2 * WORDS, dtype=np.uint64)
@@ -164,7 +164,7 @@ def spreads(
 def variances(
     spread: Words, counted: Int64s, sample: bool, units: Int64s, exponent: int, found: Int64s
 ) -> None:
-    """Give the bits of the double nearest to each spread * 2**exponent / (count * weight * all units).
+    """Write the bits of the double nearest to each spread * 2**exponent / (count * weight * all units).
 
     ``units`` are below 2**32. Where the weight is 0, so is the result.
     """

@@ -76,7 +76,7 @@ def sums(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def doubles_fit(bits: Int64s, use: Mask) -> bool:
-    """Tell whether the sums of these doubles can be kept in words; infinities and NaN cannot."""
+    """Return whether the sums of these doubles can be kept in words; infinities and NaN cannot."""
     for row in range(len(bits)):
         exponent = (bits[row] >> 52) & 0x7FF
         if 1075 + LOWEST <= exponent < 1023 + HIGHEST or not use[row]:
@@ -92,7 +92,7 @@ def doubles_fit(bits: Int64s, use: Mask) -> bool:
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _added(sum_: Sum, bits: int, leaves: bool) -> Sum:
-    """Give a sum and a double, or without it where it leaves."""
+    """Return a sum and a double, or without it where it leaves."""
     exponent = (bits >> 52) & 0x7FF
     if exponent == 0:
         return sum_
@@ -126,7 +126,7 @@ def _added(sum_: Sum, bits: int, leaves: bool) -> Sum:
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def rounded(high: np.uint64, below: bool, exponent: int) -> int:
-    """Give the bits of the double nearest to ``high`` * 2**exponent and what is below; ties go to even.
+    """Return the bits of the double nearest to ``high`` * 2**exponent and what is below; ties go to even.
 
     The highest bit of ``high`` is set; ``below``: there is something more, less than one of its units.
     """
@@ -140,7 +140,7 @@ def rounded(high: np.uint64, below: bool, exponent: int) -> int:
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _nearest(sum_: Sum, count: int) -> int:
-    """Give the bits of the double nearest to a sum divided by ``count``; ties go to even."""
+    """Return the bits of the double nearest to a sum divided by ``count``; ties go to even."""
     word0, word1, word2, word3 = sum_
     zero, one = np.uint64(0), np.uint64(1)
     negative = word3 >> np.uint64(63) != zero

@@ -9,7 +9,7 @@ from rowtide.rows.arrays import Int64s
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def judge(rowtime: Int64s, highest: int, earliest: int, within: int, explicit: int) -> int:
-    """Give the highest rowtime after these rows, or ``earliest`` if one of them is late."""
+    """Return the highest rowtime after these rows, or ``earliest`` if one of them is late."""
     least = max(max(highest, earliest + within) - within, explicit)
     for row in range(len(rowtime)):
         now = rowtime[row]

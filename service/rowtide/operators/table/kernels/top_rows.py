@@ -40,7 +40,7 @@ def change_top(
 
     ``rows`` are the numbers of the changes' own rows. Where what came ``stays``, as no DELETE comes, rows
     from ``end`` on are forgotten, and there are no ``idents``: ``alike`` becomes True where a row goes and
-    one comes that is sorted like it, which may be an equal one. ``numbered``: each place is told by itself,
+    one comes that is sorted like it, which may be an equal one. ``numbered``: each place is reported by itself,
     with its number. A call ends when all is done, the pool is full or there is no room for what the next
     change may write, and can be repeated with more.
     """
@@ -134,7 +134,7 @@ def _tell(
 
 @lean
 def _compared(one: Whole, other: Whole, orders: Int64s) -> int:
-    """Tell how two rows stand to each other: below 0 if the first is sorted before the other."""
+    """Return how two rows stand to each other: below 0 if the first is sorted before the other."""
     for index in range(orders.shape[1]):
         if orders[one, index] != orders[other, index]:
             return -1 if orders[one, index] < orders[other, index] else 1
@@ -143,7 +143,7 @@ def _compared(one: Whole, other: Whole, orders: Int64s) -> int:
 
 @lean
 def _place(row: Whole, begin: Whole, length: Whole, pool: Int64s, orders: Int64s, behind: bool) -> int:
-    """Give the place of a row in a list: ``behind`` those that are sorted alike, or before them."""
+    """Return the place of a row in a list: ``behind`` those that are sorted alike, or before them."""
     low, high = 0, int(length)
     while low < high:
         middle = (low + high) // 2
