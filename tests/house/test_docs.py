@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -60,23 +59,6 @@ def test_the_reference_of_the_engine_is_current_and_has_all_public_names() -> No
     shown = re.findall(r"^### (\w+)$", page.read_text(), flags=re.MULTILINE)
     assert sorted(shown) == sorted(rowtide.engine.__all__)
     assert undocumented() == []
-
-
-ODD = re.compile(
-    r"^(?:Give|Tell|Say)\b|\b(?:again|the caller that|no one|told|work(?:s|ed)? off|seed \d|engine decision)\b"
-)
-"""Words that the style guide replaces, and sources that are not in this repository."""
-
-
-def test_the_docstrings_of_the_engine_are_plain_technical_english() -> None:
-    odd = []
-    for module in sorted((ROOT / "service/rowtide/engine").rglob("*.py")):
-        tree = ast.parse(module.read_text())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                found = ODD.findall(ast.get_docstring(node) or "")
-                odd += [f"{module.name}: {getattr(node, 'name', 'module')}: {word}" for word in found]
-    assert odd == []
 
 
 def test_the_reference_of_the_connectors_is_current() -> None:

@@ -8,13 +8,11 @@ written anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from typing import Any
 
 import sqlalchemy as sa
 import structlog
-from sqlalchemy.dialects import postgresql, sqlite
 
 from rowtide.checkpoint.error_stream import (
     ALL_ERRORS,
@@ -47,15 +45,20 @@ from rowtide.checkpoint.snapshot import (
     manifest_of,
     snapshot_from,
 )
-from rowtide.checkpoint.tables import Tables, columns_at, named, now, schema_of, tables_of, to_ms
+from rowtide.checkpoint.statements import (
+    CHUNKS_AT_ONCE,
+    binary_chunks,
+    errors_target,
+    in_groups,
+    insert_of,
+    storable,
+)
+from rowtide.checkpoint.tables import Tables, columns_at, now, tables_of, to_ms
 from rowtide.errors import FaultError, SupersededError
-from rowtide_connectors.api import Database, TableColumn, TargetTable, Transaction
+from rowtide_connectors.api import Database, Transaction
 
 KEPT_SNAPSHOTS = 2
 """The newest, and one more for the case that it turns out to be unusable."""
-
-CHUNKS_AT_ONCE = 8
-"""Chunks in one round trip: 32 MiB of memory on either side."""
 
 _log = structlog.get_logger("rowtide")
 
@@ -103,7 +106,7 @@ class DatabaseLedger:
 
     def _claimed(self, connection: sa.Connection, digest: str, holder: str) -> Record:
         migrate(connection)
-        pipelines, insert = self._of(connection).pipelines, _insert(connection)
+        pipelines, insert = self._of(connection).pipelines, insert_of(connection)
         at = now(connection.dialect.name)
         statement = insert(pipelines).values(
             pipeline=self._pipeline, epoch=1, holder=holder, claimed_at=at, commits=0, digest=digest
@@ -186,7 +189,7 @@ class DatabaseLedger:
         connection: sa.Connection = transaction.connection
         positions = self._of(connection).positions
         at = now(connection.dialect.name)
-        statement = _insert(connection)(positions).values(
+        statement = insert_of(connection)(positions).values(
             pipeline=self._pipeline,
             epoch=epoch,
             committed_at=at,
@@ -214,12 +217,12 @@ class DatabaseLedger:
     def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
         """Append rows to the error stream's table."""
         transaction.append(
-            _errors_target(transaction.connection),
+            errors_target(transaction.connection),
             {
                 "pipeline": [self._pipeline] * len(rows),
                 "kind": [row.kind for row in rows],
                 "relation": [row.relation for row in rows],
-                "reason": [_storable(row.reason) for row in rows],
+                "reason": [storable(row.reason) for row in rows],
                 "topic": [row.topic for row in rows],
                 "partition": [row.partition for row in rows],
                 "message_offset": [row.offset for row in rows],
@@ -227,7 +230,7 @@ class DatabaseLedger:
                 "bound": [row.bound for row in rows],
                 "late_by": [row.late_by_ms for row in rows],
                 "raw": [row.raw for row in rows],
-                "row_json": [None if row.row is None else _storable(row.row) for row in rows],
+                "row_json": [None if row.row is None else storable(row.row) for row in rows],
                 "epoch": [epoch] * len(rows),
                 "stream": [row.stream for row in rows],
                 "message_time": [row.message_time for row in rows],
@@ -289,7 +292,7 @@ class DatabaseLedger:
         connection: sa.Connection = transaction.connection
         table = self._of(connection).accounts
         at = now(connection.dialect.name)
-        statement = _insert(connection)(table).values(
+        statement = insert_of(connection)(table).values(
             pipeline=self._pipeline, committed_at=at, **{name: sa.bindparam(name) for name in _ACCOUNT}
         )
         counted = {name: statement.excluded[name] for name in _ACCOUNT[2:]}
@@ -336,7 +339,7 @@ class DatabaseLedger:
             .returning(snapshots.c.snapshot_id)
         ).scalar_one()
         size = 0
-        for some in _in_groups(chunks_of(snapshot)):
+        for some in in_groups(chunks_of(snapshot)):
             connection.execute(
                 sa.insert(chunks).inline(),
                 [
@@ -526,7 +529,7 @@ class DatabaseLedger:
             .order_by(chunks.c.part, chunks.c.chunk)
         )
         if connection.dialect.name == "postgresql":
-            yield from _binary_chunks(connection, query)
+            yield from binary_chunks(connection, query)
             return
         for row in connection.execute(query, execution_options={"yield_per": CHUNKS_AT_ONCE}):
             yield Chunk(*row)
@@ -541,65 +544,3 @@ class DatabaseLedger:
 _STANDING = ("relation", "topic", "partition", "next_offset", "start_offset", "bound", "topic_id")
 _ACCOUNT = ("part", "relation", "rows_in", "done", "filtered", "late", "rejected", "held", "rows_out")
 _DECISION = ("kind", "relation", "partition", "next_offset", "bound", "reader")
-
-
-def _insert(connection: sa.Connection) -> Any:
-    """Return the INSERT of this database that knows ON CONFLICT."""
-    return sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-
-
-def _binary_chunks(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Chunk]:
-    """Read chunks as they are: as text, which SQLAlchemy asks for, they are twice as long and slow."""
-    compiled = query.compile(connection.engine, compile_kwargs={"literal_binds": True})
-    psycopg_connection: Any = connection.connection.driver_connection
-    with psycopg_connection.cursor("rowtide_chunks", binary=True) as cursor:
-        cursor.itersize = CHUNKS_AT_ONCE
-        cursor.execute(str(compiled))
-        for row in cursor:
-            yield Chunk(*row)
-
-
-def _errors_target(connection: sa.Connection) -> TargetTable:
-    """Return the table of errors as connectors see it: they write many rows fast."""
-    dialect = connection.dialect.name
-    schema = schema_of(dialect)
-    name = named(dialect, "errors")
-    columns = tuple(
-        TableColumn(column, sql_type, nullable)
-        for column, sql_type, nullable in (
-            ("pipeline", "VARCHAR", False),
-            ("kind", "VARCHAR", False),
-            ("relation", "VARCHAR", False),
-            ("reason", "VARCHAR", False),
-            ("topic", "VARCHAR", True),
-            ("partition", "INTEGER", True),
-            ("message_offset", "BIGINT", True),
-            ("rowtime", "BIGINT", True),
-            ("bound", "BIGINT", True),
-            ("late_by", "BIGINT", True),
-            ("raw", "VARBINARY", True),
-            ("row_json", "VARCHAR", True),
-            ("epoch", "BIGINT", False),
-            ("stream", "VARCHAR", True),
-            ("message_time", "BIGINT", True),
-            ("message_key", "VARBINARY", True),
-            ("message_headers", "VARCHAR", True),
-        )
-    )
-    return TargetTable(name, columns, (), {"table_name": f"{schema}.{name}" if schema else name})
-
-
-def _storable(text: str) -> str:
-    """Return text that every database takes: PostgreSQL has no NUL, and no driver takes half a character."""
-    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
-
-
-def _in_groups(chunks: Iterator[Chunk]) -> Iterator[list[Chunk]]:
-    group: list[Chunk] = []
-    for chunk in chunks:
-        group.append(chunk)
-        if len(group) == CHUNKS_AT_ONCE:
-            yield group
-            group = []
-    if group:
-        yield group

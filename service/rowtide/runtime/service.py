@@ -595,7 +595,3 @@ def channel(
         if relation == stream.name
     }
     return Channel(stream, source, decoder, origins, (skipped or {}).get(stream.name, {}))
-
-
-def _first_offsets_of(source: TopicSource, begin: Begin) -> Callable[[], Mapping[int, int]]:
-    return lambda: first_offsets(source, begin)

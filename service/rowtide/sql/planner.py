@@ -13,14 +13,12 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 
 from rowtide.errors import SourceSpan, StatementError
-from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import (
     KeyedTable,
     Merge,
     Model,
     Node,
-    Sort,
     Source,
     TableSource,
     UniqueTable,
@@ -45,10 +43,8 @@ from rowtide.sql.catalog.objects import (
 )
 from rowtide.sql.grammar.statements import ObjectKind
 from rowtide.sql.grammar.syntax import (
-    ColumnRef,
     FromItem,
     Name,
-    OrderItem,
     QuerySyntax,
     RelationRef,
     Select,
@@ -62,7 +58,7 @@ from rowtide.sql.group.having import groups_in_from
 from rowtide.sql.group.one_off import with_empty_groups
 from rowtide.sql.join.comma_joins import with_joined_where
 from rowtide.sql.join.joins import FromPlanner, PlannedFrom
-from rowtide.sql.select.conversions import UNTYPED_NULL, assign, cast
+from rowtide.sql.select.conversions import assign
 from rowtide.sql.select.once import MemoById
 from rowtide.sql.select.promotion import check_rowtime_type, promoted
 from rowtide.sql.select.relations import (
@@ -79,6 +75,7 @@ from rowtide.sql.select.relations import (
 from rowtide.sql.select.scope import ROWTIME
 from rowtide.sql.select.selects import SelectPlanner
 from rowtide.sql.select.set_operations import combined, combined_changes
+from rowtide.sql.select.unions import align, branches, ordered_union
 from rowtide.sql.subquery.subqueries import Filtered, SubqueryPlanner
 from rowtide.sql.window.qualify import with_qualify
 
@@ -277,7 +274,7 @@ class Planner:
             return self._union(query, at)
         if isinstance(query, SetOperation):
             sides = [self._query(each, at) for each in (query.left, query.right)]
-            aligned = _aligned(sides, query.operation)[0]
+            aligned = align(sides, query.operation)[0]
             if aligned[0].changelog:
                 kept = self._retention(at.reader)
                 return combined_changes(query.operation, aligned, at.relation, query.place, kept)
@@ -358,8 +355,8 @@ class Planner:
     def _union(self, union: UnionAll, at: _Reading) -> QueryShape:
         """Merge the branches of UNION ALL in their order; names are those of the first one."""
         relation = at.relation
-        shapes = [self._query(each, at) for each in _branches(union)]
-        aligned, columns = _aligned(shapes, "UNION ALL")
+        shapes = [self._query(each, at) for each in branches(union)]
+        aligned, columns = align(shapes, "UNION ALL")
         sources = [projected(shape, relation) for shape in aligned]
         changelog = aligned[0].changelog
         node: Node = Merge(relation, tuple(sources), of_changes=changelog)
@@ -368,7 +365,7 @@ class Planner:
                 "ORDER BY of a UNION ALL of tables is not supported yet", place=union.order_by[0].place
             )
         for item in union.order_by:
-            node = _ordered_union(node, relation, item)
+            node = ordered_union(node, relation, item)
         fields = [
             SelectOutput(field.name, FieldRef(index, field.type), field.nullable, column[0].place)
             for index, (field, column) in enumerate(zip(node.row_type, columns, strict=True))
@@ -516,78 +513,6 @@ def _check_changelog(
             place=place,
             hint="Otherwise two rows of the table could become one row there.",
         )
-
-
-def _branches(query: QuerySyntax) -> Iterator[QuerySyntax]:
-    """Yield the queries that UNION ALL connects, from left to right; one with its own ORDER BY is whole."""
-    if isinstance(query, UnionAll):
-        for each in (query.left, query.right):
-            if isinstance(each, UnionAll) and not each.order_by:
-                yield from _branches(each)
-            else:
-                yield each
-    else:
-        yield query
-
-
-def _aligned(
-    shapes: Sequence[QueryShape], operation: str
-) -> tuple[list[QueryShape], list[list[SelectOutput]]]:
-    """Return queries the same columns, by position, and these column by column.
-
-    Raises:
-      StatementError: they have more or fewer columns, or of types that do not go together.
-    """
-    for shape in shapes:
-        if shape.changelog is not shapes[0].changelog:
-            raise StatementError(
-                f"{operation} is of streams or of tables: one of these queries gives rows, the other changes",
-                place=shape.place,
-            )
-        if len(shape.fields) != len(shapes[0].fields):
-            raise StatementError(
-                f"the queries of a {operation.split(maxsplit=1)[0]} give {len(shapes[0].fields)} and "
-                f"{len(shape.fields)} columns",
-                place=shape.place,
-            )
-    columns = [_alike(each) for each in zip(*(shape.fields for shape in shapes), strict=True)]
-    aligned = []
-    for side, shape in enumerate(shapes):
-        fields = iter([column[side] for column in columns])
-        outputs = tuple(each if each.is_rowtime else next(fields) for each in shape.outputs)
-        aligned.append(replace(shape, outputs=outputs))
-    return aligned, columns
-
-
-def _alike(column: Sequence[SelectOutput]) -> list[SelectOutput]:
-    """Return the same column of each branch one name, one type and one nullability."""
-    known = [output.expr.type for output in column if output.expr != UNTYPED_NULL]
-    if not known:
-        return list(column)
-    try:
-        of = common_type(known)
-    except StatementError as error:
-        error.place = error.place or column[-1].place
-        raise
-    nullable = any(output.nullable for output in column)
-    given = []
-    for output in column:
-        expr = output.expr
-        if expr == UNTYPED_NULL:
-            expr = assign(expr, of, "", output.place)
-        elif expr.type != of:
-            expr = cast(expr, of, output.place)
-        given.append(replace(output, name=column[0].name, expr=expr, nullable=nullable))
-    return given
-
-
-def _ordered_union(node: Node, relation: str, item: OrderItem) -> Node:
-    """Put the t-sort of a UNION's own ORDER BY on top."""
-    expression = item.expression
-    of_rowtime = isinstance(expression, ColumnRef) and [each.text for each in expression.parts] == [ROWTIME]
-    if item.descending or not of_rowtime:
-        raise StatementError("ORDER BY of a UNION ALL takes only ROWTIME, for now", place=item.place)
-    return node if item.within_ms is None else Sort(relation, node, item.within_ms)
 
 
 @contextmanager

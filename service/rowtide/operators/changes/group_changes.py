@@ -346,7 +346,7 @@ class GroupChangesOperator:
         groups[-1].pending += 1
         self._held += 1
         if self._due is None:
-            self._due = _multiple_after(timed.rowtime, self._node.every_ms)
+            self._due = (timed.rowtime // self._node.every_ms + 1) * self._node.every_ms
 
     def _prolong(self, group: _Group, end: int) -> None:
         if end != group.end:
@@ -450,7 +450,7 @@ class GroupChangesOperator:
         every = self._node.every_ms
         if every is None or reached in (EARLIEST, LATEST):
             return reached
-        next_one = _multiple_after(reached, every)
+        next_one = (reached // every + 1) * every
         match self._node.window:
             case Period() as period:
                 at = period_value(period, np.array([reached], dtype=np.int64))
@@ -590,10 +590,6 @@ def _move(function: WindowFunction, value: object, *, leaves: bool) -> None:
         function.drop(value)
     else:
         function.add(value)
-
-
-def _multiple_after(rowtime: int, every_ms: int) -> int:
-    return (rowtime // every_ms + 1) * every_ms
 
 
 def _same(one: Row | None, other: Row | None) -> bool:

@@ -1,0 +1,95 @@
+"""UNION ALL: its branches, with columns of the same names and types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rowtide.errors import StatementError
+from rowtide.expr.functions import common_type
+from rowtide.plan.nodes import (
+    Node,
+    Sort,
+)
+from rowtide.sql.grammar.syntax import (
+    ColumnRef,
+    OrderItem,
+    QuerySyntax,
+    UnionAll,
+)
+from rowtide.sql.select.conversions import UNTYPED_NULL, assign, cast
+from rowtide.sql.select.relations import (
+    QueryShape,
+    SelectOutput,
+)
+from rowtide.sql.select.scope import ROWTIME
+
+
+def branches(query: QuerySyntax) -> Iterator[QuerySyntax]:
+    """Yield the queries that UNION ALL connects, from left to right; one with its own ORDER BY is whole."""
+    if isinstance(query, UnionAll):
+        for each in (query.left, query.right):
+            if isinstance(each, UnionAll) and not each.order_by:
+                yield from branches(each)
+            else:
+                yield each
+    else:
+        yield query
+
+
+def align(shapes: Sequence[QueryShape], operation: str) -> tuple[list[QueryShape], list[list[SelectOutput]]]:
+    """Return queries the same columns, by position, and these column by column.
+
+    Raises:
+      StatementError: they have more or fewer columns, or of types that do not go together.
+    """
+    for shape in shapes:
+        if shape.changelog is not shapes[0].changelog:
+            raise StatementError(
+                f"{operation} is of streams or of tables: one of these queries gives rows, the other changes",
+                place=shape.place,
+            )
+        if len(shape.fields) != len(shapes[0].fields):
+            raise StatementError(
+                f"the queries of a {operation.split(maxsplit=1)[0]} give {len(shapes[0].fields)} and "
+                f"{len(shape.fields)} columns",
+                place=shape.place,
+            )
+    columns = [_alike(each) for each in zip(*(shape.fields for shape in shapes), strict=True)]
+    aligned = []
+    for side, shape in enumerate(shapes):
+        fields = iter([column[side] for column in columns])
+        outputs = tuple(each if each.is_rowtime else next(fields) for each in shape.outputs)
+        aligned.append(replace(shape, outputs=outputs))
+    return aligned, columns
+
+
+def _alike(column: Sequence[SelectOutput]) -> list[SelectOutput]:
+    """Return the same column of each branch one name, one type and one nullability."""
+    known = [output.expr.type for output in column if output.expr != UNTYPED_NULL]
+    if not known:
+        return list(column)
+    try:
+        of = common_type(known)
+    except StatementError as error:
+        error.place = error.place or column[-1].place
+        raise
+    nullable = any(output.nullable for output in column)
+    given = []
+    for output in column:
+        expr = output.expr
+        if expr == UNTYPED_NULL:
+            expr = assign(expr, of, "", output.place)
+        elif expr.type != of:
+            expr = cast(expr, of, output.place)
+        given.append(replace(output, name=column[0].name, expr=expr, nullable=nullable))
+    return given
+
+
+def ordered_union(node: Node, relation: str, item: OrderItem) -> Node:
+    """Put the t-sort of a UNION's own ORDER BY on top."""
+    expression = item.expression
+    of_rowtime = isinstance(expression, ColumnRef) and [each.text for each in expression.parts] == [ROWTIME]
+    if item.descending or not of_rowtime:
+        raise StatementError("ORDER BY of a UNION ALL takes only ROWTIME, for now", place=item.place)
+    return node if item.within_ms is None else Sort(relation, node, item.within_ms)
