@@ -60,6 +60,27 @@ def test_every_citation_names_a_page_and_a_section_that_exist() -> None:
     assert wrong == []
 
 
+NAMED_PATH = re.compile(
+    r"`([a-z]\w+/[\w./-]*\w\.(?:py|sql|yaml|toml|md)|(?:service|connectors|tests)/[\w./-]+)`"
+)
+PLACEHOLDER = re.compile(r"\bname\b|_name_|_name\.")
+"""In recipes ``name`` stands for what the reader adds."""
+ABOVE = ("", "service/rowtide", "connectors", "docs", "tests")
+"""Where a path of a page may begin."""
+
+
+def test_files_that_a_page_names_exist() -> None:
+    """The changelog and decision records speak of their own day."""
+    wrong = [
+        f"{path}: {named}"
+        for path, text in SOURCES.items()
+        if path.endswith(".md") and not path.startswith(("CHANGELOG.md", "docs/decisions/"))
+        for named in NAMED_PATH.findall(text)
+        if not PLACEHOLDER.search(named) and not any((ROOT / above / named).exists() for above in ABOVE)
+    ]
+    assert wrong == []
+
+
 def test_there_are_citations() -> None:
     """The patterns find something, in code and in tests."""
     cited = [path for path, text in SOURCES.items() if re.search(r"docs/sql/semantics\.md#", text)]
