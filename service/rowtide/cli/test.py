@@ -41,6 +41,15 @@ def test(
             show_envvar=False,
         ),
     ] = None,
+    parts: Annotated[
+        int,
+        typer.Option(
+            help="With --runner spark: into how many parts rows are split by key. In one part, the order of rows "
+            "of one ROWTIME is compared, too.",
+            min=1,
+            metavar="N",
+        ),
+    ] = 3,
     batch: Annotated[
         str,
         typer.Option(
@@ -78,7 +87,7 @@ def test(
         try:
             parse_batching(batch)
             files = find_scenarios(paths)
-            make_runner = _runner_factory(runner, broker, held)
+            make_runner = _runner_factory(runner, broker, parts, held)
         except (ValueError, StatementError) as error:
             _refuse(error.render() if isinstance(error, StatementError) else f"error: {error}")
         for outcome in ScenarioRun(make_runner, SystemClock(), batch, pattern, rewrite).run(files):
@@ -100,7 +109,7 @@ def test(
         raise typer.Exit(2 if unreadable else 1)
 
 
-def _runner_factory(name: RunnerName, broker: str | None, held: ExitStack) -> RunnerFactory:
+def _runner_factory(name: RunnerName, broker: str | None, parts: int, held: ExitStack) -> RunnerFactory:
     """Return what makes the runners; ``held`` gives back what they share."""
     if name is RunnerName.KAFKA:
         from rowtide.testing.on_kafka import KafkaRunners
@@ -109,7 +118,7 @@ def _runner_factory(name: RunnerName, broker: str | None, held: ExitStack) -> Ru
     if name is RunnerName.SPARK:
         from rowtide.testing.on_spark import SparkRunners
 
-        return held.enter_context(SparkRunners())
+        return held.enter_context(SparkRunners(parts=parts))
     from rowtide.testing.live import live_runner
 
     return live_runner

@@ -327,9 +327,9 @@ class SparkRunners:
       TransientError: Spark does not start.
     """
 
-    def __init__(self, session: SparkSession | None = None) -> None:
+    def __init__(self, session: SparkSession | None = None, parts: int = PARTS) -> None:
         self._owns = session is None
-        self._session = session or open_session(MASTER, parts=PARTS, is_brief=True)
+        self._session = session or open_session(MASTER, parts=parts, is_brief=True)
         if self._owns:
             self._session.sparkContext.setLogLevel("ERROR")
         self._staging = tempfile.TemporaryDirectory(prefix="rowtide-test-")
