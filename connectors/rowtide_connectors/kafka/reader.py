@@ -78,7 +78,7 @@ class KafkaReader:
         return self._consumer
 
     def _probe(self, consumer: Consumer) -> None:
-        """Ask a broker that was reported down whether it is back: an idle topic would never tell.
+        """Ask a broker that was reported down whether it is back: an idle topic would never show it.
 
         Raises:
           UnavailableError: it is not.

@@ -41,7 +41,7 @@ def serve_model(
     ``help`` says what there is; ``quit`` ends a connection, ``exit`` the server when the last client has
     gone, ``shutdown`` and Ctrl-C at once. All clients share the model; nothing is saved.
 
-    Exit code 0: it was reported to end. 2: there is no such model, or the port is taken.
+    Exit code 0: it was asked to end. 2: there is no such model, or the port is taken.
     """
     from rowtide.cli.errors import shown_to_user
     from rowtide.errors import StatementError

@@ -40,7 +40,7 @@ def service_url(given: str | None, config: Path | None) -> str:
 
 
 def ask(url: str, path: str, *, post: bool = False, patience_s: float = PATIENCE_S, **parameters: str) -> Any:
-    """Return what the service answers; ``post``: it is reported to do something.
+    """Return what the service answers; ``post``: it is asked to do something.
 
     Raises:
       StatementError: it refuses the question.

@@ -68,7 +68,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class ResultNote:
-    """Something to be reported that is no row."""
+    """A message beside the rows."""
 
     text: str
 

@@ -3,7 +3,7 @@
 A builder takes what msgspec decoded for one field and gives the column and the
 rows that it is not sure of ("doubtful"): those are processed by
 ``json_values``, one by one. A row's fate depends on its own value only, so
-which way it went can never be reported from the result.
+the result is the same in both ways.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class EmbeddedBroker:
         self._producer.list_topics(topic, timeout=10)
 
     def send(self, messages: Iterable[Message], progress: Callable[[int], None]) -> None:
-        """Append messages in order; ``progress`` is reported how many more have gone."""
+        """Append messages in order; ``progress`` is called with the number of further messages."""
         sent = 0
         for message in messages:
             self._producer.produce(

@@ -226,7 +226,7 @@ class Flow:
         """Return a flow with more partitions, numbered above those there are, that goes on from here.
 
         This one is used no more; everything must have been drained. The new partitions promise nothing
-        yet: before the next ``drain`` they must be reported their bounds (``promise``). ``targets`` are those
+        yet: before the next ``drain`` they must be given their bounds (``promise``). ``targets`` are those
         of new partitions.
         """
         wide = Flow(self._outputs, partitions, self._targets | dict(targets or {}))

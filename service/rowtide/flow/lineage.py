@@ -21,7 +21,7 @@ from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 
 MAX_ROWS = 100
-"""Rows of one search that are kept and followed further; how many there are is reported in any case."""
+"""Rows of one search that are kept and followed further; the count has all of them."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ refused.
 
 A new reader of an engine table is given the table's present contents first. A
 model that is replaced knows nothing of the rows that the one before it left in
-its tables: they leave, so that every reader is reported.
+its tables: they leave as DELETEs, so that every reader sees it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operators in which nothing waits: what a row changes is reported when it comes, and bounds go through."""
+"""Operators in which nothing waits: what a row changes is emitted when it comes, and bounds go through."""
 
 from __future__ import annotations
 

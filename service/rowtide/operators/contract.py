@@ -207,12 +207,12 @@ class Jumping(Protocol):
     """An operator that may want to know when history is over and what is live begins."""
 
     def jumps_from(self) -> int | None:
-        """Return the rowtime that it has reached (ms), if it wants to know and has not been reported; else None."""
+        """Return the rowtime that it has reached (ms), if it asks for that and has not been notified; else None."""
 
     def jump(self, before: int, after: int) -> None:
         """Take note that history ended at ``before`` and what is live begins at ``after`` (ms).
 
-        What comes out is the same whenever it is reported before its time has passed ``before``. Where
+        What comes out is the same whenever it is notified before its time has passed ``before``. Where
         ``after`` is not later no time is skipped. Told again, it takes no note.
         """
 

@@ -235,7 +235,7 @@ def _window(frame: Frame) -> WindowAggregate:
 
 
 def _changes(keys: tuple[int, ...], window: Period | None) -> GroupChanges:
-    """Return groups whose changes are reported, compiled; in a period there are rows that change nothing."""
+    """Return groups whose changes are emitted, compiled; in a period there are rows that change nothing."""
     calls = [AggregateCall("COUNT", None if window is None else FieldRef(1, BIGINT), BIGINT)]
     calls.append(AggregateCall("AVG", FieldRef(2, DOUBLE), DOUBLE))
     for index, kind in ((1, BIGINT), (2, DOUBLE)):

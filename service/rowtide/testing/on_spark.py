@@ -5,7 +5,7 @@ asked for; what comes out beyond the time before is new. What had come out must
 come out again, or the run stops. Rows are split into parts, however few they
 are, and then rows of one ROWTIME and different keys may change places.
 
-What only a running service can be reported hands the state over to the live engine,
+A step that only a running service can take hands the state over to the live engine,
 which goes on from there, as the service does after a backfill: a restart, a
 recovery after a refused bound, statements in between, a bound of a view (its
 place among the rows is where the pipeline is at that moment), and virtual

@@ -1,6 +1,6 @@
 """Scenario files: YAML text to a ``Scenario``.
 
-Everything that can be reported without the pipeline is checked here, so that a
+Everything that can be checked without the pipeline is checked here, so that a
 file with a slip in it cannot be mistaken for a test that passes: unknown keys,
 options that contradict one another, times that are none.
 """

@@ -1,4 +1,4 @@
-"""Cases of groups whose changes are reported."""
+"""Cases of groups whose changes are emitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of a table's rows whose every change is reported at once, by kernels (aggregates over changes).
+"""Groups of a table's rows whose every change is emitted at once, by kernels (aggregates over changes).
 
 What comes out is what ``operators.changes.group_changes`` gives, bit by bit, and a snapshot of either is one
 of the other. Where changes come that the kernels cannot take (a sum that its type may not hold, doubles
@@ -108,7 +108,7 @@ class ChangedGroupsOperator:
         return StepOutput(out, bound)
 
     def held(self) -> int:
-        """Nothing waits: what a row changes is reported at once."""
+        """Nothing waits: what a row changes is emitted at once."""
         return 0
 
     # --------------------------------------------------------------- changes

@@ -1,11 +1,11 @@
-"""Groups whose every change is reported: DELETE old, INSERT new, for EMIT CHANGES.
+"""Groups whose every change is emitted: DELETE old, INSERT new, for EMIT CHANGES.
 
 See docs/sql/semantics.md#changelogs-of-groups.
 
 After every row, changes have the place in consistent time of the row that caused them. With EVERY
-they are reported at multiples of the interval and at the end of the group's window, in the order in
+they are emitted at multiples of the interval and at the end of the group's window, in the order in
 which the groups began, and are rows of this operator's own. A row of a later rowtime is as good as
-a bound: what is due before it is reported first.
+a bound: what is due before it is emitted first.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class GroupChangesOperator:
         return StepOutput(out, bound_out, faults)
 
     def held(self) -> int:
-        """Count the rows whose changes are not reported yet."""
+        """Count the rows whose changes are not emitted yet."""
         return self._held
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
@@ -332,7 +332,7 @@ class GroupChangesOperator:
         faults.append(overflowing(self._node.relation, timed, self._node.input.row_type.names))
 
     def _changed(self, groups: Sequence[_Group], timed: TimedRow) -> None:
-        """Report of changes at once, or note that they are to be reported."""
+        """Emit changes at once, or note that they are due."""
         for group in groups:
             if isinstance(self._node.window, Session):
                 self._prolong(group, timed.rowtime + self._node.window.gap_ms)

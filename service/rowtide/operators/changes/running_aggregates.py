@@ -26,7 +26,7 @@ LARGEST_DOUBLE = float(np.finfo(np.float64).max)
 
 
 class RunningAccumulator(Accumulator, Protocol):
-    """An accumulator whose results are reported row by row."""
+    """An accumulator whose results are emitted row by row."""
 
     def run(
         self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int

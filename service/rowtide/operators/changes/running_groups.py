@@ -1,4 +1,4 @@
-"""Groups of a stream whose every change is reported at once, compiled, for EMIT CHANGES.
+"""Groups of a stream whose every change is emitted at once, compiled, for EMIT CHANGES.
 
 See docs/sql/semantics.md#changelogs-of-groups.
 
@@ -69,7 +69,7 @@ class RunningGroupsOperator:
         return StepOutput(out, bound, faults)
 
     def held(self) -> int:
-        """Nothing waits: what a row changes is reported at once."""
+        """Nothing waits: what a row changes is emitted at once."""
         return 0
 
     def snapshot(self) -> State:

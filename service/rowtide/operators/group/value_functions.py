@@ -1,6 +1,6 @@
 """What aggregates remember that look at all values inside: percentiles, MODE, truths, text put together.
 
-The same over groups whose changes are reported and over windows; see ``window_functions.WindowFunction``.
+The same over groups whose changes are emitted and over windows; see ``window_functions.WindowFunction``.
 """
 
 from __future__ import annotations

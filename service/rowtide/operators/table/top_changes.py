@@ -143,7 +143,7 @@ class _Image:
         return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
     def _differ(self, places: NDArray[np.int64], going: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return what is to be reported: not that an equal row comes just after one of those that go."""
+        """Return what is to be reported: not that an equal row comes right after one of those that go."""
         kinds = [field.type for field in self._node.input.row_type]
         pairs = self._store.take(np.concatenate([places[going], places[going + 1]]))
         gone, come = np.split(KeyGroups(kinds).number(pairs.columns, len(pairs)), 2)

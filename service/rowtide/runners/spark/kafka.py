@@ -49,7 +49,7 @@ def read_range(
 ) -> DataFrame:
     """Return the messages of a topic from ``begin`` (inclusive) to ``end`` (exclusive), by partition.
 
-    A partition is read by one task, in the order of its offsets: Spark splits none unless it is reported to
+    A partition is read by one task, in the order of its offsets: Spark splits none unless it is asked to
     (``minPartitions``, ``maxRecordsPerPartition``), and it is not.
 
     Raises:
@@ -110,7 +110,7 @@ def _pem_settings(given: dict[str, str]) -> dict[str, str]:
     for name, wanted in _PEM.items():
         file, text = given.pop(f"{name}.location", None), given.pop(f"{name}.pem", None)
         if file == "probe":
-            # The system's certificates, as the Java client takes them if it is reported nothing.
+            # The system's certificates, as the Java client takes them by default.
             continue
         where = f"{name}.pem" if file is None else f"{name}.location"
         if file is not None:

@@ -422,7 +422,7 @@ def _woven(
 def _gaps(rowtime: Int64s, origin: NDArray[np.int32], counter: Int64s, seq: Int64s) -> Int64s:
     """Return where rows of one place stand with others between them that are not here.
 
-    What is made of them must not be reported at once: it goes before and behind what is made of the others.
+    What is made of them must not be emitted at once: it goes before and behind what is made of the others.
     """
     is_same = (rowtime[1:] == rowtime[:-1]) & (origin[1:] == origin[:-1]) & (counter[1:] == counter[:-1])
     return np.flatnonzero(is_same & (seq[1:] > seq[:-1] + 1)) + 1

@@ -110,7 +110,7 @@ class Committer:
         Raises:
           SupersededError: another process took the pipeline; nothing of the cut was committed.
           TransientError: the database is down and waiting is not wanted.
-          StoppedError: the service was reported to stop while the database or a broker was down.
+          StoppedError: the service was asked to stop while the database or a broker was down.
           StatementError: a topic is another one than it was; nothing of the cut was committed.
         """
         faults = list(cut.faults)

@@ -31,7 +31,7 @@ _log = structlog.get_logger("rowtide")
 
 
 class StoppedError(Exception):
-    """The service was reported to stop while it waited; nothing was lost, the step was not done."""
+    """The service was asked to stop while it waited; nothing was lost, the step was not done."""
 
 
 class Retry:
@@ -41,12 +41,12 @@ class Retry:
       dependency: what is named to the user, such as ``broker of "orders"``.
       clock: gives time and sleeps; virtual in tests.
       rng: spreads the delays, so that many services do not come back at one moment.
-      stopping: tells whether the service was reported to stop.
+      stopping: tells whether the service was asked to stop.
       wait: False raises TransientError at the first failure.
       denied_ends: tells whether a DeniedError raises TransientError, too: at a start nothing has worked
         yet, so credentials or rights are likely wrong.
-      waiting: is reported the dependency and True again and again while it is down, and False when it is back.
-      failed: is reported the dependency once for every failure.
+      waiting: called with the dependency and True repeatedly while it is down, and with False when it is back.
+      failed: called with the dependency once for every failure.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Retry:
 
         Raises:
           TransientError: it did not go through, and waiting is not wanted or would be of no use.
-          StoppedError: the service was reported to stop meanwhile.
+          StoppedError: the service was asked to stop meanwhile.
         """
         delay = FIRST_DELAY_S
         began = said = None

@@ -31,7 +31,7 @@ _JOIN_S = 5.0
 
 
 class Pausable(Protocol):
-    """What can be reported to read less."""
+    """Something that can be asked to read less."""
 
     def pause(self, partitions: Paused) -> None:
         """Read all partitions but these from now on."""
@@ -45,7 +45,7 @@ class Inbox(Pausable, Protocol):
 
         Raises:
           TransientError: a broker is down and waiting is not wanted.
-          StoppedError: the service was reported to stop while a broker was down.
+          StoppedError: the service was asked to stop while a broker was down.
           GoneError: a position is no longer in the log.
         """
 

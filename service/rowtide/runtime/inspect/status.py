@@ -56,7 +56,7 @@ class Snapshot:
 class StatusBoard:
     """The status of one pipeline: written by the threads that run it, read by any.
 
-    ``changed`` is reported every new phase.
+    ``changed`` is called with every new phase.
     """
 
     def __init__(self, pipeline: str, clock: Clock, changed: Callable[[Phase], None]) -> None:

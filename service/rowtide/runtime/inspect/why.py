@@ -375,7 +375,7 @@ class _Asked:
         named = self._shown(at, row)
         if is_resubmission(place):
             first = self._service.resubmitted(place)[row.counter].row
-            self._notes[f"Resubmission {place[1]}: its rows are reported by their first messages."] = None
+            self._notes[f"Resubmission {place[1]}: its rows are explained by their first messages."] = None
             if first.partition is not None and first.offset is not None:
                 return Input(place[0], first.topic, first.partition, first.offset, row.rowtime, named)
         relation, topic, partition = self._topic(place)

@@ -190,7 +190,7 @@ def replay(
     ``resubmitted`` gives the rows of a resubmission, which no inbox brings. ``emit`` is called after each
     turn, when what came out is in ``work``; by default it is dropped.
     ``backpressure`` lets partitions that are read ahead wait, as a running pipeline does.
-    ``progress`` is reported how many messages have been read. Returns early when told to stop.
+    ``progress`` is called with the number of messages read. Returns early when asked to stop.
 
     Raises:
       UnavailableError and others, as ``Inbox.take``.

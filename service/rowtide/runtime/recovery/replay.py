@@ -48,7 +48,7 @@ from rowtide.runtime.service import Equipment, Service
 from rowtide_connectors.api import OffsetRange
 
 MAX_DIFFERENCES = 20
-"""Differences that are reported one by one; how many there are is reported in any case."""
+"""Differences that are reported one by one; the count has all of them."""
 
 OffsetRanges = Mapping[PartitionId, tuple[int, int]]
 """First and last offset by partition."""

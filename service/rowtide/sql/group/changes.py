@@ -14,7 +14,7 @@ from rowtide.sql.select.relations import QueryShape, SelectOutput, projected
 
 
 def check_emit(emit: Emit, *, grouped: bool, changelog: bool) -> None:
-    """See that there is something whose changes can be reported.
+    """Check that there is something whose changes can be emitted.
 
     Raises:
       StatementError: the rows of the query never change.

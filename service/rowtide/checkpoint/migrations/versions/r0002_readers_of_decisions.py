@@ -1,4 +1,4 @@
-"""Decisions may be for one reader of a partition: a partition that joins is reported the bound of each."""
+"""Decisions may be for one reader of a partition: a partition that joins gets the bound of each."""
 
 from __future__ import annotations
 

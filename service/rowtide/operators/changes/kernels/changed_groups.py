@@ -1,4 +1,4 @@
-"""Groups of changes: which rows count, and which results are reported, the one before a row and the one after it.
+"""Groups of changes: which rows count, and which results are emitted, the one before a row and the one after it.
 
 What aggregates are after each row is asked of ``kernels.over``: each row that counts is a step by which a
 value enters or leaves. A group that was notified of before and is changed by these rows for the first time has

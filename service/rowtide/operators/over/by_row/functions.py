@@ -169,7 +169,7 @@ class SumFunction:
         self._total = 0
 
     def surely_fits(self) -> bool:
-        """Return that there is a result, where that can be reported without making it."""
+        """Return whether there is a result, if that is known without computing it."""
         if self._is_float:
             return False
         limit = MAX_BIGINT if self._is_bigint else MAX_DECIMAL

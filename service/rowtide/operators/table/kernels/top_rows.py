@@ -40,7 +40,7 @@ def change_top(
 
     ``rows`` are the numbers of the changes' own rows. Where what came ``stays``, as no DELETE comes, rows
     from ``end`` on are forgotten, and there are no ``idents``: ``alike`` becomes True where a row goes and
-    one comes that is sorted like it, which may be an equal one. ``numbered``: each place is reported by itself,
+    one comes that is sorted like it, which may be an equal one. ``numbered``: each place is emitted by itself,
     with its number. A call ends when all is done, the pool is full or there is no room for what the next
     change may write, and can be repeated with more.
     """
