@@ -464,7 +464,7 @@ def _stored(
             values[position] = Literal(defaults.get(position), column.type)
     expressions = tuple(values[position] for position in range(len(row_type)))
     stored = project(relation, node, expressions, _judged_by_pump(definition))
-    # An engine table and a stream judge their rows themselves, the caller that brings them.
+    # An engine table and a stream judge their rows themselves, whatever brings them.
     outside = definition.kind is ObjectKind.FOREIGN_TABLE
     return checked(stored, target, definition.checks) if outside else stored
 

@@ -89,7 +89,7 @@ class Relations:
     def wanted(self, named: Sequence[str], *, with_unread: bool) -> dict[str, Node]:
         """Return what a flow must compute, by output name: ``named`` relations and what runs anyway.
 
-        That is every stream and table (they judge and apply their rows the caller that reads them), and
+        That is every stream and table (they judge and apply their rows even if nothing reads them), and
         every foreign table that a pump writes to. ``with_unread`` adds the views that nothing else
         reads, so that what they reject is seen.
         """

@@ -24,7 +24,7 @@ from rowtide.testing.scenario import Insert, InsertRaw, RunSql, Scenario, SetBou
 class Version:
     """What one version of the pipeline computes for the scenario.
 
-    ``wanted`` are the nodes of what the steps look at or feed, and of what runs the caller that looks;
+    ``wanted`` are the nodes of what the steps look at or feed, and of what runs even if nothing looks;
     ``partitions`` those of each source, as the steps mention them.
     """
 
