@@ -19,6 +19,8 @@ from rowtide.operators.contract import Fault
 from rowtide.plan.nodes import Source, TableSource
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
+from rowtide.rows.types import MAX_TIMESTAMP_MS
+from rowtide.runtime.ingest.intake import not_a_time
 from rowtide.testing.relations import Relations
 from rowtide.testing.rows import InputRow
 from rowtide.testing.source_log import LogRows, SourceLog
@@ -69,6 +71,11 @@ class ScenarioEntrance:
         decoder = self._decoder(relation)
         first = self._log.take_offsets(relation, partition, len(messages))
         self._log.keep_raw(relation, partition, first, messages)
+        if not 0 <= at <= MAX_TIMESTAMP_MS:
+            refused = tuple(
+                not_a_time(relation, at, UNSIGNED, first + index) for index in range(len(messages))
+            )
+            return LogRows(relation, partition, Tray.empty(source.row_type), refused)
         decoded = decoder.decode(messages)
         faults = (
             Fault(relation, fault.reason, fault.message, at, UNSIGNED, first + fault.index)

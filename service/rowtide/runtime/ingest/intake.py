@@ -171,17 +171,16 @@ def _untimed(relation: str, origin: int, messages: Messages, marks: Collection[i
     """Return the faults, by position, of messages whose timestamp is not a time: it would become a bound."""
     times = messages.timestamps
     return {
-        index: Fault(
-            relation,
-            Reason.FUTURE,
-            f"the message's timestamp, {times[index]} ms, is not within the years 1970 to 9999",
-            None,
-            origin,
-            int(messages.offsets[index]),
-        )
+        index: not_a_time(relation, int(times[index]), origin, int(messages.offsets[index]))
         for index in np.flatnonzero((times < 0) | (times > MAX_TIMESTAMP_MS)).tolist()
         if index not in marks
     }
+
+
+def not_a_time(relation: str, timestamp_ms: int, origin: int, offset: int) -> Fault:
+    """Return the fault of a message whose timestamp is not a TIMESTAMP."""
+    message = f"the message's timestamp, {timestamp_ms} ms, is not within the years 1970 to 9999"
+    return Fault(relation, Reason.FUTURE, message, None, origin, offset)
 
 
 def _pseudo(stream: ForeignStream, messages: Messages, accepted: Indices) -> tuple[Column, ...]:
