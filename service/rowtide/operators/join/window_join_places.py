@@ -229,9 +229,9 @@ def merge(states: Sequence[State]) -> State:
             again[part][old] = number
         numbers[name] = again
         totals[name] = len(table)
-        numbers = pa.array(range(len(table)), type=pa.int64())
+        renumbered = pa.array(range(len(table)), type=pa.int64())
         at = table.schema.get_field_index("$number")
-        merged[name] = table.set_column(at, "$number", numbers).drop_columns(["$part"])
+        merged[name] = table.set_column(at, "$number", renumbered).drop_columns(["$part"])
     clocks = [state["clock"].to_pylist()[0] for state in states]
     merged["clock"] = clock_table(
         max(clock["left"] for clock in clocks),
