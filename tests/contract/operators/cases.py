@@ -33,6 +33,7 @@ from contract.operators.meanings import FIRST_TIMESTAMP, LAST_TIMESTAMP
 from contract.operators.over_cases import overs, overs_abreast
 from contract.operators.table_join_model import table_joins
 from contract.operators.top_changes_model import top_changes
+from rowtide.expr.aggregates import AGGREGATES
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.operators.contract import OperatorSite
 from rowtide.plan import nodes
@@ -201,6 +202,12 @@ ARGUMENTS |= dict.fromkeys(PICKS, ARGUMENTS["MIN"])
 ARGUMENTS |= dict.fromkeys(TRUTHS, (BOOLEAN,))
 ARGUMENTS |= dict.fromkeys(("LISTAGG", "SORTED_LISTAGG"), (VARCHAR,))
 ARGUMENTS |= dict.fromkeys(("MEDIAN", "PERCENTILE_CONT"), ARGUMENTS["AVG"])
+ARGUMENTS |= {
+    name: tuple(of for of in ARGUMENTS["MIN"] if each.result(of) is not None)
+    for name, each in AGGREGATES.items()
+    if each.in_groups and name not in ARGUMENTS
+}
+"""And what is declared and not listed here."""
 COMPILED_ARGUMENTS: dict[str, tuple[Type, ...]] = {
     "COUNT": ARGUMENTS["COUNT"],
     "SUM": (TINYINT, BIGINT, REAL, DOUBLE),
@@ -232,7 +239,9 @@ def result_type(function: str, argument: Type) -> Type:
         case "AVG" | "MEDIAN" | "PERCENTILE_CONT":
             return decimal(38, max(6, argument.scale))
         case _:
-            return argument
+            found = AGGREGATES[function].result(argument)
+            assert found is not None
+            return found
 
 
 UNITS = [Period(edge, unit) for edge in (PeriodEdge.FLOOR, PeriodEdge.CEIL) for unit in CalendarUnit]

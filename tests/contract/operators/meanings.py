@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from rowtide.errors import Reason
+from rowtide.expr.aggregates import AGGREGATES
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.types import Kind, Type
@@ -88,7 +89,9 @@ def aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> object:
             for value in values:
                 exact(Fraction(value), call.type)
             return exact(Fraction(sum(map(Fraction, values)), len(values)), call.type)
-    raise KeyError(call.function)
+    # Any other aggregate means what it declares.
+    declared = AGGREGATES[call.function]
+    return declared.value_of(call, sorted(values) if declared.ascending else values)
 
 
 def spread_of(function: str, values: Sequence[Fraction]) -> float | None:

@@ -25,13 +25,14 @@ from contract.operators.inputs import (
     row_type_of,
 )
 from rowtide.errors import SourceSpan
+from rowtide.expr.aggregates import AGGREGATES, Family
 from rowtide.expr.tree import FieldRef
 from rowtide.operators.contract import OperatorSite
 from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Source, WaitingWindow, WindowAggregate, WindowsAbreast
 from rowtide.rows.types import Field, RowType, Type
 from rowtide.rowtime.period import Period, PeriodEdge
-from rowtide.sql.group.aggregates import PERCENTILES, result_type
+from rowtide.sql.group.aggregates import result_type
 
 NUMBERS: tuple[Type, ...] = (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, WIDEST)
 ANY: tuple[Type, ...] = (*NUMBERS, BOOLEAN, VARCHAR, VARBINARY, DATE, TIMESTAMP)
@@ -46,6 +47,14 @@ VALUES: dict[str, tuple[Type, ...]] = {
     "EVERY": (BOOLEAN,),
     "BOOL_OR": (BOOLEAN,),
 }
+VALUES |= {
+    name: tuple(of for of in ANY if each.result(of) is not None)
+    for name, each in AGGREGATES.items()
+    if each.family is Family.VALUES
+    and each.over_windows
+    and name not in ("COUNT", "MIN", "MAX", *SUMS, *VALUES)
+}
+WITH_FRACTION = ("MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC")
 FRACTIONS = tuple(map(Fraction, ("0", "1/4", "1/2", "0.9", "1")))
 ORIGINS = (6 << 16, 2 << 16)
 ORDERS = (Period(PeriodEdge.EXACT), Period(PeriodEdge.FLOOR, step_ms=3), Period(PeriodEdge.CEIL, step_ms=4))
@@ -99,10 +108,11 @@ def overs(draw: st.DrawFn) -> Case:
         if draw(st.integers(0, 3)) == 0:
             condition = FieldRef(len(fields), BOOLEAN)
             fields.append(BOOLEAN)
-        may_differ = function not in ("MIN", "MAX", "MODE", "ANY_VALUE", "EVERY", "BOOL_OR")
+        declared = AGGREGATES[function]
+        may_differ = declared.distinct_matters and not declared.order_matters
         distinct = argument is not None and may_differ and draw(st.booleans())
         of = result_type(function, kind, SourceSpan(1, 1, 1))
-        fraction = draw(st.sampled_from(FRACTIONS)) if function in ("MEDIAN", *PERCENTILES) else None
+        fraction = draw(st.sampled_from(FRACTIONS)) if function in WITH_FRACTION else None
         calls.append(WindowCall(function, argument, of, distinct, condition, fraction=fraction))
     row_type = row_type_of(fields)
     results = [Field(f"R{at}", call.type) for at, call in enumerate(calls)]

@@ -167,9 +167,9 @@ QUERIES = {
     "variances, percentiles and truths": (
         f"SELECT STREAM {HOUR} AS h, MEDIAN(n) AS m, PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY k) AS d,"
         f" EVERY(n > 0) AS e, BOOL_OR(n > 3) AS o,"
-        f" CAST({SPREAD} AS BIGINT) AS v FROM s GROUP BY {HOUR}",
+        f" CAST({SPREAD} AS BIGINT) AS v, MAD(n) AS a, MAD(DISTINCT n) AS b FROM s GROUP BY {HOUR}",
         f"SELECT {TRUNCATED}, CAST(MEDIAN(n) AS DECIMAL(38, 6)), quantile_disc(k, 0.3), bool_and(n > 0),"
-        f" bool_or(n > 3), CAST({SPREAD} AS BIGINT) FROM s GROUP BY 1",
+        f" bool_or(n > 3), CAST({SPREAD} AS BIGINT), mad(n), mad(DISTINCT n) FROM s GROUP BY 1",
     ),
 }
 rows = st.lists(

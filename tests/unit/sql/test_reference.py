@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rowtide.expr.aggregates import SPELLED
 from rowtide.expr.functions import FUNCTIONS
 from rowtide.rows.types import Kind
 from rowtide.sql.grammar.dialect import RESERVED
-from rowtide.sql.group.aggregates import AGGREGATES
 
 PAGES = sorted((Path(__file__).parents[3] / "docs" / "sql").glob("*.md"))
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
@@ -19,7 +19,7 @@ BY_ANOTHER_NAME = {"FLOOR_TO", "CEIL_TO", "TRIM_LEADING", "TRIM_TRAILING", "NEGA
 CALLED = {name for name in FUNCTIONS if name.isidentifier()} - BY_ANOTHER_NAME
 
 
-@pytest.mark.parametrize("name", sorted(CALLED | AGGREGATES | {kind.value for kind in Kind}))
+@pytest.mark.parametrize("name", sorted(CALLED | SPELLED.keys() | {kind.value for kind in Kind}))
 def test_the_pages_name_every_function_aggregate_and_type(name: str) -> None:
     assert re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", TEXT), name
 

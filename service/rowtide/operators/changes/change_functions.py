@@ -11,19 +11,22 @@ import heapq
 import json
 import math
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rowtide.errors import RejectedRowError
+from rowtide.expr.aggregates import AGGREGATES
 from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.operators.group.value_functions import CONTINUOUS, SORTED, Listed, SortedValues, TruthFunction
+from rowtide.operators.group.group_functions import limit_of as least_too_large
+from rowtide.operators.group.value_functions import make_window_function
 from rowtide.operators.over.by_row.functions import (
     DistinctFunction,
+    NthFunction,
+    SumFunction,
     WindowFunction,
     from_json,
     in_order,
     is_nan,
-    make_function,
     one_nan,
     overflow,
     to_json,
@@ -32,72 +35,50 @@ from rowtide.operators.over.by_row.functions import (
 from rowtide.operators.storage.row_keys import DescendingKey
 from rowtide.plan.frames import WindowCall
 from rowtide.rows.rowop import Row
-from rowtide.rows.types import MAX_DECIMAL_PRECISION, Kind, RowType, Type
+from rowtide.rows.types import RowType, Type
 
 STALE_OVER = 64
 """Values that have gone are taken out of a heap once there are more of them than this, and than others."""
-BY_ROW = frozenset({"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE", "LISTAGG"})
-"""To these it matters over changes which of two rows with one value goes."""
+OF_ENDS = frozenset({"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE"})
+"""Aggregates that look at the first or the last value only."""
 
 
 def make(call: AggregateCall, row_type: RowType, *, of_changes: bool) -> WindowFunction:
     """Make the function of an aggregate over rows of ``row_type``; ``of_changes``: values go, too.
 
-    Over changes those in ``BY_ROW`` take whole rows: which of two equal values goes may matter to them.
-
-    Raises:
-      KeyError: there is no such aggregate.
+    Over changes those to which the order matters take whole rows: which of two equal values goes may matter.
     """
     of = call.type if call.argument is None else call.argument.type
-    distinct = call.distinct and call.function not in ("MIN", "MAX")
-    found: WindowFunction
-    match call.function:
-        case "SUM" | "AVG" if of.is_float and not of_changes:
-            found = PlainSum(average=call.function == "AVG")
-        case "MIN" | "MAX" if of_changes:
-            return RetractableExtreme(of, greatest=call.function == "MAX")
-        case "FIRST_VALUE" | "LAST_VALUE" | "ANY_VALUE" | "MODE" | "LISTAGG" if of_changes:
-            return Arrivals(call, row_type)
-        case "ANY_VALUE":
-            found = make_function(_window_call(call, "FIRST_VALUE"), endless=True)
-        case "EVERY" | "BOOL_AND" | "BOOL_OR":
-            return TruthFunction(all_of=call.function != "BOOL_OR")
-        case "MODE":
-            found = Mode(of)
-        case "LISTAGG":
-            found = Listed(call.function, of)
-        case function if function in SORTED or function == "SORTED_LISTAGG":
-            found = SortedValues(call, of)
-        case function:
-            found = make_function(_window_call(call, function), endless=not of_changes)
-    return DistinctValues(found, of) if distinct else found
+    aggregate = AGGREGATES[call.function]
+    if of_changes and takes_rows(call):
+        return Arrivals(call, row_type)
+    maker = (MAKERS_OF_CHANGES if of_changes else MAKERS_OF_ROWS).get(call.function)
+    if maker is not None:
+        found = maker(call, of)
+    else:
+        over = WindowCall(
+            call.function, call.argument, call.type, ignore_nulls=call.ignore_nulls, fraction=call.fraction
+        )
+        found = make_window_function(over, endless=not of_changes)
+    return DistinctValues(found, of) if call.distinct and aggregate.distinct_matters else found
 
 
-def takes_nulls(call: AggregateCall) -> bool:
-    """Return whether NULLs are values to an aggregate, as they are to FIRST_VALUE."""
-    return call.function in ("FIRST_VALUE", "LAST_VALUE") and not call.ignore_nulls
-
-
-def can_fail(call: AggregateCall) -> bool:
-    """Return whether a result may not fit its type; such a function takes a value back by ``drop``."""
-    return call.function in ("SUM", "AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
+def takes_rows(call: AggregateCall) -> bool:
+    """Return whether it matters to an aggregate over changes which of two rows with one value goes."""
+    return AGGREGATES[call.function].order_matters
 
 
 def limit_of(call: AggregateCall) -> Callable[[Any], bool] | None:
-    """Return what tells whether an aggregate can never take a value: its type could not hold it."""
-    kind = call.type
-    if call.argument is None or kind.kind is not Kind.DECIMAL:
+    """Return what tells whether an aggregate can never take a value; None: it takes all."""
+    if call.argument is None:
         return None
-    if call.function != "AVG" and call.function not in CONTINUOUS:
+    if call.argument.type.is_float and AGGREGATES[call.function].finite:
+        return lambda value: not math.isfinite(value)
+    least = least_too_large(call)
+    if least is None:
         return None
-    whole = to_whole(call.argument.type)
-    limit = 10 ** (MAX_DECIMAL_PRECISION - kind.scale + call.argument.type.scale)
+    whole, limit = to_whole(call.argument.type), least
     return lambda value: abs(whole(value)) >= limit
-
-
-def _window_call(call: AggregateCall, function: str) -> WindowCall:
-    ignores = call.ignore_nulls or call.function == "ANY_VALUE"
-    return WindowCall(function, call.argument, call.type, ignore_nulls=ignores)
 
 
 class PlainSum:
@@ -187,16 +168,15 @@ class RetractableExtreme:
 
 
 class Arrivals:
-    """FIRST_VALUE and its like, MODE and LISTAGG of rows that come and go; of equal rows the first goes."""
+    """An aggregate to which the order matters, of rows that come and go; of equal rows the first goes."""
 
     def __init__(self, call: AggregateCall, row_type: RowType) -> None:
         if not isinstance(call.argument, FieldRef):
             raise TypeError("this aggregate has a field as argument")
         self._argument = call.argument.index
-        self._mode = call.function == "MODE" and not call.distinct
-        self._joins = call.function == "LISTAGG"
-        self._each_once = call.distinct
-        self._last = call.function == "LAST_VALUE"
+        self._call = call
+        self._aggregate = AGGREGATES[call.function]
+        self._each_once = call.distinct and self._aggregate.distinct_matters
         self._types = [field.type for field in row_type]
         self._added = 0
         self._values: OrderedDict[int, Any] = OrderedDict()
@@ -220,12 +200,11 @@ class Arrivals:
         values = self._values
         if not values:
             return None
-        if self._joins:
-            return "".join(dict.fromkeys(values.values()) if self._each_once else values.values())
-        if self._mode:
-            counts = Counter(values.values())
-            return max(counts, key=counts.__getitem__)
-        return values[next(reversed(values) if self._last else iter(values))]
+        if self._call.function in OF_ENDS:
+            ends = (values[next(iter(values))], values[next(reversed(values))])
+            return self._aggregate.value_of(self._call, ends)
+        held = dict.fromkeys(values.values()) if self._each_once else values.values()
+        return self._aggregate.value_of(self._call, list(held))
 
     def save(self) -> list[Any]:
         # The rows in their order.
@@ -290,3 +269,33 @@ def to_text(function: WindowFunction) -> str:
 def from_text(function: WindowFunction, text: str) -> None:
     """Let a fresh function take over what ``to_text`` gave."""
     function.load(json.loads(text))
+
+
+def _plain_sum(call: AggregateCall, of: Type) -> WindowFunction:
+    average = call.function == "AVG"
+    return PlainSum(average=average) if of.is_float else SumFunction(of, call.type, average=average)
+
+
+def _best(call: AggregateCall, of: Type) -> WindowFunction:
+    return RetractableExtreme(of, greatest=call.function == "MAX")
+
+
+def _first(call: AggregateCall, of: Type) -> WindowFunction:
+    del call
+    return NthFunction(of, 1, None, ignore_nulls=True, endless=True)
+
+
+def _mode(call: AggregateCall, of: Type) -> WindowFunction:
+    del call
+    return Mode(of)
+
+
+Maker = Callable[[AggregateCall, Type], WindowFunction]
+MAKERS_OF_ROWS: Mapping[str, Maker] = {
+    **dict.fromkeys(("SUM", "AVG"), _plain_sum),
+    "ANY_VALUE": _first,
+    "MODE": _mode,
+}
+"""What makes the functions of values that only come, where they are not those of a window."""
+MAKERS_OF_CHANGES: Mapping[str, Maker] = dict.fromkeys(("MIN", "MAX"), _best)
+"""The same of values that come and go."""

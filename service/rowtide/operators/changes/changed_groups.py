@@ -8,7 +8,7 @@ too far apart), the plain Python path takes over for good.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ from rowtide.operators.contract import Account, OperatorSite, State, StepOutput
 from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.group.open_groups import aggregate_inputs, row_places
 from rowtide.operators.merge.ranks import RANK, Ranks
-from rowtide.operators.over.by_row.functions import SPREADS, to_json
+from rowtide.operators.over.by_row.functions import to_json
 from rowtide.operators.over.calls import CountKernel, DoubleSum, SumKernel
 from rowtide.operators.over.codes import column_of, values_of
 from rowtide.operators.over.held import Following, Moved, Values
@@ -45,6 +45,7 @@ from rowtide.plan.nodes import GroupChanges
 from rowtide.rows.arrays import Int64s, Mask
 from rowtide.rows.column import Column
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
+from rowtide.rows.types import Type
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
 ChangedResult = tuple[Values, Mask | None]
@@ -306,25 +307,41 @@ class ChangedGroupsOperator:
         )
 
 
+def _count(call: AggregateCall, of: Type) -> Following:
+    del call, of
+    return CountKernel()
+
+
+def _sum(call: AggregateCall, of: Type) -> Following:
+    if of.is_float:
+        return DoubleSum(average=call.function == "AVG")
+    return SumKernel(WindowCall(call.function, call.argument, call.type), of.scale, endless=True)
+
+
+def _spread(call: AggregateCall, of: Type) -> Following:
+    return VarianceKernel(of, call.function)
+
+
+def _extreme(call: AggregateCall, of: Type) -> Following:
+    return LeastValue(of, greatest=call.function == "MAX")
+
+
+MAKERS: Mapping[str, Callable[[AggregateCall, Type], Following]] = {
+    "COUNT": _count,
+    **dict.fromkeys(("SUM", "AVG"), _sum),
+    **dict.fromkeys(("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"), _spread),
+    **dict.fromkeys(("MIN", "MAX"), _extreme),
+}
+"""What computes an aggregate that ``plan.calls`` says is compiled."""
+
+
 def _call_of(call: AggregateCall) -> Following:
-    """Make what computes an aggregate that ``plan.paths`` says is compiled.
+    """Make what computes an aggregate.
 
     Raises:
-      KeyError: it is not.
+      KeyError: it is not compiled.
     """
-    of = None if call.argument is None else call.argument.type
-    match call.function:
-        case "COUNT":
-            return CountKernel()
-        case "SUM" | "AVG" if of is not None and of.is_float:
-            return DoubleSum(average=call.function == "AVG")
-        case "SUM" | "AVG" if of is not None:
-            return SumKernel(WindowCall(call.function, call.argument, call.type), of.scale, endless=True)
-        case function if of is not None and function in SPREADS:
-            return VarianceKernel(of, function)
-        case "MIN" | "MAX" if of is not None:
-            return LeastValue(of, greatest=call.function == "MAX")
-    raise KeyError(call.function)
+    return MAKERS[call.function](call, call.type if call.argument is None else call.argument.type)
 
 
 def _input_of(call: AggregateCall, tray: Tray) -> tuple[Values, Mask]:

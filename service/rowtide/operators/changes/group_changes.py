@@ -19,15 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from rowtide.expr.aggregates import AGGREGATES
 from rowtide.expr.tree import AggregateCall, Expr, FieldRef
 from rowtide.operators.changes.change_functions import (
-    BY_ROW,
-    can_fail,
     from_text,
     has_result,
     limit_of,
     make,
-    takes_nulls,
+    takes_rows,
     to_text,
 )
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
@@ -75,14 +74,15 @@ class _Call:
 
     def __init__(self, call: AggregateCall, row_type: RowType, *, of_changes: bool) -> None:
         self.call = call
-        self.fallible = can_fail(call)
+        aggregate = AGGREGATES[call.function]
+        self.fallible = aggregate.can_fail and not aggregate.between
         self._row_type = row_type
         self._of_changes = of_changes
-        self._by_row = of_changes and call.function in BY_ROW
+        self._by_row = of_changes and takes_rows(call)
         self.never = limit_of(call)
         self._argument = _index(call.argument)
         self._condition = _index(call.condition)
-        self._nulls = takes_nulls(call)
+        self._nulls = aggregate.counts_nulls(call)
         # Zeros that come and go are one value: which of them is left must not matter.
         self._signless = of_changes and call.argument is not None and call.argument.type.is_float
 

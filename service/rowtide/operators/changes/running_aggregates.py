@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,21 +39,12 @@ class RunningAccumulator(Accumulator, Protocol):
 
 
 def make_running(call: AggregateCall) -> RunningAccumulator:
-    """Choose the accumulator of an aggregate that ``plan.paths`` says is compiled.
+    """Choose the accumulator of an aggregate that ``plan.calls`` says is compiled.
 
     Raises:
       KeyError: it is not.
     """
-    match call.function:
-        case "COUNT":
-            return RunningCount()
-        case "SUM" if call.argument is not None and call.argument.type.is_integer:
-            return RunningSum(call.type)
-        case "SUM" | "AVG":
-            return RunningFloatSum(call.type, average=call.function == "AVG")
-        case "MIN" | "MAX":
-            return RunningExtreme(call.type, greatest=call.function == "MAX")
-    raise KeyError(call.function)
+    return MAKERS[call.function](call)
 
 
 class RunningCount(CountAccumulator):
@@ -175,3 +167,26 @@ def _largest_double(values: NDArray[np.float64]) -> float:
 
 def _column(kind: Type, values: NDArray[Any], valid: Mask) -> Column:
     return Column(kind, values.astype(kind.dtype, copy=False), None if valid.all() else valid)
+
+
+def _count(call: AggregateCall) -> RunningAccumulator:
+    del call
+    return RunningCount()
+
+
+def _sum(call: AggregateCall) -> RunningAccumulator:
+    if call.function == "SUM" and call.argument is not None and call.argument.type.is_integer:
+        return RunningSum(call.type)
+    return RunningFloatSum(call.type, average=call.function == "AVG")
+
+
+def _extreme(call: AggregateCall) -> RunningAccumulator:
+    return RunningExtreme(call.type, greatest=call.function == "MAX")
+
+
+MAKERS: Mapping[str, Callable[[AggregateCall], RunningAccumulator]] = {
+    "COUNT": _count,
+    **dict.fromkeys(("SUM", "AVG"), _sum),
+    **dict.fromkeys(("MIN", "MAX"), _extreme),
+}
+"""What makes the accumulators of calls that ``plan.calls`` says are compiled."""

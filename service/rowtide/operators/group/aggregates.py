@@ -14,20 +14,19 @@ always fits. A sum that overflows is found out before anything is changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rowtide.expr.aggregates import AGGREGATES
 from rowtide.expr.tree import AggregateCall
 from rowtide.operators.group.distinct import DistinctAccumulator
-from rowtide.operators.group.group_functions import PICKS, Spreads, ValueLists
+from rowtide.operators.group.group_functions import Spreads, ValueLists
 from rowtide.operators.group.group_spreads import SpreadsInKernels
 from rowtide.operators.group.rounding import round_half_away
-from rowtide.operators.group.value_functions import SORTED
-from rowtide.operators.over.by_row.functions import SPREADS
 from rowtide.operators.storage.growing import grown
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column
@@ -70,42 +69,12 @@ class Accumulator(Protocol):
 
 
 def make_accumulator(call: AggregateCall) -> Accumulator:
-    """Choose the accumulator of an aggregate; its FILTER is the operator's.
-
-    Raises:
-      KeyError: if there is no such aggregate.
-    """
-    accumulator = _plain_accumulator(call)
-    if call.distinct and call.argument is not None and call.function not in ("MIN", "MAX"):
+    """Choose the accumulator of an aggregate; its FILTER is the operator's."""
+    of = call.type if call.argument is None else call.argument.type
+    accumulator = MAKERS.get(call.function, ValueLists)(call, of)
+    if call.distinct and call.argument is not None and AGGREGATES[call.function].distinct_matters:
         return DistinctAccumulator(accumulator, call.argument.type)
     return accumulator
-
-
-def _plain_accumulator(call: AggregateCall) -> Accumulator:
-    kind = None if call.argument is None else call.argument.type
-    match call.function:
-        case "COUNT":
-            return CountAccumulator()
-        case "SUM" if kind is not None and kind.is_integer:
-            return CheckedSum(call.type)
-        case "SUM" | "AVG" if kind is not None and kind.is_float:
-            return FloatSum(call.type, average=call.function == "AVG")
-        case "SUM" | "AVG" if kind is not None and _has_wide_kernel(kind):
-            return WideSum(call.type, kind.scale, average=call.function == "AVG")
-        case "MIN" | "MAX" if kind is not None and kind.dtype != object:
-            return ExtremeAccumulator(call.type, greatest=call.function == "MAX")
-        case "SUM" | "AVG" | "MIN" | "MAX" if kind is not None:
-            return Objects(call.function, call.type, kind)
-        case function if kind is not None and function in SPREADS:
-            by_row = kind.dtype == object
-            return Spreads(call, kind) if by_row else SpreadsInKernels(call, kind)
-        case function if kind is not None and function in SORTED | PICKS:
-            return ValueLists(call, kind)
-    raise KeyError(call.function)
-
-
-def _has_wide_kernel(kind: Type) -> bool:
-    return kind.is_integer or (kind.kind is Kind.DECIMAL and (kind.precision or 38) <= FAST_DECIMAL_PRECISION)
 
 
 class _Arrays:
@@ -423,3 +392,38 @@ class Objects:
         taken = column.take(where).values
         values = taken.to_pylist() if self._argument.is_variable_width else taken.tolist()
         return list(zip(groups[where].tolist(), values, strict=True))
+
+
+def _count(call: AggregateCall, of: Type) -> Accumulator:
+    del call, of
+    return CountAccumulator()
+
+
+def _sum(call: AggregateCall, of: Type) -> Accumulator:
+    average = call.function == "AVG"
+    if of.is_float:
+        return FloatSum(call.type, average=average)
+    if of.is_integer and not average:
+        return CheckedSum(call.type)
+    if of.is_integer or (of.precision or MAX_DECIMAL_PRECISION) <= FAST_DECIMAL_PRECISION:
+        return WideSum(call.type, of.scale, average=average)
+    return Objects(call.function, call.type, of)
+
+
+def _extreme(call: AggregateCall, of: Type) -> Accumulator:
+    if of.dtype != object:
+        return ExtremeAccumulator(call.type, greatest=call.function == "MAX")
+    return Objects(call.function, call.type, of)
+
+
+def _spread(call: AggregateCall, of: Type) -> Accumulator:
+    return Spreads(call, of) if of.dtype == object else SpreadsInKernels(call, of)
+
+
+MAKERS: Mapping[str, Callable[[AggregateCall, Type], Accumulator]] = {
+    "COUNT": _count,
+    **dict.fromkeys(("SUM", "AVG"), _sum),
+    **dict.fromkeys(("MIN", "MAX"), _extreme),
+    **dict.fromkeys(("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"), _spread),
+}
+"""What makes the accumulators that go on from the result before; the others keep the values (``ValueLists``)."""

@@ -1,12 +1,10 @@
-"""Aggregates of groups that have no kernel: spreads, picks and percentiles, row by row in plain Python."""
+"""Aggregates of groups that have no kernel, row by row: spreads, and what is computed from all values."""
 
 from __future__ import annotations
 
 import json
-import math
 from bisect import insort_right
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.errors import RejectedRowError
+from rowtide.expr.aggregates import AGGREGATES
 from rowtide.expr.tree import AggregateCall
-from rowtide.operators.group.value_functions import CONTINUOUS, LISTS, SORTED, between, picked
 from rowtide.operators.over.by_row.functions import VarianceFunction
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column, arrow_type
@@ -25,15 +23,6 @@ Groups = NDArray[np.int64]
 
 SAFE_DOUBLE = 1e150
 """Doubles up to here have a variance that is a double, however many they are."""
-PICKS = LISTS | {"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "MODE", "EVERY", "BOOL_AND", "BOOL_OR"}
-
-
-def counts_nulls(call: AggregateCall) -> bool:
-    """Return whether an aggregate takes rows where its argument is NULL.
-
-    See docs/sql/semantics.md#frames-of-window-functions.
-    """
-    return call.function in ("FIRST_VALUE", "LAST_VALUE") and not call.ignore_nulls
 
 
 class Spreads:
@@ -49,7 +38,7 @@ class Spreads:
         self._held.extend(self._fresh() for _ in range(groups - len(self._held)))
 
     def refused(self, column: Column | None, use: Mask) -> Mask | None:
-        return None
+        return refused(self._call, column, use)
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
         if self._are_safe(column, use):
@@ -103,10 +92,11 @@ class Spreads:
 
 
 class ValueLists:
-    """Aggregates that are one of the values, or stand between two: keeps a list of values a group."""
+    """Any aggregate that declares its result over values: keeps a list of values a group."""
 
     def __init__(self, call: AggregateCall, argument: Type) -> None:
         self._call = call
+        self._aggregate = AGGREGATES[call.function]
         self._argument = argument
         self._held: list[list[Any]] = []
 
@@ -114,36 +104,36 @@ class ValueLists:
         self._held.extend([] for _ in range(groups - len(self._held)))
 
     def refused(self, column: Column | None, use: Mask) -> Mask | None:
-        # What a percentile's type cannot hold.
-        kind = self._call.type
-        if self._call.function not in CONTINUOUS or kind.kind is not Kind.DECIMAL or column is None:
-            return None
-        limit = 10 ** (MAX_DECIMAL_PRECISION - kind.scale + self._argument.scale)
-        found = np.zeros(len(use), dtype=np.bool_)
-        for row in np.flatnonzero(use).tolist():
-            found[row] = abs(int(column.values[row])) >= limit
-        return found
+        return refused(self._call, column, use)
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        if not self._aggregate.can_fail or self._aggregate.between:
+            return True
+        trial: dict[int, list[Any]] = {}
+        for group, value in rows_of(groups, column, use):
+            held = trial.setdefault(group, list(self._held[group]))
+            try:
+                self._put(held, value)
+                self._aggregate.value_of(self._call, held)
+            except RejectedRowError:
+                return False
         return True
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        name = self._call.function
         for group, value in rows_of(groups, column, use):
-            held = self._held[group]
-            if name in SORTED or name == "SORTED_LISTAGG":
-                insort_right(held, value)
-            elif name in ("MODE", "LISTAGG") or not held:
-                held.append(value)
-            elif name == "LAST_VALUE":
-                held[0] = value
-            elif name in ("EVERY", "BOOL_AND"):
-                held[0] = held[0] and value
-            elif name == "BOOL_OR":
-                held[0] = held[0] or value
+            self._put(self._held[group], value)
+
+    def _put(self, held: list[Any], value: Any) -> None:
+        if self._aggregate.ascending:
+            insort_right(held, value)
+        elif self._aggregate.folds and held:
+            held[0] = self._aggregate.value_of(self._call, (held[0], value))
+        else:
+            held.append(value)
 
     def results(self, count: int) -> Column:
-        return Column.from_values(self._call.type, [self._result(held) for held in self._held[:count]])
+        found = [self._aggregate.value_of(self._call, held) for held in self._held[:count]]
+        return Column.from_values(self._call.type, found)
 
     def drop(self, count: int, rest: int) -> None:
         del self._held[:count]
@@ -155,16 +145,30 @@ class ValueLists:
     def load(self, table: pa.Table) -> None:
         self._held = table.column("held").to_pylist()
 
-    def _result(self, held: list[Any]) -> object:
-        if not held:
-            return None
-        name = self._call.function
-        fraction = self._call.fraction or Fraction(0)
-        if name in CONTINUOUS:
-            return between(held, fraction, self._call.type)
-        if name == "PERCENTILE_DISC":
-            return held[max(0, math.ceil(fraction * len(held)) - 1)]
-        return picked(name, held)
+
+def refused(call: AggregateCall, column: Column | None, use: Mask) -> Mask | None:
+    """Return which rows have a value that an aggregate can never take; None: it takes all."""
+    if column is None:
+        return None
+    if column.type.is_float and AGGREGATES[call.function].finite:
+        finite = np.isfinite(np.asarray(column.values, dtype=np.float64))
+        return None if finite.all() else use & ~finite
+    least = limit_of(call)
+    if least is None:
+        return None
+    found = np.zeros(len(use), dtype=np.bool_)
+    for row in np.flatnonzero(use).tolist():
+        found[row] = abs(int(column.values[row])) >= least
+    return found
+
+
+def limit_of(call: AggregateCall) -> int | None:
+    """Return the least unscaled value that an aggregate's type cannot hold; None: it holds all."""
+    kind = call.type
+    if call.argument is None or kind.kind is not Kind.DECIMAL or kind.scale == call.argument.type.scale:
+        return None
+    digits = MAX_DECIMAL_PRECISION - kind.scale + call.argument.type.scale
+    return int(10**digits)
 
 
 def rows_of(groups: Groups, column: Column | None, use: Mask) -> Iterator[tuple[int, Any]]:

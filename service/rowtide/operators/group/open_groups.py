@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from rowtide.expr.aggregates import AGGREGATES
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
 from rowtide.operators.faults import overflows
 from rowtide.operators.group.aggregates import make_accumulator
-from rowtide.operators.group.group_functions import counts_nulls
 from rowtide.operators.group.key_groups import FORGET_INTERNED_OVER, KeyGroups
 from rowtide.operators.merge.ranks import RANK, Ranks
 from rowtide.operators.storage.growing import grown
@@ -360,7 +360,7 @@ def _aggregate_input(call: AggregateCall, tray: Tray, every: Mask) -> tuple[Colu
     use = every
     if isinstance(call.argument, FieldRef):
         column = tray.columns[call.argument.index]
-        if column.valid is not None and not counts_nulls(call):
+        if column.valid is not None and not AGGREGATES[call.function].counts_nulls(call):
             use = column.valid
     if isinstance(call.condition, FieldRef):
         flags = tray.columns[call.condition.index]

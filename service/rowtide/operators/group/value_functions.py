@@ -1,55 +1,49 @@
-"""What aggregates remember that look at all values inside: percentiles, MODE, truths, text put together.
+"""What computes a call row by row: over windows, and over groups whose changes are reported.
 
-The same over groups whose changes are emitted and over windows; see ``window_functions.WindowFunction``.
+``MAKERS`` has the functions that go on from the result before. Every other aggregate is computed from all
+values, as it is declared: ``ByValues`` and ``SortedValues``.
 """
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, insort_right
-from collections import Counter, deque
-from collections.abc import Sequence
-from decimal import Decimal
-from fractions import Fraction
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from rowtide.expr.tree import AggregateCall
+from rowtide.expr.aggregates import AGGREGATES, Calling, Family
 from rowtide.operators.over.by_row.functions import (
-    MAX_DECIMAL,
+    NOTHING,
+    CountFunction,
     DistinctFunction,
+    EndlessExtreme,
+    ExtremeFunction,
+    NthFromEnd,
+    NthFunction,
+    RankFunction,
+    SumFunction,
+    VarianceFunction,
     WindowFunction,
     from_json,
-    make_function,
-    overflow,
     to_json,
 )
 from rowtide.plan.frames import WindowCall
-from rowtide.rows.column import scaled, unscaled
 from rowtide.rows.types import Type
-
-CONTINUOUS = frozenset({"MEDIAN", "PERCENTILE_CONT"})
-SORTED = CONTINUOUS | {"PERCENTILE_DISC"}
-LISTS = frozenset({"LISTAGG", "SORTED_LISTAGG"})
-"""Text put together: in the order in which it comes, or in its own order."""
 
 
 def make_window_function(call: WindowCall, *, endless: bool) -> WindowFunction:
-    """Make the function of a call; ``endless``: its frame has no start, nothing ever leaves.
-
-    Raises:
-      KeyError: there is no such function.
-    """
+    """Make the function of a call; ``endless``: its frame has no start, nothing ever leaves."""
     of = call.type if call.argument is None else call.argument.type
-    match call.function:
-        case "EVERY" | "BOOL_AND" | "BOOL_OR":
-            return TruthFunction(all_of=call.function != "BOOL_OR")
-        case "MODE" | "ANY_VALUE":
-            return Listed(call.function, of)
-        case function if function in SORTED:
-            found = SortedValues(call, of)
-            return DistinctFunction(found, of) if call.distinct else found
-        case _:
-            return make_function(call, endless=endless)
+    aggregate = AGGREGATES[call.function]
+    maker = MAKERS.get(call.function)
+    found = by_values(call, of) if maker is None else maker(call, of, endless)
+    differs = call.distinct and aggregate.distinct_matters and aggregate.family is Family.VALUES
+    return DistinctFunction(found, of) if differs else found
+
+
+def by_values(call: Calling, of: Type) -> WindowFunction:
+    """Make the function of any aggregate that declares its result over values."""
+    return SortedValues(call, of) if AGGREGATES[call.function].ascending else ByValues(call, of)
 
 
 class TruthFunction:
@@ -81,14 +75,12 @@ class TruthFunction:
 
 
 class SortedValues:
-    """MEDIAN, PERCENTILE_CONT, PERCENTILE_DISC, and text in its own order: all values, sorted."""
+    """An aggregate of values in ascending order: all values, sorted."""
 
-    def __init__(self, call: AggregateCall | WindowCall, of: Type) -> None:
+    def __init__(self, call: Calling, of: Type) -> None:
+        self._call = call
+        self._aggregate = AGGREGATES[call.function]
         self._of = of
-        self._type = call.type
-        self._between = call.function in CONTINUOUS
-        self._joins = call.function in LISTS
-        self._fraction = call.fraction or Fraction(0)
         self._held: list[Any] = []
 
     def add(self, value: Any) -> None:
@@ -100,17 +92,7 @@ class SortedValues:
             del self._held[bisect_left(self._held, value)]
 
     def result(self) -> object:
-        held = self._held
-        if not held:
-            return None
-        if self._joins:
-            return "".join(held)
-        if self._between:
-            found = between(held, self._fraction, self._type)
-            if isinstance(found, Decimal) and abs(unscaled(found, self._type.scale)) >= MAX_DECIMAL:
-                raise overflow()
-            return found
-        return held[max(0, math.ceil(self._fraction * len(held)) - 1)]
+        return self._aggregate.value_of(self._call, self._held)
 
     def save(self) -> list[Any]:
         return [to_json(value) for value in self._held]
@@ -119,24 +101,26 @@ class SortedValues:
         self._held = [from_json(self._of, value) for value in saved]
 
 
-class Listed:
-    """All values in their order: MODE, ANY_VALUE, LISTAGG of what comes at the end and goes at the front."""
+class ByValues:
+    """An aggregate of values in their order, which come at the end and go at the front: all values."""
 
-    def __init__(self, function: str, of: Type) -> None:
-        self._function = function
+    def __init__(self, call: Calling, of: Type) -> None:
+        self._call = call
+        self._aggregate = AGGREGATES[call.function]
+        self._nulls = self._aggregate.counts_nulls(call)
         self._of = of
         self._held: deque[Any] = deque()
 
     def add(self, value: Any) -> None:
-        if value is not None:
+        if value is not None or self._nulls:
             self._held.append(value)
 
     def drop(self, value: Any) -> None:
-        if value is not None:
+        if value is not None or self._nulls:
             self._held.remove(value)
 
     def result(self) -> object:
-        return picked(self._function, self._held)
+        return self._aggregate.value_of(self._call, self._held)
 
     def save(self) -> list[Any]:
         return [to_json(value) for value in self._held]
@@ -145,27 +129,50 @@ class Listed:
         self._held = deque(from_json(self._of, value) for value in saved)
 
 
-def picked(function: str, held: Sequence[Any]) -> object:
-    """Return MODE, ANY_VALUE or LISTAGG of values in their order."""
-    if not held:
-        return None
-    if function in LISTS:
-        return "".join(held)
-    if function == "MODE":
-        counts = Counter(held)
-        # The first of those that are most frequent.
-        return max(counts, key=counts.__getitem__)
-    return held[0]
+def _count(call: WindowCall, of: Type, endless: bool) -> WindowFunction:
+    del call, of, endless
+    return CountFunction()
 
 
-def between(held: list[Any], fraction: Fraction, kind: Type) -> object:
-    """Return the value at ``fraction`` of the way through sorted values, between two if need be."""
-    place = fraction * (len(held) - 1)
-    low, part = held[int(place)], place - int(place)
-    high = held[min(int(place) + 1, len(held) - 1)]
-    exact = Fraction(low) + (Fraction(high) - Fraction(low)) * part
-    if kind.is_float:
-        return float(exact)
-    whole = abs(exact) * 10**kind.scale
-    units = int(whole + Fraction(1, 2))
-    return scaled(-units if exact < 0 else units, kind.scale)
+def _sum(call: WindowCall, of: Type, endless: bool) -> WindowFunction:
+    del endless
+    return SumFunction(of, call.type, average=call.function == "AVG")
+
+
+def _spread(call: WindowCall, of: Type, endless: bool) -> WindowFunction:
+    del endless
+    return VarianceFunction(of, call.function)
+
+
+def _extreme(call: WindowCall, of: Type, endless: bool) -> WindowFunction:
+    greatest = call.function == "MAX"
+    return EndlessExtreme(of, greatest=greatest) if endless else ExtremeFunction(greatest=greatest)
+
+
+def _truth(call: WindowCall, of: Type, endless: bool) -> WindowFunction:
+    del of, endless
+    return TruthFunction(all_of=call.function != "BOOL_OR")
+
+
+def _nth(call: WindowCall, of: Type, endless: bool) -> WindowFunction:
+    missing = NOTHING if call.function in ("LAG", "LEAD") else None
+    if call.function == "LAST_VALUE" or (call.function == "LAG" and call.ignore_nulls):
+        return NthFromEnd(of, call.number, missing, ignore_nulls=call.ignore_nulls, endless=endless)
+    return NthFunction(of, call.number, missing, ignore_nulls=call.ignore_nulls, endless=endless)
+
+
+def _rank(call: WindowCall, of: Type, endless: bool) -> WindowFunction:
+    del of, endless
+    return RankFunction(dense=call.function == "DENSE_RANK")
+
+
+MAKERS: Mapping[str, Callable[[WindowCall, Type, bool], WindowFunction]] = {
+    **dict.fromkeys(("COUNT", "ROW_NUMBER"), _count),
+    **dict.fromkeys(("SUM", "AVG"), _sum),
+    **dict.fromkeys(("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"), _spread),
+    **dict.fromkeys(("MIN", "MAX"), _extreme),
+    **dict.fromkeys(("EVERY", "BOOL_AND", "BOOL_OR"), _truth),
+    **dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE", "LAG", "LEAD"), _nth),
+    **dict.fromkeys(("RANK", "DENSE_RANK"), _rank),
+}
+"""What makes the functions that go on from the result before."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from rowtide.operators.over.by_row.functions import SPREADS
+from rowtide.expr.aggregates import AGGREGATES, FrameShape
 from rowtide.operators.over.calls import (
     CountKernel,
     DoubleSum,
@@ -20,7 +24,8 @@ from rowtide.operators.over.picks import NthKernel, Pick, RunningNth
 from rowtide.operators.over.running import RankKernel, RunningExtremeKernel, RunningPick
 from rowtide.operators.over.sorted_values import Percentile
 from rowtide.operators.over.spreads import VarianceKernel
-from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
+from rowtide.plan.calls import shape_of
+from rowtide.plan.frames import Frame, WindowCall
 from rowtide.rows.types import Type
 
 
@@ -35,53 +40,85 @@ def make_call(call: WindowCall, form: KernelForm, frame: Frame) -> WindowKernelC
     """Return what computes a call by kernels.
 
     Raises:
-      KeyError: there are none (``plan.paths``).
+      KeyError: there are none (``plan.calls``).
     """
     of = call.type if call.argument is None else call.argument.type
-    endless = frame.start.unit is EdgeUnit.UNBOUNDED
-    found = _make(call, of, form, endless=endless, at_once=endless and frame.end == CURRENT_ROW)
-    if call.distinct and call.function not in ("MIN", "MAX"):
+    found = MAKERS[call.function](Making(call, of, form, shape_of(frame)))
+    if call.distinct and AGGREGATES[call.function].distinct_matters:
         found.once = DistinctCounts()
     return found
 
 
-def _make(call: WindowCall, of: Type, form: KernelForm, *, endless: bool, at_once: bool) -> WindowKernelCall:
-    dtype = np.float64 if of.is_float else np.int64
-    match call.function:
-        case "COUNT" | "ROW_NUMBER":
-            return CountKernel(dtype if call.distinct else np.int64)
-        case "RANK" | "DENSE_RANK":
-            return RankKernel(dense=call.function == "DENSE_RANK")
-        case "SUM" | "AVG" if of.is_float:
-            return DoubleSum(average=call.function == "AVG")
-        case "SUM" | "AVG":
-            return SumKernel(call, of.scale, endless=endless)
-        case "EVERY" | "BOOL_AND" | "BOOL_OR":
-            return TruthKernel(call)
-        case function if function in SPREADS:
-            return VarianceKernel(of, function)
-        case "MEDIAN" | "PERCENTILE_CONT" | "PERCENTILE_DISC":
-            return Percentile(call, of)
-        case "MIN" | "MAX":
-            greatest = call.function == "MAX"
-            return (
-                RunningExtremeKernel(of, form, greatest=greatest)
-                if endless
-                else ExtremeKernel(dtype, greatest=greatest)
-            )
-        case "FIRST_VALUE" | "LAST_VALUE" | "NTH_VALUE" | "LAG" | "LEAD" | "ANY_VALUE":
-            return _pick(call, of, form, endless=endless, at_once=at_once)
-    raise KeyError(call.function)
+@dataclass(frozen=True, slots=True)
+class Making:
+    """A call over a window of this shape, the type of its argument, and the form that it has in kernels."""
+
+    call: WindowCall
+    of: Type
+    form: KernelForm
+    frame: FrameShape
+
+    @property
+    def dtype(self) -> Any:
+        """Return the type of the values in kernels."""
+        return np.float64 if self.of.is_float else np.int64
 
 
-def _pick(call: WindowCall, of: Type, form: KernelForm, *, endless: bool, at_once: bool) -> WindowKernelCall:
+def _count(making: Making) -> WindowKernelCall:
+    return CountKernel(making.dtype if making.call.distinct else np.int64)
+
+
+def _rank(making: Making) -> WindowKernelCall:
+    return RankKernel(dense=making.call.function == "DENSE_RANK")
+
+
+def _sum(making: Making) -> WindowKernelCall:
+    call = making.call
+    if making.of.is_float:
+        return DoubleSum(average=call.function == "AVG")
+    return SumKernel(call, making.of.scale, endless=making.frame.endless)
+
+
+def _truth(making: Making) -> WindowKernelCall:
+    return TruthKernel(making.call)
+
+
+def _spread(making: Making) -> WindowKernelCall:
+    return VarianceKernel(making.of, making.call.function)
+
+
+def _percentile(making: Making) -> WindowKernelCall:
+    return Percentile(making.call, making.of)
+
+
+def _extreme(making: Making) -> WindowKernelCall:
+    greatest = making.call.function == "MAX"
+    if making.frame.endless:
+        return RunningExtremeKernel(making.of, making.form, greatest=greatest)
+    return ExtremeKernel(making.dtype, greatest=greatest)
+
+
+def _pick(making: Making) -> WindowKernelCall:
     """Return what computes a value at a place of the frame."""
-    dtype = np.float64 if of.is_float else np.int64
+    call, of, form, endless = making.call, making.of, making.form, making.frame.endless
     ignore = call.ignore_nulls or call.function == "ANY_VALUE"
     last = call.function == "LAST_VALUE"
     from_end = last or (call.function == "LAG" and ignore)
-    if call.number == 1 and not ignore and (at_once or not endless):
-        return RunningPick(of, form, last=last) if endless else Pick(dtype, last=last)
+    if call.number == 1 and not ignore and (making.frame.running or not endless):
+        return RunningPick(of, form, last=last) if endless else Pick(making.dtype, last=last)
     if endless:
         return RunningNth(of, form, call.number, from_end=from_end, ignore_nulls=ignore)
-    return NthKernel(dtype, call.number, from_end=from_end, ignore_nulls=ignore)
+    return NthKernel(making.dtype, call.number, from_end=from_end, ignore_nulls=ignore)
+
+
+MAKERS: Mapping[str, Callable[[Making], WindowKernelCall]] = {
+    **dict.fromkeys(("COUNT", "ROW_NUMBER"), _count),
+    **dict.fromkeys(("RANK", "DENSE_RANK"), _rank),
+    **dict.fromkeys(("SUM", "AVG"), _sum),
+    **dict.fromkeys(("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"), _spread),
+    **dict.fromkeys(("MIN", "MAX"), _extreme),
+    **dict.fromkeys(("EVERY", "BOOL_AND", "BOOL_OR"), _truth),
+    **dict.fromkeys(("MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC"), _percentile),
+    **dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "NTH_VALUE", "LAG", "LEAD"), _pick),
+}
+"""What makes the calls that ``plan.calls`` says are compiled."""

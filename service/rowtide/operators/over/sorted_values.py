@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from rowtide.operators.group.rounding import round_half_away
-from rowtide.operators.group.value_functions import CONTINUOUS
 from rowtide.operators.over.by_row.functions import from_json, to_json
 from rowtide.operators.over.codes import column_of, values_of
 from rowtide.operators.over.held import Held, Moved, Values
@@ -32,7 +31,7 @@ class Percentile(Held):
         self._dtype = np.float64 if of.is_float else np.int64
         super().__init__(self._dtype, roots=(np.int64, 0))
         self._of, self._type = of, call.type
-        self._between = call.function in CONTINUOUS
+        self._between = call.function != "PERCENTILE_DISC"
         self._fraction = call.fraction or Fraction(0)
         numbers = [self._between, self._fraction.numerator, self._fraction.denominator]
         self._numbers = np.array(numbers, dtype=np.int64)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rowtide.expr.aggregates.variance import SPREADS
 from rowtide.operators.group.exact_sums import LOWEST, SQUARES, WORDS, whole_of, words_of
-from rowtide.operators.over.by_row.functions import FLOAT_BITS, SPREADS
+from rowtide.operators.over.by_row.functions import FLOAT_BITS
 from rowtide.operators.over.held import Held, Moved, Values
 from rowtide.rows.arrays import Int64s, Mask
 from rowtide.rows.types import Type

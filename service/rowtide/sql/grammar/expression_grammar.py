@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rowtide.errors import SourceSpan
+from rowtide.expr.aggregates import SPELLED
 from rowtide.rowtime.period import CalendarUnit
 from rowtide.sql.grammar.dialect import Token, TokenKind
 from rowtide.sql.grammar.syntax import (
@@ -46,7 +47,6 @@ from rowtide.sql.grammar.syntax import (
 from rowtide.sql.grammar.syntax_walk import connected
 from rowtide.sql.grammar.type_grammar import TypeGrammar
 from rowtide.sql.grammar.window_grammar import over
-from rowtide.sql.group.aggregates import LISTS, PERCENTILES
 
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _EXTRACTED = (
@@ -464,15 +464,15 @@ class ExpressionGrammar(TypeGrammar):
         LISTAGG has its separator before it, '' where none is written.
         """
         cursor = self.cursor
-        lists = name in LISTS
-        if name == "MODE" and not args:
-            lists = False
-        elif not lists and name not in PERCENTILES:
+        aggregate = SPELLED.get(name)
+        lists = aggregate is not None and aggregate.name == "LISTAGG"
+        has_fraction = aggregate is not None and aggregate.takes_fraction
+        if not lists and not has_fraction and not (name == "MODE" and not args):
             raise cursor.unsupported(f"ORDER BY inside of {name} is")
         separator = (StringLiteral("", cursor.place_of(cursor.current)),) if lists and len(args) == 1 else ()
         cursor.expect("ORDER", "BY")
         order = self.expression()
-        if cursor.is_word("DESC") and name not in PERCENTILES:
+        if cursor.is_word("DESC") and not has_fraction:
             raise cursor.unsupported(f"DESC in {name} is")
         descending = cursor.accept("DESC")
         if not descending:

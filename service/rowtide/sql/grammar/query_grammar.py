@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rowtide.errors import StatementError
+from rowtide.expr.aggregates import OF_GROUPS
 from rowtide.sql.grammar.dialect import Token, TokenKind
 from rowtide.sql.grammar.expression_grammar import ExpressionGrammar
 from rowtide.sql.grammar.syntax import (
@@ -33,7 +34,6 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.grammar.syntax_walk import calls_in
 from rowtide.sql.grammar.window_grammar import named_windows, with_named_ranges
-from rowtide.sql.group.aggregates import OF_GROUPS
 
 _BEHIND_FROM = ("WHERE", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT")
 """What may follow the select list of a query without FROM."""

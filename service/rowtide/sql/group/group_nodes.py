@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rowtide.expr.aggregates import AGGREGATES
 from rowtide.expr.tree import AggregateCall, Expr, FieldRef
 from rowtide.plan.nodes import GroupByHop, GroupByPeriod, GroupBySession, GroupChanges, GroupNode, Node
 from rowtide.rows.types import TIMESTAMP, Field, RowType
@@ -80,7 +81,7 @@ def _computed(
     types = [key.type for key in keys] + [call.type for call in computed]
     nullable = [
         *(row_type[where[key].index].nullable for key in keys),
-        *(call.function != "COUNT" for call in computed),
+        *(not AGGREGATES[call.function].never_null for call in computed),
     ]
     if window is not None:
         labels, types, nullable = [PERIOD, *labels], [TIMESTAMP, *types], [False, *nullable]

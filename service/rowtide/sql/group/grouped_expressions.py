@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from rowtide.errors import StatementError
+from rowtide.expr.aggregates import OF_GROUPS, SPELLED, Family
 from rowtide.expr.constant import fold
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.types import INTEGER, VARCHAR
@@ -24,17 +25,7 @@ from rowtide.sql.grammar.syntax import (
     TypedLiteral,
 )
 from rowtide.sql.grammar.syntax_walk import calls_in
-from rowtide.sql.group.aggregates import (
-    LATER,
-    LISTS,
-    NEVER_DISTINCT,
-    OF_GROUPS,
-    PERCENTILES,
-    SPREADS,
-    WINDOW_EDGES,
-    AggregateList,
-    result_type,
-)
+from rowtide.sql.group.aggregates import LATER, WINDOW_EDGES, AggregateList, result_type
 from rowtide.sql.select.conversions import cast
 from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.scope import NameScope
@@ -107,14 +98,13 @@ class GroupedPlanner(ExpressionPlanner):
 
     def _aggregate(self, syntax: FunctionCall) -> Expr:
         inner = ExpressionPlanner(self._scope, "an aggregate")
-        name, place = SPREADS.get(syntax.name, syntax.name), syntax.place
-        argument, fraction = None, None
+        aggregate = SPELLED[syntax.name]
+        name, place = aggregate.name, syntax.place
+        argument, fraction = None, aggregate.fraction
         args = syntax.args
-        if name in LISTS:
+        if name == "LISTAGG":
             return self._list(syntax, inner)
-        if name == "MEDIAN":
-            fraction = Fraction(1, 2)
-        elif name in PERCENTILES and not syntax.star:
+        if aggregate.takes_fraction and not syntax.star:
             if len(args) != 2:
                 raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
             fraction, args = fraction_of(inner.plan(args[0]), syntax), args[1:]
@@ -127,11 +117,11 @@ class GroupedPlanner(ExpressionPlanner):
             raise StatementError(f"{syntax.name} takes one argument", place=place)
         else:
             argument = inner.plan(args[0])
-        if syntax.ignore_nulls and name not in ("FIRST_VALUE", "LAST_VALUE"):
+        if syntax.ignore_nulls and aggregate.family is not Family.PLACE:
             raise StatementError(f"{syntax.name} never counts NULLs", place=place)
         condition = None if syntax.condition is None else inner.condition(syntax.condition)
         of = result_type(name, argument.type if argument is not None else None, place)
-        distinct = syntax.distinct and name not in NEVER_DISTINCT
+        distinct = syntax.distinct and aggregate.distinct_matters
         call = AggregateCall(name, argument, of, distinct, condition, syntax.ignore_nulls, fraction)
         return self._aggregates.reference(call)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rowtide.errors import StatementError
+from rowtide.expr.aggregates import OF_GROUPS
 from rowtide.sql.grammar.syntax import (
     ColumnRef,
     DerivedTable,
@@ -21,7 +22,7 @@ from rowtide.sql.grammar.syntax import (
     Stepped,
 )
 from rowtide.sql.grammar.syntax_walk import conjuncts, connected, holds_query, replaced
-from rowtide.sql.group.aggregates import OF_GROUPS, WINDOW_EDGES
+from rowtide.sql.group.aggregates import WINDOW_EDGES
 from rowtide.sql.join.comma_joins import JoinLeaf
 from rowtide.sql.select.scope import ROWTIME, NameScope
 from rowtide.sql.subquery.lazy_parts import may_fail

@@ -15,6 +15,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from rowtide.errors import SourceSpan, StatementError
+from rowtide.expr.aggregates import OF_GROUPS, ONLY_OVER
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type, resolve
 from rowtide.expr.functions.times import ROUNDED_TO, UNITS
@@ -63,13 +64,7 @@ from rowtide.sql.grammar.syntax import (
     TypedLiteral,
     Unary,
 )
-from rowtide.sql.group.aggregates import (
-    GROUP_WINDOWS,
-    LATER,
-    OF_GROUPS,
-    ONLY_OVER,
-    WINDOW_EDGES,
-)
+from rowtide.sql.group.aggregates import GROUP_WINDOWS, LATER, WINDOW_EDGES
 from rowtide.sql.select.conversions import UNTYPED_NULL, cast, guarded, with_typed_nulls
 from rowtide.sql.select.function_forms import check_constants, check_pattern, written_out
 from rowtide.sql.select.scope import ROWTIME, NameScope

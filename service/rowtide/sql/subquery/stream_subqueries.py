@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.errors import SourceSpan, StatementError
+from rowtide.expr.aggregates import AGGREGATES
 from rowtide.expr.tree import Call, Expr, FieldRef
 from rowtide.plan.frames import CURRENT_ROW, Frame, WindowCall
 from rowtide.plan.nodes import Node, WindowAggregate
@@ -119,7 +120,11 @@ def with_aggregates(
     grouped = group_rows(relation, pairs.node, EXACT, keys, conditioned)
     fields = tuple(read.node.row_type)
     given = [
-        Field(f"$A{at}", conditioned[place].type, nullable=conditioned[place].function != "COUNT")
+        Field(
+            f"$A{at}",
+            conditioned[place].type,
+            nullable=not AGGREGATES[conditioned[place].function].never_null,
+        )
         for at, place in enumerate(places)
     ]
     first = 1 + len(keys)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from rowtide.errors import SourceSpan, StatementError
+from rowtide.expr.aggregates import OF_GROUPS
 from rowtide.sql.grammar.syntax import (
     Binary,
     ColumnRef,
@@ -21,7 +22,6 @@ from rowtide.sql.grammar.syntax import (
     SelectItem,
 )
 from rowtide.sql.grammar.syntax_walk import columns_in, replaced
-from rowtide.sql.group.aggregates import OF_GROUPS
 from rowtide.sql.group.grouped_expressions import has_aggregate
 from rowtide.sql.select.scope import NameScope
 

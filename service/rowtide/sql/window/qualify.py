@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from rowtide.errors import SourceSpan, StatementError
+from rowtide.expr.aggregates import OF_GROUPS
 from rowtide.expr.constant import fold
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import Filter, Node, NumberedChanges, TopChanges, rewrite
@@ -36,7 +37,6 @@ from rowtide.sql.grammar.syntax import (
     WindowSpec,
 )
 from rowtide.sql.grammar.syntax_walk import all_columns_in, calls_in, conjuncts, connected, replaced
-from rowtide.sql.group.aggregates import OF_GROUPS
 from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.period_order import PeriodOrder, first_of_changes
 from rowtide.sql.select.relations import QueryShape, can_be_null, substitute

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rowtide.expr.aggregates import Family, spelled
 from rowtide.expr.functions import resolve
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
@@ -22,7 +23,7 @@ from rowtide.sql.select.relations import can_be_null, project, unique_names
 EXACT = Period(PeriodEdge.EXACT)
 SO_FAR = Frame(end=CURRENT_ROW)
 WHOLE = Frame(end=Edge(EdgeUnit.RANGE, 0))
-SHARES = frozenset({"NTILE", "PERCENT_RANK", "CUME_DIST"})
+SHARES = spelled(Family.SHARE)
 """Functions that want to know all rows of a partition."""
 
 

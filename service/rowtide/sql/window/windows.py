@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from rowtide.errors import StatementError
+from rowtide.expr.aggregates import AGGREGATES, SPELLED, Family, spelled
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
@@ -30,15 +30,7 @@ from rowtide.sql.grammar.syntax import (
     WindowSpec,
 )
 from rowtide.sql.grammar.window_grammar import MAX_FRAME_ROWS
-from rowtide.sql.group.aggregates import (
-    AGGREGATES,
-    NEVER_DISTINCT,
-    OF_GROUPS,
-    OVER_VALUES,
-    PERCENTILES,
-    SPREADS,
-    result_type,
-)
+from rowtide.sql.group.aggregates import result_type
 from rowtide.sql.group.group_windows import period_of
 from rowtide.sql.group.grouped_expressions import fraction_of
 from rowtide.sql.select.conversions import UNTYPED_NULL, assign
@@ -49,9 +41,7 @@ from rowtide.sql.select.scope import NameScope
 from rowtide.sql.window.qualify import RANK, over_changes
 from rowtide.sql.window.ranking import SHARES, RankCall, Ranked, Ranking, ranked
 
-RANKS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
-PICKS = frozenset({"FIRST_VALUE", "LAST_VALUE", "NTH_VALUE", "LAG", "LEAD"})
-NEVER_NULL = RANKS | {"COUNT"}
+RANKS = spelled(Family.RANK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +230,7 @@ class Windows:
         labels = [_label(call, row_type) for call in placed]
         names = unique_names([*row_type.names, *labels])[len(row_type) :]
         fields = [
-            Field(name, call.type, call.function not in NEVER_NULL)
+            Field(name, call.type, not AGGREGATES[call.function].never_null)
             for name, call in zip(names, placed, strict=True)
         ]
         partition = tuple(key.index for key in map(field, window.partition) if key is not None)
@@ -377,13 +367,14 @@ class Windows:
     def _call(self, syntax: FunctionCall, frame: Frame) -> tuple[WindowCall, Frame]:
         """Return a call, and the frame that it looks at."""
         name, place = syntax.name, syntax.place
-        if name in AGGREGATES or name in SPREADS or name in OVER_VALUES:
-            return self._aggregate(syntax), frame
-        if name in OF_GROUPS - PICKS:
-            raise StatementError(f"{name} over a window is not supported yet", place=place)
-        if name not in RANKS | PICKS:
+        declared = SPELLED.get(name)
+        if declared is None:
             raise StatementError(f"{name} is no aggregate and no window function", place=place)
-        if name in RANKS:
+        if not declared.over_windows:
+            raise StatementError(f"{name} over a window is not supported yet", place=place)
+        if declared.family is Family.VALUES:
+            return self._aggregate(syntax), frame
+        if declared.family is Family.RANK:
             self._check_rank(syntax)
             return WindowCall(name, None, BIGINT), Frame(end=CURRENT_ROW)
         _check_no_aggregate(syntax)
@@ -405,17 +396,17 @@ class Windows:
             raise StatementError(f"{syntax.name} takes no arguments", place=syntax.place)
 
     def _aggregate(self, syntax: FunctionCall) -> WindowCall:
-        name, place = SPREADS.get(syntax.name, syntax.name), syntax.place
-        argument, fraction = None, None
+        aggregate = SPELLED[syntax.name]
+        name, place = aggregate.name, syntax.place
+        argument, fraction = None, aggregate.fraction
         args = syntax.args
-        if name == "MEDIAN":
-            fraction = Fraction(1, 2)
-        elif name in PERCENTILES and len(args) == 2 and not syntax.star:
+        if aggregate.takes_fraction:
+            if len(args) != 2 or syntax.star:
+                raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
             fraction, args = fraction_of(self._planner.plan(args[0]), syntax), args[1:]
-        elif name in PERCENTILES:
-            raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
-        if name == "MODE" and syntax.distinct:
-            raise StatementError("MODE(DISTINCT) over a window is not supported", place=place)
+        distinct = syntax.distinct and aggregate.distinct_matters
+        if distinct and aggregate.order_matters:
+            raise StatementError(f"{name}(DISTINCT) over a window is not supported", place=place)
         if syntax.ignore_nulls:
             raise StatementError(f"{syntax.name} never counts NULLs", place=place)
         if syntax.star:
@@ -429,7 +420,6 @@ class Windows:
             argument = fold(self._planner.plan(args[0]))
         condition = None if syntax.condition is None else self._planner.condition(syntax.condition)
         of = result_type(name, None if argument is None else argument.type, place)
-        distinct = syntax.distinct and name not in NEVER_DISTINCT
         return filtered_first(WindowCall(name, argument, of, distinct, condition, fraction=fraction))
 
     def _shift(self, syntax: FunctionCall, call: WindowCall) -> tuple[WindowCall, Frame]:

@@ -18,8 +18,8 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from rowtide.errors import Reason, RejectedRowError
+from rowtide.expr.aggregates.variance import SPREADS
 from rowtide.operators.group.rounding import round_half_away
-from rowtide.plan.frames import WindowCall
 from rowtide.rows.column import scaled, unscaled
 from rowtide.rows.types import MAX_DECIMAL_PRECISION, Kind, Type
 
@@ -27,14 +27,6 @@ NOTHING = object()
 """The result of a shift where there is no row to shift to."""
 FLOAT_BITS = 1074
 """Every double is a whole number of 2**-1074."""
-SPREADS = {
-    "VAR_POP": (False, False),
-    "VAR_SAMP": (True, False),
-    "STDDEV_POP": (False, True),
-    "STDDEV_SAMP": (True, True),
-}
-"""Variances: whether it is that of a sample, and whether its root is given."""
-CAN_FAIL = frozenset({"SUM", "AVG", "MEDIAN", "PERCENTILE_CONT", *SPREADS})
 MAX_BIGINT = 2**63
 MAX_DECIMAL = 10**MAX_DECIMAL_PRECISION
 
@@ -60,43 +52,6 @@ class WindowFunction(Protocol):
 
     def load(self, saved: list[Any]) -> None:
         """Take over what ``save`` gave."""
-
-
-def make_function(call: WindowCall, *, endless: bool) -> WindowFunction:
-    """Make the function of a call; ``endless``: its frame has no start, nothing ever leaves.
-
-    Raises:
-      KeyError: there is no such function.
-    """
-    of = call.type if call.argument is None else call.argument.type
-    found: WindowFunction
-    match call.function:
-        case "COUNT" | "ROW_NUMBER":
-            found = CountFunction()
-        case "SUM" | "AVG":
-            found = SumFunction(of, call.type, average=call.function == "AVG")
-        case function if function in SPREADS:
-            found = VarianceFunction(of, function)
-        case "MIN" | "MAX":
-            greatest = call.function == "MAX"
-            return EndlessExtreme(of, greatest=greatest) if endless else ExtremeFunction(greatest=greatest)
-        case "LAST_VALUE":
-            return NthFromEnd(of, 1, None, ignore_nulls=call.ignore_nulls, endless=endless)
-        case "LAG" if call.ignore_nulls:
-            return NthFromEnd(of, call.number, NOTHING, ignore_nulls=True, endless=endless)
-        case "FIRST_VALUE" | "NTH_VALUE" | "LAG" | "LEAD":
-            missing = NOTHING if call.function in ("LAG", "LEAD") else None
-            return NthFunction(of, call.number, missing, ignore_nulls=call.ignore_nulls, endless=endless)
-        case "RANK" | "DENSE_RANK":
-            return RankFunction(dense=call.function == "DENSE_RANK")
-        case _:
-            raise KeyError(call.function)
-    return DistinctFunction(found, of) if call.distinct else found
-
-
-def can_fail(call: WindowCall) -> bool:
-    """Return whether a call's result may not fit its type; such a function forgets a value by ``drop``."""
-    return call.function in CAN_FAIL
 
 
 def is_nan(value: object) -> bool:

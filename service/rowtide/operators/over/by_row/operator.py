@@ -24,12 +24,13 @@ import numpy as np
 import pyarrow as pa
 
 from rowtide.errors import Reason, RejectedRowError
+from rowtide.expr.aggregates import AGGREGATES
 from rowtide.expr.tree import Expr, FieldRef
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
 from rowtide.operators.faults import rejected
 from rowtide.operators.group.value_functions import make_window_function
 from rowtide.operators.merge.ranks import RANK, Ranks
-from rowtide.operators.over.by_row.functions import NOTHING, WindowFunction, can_fail
+from rowtide.operators.over.by_row.functions import NOTHING, WindowFunction
 from rowtide.operators.over.calls import stored_type
 from rowtide.operators.storage.row_keys import key_getter
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, WindowCall
@@ -107,10 +108,13 @@ class OverOperator:
         # What begins at the current row or after it needs nothing more once no row waits.
         self._starts_behind = node.frame.start.unit is EdgeUnit.ROWS and node.frame.start.offset >= 0
         self._key = key_getter(node.partition)
-        self._fallible = [index for index, call in enumerate(node.calls) if can_fail(call)]
-        self._infallible = [index for index, call in enumerate(node.calls) if not can_fail(call)]
+        can_fail = [AGGREGATES[call.function].can_fail for call in node.calls]
+        self._fallible = [index for index, fails in enumerate(can_fail) if fails]
+        self._infallible = [index for index, fails in enumerate(can_fail) if not fails]
         self._floats = [
-            index for index in self._fallible if (of := _argument_type(node.calls[index])) and of.is_float
+            index
+            for index, call in enumerate(node.calls)
+            if AGGREGATES[call.function].finite and (of := _argument_type(call)) and of.is_float
         ]
         self._defaults = [_field(call.default) for call in node.calls]
         self._groups: dict[Row, _Group] = {}

@@ -1,0 +1,22 @@
+"""Every aggregate and window function, declared once: its types, its meaning, its forms.
+
+The planner finds what SQL names in ``SPELLED``; plans and operators find a call's function in ``AGGREGATES``.
+"""
+
+from __future__ import annotations
+
+from rowtide.expr.aggregates.aggregate import Aggregate, Calling, CallingOver, Family, FrameShape
+from rowtide.expr.aggregates.registry import AGGREGATES, OF_GROUPS, ONLY_OVER, SPELLED, spelled
+
+__all__ = [
+    "AGGREGATES",
+    "OF_GROUPS",
+    "ONLY_OVER",
+    "SPELLED",
+    "Aggregate",
+    "Calling",
+    "CallingOver",
+    "Family",
+    "FrameShape",
+    "spelled",
+]

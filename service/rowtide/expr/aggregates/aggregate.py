@@ -1,0 +1,204 @@
+"""What an aggregate is.
+
+It is declared once: where it may be used, the type of its result, what DISTINCT, NULLs and the order of
+values mean to it, and which calls have a compiled form. ``of_values`` is its meaning: the result over the
+values in their order. An aggregate that declares it runs everywhere: in groups, over windows, in changelogs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from rowtide.expr.tree import Expr
+from rowtide.rows.types import Type
+
+
+class Calling(Protocol):
+    """A call of an aggregate, in groups or over a window."""
+
+    @property
+    def function(self) -> str:
+        """The name of the aggregate, as it is declared."""
+
+    @property
+    def argument(self) -> Expr | None:
+        """The argument; None: all rows count."""
+
+    @property
+    def type(self) -> Type:
+        """The type of the result."""
+
+    @property
+    def distinct(self) -> bool:
+        """Whether each value counts once."""
+
+    @property
+    def ignore_nulls(self) -> bool:
+        """Whether NULLs do not count for an aggregate that picks a place."""
+
+    @property
+    def fraction(self) -> Fraction | None:
+        """The fraction of a percentile."""
+
+
+class CallingOver(Calling, Protocol):
+    """A call over a window."""
+
+    @property
+    def number(self) -> int:
+        """The n of NTH_VALUE, and of LAG that leaves out NULLs."""
+
+
+class Family(Enum):
+    """How a function looks at the values."""
+
+    VALUES = "VALUES"
+    """At all of them. NULLs are left out."""
+    PLACE = "PLACE"
+    """At the one in a place. NULLs count, unless IGNORE NULLS is written."""
+    RANK = "RANK"
+    """At the order of rows: it has no argument."""
+    SHARE = "SHARE"
+    """At the order of all rows of a period."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameShape:
+    """What a kernel asks of a frame: whether it has no start, and whether it then ends at the current row."""
+
+    endless: bool
+    running: bool
+
+
+def never(call: Calling) -> bool:
+    """Return False: no call has this compiled form."""
+    del call
+    return False
+
+
+def never_over(call: CallingOver, frame: FrameShape) -> bool:
+    """Return False: no call over a window has a compiled form."""
+    del call, frame
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Which calls run compiled, at each place; both forms return the same rows.
+
+    ``group``: in groups that only grow and have one result. ``running``: there, with a result after every
+    row. ``retracting``: in groups of rows that come and go. ``window``: over a frame.
+    """
+
+    group: Callable[[Calling], bool] = never
+    running: Callable[[Calling], bool] = never
+    retracting: Callable[[Calling], bool] = never
+    window: Callable[[CallingOver, FrameShape], bool] = never_over
+
+
+ResultType = Callable[[Type | None], Type | None]
+"""Returns the type of the result for the type of the argument; None: the aggregate does not take it."""
+OfValues = Callable[[Calling, Sequence[Any]], object]
+"""Returns the result over values in their order, of which there is at least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate or window function.
+
+    * ``summary`` and ``written`` are for the documentation.
+    * ``spellings``: the names that SQL has for it; None: its own.
+    * ``fraction``: that of the percentile that it always is. ``takes_fraction``: it is written with one.
+    * ``few_of_rows``: it keeps a few values of rows that only come; ``few_of_changes``: also of rows that go.
+    * ``can_fail``: its type may not hold a result; but it does if it holds all values, as the result is
+      ``between`` them. ``finite``: it takes neither NaN nor infinity.
+    * ``of_values`` gets the values in ascending order if it is ``ascending``. Where it ``folds``, the result
+      over some values stands for them.
+    """
+
+    name: str
+    summary: str
+    result: ResultType
+    family: Family = Family.VALUES
+    written: tuple[str, ...] = ()
+    spellings: tuple[str, ...] | None = None
+    in_groups: bool = True
+    over_windows: bool = True
+    fraction: Fraction | None = None
+    takes_fraction: bool = False
+    distinct_matters: bool = True
+    order_matters: bool = False
+    never_null: bool = False
+    few_of_rows: bool = False
+    few_of_changes: bool = False
+    can_fail: bool = False
+    between: bool = False
+    finite: bool = False
+    compiled: Compiled = Compiled()
+    of_values: OfValues | None = None
+    ascending: bool = False
+    folds: bool = False
+
+    def __post_init__(self) -> None:
+        if self.ascending and self.order_matters:
+            raise ValueError(f"{self.name}: values in ascending order do not come in an order that matters")
+        if self.can_fail and self.order_matters:
+            # A value that does not fit is taken back by its value: which of two equal ones must not matter.
+            raise ValueError(f"{self.name}: an aggregate to which the order matters cannot fail")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names that SQL has for it."""
+        return (self.name,) if self.spellings is None else self.spellings
+
+    def counts_nulls(self, call: Calling) -> bool:
+        """Return whether a call takes rows whose argument is NULL."""
+        return self.family is Family.PLACE and not call.ignore_nulls
+
+    def value_of(self, call: Calling, values: Sequence[Any]) -> object:
+        """Return the result over values, ascending if it wants them so; None over no values.
+
+        Raises:
+          TypeError: it does not declare its meaning by values.
+        """
+        if self.of_values is None:
+            raise TypeError(f"{self.name} has no form by values")
+        return self.of_values(call, values) if values else None
+
+
+# ------------------------------------------------------------ types and forms that several declare
+
+
+def of_argument(argument: Type | None) -> Type | None:
+    """Return the type of the argument: the result is one of the values."""
+    return argument
+
+
+def is_plain(call: Calling) -> bool:
+    """Return whether there is an argument whose values kernels can add and order.
+
+    Text and wide decimals are Python objects: they can be moved and distinguished only.
+    """
+    return call.argument is not None and call.argument.type.dtype != np.dtype(object)
+
+
+def is_plain_over(call: CallingOver, frame: FrameShape) -> bool:
+    """Return the same of a call over any frame."""
+    del frame
+    return is_plain(call)
+
+
+def is_fixed(call: Calling) -> bool:
+    """Return whether there is an argument of fixed width that is no Python object."""
+    return is_plain(call) and call.argument is not None and not call.argument.type.is_variable_width
+
+
+def is_fixed_with_repeats(call: Calling) -> bool:
+    """Return the same of a call without DISTINCT."""
+    return not call.distinct and is_fixed(call)

@@ -1,0 +1,26 @@
+"""MODE."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from rowtide.expr.aggregates.aggregate import Aggregate, Calling, of_argument
+
+
+def _mode(call: Calling, values: Sequence[Any]) -> object:
+    del call
+    counts = Counter(values)
+    return max(counts, key=counts.__getitem__)
+
+
+MODES = (
+    Aggregate(
+        "MODE",
+        "the most frequent value, of several the first",
+        of_argument,
+        order_matters=True,
+        of_values=_mode,
+    ),
+)

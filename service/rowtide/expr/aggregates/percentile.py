@@ -1,0 +1,125 @@
+"""MEDIAN and percentiles: a value with a fraction of all values before it, or what lies between two; MAD."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from rowtide.errors import Reason, RejectedRowError
+from rowtide.expr.aggregates.aggregate import (
+    Aggregate,
+    Calling,
+    CallingOver,
+    Compiled,
+    FrameShape,
+    is_plain,
+    of_argument,
+)
+from rowtide.expr.aggregates.sum import mean_type
+from rowtide.expr.aggregates.variance import double_of_numbers
+from rowtide.rows.column import scaled
+from rowtide.rows.types import MAX_DECIMAL_PRECISION, Type
+
+HALF = Fraction(1, 2)
+MOST_PARTS = 1 << 20
+"""Percentiles of fractions that have a greater denominator go row by row."""
+
+
+def between(ordered: Sequence[Any], fraction: Fraction, kind: Type) -> object:
+    """Return the value at ``fraction`` of the way through sorted values, between two if need be.
+
+    Raises:
+      RejectedRowError: the type does not hold it.
+    """
+    exact = exactly_between(ordered, fraction)
+    if kind.is_float:
+        return float(exact)
+    units = int(abs(exact) * 10**kind.scale + Fraction(1, 2))
+    if units >= 10**MAX_DECIMAL_PRECISION:
+        raise RejectedRowError(Reason.OVERFLOW, "an aggregate leaves the range of its type")
+    return scaled(-units if exact < 0 else units, kind.scale)
+
+
+def exactly_between(ordered: Sequence[Any], fraction: Fraction) -> Fraction:
+    """Return the same, exact."""
+    place = fraction * (len(ordered) - 1)
+    low, part = Fraction(ordered[int(place)]), place - int(place)
+    high = Fraction(ordered[min(int(place) + 1, len(ordered) - 1)])
+    return low + (high - low) * part
+
+
+def one_at(ordered: Sequence[Any], fraction: Fraction) -> object:
+    """Return the first of sorted values with at least ``fraction`` of all up to it."""
+    return ordered[max(0, math.ceil(fraction * len(ordered)) - 1)]
+
+
+def _continuous(call: Calling, values: Sequence[Any]) -> object:
+    return between(values, call.fraction or Fraction(0), call.type)
+
+
+def _discrete(call: Calling, values: Sequence[Any]) -> object:
+    return one_at(values, call.fraction or Fraction(0))
+
+
+def _deviation(call: Calling, values: Sequence[Any]) -> object:
+    """Return the median of the distances to the median; never more than the greatest value."""
+    del call
+    middle = exactly_between(values, HALF)
+    return float(exactly_between(sorted(abs(Fraction(value) - middle) for value in values), HALF))
+
+
+def _over(call: CallingOver, frame: FrameShape) -> bool:
+    """Of zeros with both signs DISTINCT keeps the first one."""
+    del frame
+    signed = call.distinct and call.argument is not None and call.argument.type.is_float
+    few = call.fraction is not None and call.fraction.denominator <= MOST_PARTS
+    return is_plain(call) and few and not signed
+
+
+PERCENTILES = (
+    Aggregate(
+        "MEDIAN",
+        "the type of AVG: the value in the middle, or what lies between the two",
+        mean_type,
+        fraction=HALF,
+        can_fail=True,
+        between=True,
+        finite=True,
+        compiled=Compiled(window=_over),
+        of_values=_continuous,
+        ascending=True,
+    ),
+    Aggregate(
+        "PERCENTILE_CONT",
+        "between two values, the type of AVG",
+        mean_type,
+        written=("PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)",),
+        takes_fraction=True,
+        can_fail=True,
+        between=True,
+        finite=True,
+        compiled=Compiled(window=_over),
+        of_values=_continuous,
+        ascending=True,
+    ),
+    Aggregate(
+        "PERCENTILE_DISC",
+        "one of the values; of both, `ORDER BY x DESC` counts from the greatest",
+        of_argument,
+        written=("PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY x)",),
+        takes_fraction=True,
+        compiled=Compiled(window=_over),
+        of_values=_discrete,
+        ascending=True,
+    ),
+    Aggregate(
+        "MAD",
+        "DOUBLE: the median of the distances to the median (median absolute deviation)",
+        double_of_numbers,
+        finite=True,
+        of_values=_deviation,
+        ascending=True,
+    ),
+)

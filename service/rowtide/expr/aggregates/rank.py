@@ -1,0 +1,54 @@
+"""Ranks: which one of the rows this is."""
+
+from __future__ import annotations
+
+from rowtide.expr.aggregates.aggregate import Aggregate, CallingOver, Compiled, Family, FrameShape
+from rowtide.rows.types import BIGINT, DOUBLE, Type
+
+
+def _bigint(argument: Type | None) -> Type | None:
+    del argument
+    return BIGINT
+
+
+def _double(argument: Type | None) -> Type | None:
+    del argument
+    return DOUBLE
+
+
+def _over(call: CallingOver, frame: FrameShape) -> bool:
+    return call.function == "ROW_NUMBER" or frame.running
+
+
+_RANKS = {
+    "ROW_NUMBER": "the number of the row",
+    "RANK": "one more than the rows before it that are not its equals",
+    "DENSE_RANK": "how many different rows there are up to it",
+}
+_SHARES = {
+    "NTILE": ("NTILE(n)", "in which of n parts the row is", _bigint),
+    "PERCENT_RANK": ("PERCENT_RANK()", "the part of the other rows before it and its equals", _double),
+    "CUME_DIST": ("CUME_DIST()", "the part of all rows up to the last of its equals", _double),
+}
+
+RANKS = (
+    *(
+        Aggregate(
+            name,
+            summary,
+            _bigint,
+            Family.RANK,
+            written=(f"{name}()",),
+            in_groups=False,
+            distinct_matters=False,
+            order_matters=True,
+            never_null=True,
+            compiled=Compiled(window=_over),
+        )
+        for name, summary in _RANKS.items()
+    ),
+    *(
+        Aggregate(name, summary, of, Family.SHARE, (written,), None, in_groups=False, never_null=True)
+        for name, (written, summary, of) in _SHARES.items()
+    ),
+)
