@@ -47,6 +47,7 @@ from rowtide.runtime.live.following import Follower
 from rowtide.runtime.live.live import Live, Observer, Pace, Unobserved, Watching
 from rowtide.runtime.live.loading import load_ahead
 from rowtide.runtime.live.questions import Questions
+from rowtide.runtime.live.read_loop import ClockDecisions
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.recovery.begin import (
     Begin,
@@ -156,7 +157,7 @@ class Service:
         if equipment.stopping():
             return
         self.board.enter("running")
-        self.watch(work)
+        decisions = self.watch(work)
         for relation, held in ranges.items():
             self._note_ranges(relation, held)
         self._let_in(work)
@@ -174,10 +175,9 @@ class Service:
             carries_state=bool(self._compacted),
             crash_points=equipment.crash_points,
             backpressure=self._backpressure,
-            idle=self._idle,
+            decisions=decisions,
             observer=Watching(self.board, equipment.observer, work, self._created),
             questions=self._questions,
-            append_times=self._append_times,
             # A run to the end leaves the rest of history, if there is more, to the next one.
             seam=None if until_end else Seam(_ends(ranges), equipment.clock),
         )
@@ -194,10 +194,10 @@ class Service:
         fields = {} if summary is None else summary.fields()
         _log.info("stopped", pipeline=equipment.name, epoch=record.epoch, commits=committer.commits, **fields)
 
-    def watch(self, work: PipelineState) -> tuple[IdleWatch, AppendTimes]:
+    def watch(self, work: PipelineState) -> ClockDecisions:
         """Return what notices silent partitions of ``work``, from now on."""
         self._idle = IdleWatch(self._idle_timeouts, topic_places(work.positions), self._equipment.clock)
-        return self._idle, self._append_times
+        return ClockDecisions(self._idle, self._append_times)
 
     def stand(self) -> tuple[Record, PipelineState]:
         """Take the pipeline and bring it to its committed positions, without going on.

@@ -23,7 +23,10 @@ from rowtide.plan.plan import ForeignTable
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.change.applying import Applied, Succeeding, commit_switch, succeeding
+from rowtide.runtime.ingest.backpressure import Backpressure
+from rowtide.runtime.ingest.inbox import Inbox
 from rowtide.runtime.ingest.intake import Channel, Delivery
+from rowtide.runtime.live.read_loop import ClockDecisions, ReadLoop
 from rowtide.runtime.live.work import CommitBatch, PipelineState
 from rowtide.runtime.service import Equipment, Service
 
@@ -31,7 +34,6 @@ MAX_GATHERED = 2_000_000
 """Rows of both plans that may wait for the one commit: about half a gigabyte."""
 SAY_AGAIN_S = 10.0
 """How often is said what is waited for."""
-_TAKE_S = 0.1
 
 _log = structlog.get_logger("rowtide")
 
@@ -101,8 +103,7 @@ def _read_until(both: _Both, older: Equipment, first: int) -> None:
     """Read until the old plan has promised everywhere that what comes is at ``first`` or later."""
     service = Service(older)
     inbox = service.open_inbox(both.positions, service.channels(both.flow))
-    idle, append_times = service.watch(both)
-    pressure = service.new_backpressure()
+    loop = _Switch(both, inbox, service.new_backpressure(), service.watch(both))
     said = older.clock.monotonic()
     both.drain()
     try:
@@ -111,17 +112,7 @@ def _read_until(both: _Both, older: Equipment, first: int) -> None:
                 raise TransientError(
                     f"{time_text(first - 1)} was not passed, and nothing was switched", hint="Say it again."
                 )
-            for delivery in inbox.take(_TAKE_S):
-                both.enter(delivery)
-                if len(delivery):
-                    idle.hear((delivery.relation, delivery.partition))
-                    append_times.hear(delivery.relation, delivery.messages.timestamps)
-            for decision in append_times.decide(both.positions, both.flow.bounds()):
-                both.obey(decision)
-            for decision in idle.decide(both.positions, both.flow.bounds(), both.flow.met):
-                both.obey(decision)
-            both.drain()
-            pressure.balance(both, inbox)
+            loop.turn()
             if both.gathered + both.after.gathered > MAX_GATHERED:
                 raise StatementError(
                     f"more than {MAX_GATHERED} rows come up to {time_text(first - 1)}: they are one commit",
@@ -134,6 +125,25 @@ def _read_until(both: _Both, older: Equipment, first: int) -> None:
                 )
     finally:
         inbox.close()
+
+
+class _Switch(ReadLoop):
+    """Reads as a running pipeline does; nothing is committed."""
+
+    def __init__(
+        self, both: _Both, inbox: Inbox, backpressure: Backpressure, decisions: ClockDecisions
+    ) -> None:
+        super().__init__(both, inbox, backpressure)
+        self._decisions = decisions
+
+    def enter(self, delivery: Delivery) -> None:
+        """Let a delivery into both plans."""
+        super().enter(delivery)
+        self._decisions.hear(delivery)
+
+    def decide(self) -> None:
+        """Obey what the clocks decide."""
+        self._decisions.obey(self.work)
 
 
 def _faults(before: CommitBatch, after: CommitBatch, both: _Both, first: int) -> tuple[Fault, ...]:

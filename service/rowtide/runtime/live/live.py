@@ -8,8 +8,7 @@ off and returns.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,13 +16,12 @@ from rowtide.checkpoint.ledger import ErrorRow, PartitionId, Record
 from rowtide.clock import Clock
 from rowtide.runtime.commit.commit import Committer
 from rowtide.runtime.commit.crashpoints import CrashPoints
-from rowtide.runtime.ingest.append_times import AppendTimes
 from rowtide.runtime.ingest.backpressure import Backpressure
-from rowtide.runtime.ingest.idle import IdleWatch
 from rowtide.runtime.ingest.inbox import Inbox
 from rowtide.runtime.ingest.intake import Delivery
 from rowtide.runtime.inspect.status import Phase, StatusBoard
 from rowtide.runtime.live.questions import Questions
+from rowtide.runtime.live.read_loop import TAKE_S, ClockDecisions, ReadLoop
 from rowtide.runtime.live.tally import Tally
 from rowtide.runtime.live.work import CommitBatch, PipelineState
 from rowtide.runtime.recovery.seam import Seam
@@ -34,8 +32,6 @@ MAX_COMMIT_BYTES = 128 * 1024 * 1024
 """Bytes of messages that bring a commit forward: until it they are kept, for the raw bytes of error rows."""
 TURN_MESSAGES = 50_000
 """Messages of one turn at most, so that commits come on time and stop is obeyed soon."""
-_TAKE_S = 0.1
-"""Longest wait for messages, so that the loop looks often enough at the clock and whether to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +136,7 @@ class Watching:
         self._next.committed(work, cut, errors, seconds)
 
 
-class Live:
+class Live(ReadLoop):
     """The loop over one pipeline that is at its committed positions.
 
     Args:
@@ -165,14 +161,12 @@ class Live:
         carries_state: bool,
         crash_points: CrashPoints,
         backpressure: Backpressure,
-        idle: IdleWatch,
+        decisions: ClockDecisions,
         observer: Observer,
-        questions: Questions | None = None,
-        append_times: AppendTimes | None = None,
+        questions: Questions,
         seam: Seam | None = None,
     ) -> None:
-        self._work = work
-        self._inbox = inbox
+        super().__init__(work, inbox, backpressure)
         self._committer = committer
         self._pace = pace
         self._clock = clock
@@ -180,13 +174,10 @@ class Live:
         self._admit = admit
         self._carries_state = carries_state
         self._crash_points = crash_points
-        self._backpressure = backpressure
-        self._idle = idle
-        self._append_times = AppendTimes(()) if append_times is None else append_times
+        self._decisions = decisions
         self._seam = seam
         self._observer = observer
-        self._questions = Questions() if questions is None else questions
-        self._waiting: deque[Delivery] = deque()
+        self._questions = questions
         now = clock.monotonic()
         self._last_commit = self._last_snapshot = now
         self._since_snapshot = 0
@@ -201,54 +192,61 @@ class Live:
         """
         self._until = until or {}
         # Rows of the pipeline's own INSERT statements are there before the first message.
-        self._work.drain()
+        self.work.drain()
         while not self._stopping() and not (until is not None and self._has_reached_all()):
+            self._admit()
             self.turn()
-        if self._work.has_moved:
+            self._questions.answer(self.work)
+            if self._is_commit_due():
+                self.commit()
+        if self.work.has_moved:
             self.commit()
 
-    def turn(self) -> None:
-        """Take and process what has arrived; commit if it is time."""
-        self._admit()
-        if not self._waiting:
-            self._waiting.extend(self._inbox.take(self._patience()))
-        messages = 0
+    def patience_s(self) -> float:
+        """Return how long to wait for messages: no longer than until the next commit is due."""
+        if not self.work.has_moved:
+            return TAKE_S
+        return min(max(self._due_at() - self._clock.monotonic(), 0.0), TAKE_S)
+
+    def has_room(self, messages: int) -> bool:
+        """Return whether the turn has room for more, and the commit too."""
         turn = min(TURN_MESSAGES, self._pace.commit_max_rows)
-        while self._waiting and messages < turn and self._work.raw_bytes < self._pace.commit_max_bytes:
-            delivery = self._waiting.popleft()
-            messages += len(delivery)
-            self._work.enter(delivery)
-            self._observer.entered(delivery)
-            if len(delivery):
-                self._idle.hear((delivery.relation, delivery.partition))
-                self._append_times.hear(delivery.relation, delivery.messages.timestamps)
-        positions, flow = self._work.positions, self._work.flow
-        for decision in self._append_times.decide(positions, flow.bounds()):
-            self._work.obey(decision)
-        for decision in self._idle.decide(positions, flow.bounds(), flow.met):
-            self._work.obey(decision)
-        if self._work.has_moved:
+        return messages < turn and self.work.raw_bytes < self._pace.commit_max_bytes
+
+    def enter(self, delivery: Delivery) -> None:
+        """Let a delivery in, and notify those who watch."""
+        super().enter(delivery)
+        self._observer.entered(delivery)
+        self._decisions.hear(delivery)
+
+    def decide(self) -> None:
+        """Obey what the clocks decide."""
+        self._decisions.obey(self.work)
+
+    def drain(self) -> None:
+        """Process what has entered; then history may be over."""
+        if self.work.has_moved:
             self._crash_points.reach("flow.before_drain")
-            self._work.drain()
+            super().drain()
             self._crash_points.reach("flow.after_drain")
-        if self._seam is not None and not self._waiting:
-            for decision in self._seam.decide(self._work):
-                self._work.obey(decision)
-        self._backpressure.balance(self._work, self._inbox, self._reached())
-        self._questions.answer(self._work)
-        if self._is_commit_due():
-            self.commit()
+        if self._seam is not None and not self.waiting:
+            for decision in self._seam.decide(self.work):
+                self.work.obey(decision)
+
+    def reached(self) -> Collection[PartitionId]:
+        """Return the partitions that are read as far as wanted."""
+        return [place for place, offset in self._until.items() if self.work.positions[place] >= offset]
 
     def commit(self, *, with_snapshot: bool = False) -> None:
         """Commit everything processed so far; with a snapshot where one is due, or wanted."""
         began = self._clock.monotonic()
-        if self._work.gathered:
+        if self.work.gathered:
             self._is_awaited = False
         wanted = with_snapshot or self._carries_state
-        cut = self._work.cut(with_snapshot=wanted or self._is_snapshot_due(began))
+        cut = self.work.cut(with_snapshot=wanted or self._is_snapshot_due(began))
         taken = self._clock.monotonic()
-        errors = self._committer.commit(cut, self._work.recent)
-        self._work.recent.forget()
+        errors = self._committer.commit(cut, self.work.recent)
+        self.work.recent.forget()
         now = self._clock.monotonic()
         self._last_commit = now
         self._since_snapshot += cut.messages
@@ -257,37 +255,27 @@ class Live:
             self._since_snapshot = 0
             stored = self._committer.stored
             self._observer.stored_snapshot(stored.size_bytes, taken - began + stored.seconds)
-        self._observer.committed(self._work, cut, errors, now - began)
+        self._observer.committed(self.work, cut, errors, now - began)
 
     def _has_reached_all(self) -> bool:
-        return not self._waiting and len(self._reached()) == len(self._until)
-
-    def _reached(self) -> list[PartitionId]:
-        """Return the partitions that are read as far as wanted."""
-        return [place for place, offset in self._until.items() if self._work.positions[place] >= offset]
-
-    def _patience(self) -> float:
-        """Return how long to wait for messages: no longer than until the next commit is due."""
-        if not self._work.has_moved:
-            return _TAKE_S
-        return min(max(self._due_at() - self._clock.monotonic(), 0.0), _TAKE_S)
+        return not self.waiting and len(self.reached()) == len(self._until)
 
     def _due_at(self) -> float:
         return self._last_commit + self._pace.commit_interval_ms / 1000
 
     def _is_commit_due(self) -> bool:
-        if not self._work.has_moved:
+        if not self.work.has_moved:
             return False
         return (
-            self._work.messages >= self._pace.commit_max_rows
-            or self._work.raw_bytes >= self._pace.commit_max_bytes
-            or self._work.gathered >= (1 if self._is_awaited else MAX_GATHERED_ROWS)
+            self.work.messages >= self._pace.commit_max_rows
+            or self.work.raw_bytes >= self._pace.commit_max_bytes
+            or self.work.gathered >= (1 if self._is_awaited else MAX_GATHERED_ROWS)
             or self._clock.monotonic() >= self._due_at()
         )
 
     def _is_snapshot_due(self, now: float) -> bool:
         rows, interval = self._pace.snapshot_rows, self._pace.snapshot_interval_s
-        since = self._since_snapshot + self._work.messages
+        since = self._since_snapshot + self.work.messages
         if rows is not None and since >= rows:
             return True
         return interval is not None and since > 0 and now - self._last_snapshot >= interval

@@ -8,7 +8,7 @@ points 4 to 8). Kafka group offsets play no part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import structlog
 
@@ -29,9 +29,10 @@ from rowtide.plan.nodes import Node
 from rowtide.runtime.commit.crashpoints import CrashPoints
 from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.idle import DecisionLog
-from rowtide.runtime.ingest.inbox import Inbox, Paused
+from rowtide.runtime.ingest.inbox import Inbox, Pausable, Paused
 from rowtide.runtime.ingest.intake import Channel, Delivery, another_topic, cut
 from rowtide.runtime.ingest.resubmission import let_in, targets_of
+from rowtide.runtime.live.read_loop import ReadLoop
 from rowtide.runtime.live.work import PipelineState
 from rowtide_connectors.api import OffsetRange
 
@@ -181,13 +182,13 @@ def replay(
     crash_points: CrashPoints,
     stopping: Callable[[], bool],
     resubmitted: Callable[[PartitionId], Sequence[StoredError]],
+    backpressure: Backpressure,
     emit: Callable[[], None] | None = None,
-    backpressure: Backpressure | None = None,
     progress: Callable[[int], None] = lambda _messages: None,
 ) -> int:
-    """Read from ``begin`` up to exactly ``targets`` into ``work``; give the number of messages.
+    """Read from ``begin`` up to exactly ``targets`` into ``work``; return the number of messages.
 
-    ``resubmitted`` gives the rows of a resubmission, which no inbox brings. ``emit`` is called after each
+    ``resubmitted`` returns the rows of a resubmission, which no inbox brings. ``emit`` is called after each
     turn, when what came out is in ``work``; by default it is dropped.
     ``backpressure`` lets partitions that are read ahead wait, as a running pipeline does.
     ``progress`` is called with the number of messages read. Returns early when asked to stop.
@@ -206,42 +207,78 @@ def replay(
     for place in [place for place in left if is_resubmission(place)]:
         let_in(work, channels[place[0]], place, resubmitted(place))
         messages += left.pop(place)
-    opened = {place: begin[place] for place in left}
-    inbox = open_inbox(opened)
-    reading = _Reading(inbox)
+    inbox = open_inbox({place: begin[place] for place in left})
+    loop = _Replay(work, inbox, backpressure, left, targets.keys() - left.keys(), decisions, channels, emit)
     try:
-        while True:
-            # At the end once more: a decision may be all that followed the last message.
-            work.drain()
-            if emit is None:
-                work.drop()
-            else:
-                emit()
-            if not left or stopping():
-                break
-            for delivery in inbox.take(_TAKE_S):
-                place = (delivery.relation, delivery.partition)
-                if place not in left:
-                    continue
-                channel = channels[delivery.relation]
-                for part, reached in _pieces(
-                    delivery, channel, work.positions[place], left[place], decisions
-                ):
-                    if part is not None:
-                        work.enter(part)
-                        messages += len(part)
-                    _obey(work, decisions, place, reached)
-                if delivery.next_offset >= left[place]:
-                    del left[place]
-                    reading.stop(place)
-            if backpressure is not None:
-                backpressure.balance(work, reading, targets.keys() - left.keys())
-            progress(messages)
+        loop.drain()
+        while left and not stopping():
+            loop.turn()
+            progress(messages + loop.messages)
             crash_points.reach("recovery.within_replay")
     finally:
         inbox.close()
     work.place_at(targets)
-    return messages
+    return messages + loop.messages
+
+
+class _Replay(ReadLoop):
+    """Reads up to the targets in ``left``, and obeys the log of decisions on the way."""
+
+    def __init__(
+        self,
+        work: PipelineState,
+        inbox: Inbox,
+        backpressure: Backpressure,
+        left: dict[PartitionId, int],
+        reached: Collection[PartitionId],
+        decisions: DecisionLog,
+        channels: Mapping[str, Channel],
+        emit: Callable[[], None] | None,
+    ) -> None:
+        super().__init__(work, inbox, backpressure)
+        self.messages = 0
+        self._left = left
+        self._done = set(reached)
+        self._log = decisions
+        self._channels = channels
+        self._emit = work.drop if emit is None else emit
+        self._reading = _Reading(inbox)
+
+    def patience_s(self) -> float:
+        """Wait longer than a running pipeline: nothing else is due."""
+        return _TAKE_S
+
+    def enter(self, delivery: Delivery) -> None:
+        """Let in what is before the target, cut wherever a decision took effect."""
+        place = (delivery.relation, delivery.partition)
+        if place not in self._left:
+            return
+        target = self._left[place]
+        pieces = _pieces(
+            delivery, self._channels[delivery.relation], self.work.positions[place], target, self._log
+        )
+        for part, reached in pieces:
+            if part is not None:
+                super().enter(part)
+                self.messages += len(part)
+            _obey(self.work, self._log, place, reached)
+        if delivery.next_offset >= target:
+            del self._left[place]
+            self._done.add(place)
+            self._reading.stop(place)
+
+    def drain(self) -> None:
+        """Process what has entered, and let go of what comes out."""
+        super().drain()
+        self._emit()
+
+    def pausable(self) -> Pausable:
+        """Return what keeps the partitions at their targets paused, whatever else is."""
+        return self._reading
+
+    def reached(self) -> Collection[PartitionId]:
+        """Return the partitions that are at their targets."""
+        return self._done
 
 
 def telling_progress(
