@@ -8,10 +8,11 @@ from pathlib import Path
 
 from rowtide.checkpoint.ledger import Decision, StoredError
 from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.runtime.recovery.replay import Range, ReplayComparison, compare
-from rowtide.runtime.service import Equipment, Service
+from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
 from runtime_kit import VirtualClock
@@ -83,12 +84,12 @@ class Growing:
 
     def run(self, crash_points: CrashPoints, stopping: Callable[[], bool], clock: VirtualClock) -> None:
         with open_pipeline(self.plan, "p") as pipeline:
-            Service(self.equipment(pipeline, crash_points, stopping, clock)).run()
+            Service(self.context(pipeline, crash_points, stopping, clock)).run()
 
     def compare(self) -> ReplayComparison:
         """Replay the log from its start, in one go, and compare."""
         with open_pipeline(self.plan, "p") as pipeline:
-            return compare(self.equipment(pipeline, NoCrash(), lambda: False, VirtualClock()), Range())
+            return compare(self.context(pipeline, NoCrash(), lambda: False, VirtualClock()), Range())
 
     def decisions(self) -> list[Decision]:
         with open_pipeline(self.plan, "p") as pipeline:
@@ -102,14 +103,14 @@ class Growing:
         with open_pipeline(self.plan, "p") as pipeline:
             pipeline.ledger.resubmit(rows)
 
-    def equipment(
+    def context(
         self,
         pipeline: Pipeline,
         crash_points: CrashPoints,
         stopping: Callable[[], bool],
         clock: VirtualClock,
-    ) -> Equipment:
-        return Equipment(
+    ) -> PipelineContext:
+        return PipelineContext(
             name="p",
             plan=pipeline.plan,
             sources=pipeline.sources,

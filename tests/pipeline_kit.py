@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from rowtide.cli.main import app
 from rowtide.plan.plan import Plan
 from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.service import Equipment, Service
+from rowtide.runtime.service import Service
 from rowtide_connectors.memory import memory_broker
 from runtime_kit import VirtualClock
 
@@ -53,7 +54,7 @@ def work_off(plan: Plan, name: str, pace: Pace, crash_points: CrashPoints | None
     """Work off what the broker holds, in one thread and few messages at a time."""
     with open_pipeline(plan, name) as pipeline:
         Service(
-            Equipment(
+            PipelineContext(
                 name=pipeline.name,
                 plan=pipeline.plan,
                 sources=pipeline.sources,

@@ -35,8 +35,8 @@ from rowtide.plan.plan import ForeignStream, ForeignTable, Plan, Pump, Server
 from rowtide.rows.types import BIGINT, TIMESTAMP, VARCHAR, Field, RowType
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
 from rowtide.runtime.commit.crashpoints import NoCrash
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
-from rowtide.runtime.service import Equipment
 from rowtide_connectors.api import Fetched, Messages, OffsetRange, TargetTable
 from rowtide_connectors.errors import GoneError, RefusedRowError, UnavailableError
 
@@ -406,7 +406,7 @@ class World:
     plan: Plan = field(default_factory=readings_plan)
     clock: VirtualClock = field(default_factory=VirtualClock)
 
-    def equipment(self, **changes: Any) -> Equipment:
+    def context(self, **changes: Any) -> PipelineContext:
         given: dict[str, Any] = {
             "name": "readings",
             "plan": self.plan,
@@ -420,7 +420,7 @@ class World:
             "threads": False,
             "crash_points": NoCrash(),
         }
-        return Equipment(**(given | changes))
+        return PipelineContext(**(given | changes))
 
     def state(self) -> tuple[object, ...]:
         """Return everything a user can see: tables, errors in order of their messages, positions."""

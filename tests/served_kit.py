@@ -11,9 +11,10 @@ from pathlib import Path
 from rowtide.cli.run import query_of
 from rowtide.clock import SystemClock
 from rowtide.metrics import Metrics
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.service import Equipment, Service
+from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web import WebServer, build_app
 
@@ -25,7 +26,7 @@ def served(file: Path) -> Iterator[str]:
     clock = SystemClock()
     with open_pipeline(plan_pipeline(file.read_text()), file.stem) as pipeline:
         service = Service(
-            Equipment(
+            PipelineContext(
                 name=pipeline.name,
                 plan=pipeline.plan,
                 sources=pipeline.sources,
@@ -41,9 +42,9 @@ def served(file: Path) -> Iterator[str]:
             Metrics(),
             clock,
             version="0",
-            snapshot=service.snapshot,
-            contents=service.contents,
-            query=query_of(file, service),
+            snapshot=service.requests.snapshot,
+            contents=service.requests.contents,
+            query=query_of(file, service.requests),
         )
         web = WebServer(pages, "127.0.0.1:0")
         web.start()

@@ -40,10 +40,11 @@ def service_of(
     pipeline: Pipeline, clock: Clock, pace: Pace, stopping: Callable[[], bool], observer: Observer
 ) -> Service:
     """Return a service on a pipeline that waits for no one."""
-    from rowtide.runtime.service import Equipment, Service
+    from rowtide.runtime.context import PipelineContext
+    from rowtide.runtime.service import Service
 
     return Service(
-        Equipment(
+        PipelineContext(
             name=pipeline.name,
             plan=pipeline.plan,
             sources=pipeline.sources,

@@ -64,7 +64,7 @@ def apply(
     from dataclasses import asdict, replace
 
     from rowtide.cli.errors import FAILED, read_text, shown_to_user
-    from rowtide.cli.pipeline_file import equipment_of, opened
+    from rowtide.cli.pipeline_file import context_of, opened
     from rowtide.cli.plan import show_change
     from rowtide.cli.replay import comparison_as_json, range_of, show_comparison
     from rowtide.errors import StatementError
@@ -87,7 +87,7 @@ def apply(
         if not as_json:
             show_change(found.name, change)
         if shadow:
-            result = compare(equipment_of(found, settings), range_of(begin, end), older=older)
+            result = compare(context_of(found, settings), range_of(begin, end), older=older)
             tables = {table.name: table for table in found.plan.foreign_tables}
             if as_json:
                 typer.echo(json.dumps(comparison_as_json(result, tables), indent=2))
@@ -110,7 +110,7 @@ def apply(
                 raise typer.Exit(FAILED)
         url = settings.checkpoint.url
         with open_pipeline(older, found.name, None if url is None else url.reveal()) as before:
-            equipped = (equipment_of(before, settings), equipment_of(found, settings))
+            equipped = (context_of(before, settings), context_of(found, settings))
             if at_ms is None:
                 empty = frozenset((each.relation, each.operator) for each in lost)
                 done = applying.apply(*equipped, empty=empty)

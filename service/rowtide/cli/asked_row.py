@@ -26,7 +26,7 @@ def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanati
     The function takes a relation's catalog name and ROW. It raises StatementError where there is no such
     relation or row, and TransientError while another row is being explained.
     """
-    from rowtide.cli.pipeline_file import equipment_of, opened
+    from rowtide.cli.pipeline_file import context_of, opened
     from rowtide.errors import TransientError
 
     busy = threading.Lock()
@@ -39,7 +39,7 @@ def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanati
         try:
             with opened(file, config) as (pipeline, settings):
                 wanted = asked_row(pipeline.plan, relation, row)
-                return why(equipment_of(pipeline, settings), relation, wanted)
+                return why(context_of(pipeline, settings), relation, wanted)
         finally:
             busy.release()
 

@@ -12,8 +12,8 @@ from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from rowtide.config import Settings
+    from rowtide.runtime.context import PipelineContext
     from rowtide.runtime.pipeline import Pipeline
-    from rowtide.runtime.service import Equipment
 
 PipelineFile = Annotated[Path, typer.Argument(help="The pipeline's statements.", metavar="PIPELINE.sql")]
 ConfigFile = Annotated[
@@ -58,14 +58,14 @@ def pipeline_name(file: Path, config: Path | None) -> str:
     return load_settings(config).pipeline.name or file.stem
 
 
-def equipment_of(pipeline: Pipeline, settings: Settings) -> Equipment:
+def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
     """Return what a command needs that works on a pipeline once and does not go on."""
     from rowtide.clock import SystemClock
     from rowtide.runtime.commit.crashpoints import crash_points_from_environment
+    from rowtide.runtime.context import PipelineContext
     from rowtide.runtime.live.live import Pace
-    from rowtide.runtime.service import Equipment
 
-    return Equipment(
+    return PipelineContext(
         name=pipeline.name,
         plan=pipeline.plan,
         sources=pipeline.sources,

@@ -38,7 +38,7 @@ def replay(
     no such column. 3: a dependency is down.
     """
     from rowtide.cli.errors import FAILED, shown_to_user
-    from rowtide.cli.pipeline_file import equipment_of, opened
+    from rowtide.cli.pipeline_file import context_of, opened
     from rowtide.runtime.recovery.replay import compare as compared
 
     with shown_to_user():
@@ -49,7 +49,7 @@ def replay(
             def told(table: str, row: Row) -> None:
                 typer.echo(json.dumps({"table": table, "row": _named(row, tables[table])}))
 
-            result = compared(equipment_of(found, settings), wanted, None if compare else told)
+            result = compared(context_of(found, settings), wanted, None if compare else told)
             if not compare:
                 typer.echo(f"{result.messages} messages recomputed, nothing compared", err=True)
             elif as_json:

@@ -15,9 +15,9 @@ from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
 if TYPE_CHECKING:
     from rowtide.config import Settings
     from rowtide.plan.plan import Plan
+    from rowtide.runtime.inspect.requests import Requests
     from rowtide.runtime.live.following import Follower
     from rowtide.runtime.live.live import Pace
-    from rowtide.runtime.service import Service
     from rowtide.sql.pipeline import SqlSession
     from rowtide.web.query import QueryRunner
 
@@ -70,7 +70,7 @@ def run(
 
     from rowtide.cli.asked_row import why_of
     from rowtide.cli.errors import shown_to_user
-    from rowtide.cli.pipeline_file import equipment_of, opened
+    from rowtide.cli.pipeline_file import context_of, opened
     from rowtide.cli.version import program_version
     from rowtide.clock import SystemClock
     from rowtide.metrics import Metrics
@@ -90,7 +90,7 @@ def run(
         clock, metrics, signals = SystemClock(), Metrics(), StopSignals()
         service = Service(
             replace(
-                equipment_of(found, settings),
+                context_of(found, settings),
                 clock=clock,
                 pace=_pace(settings),
                 stopping=signals.is_set,
@@ -107,11 +107,11 @@ def run(
             metrics,
             clock,
             version=program_version(),
-            why_not=service.why_not,
+            why_not=service.requests.why_not,
             why=why_of(pipeline, config),
-            snapshot=service.snapshot,
-            contents=service.contents,
-            query=query_of(pipeline, service),
+            snapshot=service.requests.snapshot,
+            contents=service.requests.contents,
+            query=query_of(pipeline, service.requests),
         )
         web = WebServer(pages, settings.service.listen if listen is None else listen)
         web.start()
@@ -126,7 +126,7 @@ def run(
             typer.echo("\n".join(summary.lines(str(pipeline))))
 
 
-def query_of(file: Path, service: Service) -> QueryRunner:
+def query_of(file: Path, requests: Requests) -> QueryRunner:
     """Return what plans a query over the pipeline's relations, as they are now, and lets it look on."""
     from rowtide.cli.errors import read_text
 
@@ -144,7 +144,7 @@ def query_of(file: Path, service: Service) -> QueryRunner:
         listing = session().listing(text)
         if not once:
             listing = replace(listing, node=session().query(text), order=())
-        return service.follow(listing.node, once=once and listing.changes), listing.changes, listing.order
+        return requests.follow(listing.node, once=once and listing.changes), listing.changes, listing.order
 
     return query
 

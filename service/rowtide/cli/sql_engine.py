@@ -24,13 +24,13 @@ from rowtide.rows.types import VARCHAR
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.commit.deadletters import error_values
 from rowtide.runtime.configured import configured
+from rowtide.runtime.ingest.channels import channel
 from rowtide.runtime.ingest.intake import POLL_MESSAGES, ExplicitBound
 from rowtide.runtime.inspect.state import plain
 from rowtide.runtime.live.following import CONTENTS
 from rowtide.runtime.live.listing import Contents
 from rowtide.runtime.pipeline import open_pipeline, open_source
 from rowtide.runtime.recovery.begin import Begin, first_offsets
-from rowtide.runtime.service import channel
 from rowtide.sql.catalog.objects import relation_name
 from rowtide.sql.catalog.system import ERRORS
 from rowtide.sql.grammar.statement_grammar import parse

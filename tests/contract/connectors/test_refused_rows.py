@@ -8,10 +8,11 @@ import pytest
 import sqlalchemy as sa
 
 from rowtide.checkpoint.error_stream import ErrorFilter
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.replay import Range, compare
-from rowtide.runtime.service import Equipment, Service
+from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
 from runtime_kit import VirtualClock
@@ -66,7 +67,7 @@ def run(url: str, rows: int) -> tuple[object, ...]:
             connection.exec_driver_sql(statement)
     with open_pipeline(plan, "p") as pipeline:
         pipeline.ledger.drop()
-        equipment = Equipment(
+        context = PipelineContext(
             name="p",
             plan=pipeline.plan,
             sources=pipeline.sources,
@@ -78,9 +79,9 @@ def run(url: str, rows: int) -> tuple[object, ...]:
             threads=False,
             poll_messages=min(rows, 50),
         )
-        Service(equipment).run(until_end=True)
+        Service(context).run(until_end=True)
         refused = pipeline.ledger.errors(ErrorFilter(), None)
-        found = compare(equipment, Range())
+        found = compare(context, Range())
         assert (found.count, found.differences) == (0, ())
     with engine.begin() as connection:
         tables = [

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from real.postgres import PostgresServer
 from rowtide.cli.main import app
-from rowtide.cli.pipeline_file import equipment_of
+from rowtide.cli.pipeline_file import context_of
 from rowtide.config import Settings
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
@@ -63,7 +63,7 @@ def test_a_service_goes_on_by_itself_when_a_setting_of_the_database_is_reset(
     plan = plan_pipeline(SQL.format(broker=tmp_path, url=postgres_url))
     with open_pipeline(plan, "p") as pipeline, capture_logs() as logged:
         made = replace(
-            equipment_of(pipeline, Settings()), wait=True, stopping=stop.is_set, pace=Pace(0, 10, None, None)
+            context_of(pipeline, Settings()), wait=True, stopping=stop.is_set, pace=Pace(0, 10, None, None)
         )
         thread = threading.Thread(target=Service(made).run)
         thread.start()

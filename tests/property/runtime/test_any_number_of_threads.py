@@ -70,7 +70,7 @@ def given_by(
     world = World(topics[0], plan=plan)
     changes = {} if not threads else {"clock": SystemClock()}
     Service(
-        world.equipment(
+        world.context(
             sources={topic.topic.upper(): topic for topic in topics},
             pace=Pace(10**6, random.Random(seed).choice((7, 50, 10**6)), 60, None),
             threads=threads,

@@ -121,7 +121,7 @@ def run_with_deaths(world: World, point: str, count: int, pace: Pace) -> int:
     for attempt in range(20):
         crash: CrashPoints = CrashAt(point, count, raise_crash) if attempt < 3 else NoCrash()
         try:
-            Service(world.equipment(pace=pace, crash_points=crash)).run(until_end=True)
+            Service(world.context(pace=pace, crash_points=crash)).run(until_end=True)
         except SimulatedCrash:
             continue
         return attempt
@@ -147,11 +147,11 @@ def run_live(world: World, pace: Pace, point: str, count: int) -> None:
     for attempt in range(3):
         crash: CrashPoints = CrashAt(point, count, raise_crash) if attempt < 2 else NoCrash()
         looks = iter(range(25))
-        equipment = world.equipment(
+        context = world.context(
             pace=pace, crash_points=crash, stopping=lambda looks=looks: next(looks, None) is None
         )
         with suppress(SimulatedCrash):
-            Service(equipment).run()
+            Service(context).run()
 
 
 def diamond_with_loops(kind: type[Busy] = Busy) -> Shape:
@@ -196,9 +196,7 @@ def test_threads_that_read_change_nothing() -> None:
     shape = diamond_with_loops()
     arrived = many_rows(shape, seed=4)
     world = world_of(plan_of(shape), arrived, cut=2)
-    Service(world.equipment(pace=Pace(0, 5, None, None), threads=True, clock=SystemClock())).run(
-        until_end=True
-    )
+    Service(world.context(pace=Pace(0, 5, None, None), threads=True, clock=SystemClock())).run(until_end=True)
     assert rows_of(world) == referred(shape, arrived)
 
 

@@ -11,9 +11,9 @@ from rowtide.errors import TransientError
 from rowtide.runtime.change.applying import apply
 from rowtide.runtime.change.switching import apply_at
 from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
-from rowtide.runtime.service import Equipment
 from rowtide.sql.pipeline import plan_pipeline
 from runtime_kit import VirtualClock
 
@@ -76,8 +76,8 @@ def straight(folder: Path) -> list[tuple[object, ...]]:
     return files.rows("minutes")
 
 
-def equipment_for(pipeline: Pipeline, crash_points: CrashPoints | None = None) -> Equipment:
-    return Equipment(
+def context_for(pipeline: Pipeline, crash_points: CrashPoints | None = None) -> PipelineContext:
+    return PipelineContext(
         name=pipeline.name,
         plan=pipeline.plan,
         sources=pipeline.sources,
@@ -195,8 +195,8 @@ def test_a_rowtime_that_is_not_passed_switches_nothing(tmp_path: Path) -> None:
         pytest.raises(TransientError, match="nothing was switched"),
     ):
         turns = iter([False] * 20)
-        older = replace(equipment_for(before), stopping=lambda: next(turns, True))
-        apply_at(older, equipment_for(after), 10**9)
+        older = replace(context_for(before), stopping=lambda: next(turns, True))
+        apply_at(older, context_for(after), 10**9)
     files.produce(200)
     files.run()
     assert files.rows("minutes") == straight(tmp_path)
@@ -271,7 +271,7 @@ def test_dying_while_it_is_applied_leaves_the_old_plan_or_the_new_one(tmp_path: 
             open_pipeline(plan_pipeline(files.text), "r") as before,
             open_pipeline(newer, "r") as after,
         ):
-            apply(equipment_for(before, crash_points), equipment_for(after, crash_points))
+            apply(context_for(before, crash_points), context_for(after, crash_points))
 
     with pytest.raises(SimulatedCrash):
         attempt(CrashAt(point, 1, raise_crash))

@@ -42,7 +42,7 @@ def run_for(world: World, seconds: float, happens: dict[float, tuple[int, int]],
             append(world, *left.pop(second))
         return world.clock.seconds - start >= seconds
 
-    Service(world.equipment(stopping=stopping, pace=Pace(100, 1000, None, None), **changes)).run()
+    Service(world.context(stopping=stopping, pace=Pace(100, 1000, None, None), **changes)).run()
 
 
 def logged(world: World) -> list[object]:

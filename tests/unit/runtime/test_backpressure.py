@@ -3,12 +3,14 @@
 import random
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from rowtide.plan.nodes import Merge, Sort, Source
 from rowtide.plan.plan import Pump
 from rowtide.runtime.ingest.backpressure import Backpressure, meeting_streams
 from rowtide.runtime.ingest.inbox import Inbox
+from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.service import Service
 from runtime_kit import Topic, VirtualClock, World, readings_plan
 
@@ -93,7 +95,7 @@ def test_only_the_streams_that_hold_too_much_are_paused() -> None:
     ]
 
 
-def test_rows_of_open_windows_pause_nobody() -> None:
+def test_rows_of_open_windows_pause_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     def world() -> World:
         topic = Topic("readings", 2, random.Random(1))
         for number in range(3_000):
@@ -101,18 +103,16 @@ def test_rows_of_open_windows_pause_nobody() -> None:
         return World(topic)
 
     paused: list[object] = []
-    busy = world()
-    service = Service(busy.equipment(max_held_rows=700))
-    inboxes = service.open_inbox
+    inboxes = PipelineIO.open_inbox
 
-    def watched(*arguments: Any) -> Inbox:
-        inbox = inboxes(*arguments)
+    def watched(io: PipelineIO, *arguments: Any) -> Inbox:
+        inbox = inboxes(io, *arguments)
         given = inbox.pause
         inbox.pause = lambda each: (paused.append(each), given(each))  # type: ignore[method-assign,func-returns-value,assignment]
         return inbox
 
-    service.open_inbox = watched  # type: ignore[method-assign]
-    service.run(until_end=True)
+    monkeypatch.setattr(PipelineIO, "open_inbox", watched)
+    Service(world().context(max_held_rows=700)).run(until_end=True)
     # Three thousand rows are in the one open minute; the partitions are never far apart.
     assert paused == []
 
@@ -132,8 +132,8 @@ def test_a_stream_read_far_ahead_on_one_partition_still_comes_out_whole() -> Non
         return World(topic)
 
     free, tight = world(), world()
-    Service(free.equipment()).run(until_end=True)
-    Service(tight.equipment(max_held_rows=50)).run(until_end=True)
+    Service(free.context()).run(until_end=True)
+    Service(tight.context(max_held_rows=50)).run(until_end=True)
     assert tight.state() == free.state()
 
 

@@ -9,10 +9,11 @@ import pytest
 from growing_kit import DiesAnywhere
 from rowtide.errors import StatementError
 from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.replay import Range, compare
-from rowtide.runtime.service import Equipment, Service
+from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
 from runtime_kit import VirtualClock
@@ -58,7 +59,7 @@ class World:
 
     def run(self, crash_points: CrashPoints) -> None:
         with open_pipeline(self.plan, "p") as pipeline:
-            equipment = Equipment(
+            context = PipelineContext(
                 name="p",
                 plan=pipeline.plan,
                 sources=pipeline.sources,
@@ -71,11 +72,11 @@ class World:
                 crash_points=crash_points,
                 poll_messages=7,
             )
-            Service(equipment).run(until_end=True)
+            Service(context).run(until_end=True)
 
     def compare(self) -> None:
         with open_pipeline(self.plan, "p") as pipeline:
-            equipment = Equipment(
+            context = PipelineContext(
                 name="p",
                 plan=pipeline.plan,
                 sources=pipeline.sources,
@@ -86,7 +87,7 @@ class World:
                 stopping=lambda: False,
                 threads=False,
             )
-            compare(equipment, Range())
+            compare(context, Range())
 
     def rows(self, table: str) -> list[tuple[object, ...]]:
         connection = sqlite3.connect(self.file)

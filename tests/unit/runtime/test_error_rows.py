@@ -10,7 +10,7 @@ from runtime_kit import Topic, World
 
 def errors_of(topic: Topic, pace: Pace | None = None) -> list[ErrorRow]:
     world = World(topic)
-    Service(world.equipment(**({} if pace is None else {"pace": pace}))).run(until_end=True)
+    Service(world.context(**({} if pace is None else {"pace": pace}))).run(until_end=True)
     return world.database.contents.errors
 
 
@@ -37,7 +37,7 @@ def test_a_tombstone_and_a_wrong_type_are_rejected_and_the_pipeline_goes_on() ->
     topic.add(0, 2_000, b'{"sensor":"a","amount":"one"}')
     topic.add(0, 3_000, b'{"sensor":"a","amount":1}')
     world = World(topic)
-    Service(world.equipment()).run(until_end=True)
+    Service(world.context()).run(until_end=True)
     tombstone, wrong = world.database.contents.errors
     assert tombstone.reason.startswith("TOMBSTONE")
     assert tombstone.raw is None
@@ -76,7 +76,7 @@ def test_a_null_in_the_primary_key_of_a_foreign_table_is_rejected() -> None:
     topic.add(0, 10_000, b'{"sensor":"a","amount":5}')
     topic.add(0, 90_000, b'{"sensor":"b","amount":1}')
     world = World(topic)
-    Service(world.equipment()).run(until_end=True)
+    Service(world.context()).run(until_end=True)
     reasons = {row.relation: row.reason for row in world.database.contents.errors}
     assert reasons["MINUTES"] == 'NULL_KEY: column "SENSOR" is of the PRIMARY KEY and NULL'
     assert [key[1] for key in world.database.contents.tables["MINUTES"]] == ["a"]  # type: ignore[index]
@@ -93,7 +93,7 @@ def test_a_bound_record_closes_a_window_and_a_wrong_one_is_rejected() -> None:
     topic.add(0, 60_004, None, rowtide_bound=b"180000", rowtide_strict=b"1")
     topic.add(0, 180_000, b'{"sensor":"a","amount":7}')
     world = World(topic)
-    Service(world.equipment()).run(until_end=True)
+    Service(world.context()).run(until_end=True)
     held = world.database.contents
     assert [row[2:] for row in held.tables["MINUTES"].values()] == [(1, 5)]
     back, malformed, strict, *late = held.errors
@@ -115,7 +115,7 @@ def test_bound_records_stand_where_they_stand_among_the_rows() -> None:
         if not bound_first:
             topic.add(0, 1, None, rowtide_bound=b"60001")
         world = World(topic)
-        Service(world.equipment()).run(until_end=True)
+        Service(world.context()).run(until_end=True)
         return world.database.contents.appended.get("LOG", [])
 
     assert log(bound_first=True) == []
@@ -129,7 +129,7 @@ def test_a_row_that_the_database_refuses_becomes_an_error_row_and_the_others_are
     topic.add(0, 20_000, b'{"sensor":"b","amount":5}')
     world = World(topic)
     world.database.refuses = lambda name, row: (name == "LATEST" and row[1] == 4) or row[1] in (2, 3)
-    Service(world.equipment()).run(until_end=True)
+    Service(world.context()).run(until_end=True)
     held = world.database.contents
     # The table's changelog took the old row of the key away before its new one was refused.
     assert held.tables.get("LATEST", {}) == {}

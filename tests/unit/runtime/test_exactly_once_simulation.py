@@ -29,7 +29,7 @@ PACES = {
 def straight(seed: int) -> tuple[object, ...]:
     """One process reads everything in one go and commits once."""
     world = filled_world(seed, cut=None)
-    Service(world.equipment(pace=Pace(10**9, 10**9, None, None))).run(until_end=True)
+    Service(world.context(pace=Pace(10**9, 10**9, None, None))).run(until_end=True)
     return world.state()
 
 
@@ -43,7 +43,7 @@ def run_until_done(world: World, pace: Pace, crash: Callable[[int], CrashPoints]
     """Start processes one after the other until one gets to the end; give how many died."""
     for attempt in range(60):
         try:
-            Service(world.equipment(pace=pace, crash_points=crash(attempt))).run(until_end=True)
+            Service(world.context(pace=pace, crash_points=crash(attempt))).run(until_end=True)
         except SimulatedCrash:
             continue
         return attempt
@@ -123,7 +123,7 @@ def test_a_database_that_fails_around_the_commit_gets_everything_once(seed: int,
             raise UnavailableError("the connection is lost")
 
     world.database.before = fail_sometimes
-    Service(world.equipment(pace=PACES["with snapshots"])).run(until_end=True)
+    Service(world.context(pace=PACES["with snapshots"])).run(until_end=True)
     assert world.state() == straight(seed)
     assert failed
 
@@ -137,13 +137,13 @@ def test_a_broker_that_fails_now_and_then_loses_and_repeats_nothing() -> None:
             raise UnavailableError("the broker is down")
 
     world.topic.before = fail_sometimes
-    Service(world.equipment(pace=PACES["without snapshots"])).run(until_end=True)
+    Service(world.context(pace=PACES["without snapshots"])).run(until_end=True)
     assert world.state() == straight(3)
 
 
 def test_threads_read_what_the_direct_way_reads() -> None:
     world = filled_world(5, cut=5)
-    Service(world.equipment(threads=True, clock=SystemClock())).run(until_end=True)
+    Service(world.context(threads=True, clock=SystemClock())).run(until_end=True)
     assert world.state() == straight(5)
 
 
@@ -157,7 +157,7 @@ def test_many_rows_on_one_millisecond_survive_a_death_between_them() -> None:
         return World(topic, plan=readings_plan())
 
     expected = world(None)
-    Service(expected.equipment(pace=Pace(10**9, 10**9, None, None))).run(until_end=True)
+    Service(expected.context(pace=Pace(10**9, 10**9, None, None))).run(until_end=True)
     given = world(4)
     died = run_until_done(
         given,

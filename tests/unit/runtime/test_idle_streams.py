@@ -12,10 +12,11 @@ from prometheus_client import generate_latest
 from pipeline_kit import PipelineFiles
 from rowtide.metrics import Metrics
 from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.live.observing import MetricsObserver
 from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.service import Equipment, Service
+from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from runtime_kit import VirtualClock
 
@@ -81,7 +82,7 @@ class Files(PipelineFiles):
 
         plan = plan_pipeline(self.sql.read_text(), file=str(self.sql))
         with open_pipeline(plan, "idle") as pipeline:
-            equipment = Equipment(
+            context = PipelineContext(
                 name=pipeline.name,
                 plan=pipeline.plan,
                 sources=pipeline.sources,
@@ -96,7 +97,7 @@ class Files(PipelineFiles):
                 observer=MetricsObserver(self.metrics, self.clock, "test"),
             )
             try:
-                Service(equipment).run()
+                Service(context).run()
             except SimulatedCrash:
                 return True
         return False

@@ -50,7 +50,7 @@ def reading(world: World, partition: int, timestamp: int, amount: int | None = N
 def play(world: World, script: dict[float, object], **changes: object) -> None:
     start = world.clock.seconds
     at = {start + second: happens for second, happens in script.items()}
-    Service(world.equipment(stopping=Scripted(world, at).stopping, **changes)).run()
+    Service(world.context(stopping=Scripted(world, at).stopping, **changes)).run()
 
 
 def standings(world: World) -> tuple[PartitionPosition, ...]:
@@ -183,4 +183,4 @@ def test_the_log_of_decisions_finds_what_was_decided_before_an_offset() -> None:
 def test_a_time_out_that_is_no_length_of_time_is_refused() -> None:
     world = World(Topic("readings", 2), plan=plan_with("soon"))
     with pytest.raises(StatementError, match='option "idle_timeout" of foreign stream "READINGS"'):
-        Service(world.equipment())
+        Service(world.context())

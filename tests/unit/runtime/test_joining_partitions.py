@@ -32,7 +32,7 @@ def add(world: World, partition: int, *timestamps: int) -> None:
 
 
 def run(world: World, **changes: object) -> None:
-    Service(world.equipment(**changes)).run(until_end=True)
+    Service(world.context(**changes)).run(until_end=True)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_partition_that_comes_while_the_service_runs_joins_within_seconds(worl
         return world.clock.seconds > 20
 
     with capture_logs() as logs:
-        Service(world.equipment(stopping=stopping)).run()
+        Service(world.context(stopping=stopping)).run()
     assert late(world) == [(2, 0, 90_000, 102_000)]
     joins = [log for log in logs if log["event"] == "partition_joins"]
     assert [(log["partition"], log["offset"], log["bound_ms"]) for log in joins] == [(2, 0, 102_000)]

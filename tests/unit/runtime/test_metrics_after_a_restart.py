@@ -14,7 +14,7 @@ def test_a_restart_without_new_rows_shows_positions_lag_bounds_and_the_last_comm
 
     def run() -> tuple[Metrics, Service]:
         metrics = Metrics()
-        service = Service(world.equipment(observer=MetricsObserver(metrics, world.clock, "1")))
+        service = Service(world.context(observer=MetricsObserver(metrics, world.clock, "1")))
         service.run(until_end=True)
         return metrics, service
 
@@ -50,7 +50,7 @@ def test_lag_grows_with_the_log_without_a_commit() -> None:
     fill(world.topic, random.Random(1), 60)
     metrics = Metrics()
     observer = MetricsObserver(metrics, world.clock, "1")
-    Service(world.equipment(observer=observer)).run(until_end=True)
+    Service(world.context(observer=observer)).run(until_end=True)
     end = len(world.topic.logs[0])
     observer.looked_up({"READINGS": "readings"}, {("READINGS", 0): end + 5})
     labels = {"topic": "readings", "partition": "0"}

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from rowtide.errors import StatementError
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.replay import Range, ReplayComparison, compare
-from rowtide.runtime.service import Equipment, Service
+from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
 from runtime_kit import VirtualClock
@@ -46,7 +47,7 @@ class World:
 
     def equipped(self, work: str) -> ReplayComparison | None:
         with open_pipeline(self.plan, "p") as pipeline:
-            equipment = Equipment(
+            context = PipelineContext(
                 name="p",
                 plan=pipeline.plan,
                 sources=pipeline.sources,
@@ -59,9 +60,9 @@ class World:
                 poll_messages=20,
             )
             if work == "run":
-                Service(equipment).run(until_end=True)
+                Service(context).run(until_end=True)
                 return None
-            return compare(equipment, self.range)
+            return compare(context, self.range)
 
     def run(self) -> None:
         self.equipped("run")

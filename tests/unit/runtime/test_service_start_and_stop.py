@@ -26,7 +26,7 @@ def world_with(messages: int = 60, seed: int = 1, *, in_small_polls: bool = Fals
 
 
 def run(world: World, **changes: object) -> Service:
-    service = Service(world.equipment(**changes))
+    service = Service(world.context(**changes))
     service.run(until_end=True)
     return service
 
@@ -60,7 +60,7 @@ def test_a_start_at_a_time_reads_each_partition_from_its_first_message_of_then()
     world = world_with()
     stamps = [[message.timestamp for message in log] for log in world.topic.logs]
     middle = sorted(stamp for log in stamps for stamp in log)[30]
-    Service(world.equipment()).run(StartTimestamp(middle), until_end=True)
+    Service(world.context()).run(StartTimestamp(middle), until_end=True)
     record = world.database.contents.record
     assert record is not None
     first = [next(o for o, stamp in enumerate(log) if stamp >= middle) for log in stamps]
@@ -74,7 +74,7 @@ def test_a_begin_over_committed_positions_is_refused(begin: StartEdge | StartTim
     run(world)
     before = world.database.contents
     with pytest.raises(StatementError, match="has committed positions"):
-        Service(world.equipment()).run(begin)
+        Service(world.context()).run(begin)
     assert world.database.contents is before
 
 
@@ -159,7 +159,7 @@ def test_a_topic_that_is_made_anew_while_the_service_runs_is_refused() -> None:
         return world.clock.seconds > 60
 
     with pytest.raises(StatementError, match="is not the topic that the pipeline has read"):
-        Service(world.equipment(stopping=deleted_and_made_anew)).run()
+        Service(world.context(stopping=deleted_and_made_anew)).run()
     assert world.clock.seconds < 60
 
 
@@ -332,7 +332,7 @@ def test_credentials_that_are_refused_while_it_runs_are_waited_for(where: str, s
 
 def test_told_to_stop_the_service_commits_what_it_has_worked_off() -> None:
     world = world_with(200, in_small_polls=True)
-    Service(world.equipment(pace=Pace(10**9, 10**9, None, None), stopping=stop_after(5))).run()
+    Service(world.context(pace=Pace(10**9, 10**9, None, None), stopping=stop_after(5))).run()
     assert 0 < sum(positions(world)) < 200
     run(world)
     straight = world_with(200)
@@ -358,12 +358,12 @@ def test_told_to_stop_while_the_database_is_down_the_service_stops() -> None:
     world = world_with()
     world.database.before = down(10**9, "commit")
     with pytest.raises(StoppedError):
-        Service(world.equipment(stopping=stop_after(40))).run()
+        Service(world.context(stopping=stop_after(40))).run()
 
 
 def test_the_status_board_tells_phases_positions_and_what_is_waited_for() -> None:
     world = world_with()
-    service = Service(world.equipment())
+    service = Service(world.context())
     seen = []
 
     def look(step: str) -> None:

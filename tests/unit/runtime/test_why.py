@@ -41,15 +41,15 @@ class Ran:
         self.run()
 
     def run(self) -> None:
-        equipment = self.world.equipment(sources=self.topics, pace=Pace(100, 3, 2, None))
-        Service(equipment).run(until_end=True)
+        context = self.world.context(sources=self.topics, pace=Pace(100, 3, 2, None))
+        Service(context).run(until_end=True)
 
     def why(self, relation: str, rowtime: int | None = None, **values: object) -> RowExplanation:
         plan = self.world.plan
         types = {table.name: table.row_type for table in plan.foreign_tables}
         types |= {name: node.row_type for name, node in plan.relations}
         fields = {types[relation].names.index(name.upper()): value for name, value in values.items()}
-        return why(self.world.equipment(sources=self.topics), relation, RowQuestion(fields, rowtime))
+        return why(self.world.context(sources=self.topics), relation, RowQuestion(fields, rowtime))
 
 
 def messages(found: RowExplanation) -> list[tuple[str, int, int]]:
@@ -181,7 +181,7 @@ CREATE PUMP p STARTED AS INSERT INTO out
 def test_what_cannot_be_told_is_refused_plainly() -> None:
     ran = Ran(PER_MINUTE, [(0, 5, "a", 1), (0, 65, "a", 8)])
     with pytest.raises(StatementError, match='relation "NOWHERE" does not exist'):
-        why(ran.world.equipment(sources=ran.topics), "NOWHERE", RowQuestion({}))
+        why(ran.world.context(sources=ran.topics), "NOWHERE", RowQuestion({}))
     with pytest.raises(StatementError, match="no such row has come out"):
         ran.why("OUT", k="b")
     # The second minute is open: its row has not come out.
@@ -203,8 +203,8 @@ def test_a_decision_that_let_a_row_go_is_named() -> None:
     world.clock.seconds = 0.0
     sources = {"CLICKS": topic}
     stopping = lambda: world.clock.seconds > end  # noqa: E731
-    Service(world.equipment(sources=sources, stopping=stopping, pace=Pace(100, 100, None, None))).run()
-    found = why(world.equipment(sources=sources), "OUT", RowQuestion({0: 0}))
+    Service(world.context(sources=sources, stopping=stopping, pace=Pace(100, 100, None, None))).run()
+    found = why(world.context(sources=sources), "OUT", RowQuestion({0: 0}))
     released = {each.partition: (each.needs, each.by, each.offset) for each in found.releases}
     assert released == {0: (60_000, "IDLE", 1), 1: (60_000, "ROW", 1)}
     assert [(each["kind"], each["partition"], each["bound"]) for each in found.decisions] == [

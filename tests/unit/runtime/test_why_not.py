@@ -78,13 +78,13 @@ class Enquiry:
             def stopping() -> bool:
                 if clock.seconds >= end and not asked:
                     then()
-                    asked.append(asking.submit(service.why_not, relation))
+                    asked.append(asking.submit(service.requests.why_not, relation))
                 return bool(asked) and asked[0].done()
 
-            equipment = self.world.equipment(
+            context = self.world.context(
                 sources=self.topics, stopping=stopping, pace=Pace(100, 1000, None, None), **self.changes
             )
-            service = Service(equipment)
+            service = Service(context)
             service.run()
             return asked[0].result()
 
@@ -443,7 +443,7 @@ def test_a_relation_that_nothing_reads_is_not_computed() -> None:
 
 def test_while_it_recovers_the_service_says_so_without_being_kept_waiting() -> None:
     asked = enquiry(PER_MINUTE.format(""), [(0, 10)])
-    service = Service(asked.world.equipment(sources=asked.topics))
-    answer = service.why_not("OUT")
+    service = Service(asked.world.context(sources=asked.topics))
+    answer = service.requests.why_not("OUT")
     assert causes(answer) == [("STARTING", "OUT", None)]
     assert answer.phase == "starting"

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from pipeline_kit import PipelineFiles
 from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.service import Equipment, Service
+from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from runtime_kit import VirtualClock
 
@@ -47,7 +48,7 @@ class Files(PipelineFiles):
         plan = plan_pipeline(self.sql.read_text(), file=str(self.sql))
         looks = iter(range(60))
         with open_pipeline(plan, "workshop") as pipeline:
-            equipment = Equipment(
+            context = PipelineContext(
                 name=pipeline.name,
                 plan=pipeline.plan,
                 sources=pipeline.sources,
@@ -62,7 +63,7 @@ class Files(PipelineFiles):
                 crash_points=crash_points or NoCrash(),
             )
             try:
-                Service(equipment).run()
+                Service(context).run()
             except SimulatedCrash:
                 return True
         return False

@@ -25,12 +25,14 @@ from rowtide.plan.plan import Plan
 from rowtide.rows.tray import ORIGIN
 from rowtide.runtime.commit.deadletters import RecentMessages
 from rowtide.runtime.commit.output import target_table
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.inspect.state import state_entries
 from rowtide.runtime.live.work import CommitBatch, PipelineState
+from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.begin import refuse_missing_tables
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.recovery.recovery import partitions_of
-from rowtide.runtime.service import Equipment, Service
+from rowtide.runtime.recovery.start import claim, recover
 
 _WAITING = frozenset({"Merge", "Sort", "AsOfJoin", "AsOfJoinOn"})
 """Operators in which resubmitted rows wait before they have reached the relation that had refused them."""
@@ -47,7 +49,9 @@ class Applied:
     snapshot_bytes: int
 
 
-def apply(older: Equipment, newer: Equipment, *, empty: frozenset[tuple[str, str]] = frozenset()) -> Applied:
+def apply(
+    older: PipelineContext, newer: PipelineContext, *, empty: frozenset[tuple[str, str]] = frozenset()
+) -> Applied:
     """Let the plan of ``newer`` go on where that of ``older`` stands; both are of one pipeline and database.
 
     A service that runs finds itself superseded at its next commit. ``empty`` are relations with their
@@ -90,7 +94,7 @@ class Succeeding:
     gone: Sequence[str]
 
 
-def succeeding(older: Equipment, newer: Equipment) -> Succeeding:
+def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
     """Take the pipeline, and let the new plan go on where the old one stands; nothing is committed.
 
     Raises:
@@ -112,7 +116,9 @@ def succeeding(older: Equipment, newer: Equipment) -> Succeeding:
     refuse_missing_tables(newer.name, newer.database.missing(kept))
     newer.database.prepare(tables)
     # What of the old plan's tables only is missing was dropped ahead of the change.
-    record, work = Service(replace(older, recreate_tables=True)).stand()
+    io = PipelineIO(replace(older, recreate_tables=True))
+    claimed = claim(io)
+    record, work = claimed.record, recover(io, claimed)
     _refuse_waiting_resubmitted(work.flow.snapshot())
     standings, begun = _standings(record, newer)
     flow = Flow(table_nodes(newer.plan), partitions_of(each.place for each in standings))
@@ -124,7 +130,9 @@ def succeeding(older: Equipment, newer: Equipment) -> Succeeding:
     return Succeeding(record, work, after, begun, sorted(gone))
 
 
-def commit_switch(begun: Succeeding, newer: Equipment, cut: CommitBatch, recent: RecentMessages) -> Applied:
+def commit_switch(
+    begun: Succeeding, newer: PipelineContext, cut: CommitBatch, recent: RecentMessages
+) -> Applied:
     """Commit what came out and the new plan's state, and let its digest take the old one's place.
 
     Raises:
@@ -139,13 +147,15 @@ def commit_switch(begun: Succeeding, newer: Equipment, cut: CommitBatch, recent:
     rows: dict[str, int] = {}
     for writes in cut.writes:
         rows[writes.name] = rows.get(writes.name, 0) + len(writes.tray)
-    committer = Service(newer).committer(begun.record, begun.after)
+    committer = PipelineIO(newer).committer(begun.record, begun.after.source_of)
     committer.commit(cut, recent)
     _log.info("applied", pipeline=newer.name, epoch=begun.record.epoch, commits=committer.commits)
     return Applied(committer.commits, rows, committer.stored.size_bytes)
 
 
-def _standings(record: Record, newer: Equipment) -> tuple[list[PartitionPosition], list[PartitionPosition]]:
+def _standings(
+    record: Record, newer: PipelineContext
+) -> tuple[list[PartitionPosition], list[PartitionPosition]]:
     """Return where the partitions of the new plan stand, and those among them that begin now."""
     known = {each.relation for each in record.standings}
     kept = [each for each in record.standings if each.relation in newer.sources]

@@ -23,12 +23,13 @@ from rowtide.plan.plan import ForeignTable
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.change.applying import Applied, Succeeding, commit_switch, succeeding
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.inbox import Inbox
 from rowtide.runtime.ingest.intake import Channel, Delivery
 from rowtide.runtime.live.read_loop import ClockDecisions, ReadLoop
 from rowtide.runtime.live.work import CommitBatch, PipelineState
-from rowtide.runtime.service import Equipment, Service
+from rowtide.runtime.pipeline_io import PipelineIO
 
 MAX_GATHERED = 2_000_000
 """Rows of both plans that may wait for the one commit: about half a gigabyte."""
@@ -38,7 +39,7 @@ SAY_AGAIN_S = 10.0
 _log = structlog.get_logger("rowtide")
 
 
-def apply_at(older: Equipment, newer: Equipment, at_ms: int) -> Applied:
+def apply_at(older: PipelineContext, newer: PipelineContext, at_ms: int) -> Applied:
     """Let the plan of ``newer`` go on where that of ``older`` has given all rows up to ``at_ms``.
 
     Reads until then, and for as long as it takes; nothing is committed meanwhile.
@@ -75,12 +76,12 @@ class _Both(PipelineState):
     """The old plan at work, with the new one beside it."""
 
     def __init__(
-        self, begun: Succeeding, tables: Sequence[ForeignTable], newer: Equipment, first: int
+        self, begun: Succeeding, tables: Sequence[ForeignTable], newer: PipelineContext, first: int
     ) -> None:
         super().__init__(begun.work.flow, tables, begun.work.standings())
         self.span = (EARLIEST, first)
         self.after = begun.after
-        self._channels: Mapping[str, Channel] = Service(newer).channels(begun.after.flow)
+        self._channels: Mapping[str, Channel] = PipelineIO(newer).channels(begun.after.flow)
 
     def enter(self, delivery: Delivery) -> None:
         # The new plan reads the same messages.
@@ -99,11 +100,11 @@ class _Both(PipelineState):
         self.after.drain()
 
 
-def _read_until(both: _Both, older: Equipment, first: int) -> None:
+def _read_until(both: _Both, older: PipelineContext, first: int) -> None:
     """Read until the old plan has promised everywhere that what comes is at ``first`` or later."""
-    service = Service(older)
-    inbox = service.open_inbox(both.positions, service.channels(both.flow))
-    loop = _Switch(both, inbox, service.new_backpressure(), service.watch(both))
+    io = PipelineIO(older)
+    inbox = io.open_inbox(both.positions, io.channels(both.flow))
+    loop = _Switch(both, inbox, io.backpressure(), io.partitions.decisions(both))
     said = older.clock.monotonic()
     both.drain()
     try:

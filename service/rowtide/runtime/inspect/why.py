@@ -25,11 +25,13 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import Kind
 from rowtide.rowtime.bound import EARLIEST
 from rowtide.rowtime.text import time_text
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import Delivery, ExplicitBound, check_identity
 from rowtide.runtime.inspect.state import plain
 from rowtide.runtime.inspect.why_answer import Input, MadeOf, Release, RowExplanation, RowQuestion
 from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.begin import refuse_another_plan
 from rowtide.runtime.recovery.digest import plan_digests
 from rowtide.runtime.recovery.recovery import (
@@ -40,7 +42,6 @@ from rowtide.runtime.recovery.recovery import (
     replay,
     usable,
 )
-from rowtide.runtime.service import Equipment, Service
 
 MAX_FOLLOWED = 1_000
 """Rows that are followed further back, of all that a row was made of."""
@@ -48,14 +49,14 @@ MAX_PASSES = 24
 """Times that the log is read: two for each operator on the longest way, whatever a plan looks like."""
 
 
-def why(equipment: Equipment, relation: str, wanted: RowQuestion) -> RowExplanation:
+def why(context: PipelineContext, relation: str, wanted: RowQuestion) -> RowExplanation:
     """Return what led to a row that a relation (its catalog name) has given.
 
     Raises:
       StatementError: there is no such relation or row, or the log no longer holds what is needed.
       UnavailableError: a dependency is down.
     """
-    return _Asked(equipment, relation, wanted).answer()
+    return _Asked(context, relation, wanted).answer()
 
 
 @dataclass(slots=True)
@@ -71,16 +72,16 @@ class _Item:
 class _Asked:
     """One question, while the log is read again and again."""
 
-    def __init__(self, equipment: Equipment, relation: str, wanted: RowQuestion) -> None:
-        self._equipment = equipment
+    def __init__(self, context: PipelineContext, relation: str, wanted: RowQuestion) -> None:
+        self._context = context
         self._relation = relation
         self._wanted = wanted
-        self._service = Service(equipment)
-        self._nodes = table_nodes(equipment.plan)
+        self._io = PipelineIO(context)
+        self._nodes = table_nodes(context.plan)
         self._record, self._snapshot = self._begin()
         self._begins = begin_of_replay(self._record, self._snapshot)
-        self._decisions = equipment.ledger.decisions()
-        self._resubmissions = equipment.ledger.resubmissions()
+        self._decisions = context.ledger.decisions()
+        self._resubmissions = context.ledger.resubmissions()
         self._messages = 0
         flow = self._flow()
         self._first = flow
@@ -122,7 +123,7 @@ class _Asked:
                         self._notes[f"Only {MAX_FOLLOWED} rows were followed back to their messages."] = None
         inputs, releases = self._inputs_and_releases()
         return RowExplanation(
-            self._equipment.name,
+            self._context.name,
             self._relation,
             self._shown(at, row),
             _known(row.rowtime),
@@ -141,30 +142,30 @@ class _Asked:
 
     def _begin(self) -> tuple[Record, KeptSnapshot | None]:
         """Return what is committed, and the snapshot to begin at where the log does not reach back."""
-        equipment = self._equipment
-        nodes = dict(equipment.plan.relations)
+        context = self._context
+        nodes = dict(context.plan.relations)
         if self._relation not in nodes and self._relation not in self._nodes:
             raise StatementError(
-                f'relation "{self._relation}" does not exist in pipeline "{equipment.name}"',
+                f'relation "{self._relation}" does not exist in pipeline "{context.name}"',
                 hint="It is named as in SQL; a foreign table must be written to by a pump.",
             )
-        record = equipment.ledger.read()
+        record = context.ledger.read()
         if record is None or not record.standings:
-            raise StatementError(f'pipeline "{equipment.name}" has committed nothing yet')
-        refuse_another_plan(equipment.name, record, plan_digests(equipment.plan))
+            raise StatementError(f'pipeline "{context.name}" has committed nothing yet')
+        refuse_another_plan(context.name, record, plan_digests(context.plan))
         identities = identities_of(record)
-        for relation, source in equipment.sources.items():
+        for relation, source in context.sources.items():
             if source.is_compacted():
                 raise StatementError(
                     f'topic "{source.topic}" is compacted: a replay would not find the same messages',
                     hint="What it has given is only in the tables and in the state.",
                 )
             check_identity(source, identities.get(relation))
-        ranges = {relation: source.ranges() for relation, source in equipment.sources.items()}
+        ranges = {relation: source.ranges() for relation, source in context.sources.items()}
         try:
             check_ranges(record, begin_of_replay(record, None), ranges)
         except StatementError:
-            snapshot = usable(equipment.ledger.newest_snapshot(), record)
+            snapshot = usable(context.ledger.newest_snapshot(), record)
             if snapshot is None:
                 raise
             check_ranges(record, begin_of_replay(record, snapshot), ranges)
@@ -172,7 +173,7 @@ class _Asked:
         return record, None
 
     def _roots(self) -> list[int]:
-        node = dict(self._equipment.plan.relations).get(self._relation)
+        node = dict(self._context.plan.relations).get(self._relation)
         roots = self._enquiry.roots(self._relation, node)
         if not roots:
             raise StatementError(
@@ -374,7 +375,7 @@ class _Asked:
         place = (step.node.relation, step.partition or 0)
         named = self._shown(at, row)
         if is_resubmission(place):
-            first = self._service.resubmitted(place)[row.counter].row
+            first = self._io.resubmitted(place)[row.counter].row
             self._notes[f"Resubmission {place[1]}: its rows are explained by their first messages."] = None
             if first.partition is not None and first.offset is not None:
                 return Input(place[0], first.topic, first.partition, first.offset, row.rowtime, named)
@@ -382,7 +383,7 @@ class _Asked:
         return Input(relation, topic, partition, row.counter, _known(row.rowtime), named)
 
     def _topic(self, place: PartitionId) -> tuple[str, str | None, int]:
-        source = self._equipment.sources.get(place[0])
+        source = self._context.sources.get(place[0])
         return place[0], None if source is None else source.topic, place[1]
 
     def _offsets(self, rows: Iterable[TimedRow]) -> Iterable[dict[str, object]]:
@@ -433,7 +434,7 @@ class _Asked:
         self, searches: Sequence[Search], bounds: list[tuple[PartitionId, ExplicitBound]] | None = None
     ) -> Sequence[Search]:
         """Read the log once more, and let the searches look at what the steps give."""
-        equipment, looking = self._equipment, _by_step(searches)
+        looking = _by_step(searches)
 
         def watch(at: int, tray: Tray) -> None:
             for search in looking.get(at, ()):
@@ -441,22 +442,16 @@ class _Asked:
 
         flow = self._flow()
         flow.watch(watch)
-        work = _Noting(flow, self._equipment, self._record, bounds)
+        work = _Noting(flow, self._context, self._record, bounds)
         if self._snapshot is None:
             work.drain()
             work.drop()
-        channels = self._service.channels(flow)
         self._messages += replay(
+            self._io,
             work,
             self._begins,
             self._record.positions(),
             decisions=DecisionLog(self._decisions),
-            channels=channels,
-            open_inbox=lambda positions: self._service.open_inbox(positions, channels),
-            crash_points=equipment.crash_points,
-            stopping=equipment.stopping,
-            resubmitted=self._service.resubmitted,
-            backpressure=self._service.new_backpressure(),
         )
         return searches
 
@@ -467,11 +462,11 @@ class _Noting(PipelineState):
     def __init__(
         self,
         flow: Flow,
-        equipment: Equipment,
+        context: PipelineContext,
         record: Record,
         bounds: list[tuple[PartitionId, ExplicitBound]] | None,
     ) -> None:
-        super().__init__(flow, equipment.plan.foreign_tables, record.standings)
+        super().__init__(flow, context.plan.foreign_tables, record.standings)
         self._bounds = bounds
 
     def enter(self, delivery: Delivery) -> None:

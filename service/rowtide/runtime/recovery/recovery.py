@@ -17,7 +17,6 @@ from rowtide.checkpoint.ledger import (
     PartitionId,
     Record,
     Resubmission,
-    StoredError,
     is_resubmission,
 )
 from rowtide.clock import Clock
@@ -26,7 +25,6 @@ from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Gates, Target
 from rowtide.flow.program import Program
 from rowtide.plan.nodes import Node
-from rowtide.runtime.commit.crashpoints import CrashPoints
 from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.inbox import Inbox, Pausable, Paused
@@ -34,6 +32,7 @@ from rowtide.runtime.ingest.intake import Channel, Delivery, another_topic, cut
 from rowtide.runtime.ingest.resubmission import let_in, targets_of
 from rowtide.runtime.live.read_loop import ReadLoop
 from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide_connectors.api import OffsetRange
 
 SAY_PROGRESS_S = 10.0
@@ -172,30 +171,24 @@ def check_compacted(record: Record, begin: Mapping[PartitionId, int], compacted:
 
 
 def replay(
+    io: PipelineIO,
     work: PipelineState,
     begin: Mapping[PartitionId, int],
     targets: Mapping[PartitionId, int],
     *,
     decisions: DecisionLog,
-    channels: Mapping[str, Channel],
-    open_inbox: Callable[[Mapping[PartitionId, int]], Inbox],
-    crash_points: CrashPoints,
-    stopping: Callable[[], bool],
-    resubmitted: Callable[[PartitionId], Sequence[StoredError]],
-    backpressure: Backpressure,
     emit: Callable[[], None] | None = None,
     progress: Callable[[int], None] = lambda _messages: None,
 ) -> int:
     """Read from ``begin`` up to exactly ``targets`` into ``work``; return the number of messages.
 
-    ``resubmitted`` returns the rows of a resubmission, which no inbox brings. ``emit`` is called after each
-    turn, when what came out is in ``work``; by default it is dropped.
-    ``backpressure`` lets partitions that are read ahead wait, as a running pipeline does.
+    ``emit`` is called after each turn, when what came out is in ``work``; by default it is dropped.
     ``progress`` is called with the number of messages read. Returns early when asked to stop.
 
     Raises:
       UnavailableError and others, as ``Inbox.take``.
     """
+    channels = io.channels(work.flow)
     work.place_at(begin)
     for model, before, after in decisions.jumps:
         work.flow.jump(model, before, after)
@@ -205,16 +198,18 @@ def replay(
         return 0
     messages = 0
     for place in [place for place in left if is_resubmission(place)]:
-        let_in(work, channels[place[0]], place, resubmitted(place))
+        let_in(work, channels[place[0]], place, io.resubmitted(place))
         messages += left.pop(place)
-    inbox = open_inbox({place: begin[place] for place in left})
-    loop = _Replay(work, inbox, backpressure, left, targets.keys() - left.keys(), decisions, channels, emit)
+    inbox = io.open_inbox({place: begin[place] for place in left}, channels)
+    loop = _Replay(
+        work, inbox, io.backpressure(), left, targets.keys() - left.keys(), decisions, channels, emit
+    )
     try:
         loop.drain()
-        while left and not stopping():
+        while left and not io.is_stopping():
             loop.turn()
             progress(messages + loop.messages)
-            crash_points.reach("recovery.within_replay")
+            io.context.crash_points.reach("recovery.within_replay")
     finally:
         inbox.close()
     work.place_at(targets)

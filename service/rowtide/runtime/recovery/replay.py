@@ -29,9 +29,11 @@ from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.change.applying import refuse_changed_streams, streams_of_both
 from rowtide.runtime.commit.output import target_table
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import check_identity
 from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.begin import refuse_another_plan
 from rowtide.runtime.recovery.digest import plan_digests
 from rowtide.runtime.recovery.recovery import (
@@ -44,7 +46,6 @@ from rowtide.runtime.recovery.recovery import (
     usable,
 )
 from rowtide.runtime.recovery.replay_tables import ComparedTable, Refused, scratch
-from rowtide.runtime.service import Equipment, Service
 from rowtide_connectors.api import OffsetRange
 
 MAX_DIFFERENCES = 20
@@ -94,7 +95,7 @@ class ReplayComparison:
 
 
 def compare(
-    equipment: Equipment,
+    context: PipelineContext,
     compared: Range,
     told: Callable[[str, Row], None] | None = None,
     older: Plan | None = None,
@@ -102,7 +103,7 @@ def compare(
     """Recompute and compare the tables of a pipeline; nothing is written.
 
     With ``told`` nothing is compared: it is called with each recomputed row and the name of its table.
-    ``older`` is given where another plan than the equipment's has run: what is committed is compared with
+    ``older`` is given where another plan than the context's has run: what is committed is compared with
     what this one would have given, had it run all the time. Tables that it would create count as empty,
     streams that only it reads are read to their present ends.
 
@@ -111,8 +112,8 @@ def compare(
         restrict it by, or the log no longer holds what is needed.
       UnavailableError: a dependency is down.
     """
-    fields = _time_fields(equipment.plan, compared)
-    for source in equipment.sources.values():
+    fields = _time_fields(context.plan, compared)
+    for source in context.sources.values():
         if source.is_compacted():
             raise StatementError(
                 f'topic "{source.topic}" is compacted: a replay would not find the same messages',
@@ -121,18 +122,18 @@ def compare(
     with scratch() as connection:
         tables = {
             table.name: ComparedTable(connection, number, table, fields.get(table.name), Refused())
-            for number, table in enumerate(equipment.plan.foreign_tables)
+            for number, table in enumerate(context.plan.foreign_tables)
         }
-        record = _committed(equipment, tables)
-        refuse_another_plan(equipment.name, record, plan_digests(older or equipment.plan))
+        record = _committed(context, tables)
+        refuse_another_plan(context.name, record, plan_digests(older or context.plan))
         if older is not None:
-            refuse_changed_streams(older, equipment.plan)
-            record = _as_read_by(equipment, record)
-        return _recomputed(equipment, compared, record, tables, told, older)
+            refuse_changed_streams(older, context.plan)
+            record = _as_read_by(context, record)
+        return _recomputed(context, compared, record, tables, told, older)
 
 
 def _recomputed(
-    equipment: Equipment,
+    context: PipelineContext,
     compared: Range,
     record: Record,
     tables: Mapping[str, ComparedTable],
@@ -141,29 +142,22 @@ def _recomputed(
 ) -> ReplayComparison:
     """Recompute what the tables should hold, and compare."""
     identities = identities_of(record)
-    for relation, source in equipment.sources.items():
+    for relation, source in context.sources.items():
         check_identity(source, identities.get(relation))
-    ranges = {relation: source.ranges() for relation, source in equipment.sources.items()}
-    flow, snapshot = _begin(equipment, record, ranges, compared, older)
-    work = PipelineState(flow, equipment.plan.foreign_tables, record.standings)
+    ranges = {relation: source.ranges() for relation, source in context.sources.items()}
+    flow, snapshot = _begin(context, record, ranges, compared, older)
+    work = PipelineState(flow, context.plan.foreign_tables, record.standings)
     turns = _Turns(work, tables)
     if snapshot is None:
         work.drain()
         turns.emit()
-    service = Service(equipment)
-    channels = service.channels(flow)
     messages = replay(
+        PipelineIO(context),
         work,
         begin_of_replay(record, snapshot),
         record.positions(),
-        decisions=DecisionLog(equipment.ledger.decisions()),
-        channels=channels,
-        open_inbox=lambda positions: service.open_inbox(positions, channels),
-        crash_points=equipment.crash_points,
-        stopping=equipment.stopping,
-        resubmitted=service.resubmitted,
+        decisions=DecisionLog(context.ledger.decisions()),
         emit=turns.emit,
-        backpressure=service.new_backpressure(),
     )
     between = (compared.begin_ms, compared.end_ms)
     count = 0
@@ -236,31 +230,31 @@ def _time_fields(plan: Plan, compared: Range) -> dict[str, int]:
     return fields
 
 
-def _committed(equipment: Equipment, tables: Mapping[str, ComparedTable]) -> Record:
+def _committed(context: PipelineContext, tables: Mapping[str, ComparedTable]) -> Record:
     """Read record and tables as they are at one moment.
 
     Raises:
       StatementError: nothing is committed.
     """
-    missing = equipment.database.missing([target_table(table.table) for table in tables.values()])
-    with equipment.database.begin() as transaction:
+    missing = context.database.missing([target_table(table.table) for table in tables.values()])
+    with context.database.begin() as transaction:
         if transaction.connection.dialect.name == "postgresql":
             transaction.connection.exec_driver_sql(
                 "set transaction isolation level repeatable read read only"
             )
-        record = equipment.ledger.read_within(transaction)
+        record = context.ledger.read_within(transaction)
         if record is None or not record.standings:
-            raise StatementError(f'pipeline "{equipment.name}" has committed nothing that could be compared')
+            raise StatementError(f'pipeline "{context.name}" has committed nothing that could be compared')
         for name, table in tables.items():
             if name in missing:
                 continue
             table.hold(transaction.rows(target_table(table.table)))
-            table.leave_out(equipment.ledger.refused_within(transaction, table.table.name))
+            table.leave_out(context.ledger.refused_within(transaction, table.table.name))
     return record
 
 
 def _begin(
-    equipment: Equipment,
+    context: PipelineContext,
     record: Record,
     ranges: Mapping[str, Mapping[int, OffsetRange]],
     compared: Range,
@@ -271,11 +265,11 @@ def _begin(
     Raises:
       StatementError: neither reaches back far enough.
     """
-    nodes, resubmissions = table_nodes(equipment.plan), equipment.ledger.resubmissions()
+    nodes, resubmissions = table_nodes(context.plan), context.ledger.resubmissions()
     try:
         check_ranges(record, begin_of_replay(record, None), ranges)
     except StatementError as gone:
-        snapshot = usable(equipment.ledger.newest_snapshot(), record)
+        snapshot = usable(context.ledger.newest_snapshot(), record)
         if snapshot is None:
             raise
         check_ranges(record, begin_of_replay(record, snapshot), ranges)
@@ -284,7 +278,7 @@ def _begin(
         else:
             flow = Flow(nodes, partitions_of(record.positions()))
             before = flow_at(table_nodes(older), record, snapshot, resubmissions)
-            flow.succeed(before, equipment.clock.now_ms(), streams_of_both(older, equipment.plan))
+            flow.succeed(before, context.clock.now_ms(), streams_of_both(older, context.plan))
         # A row is out before this at most: what comes later was not in the tables when it was taken.
         reached = max((bound for bound in flow.bounds().values() if bound != EARLIEST), default=EARLIEST)
         if compared.begin_ms is None or compared.begin_ms < reached:
@@ -299,13 +293,13 @@ def _begin(
     return flow_at(nodes, record, None, resubmissions), None
 
 
-def _as_read_by(equipment: Equipment, record: Record) -> Record:
-    """Return a record as if the equipment's plan had run: it has read its new streams to their ends."""
+def _as_read_by(context: PipelineContext, record: Record) -> Record:
+    """Return a record as if the context's plan had run: it has read its new streams to their ends."""
     known = {each.relation for each in record.standings}
-    kept = [each for each in record.standings if each.relation in equipment.sources]
+    kept = [each for each in record.standings if each.relation in context.sources]
     begun = [
         PartitionPosition(relation, source.topic, partition, held.end, held.earliest, None, source.identity())
-        for relation, source in sorted(equipment.sources.items())
+        for relation, source in sorted(context.sources.items())
         if relation not in known
         for partition, held in sorted(source.ranges().items())
     ]

@@ -1,0 +1,47 @@
+"""What a pipeline runs on: its plan, its parts outside the process, time, and limits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from rowtide.checkpoint.ledger import Ledger
+from rowtide.clock import Clock
+from rowtide.plan.plan import Plan
+from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
+from rowtide.runtime.ingest.backpressure import MAX_HELD_BYTES, MAX_HELD_ROWS
+from rowtide.runtime.ingest.inbox import QUEUE_BYTES, QUEUE_MESSAGES
+from rowtide.runtime.ingest.intake import POLL_MESSAGES
+from rowtide.runtime.live.live import Observer, Pace, Unobserved
+from rowtide_connectors.api import Database, TopicSource
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineContext:
+    """What every command works with on one pipeline; ``PipelineIO`` makes its readers and committer.
+
+    ``sources`` has the source of each foreign stream that a pump reads. ``wait`` False: a dependency
+    that is down ends the service. ``recreate_tables``: output tables that are missing are created again where
+    positions are committed. ``threads`` False reads in the main thread, for simulations.
+    """
+
+    name: str
+    plan: Plan
+    sources: Mapping[str, TopicSource]
+    database: Database
+    ledger: Ledger
+    clock: Clock
+    pace: Pace
+    stopping: Callable[[], bool]
+    rng: random.Random = field(default_factory=random.Random)
+    wait: bool = True
+    recreate_tables: bool = False
+    threads: bool = True
+    crash_points: CrashPoints = field(default_factory=NoCrash)
+    observer: Observer = field(default_factory=Unobserved)
+    max_held_rows: int = MAX_HELD_ROWS
+    max_held_bytes: int = MAX_HELD_BYTES
+    poll_messages: int = POLL_MESSAGES
+    queue_messages: int = QUEUE_MESSAGES
+    queue_bytes: int = QUEUE_BYTES

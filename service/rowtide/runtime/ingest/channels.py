@@ -1,0 +1,27 @@
+"""How messages of a foreign stream become rows of a flow: its format, and the origins of its partitions."""
+
+from __future__ import annotations
+
+from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
+from rowtide.flow.flow import Flow
+from rowtide.plan.plan import ForeignStream
+from rowtide.runtime.ingest.intake import Channel
+from rowtide.runtime.recovery.skipping import Skipped
+from rowtide_connectors.api import TopicSource
+
+
+def channel(
+    stream: ForeignStream, source: TopicSource, flow: Flow, skipped: Skipped | None = None
+) -> Channel:
+    """Return how messages of a foreign stream become rows of a flow.
+
+    Raises:
+      StatementError: the stream's format does not exist or cannot carry its types.
+    """
+    decoder = decoder_for(dict(stream.options).get("format", DEFAULT_FORMAT), stream.name, stream.row_type)
+    origins = {
+        partition: flow.origin(stream.name, partition)
+        for relation, partition in flow.bounds()
+        if relation == stream.name
+    }
+    return Channel(stream, source, decoder, origins, (skipped or {}).get(stream.name, {}))

@@ -1,0 +1,98 @@
+"""What other threads ask of a pipeline that runs: why it is silent, a snapshot, rows, a query that looks on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rowtide.errors import StatementError, TransientError
+from rowtide.plan.nodes import Node
+from rowtide.runtime.ingest.backpressure import Backpressure
+from rowtide.runtime.inspect.facts import gathered
+from rowtide.runtime.inspect.state import SnapshotTaken, TableContents, table_contents
+from rowtide.runtime.inspect.why_not import SilenceExplanation, answer, not_running
+from rowtide.runtime.live.following import Follower
+from rowtide.runtime.live.questions import Questions
+from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.pipeline_io import PipelineIO
+
+
+class Requests:
+    """The requests to one pipeline, made by any thread and answered by the one that runs it."""
+
+    def __init__(self, io: PipelineIO) -> None:
+        self.questions = Questions()
+        self._io = io
+        self._backpressure: Backpressure | None = None
+        self._snapshot: Callable[[], SnapshotTaken] | None = None
+
+    def serve(
+        self, work: PipelineState, backpressure: Backpressure, snapshot: Callable[[], SnapshotTaken]
+    ) -> None:
+        """Answer from now on: ``work`` runs. ``snapshot`` commits with a snapshot."""
+        self._backpressure = backpressure
+        self._snapshot = snapshot
+        # A commit waits: everything has been drained, and the caller that asks why need not wait too.
+        self._io.while_waiting = lambda: self.questions.answer(work)
+
+    def why_not(self, relation: str) -> SilenceExplanation:
+        """Return why ``relation`` (its catalog name) is silent.
+
+        Raises:
+          StatementError: the pipeline has no such relation.
+          TransientError: the main loop did not come round in time.
+        """
+        context, board = self._io.context, self._io.board
+        plan, shown = context.plan, board.status()
+        nodes = dict(plan.relations)
+        if relation not in nodes and relation not in {table.name for table in plan.foreign_tables}:
+            raise StatementError(
+                f'relation "{relation}" does not exist in pipeline "{context.name}"',
+                hint="It is named as in the catalog: upper case unless quoted.",
+            )
+        pressure = self._backpressure
+        if pressure is None or shown.phase in ("starting", "recovering", "stopping"):
+            return not_running(context.name, relation, shown.phase, shown.waits_for)
+        topics = {name: source.topic for name, source in context.sources.items()}
+        return self.questions.ask(
+            lambda work: answer(
+                context.name,
+                relation,
+                work.flow.why_not(relation, nodes.get(relation)),
+                gathered(work, plan, topics, board, pressure.paused, self._io.partitions.idle),
+            )
+        )
+
+    def snapshot(self) -> SnapshotTaken:
+        """Commit now, with a snapshot.
+
+        Raises:
+          TransientError: the pipeline does not run yet, or did not come round in time.
+        """
+        take = self._snapshot
+        if take is None:
+            context = self._io.context
+            raise TransientError(
+                f'pipeline "{context.name}" is {self._io.board.status().phase}',
+                hint="Ask again when it runs.",
+            )
+        return self.questions.ask(lambda _work: take())
+
+    def follow(self, node: Node, *, once: bool = False) -> Follower:
+        """Let a query look on while the pipeline runs, or see once what is there.
+
+        Raises:
+          StatementError: there are too many, or it cannot begin here.
+          TransientError: the pipeline does not run, or did not come round in time.
+        """
+        return self.questions.ask(
+            lambda work: work.followers.add(node, work.flow, list(work.positions), once=once)
+        )
+
+    def contents(self, relation: str, limit: int) -> TableContents:
+        """Return rows of an engine table as it is now.
+
+        Raises:
+          StatementError: there is no such table.
+          TransientError: the main loop did not come round in time.
+        """
+        return self.questions.ask(lambda work: table_contents(work.flow, relation, limit))

@@ -1,0 +1,75 @@
+"""What joins a pipeline while it runs: partitions that topics have got, and resubmitted error rows."""
+
+from __future__ import annotations
+
+import structlog
+
+from rowtide.checkpoint.ledger import PartitionId
+from rowtide.flow.gates import Target
+from rowtide.runtime.ingest.channels import channel
+from rowtide.runtime.ingest.inbox import Inbox
+from rowtide.runtime.ingest.intake import LOOK_UP_S
+from rowtide.runtime.ingest.resubmission import let_in
+from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.pipeline_io import PipelineIO
+
+_log = structlog.get_logger("rowtide")
+
+
+class Admission:
+    """Lets partitions join ``work``; called by its thread."""
+
+    def __init__(self, io: PipelineIO, work: PipelineState) -> None:
+        self._io = io
+        self._work = work
+        self._ask_again = 0.0
+
+    def begin(self) -> None:
+        """Let in what has appeared before the readers are opened."""
+        self._join()
+        self._resubmit()
+
+    def admit(self, inbox: Inbox) -> None:
+        """Let in the partitions that have appeared, and read them too."""
+        for relation, partition in self._join():
+            into = self._io.channel(relation, self._work.flow)
+            inbox.join(into, {partition: self._work.positions[relation, partition]})
+        if self._io.context.clock.monotonic() >= self._ask_again:
+            self._resubmit()
+
+    def _join(self) -> list[PartitionId]:
+        """Let partitions join that topics have got since the pipeline knew them."""
+        newcomers = self._io.partitions.newcomers.take(self._work.positions)
+        for (relation, partition), offset in newcomers.items():
+            topic = self._io.context.sources[relation].topic
+            bound_ms = self._work.join((relation, partition), topic, offset)
+            self._io.partitions.idle.hear((relation, partition))
+            _log.info(
+                "partition_joins",
+                relation=relation,
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                bound_ms=bound_ms,
+            )
+        return list(newcomers)
+
+    def _resubmit(self) -> None:
+        """Let in the error rows that have been resubmitted since this was asked last."""
+        context, work = self._io.context, self._work
+        self._ask_again = context.clock.monotonic() + LOOK_UP_S
+        for each in self._io.database.call(context.ledger.resubmissions):
+            if each.place in work.positions:
+                continue
+            source = context.sources[each.stream]
+            bound_ms = work.join(each.place, source.topic, 0, Target(each.relation, each.entered))
+            rows = self._io.resubmitted(each.place)
+            let_in(work, channel(self._io.streams[each.stream], source, work.flow), each.place, rows)
+            _log.info(
+                "errors_resubmitted",
+                number=each.number,
+                stream=each.stream,
+                relation=each.relation,
+                rows=len(rows),
+                bound_ms=bound_ms,
+            )

@@ -1,0 +1,72 @@
+"""The live run of a pipeline that is recovered, up to its orderly end."""
+
+from __future__ import annotations
+
+import structlog
+
+from rowtide.runtime.ingest.partition_watch import ends_of
+from rowtide.runtime.inspect.requests import Requests
+from rowtide.runtime.inspect.state import SnapshotTaken
+from rowtide.runtime.live.admission import Admission
+from rowtide.runtime.live.live import Live, Watching
+from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.pipeline_io import PipelineIO
+from rowtide.runtime.recovery.seam import Seam
+from rowtide.runtime.recovery.start import Claimed
+
+_log = structlog.get_logger("rowtide")
+
+
+def run_live(
+    io: PipelineIO, claimed: Claimed, work: PipelineState, requests: Requests, *, until_end: bool
+) -> None:
+    """Go on from the committed positions until told to stop, or to the ends that there were at the start.
+
+    Raises:
+      SupersededError, FaultError, TransientError, StoppedError, GoneError.
+    """
+    context, record = io.context, claimed.record
+    committer = io.committer(record, work.source_of)
+    backpressure = io.backpressure()
+    io.board.enter("running")
+    decisions = io.partitions.decisions(work)
+    for relation, held in claimed.ranges.items():
+        io.partitions.looked_up(relation, held)
+    admission = Admission(io, work)
+    admission.begin()
+    inbox = io.open_inbox(work.positions, io.channels(work.flow))
+    live = Live(
+        work=work,
+        inbox=inbox,
+        committer=committer,
+        pace=context.pace,
+        clock=context.clock,
+        stopping=io.is_stopping,
+        admit=lambda: admission.admit(inbox),
+        carries_state=bool(claimed.compacted),
+        crash_points=context.crash_points,
+        backpressure=backpressure,
+        decisions=decisions,
+        observer=Watching(io.board, context.observer, work, claimed.created),
+        questions=requests.questions,
+        # A run to the end leaves the rest of history, if there is more, to the next one.
+        seam=None if until_end else Seam(ends_of(claimed.ranges), context.clock),
+    )
+
+    def snapshot() -> SnapshotTaken:
+        live.commit(with_snapshot=True)
+        stored = committer.stored
+        return SnapshotTaken(context.name, committer.commits, stored.size_bytes, stored.seconds)
+
+    requests.serve(work, backpressure, snapshot)
+    _log.info("running", pipeline=context.name, epoch=record.epoch, commits=record.commits)
+    try:
+        live.run(ends_of(claimed.ranges) if until_end else None)
+        io.board.enter("stopping")
+    finally:
+        work.followers.end("the service stops")
+        context.crash_points.reach("stop.before_close")
+        inbox.close()
+    summary = io.board.status().summary
+    fields = {} if summary is None else summary.fields()
+    _log.info("stopped", pipeline=context.name, epoch=record.epoch, commits=committer.commits, **fields)

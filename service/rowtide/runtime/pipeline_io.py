@@ -1,0 +1,133 @@
+"""How one process reads and commits a pipeline: makes its channels, readers and committer.
+
+A run, ``apply``, ``replay`` and ``explain --why`` each make one of their own. What they share by it is who
+waits for a dependency that is down, and what is known of the topics' partitions.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from rowtide.checkpoint.ledger import PartitionId, Record, StoredError
+from rowtide.flow.flow import Flow
+from rowtide.operators.contract import RESUBMITTED
+from rowtide.runtime.commit.commit import Committer
+from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.ingest.backpressure import Backpressure
+from rowtide.runtime.ingest.channels import channel
+from rowtide.runtime.ingest.inbox import DirectInbox, Inbox, ThreadedInbox
+from rowtide.runtime.ingest.intake import Channel, StreamReader
+from rowtide.runtime.ingest.partition_watch import PartitionWatch
+from rowtide.runtime.ingest.resubmission import topic_places
+from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of
+from rowtide.runtime.recovery.skipping import Skipped, skipped_of
+
+
+class PipelineIO:
+    """The readers and the committer of one pipeline in one process.
+
+    Raises:
+      StatementError: an option of a foreign stream is invalid.
+    """
+
+    def __init__(self, context: PipelineContext) -> None:
+        self.context = context
+        self.streams = {
+            stream.name: stream for stream in context.plan.foreign_streams if stream.name in context.sources
+        }
+        self.board = StatusBoard(context.name, context.clock, context.observer.entered_phase)
+        topics = {relation: source.topic for relation, source in context.sources.items()}
+        self.partitions = PartitionWatch(self.streams, topics, context.clock, self.board, context.observer)
+        self.identities: Mapping[str, str] = {}
+        """By foreign stream, what its topic is known by; set by a start."""
+        self.while_waiting: Callable[[], None] = lambda: None
+        """Called by the main loop whenever it waits for a dependency."""
+        self.database = self._retry(DATABASE, beats=True)
+        self.broker = self._retry("broker", beats=True)
+        self._skipped: Skipped = {}
+
+    def is_stopping(self) -> bool:
+        """Return whether to stop; that it is asked shows that the main loop comes round."""
+        self.board.beat()
+        return self.context.stopping()
+
+    def committer(self, record: Record, source_of: Callable[[int], PartitionId | None]) -> Committer:
+        """Return what commits batches under the epoch of ``record``."""
+        return Committer(
+            database=self.context.database,
+            ledger=self.context.ledger,
+            record=record,
+            sources=self.context.sources,
+            source_of=source_of,
+            retry=self.database,
+            fetching=self.broker,
+            clock=self.context.clock,
+            crash_points=self.context.crash_points,
+        )
+
+    def channels(self, flow: Flow) -> dict[str, Channel]:
+        """Return, by foreign stream, how messages become rows of ``flow``."""
+        self._skipped = skipped_of(self.database.call(self.context.ledger.decisions))
+        return {name: self.channel(name, flow) for name in self.streams}
+
+    def channel(self, relation: str, flow: Flow) -> Channel:
+        """Return how messages of one stream become rows of ``flow``: those known to be skipped do not."""
+        return channel(self.streams[relation], self.context.sources[relation], flow, self._skipped)
+
+    def open_inbox(self, positions: Mapping[PartitionId, int], channels: Mapping[str, Channel]) -> Inbox:
+        """Open the readers of these partitions."""
+        context = self.context
+        readers = []
+        for relation, each in sorted(channels.items()):
+            own = {
+                partition: positions[name, partition]
+                for name, partition in topic_places(positions)
+                if name == relation
+            }
+            if own:
+                retry = self._retry(broker_of(relation), beats=not context.threads)
+                reader = StreamReader(
+                    each,
+                    own,
+                    context.crash_points,
+                    context.clock,
+                    self.partitions.looked_up,
+                    context.poll_messages,
+                    self.partitions.look_up_s(relation),
+                    self.identities.get(relation),
+                )
+                readers.append((reader, retry))
+        if context.threads:
+            return ThreadedInbox(readers, context.queue_messages, context.queue_bytes)
+        return DirectInbox(readers, context.clock)
+
+    def backpressure(self) -> Backpressure:
+        """Return what balances the partitions by the limits of the context."""
+        context = self.context
+        return Backpressure(context.plan.pumps, context.clock, context.max_held_rows, context.max_held_bytes)
+
+    def resubmitted(self, place: PartitionId) -> Sequence[StoredError]:
+        """Return the error rows of a resubmission."""
+        number = place[1] - RESUBMITTED
+        return self.database.call(lambda: self.context.ledger.resubmitted(number))
+
+    def _retry(self, dependency: str, *, beats: bool) -> Retry:
+        context = self.context
+        return Retry(
+            dependency,
+            clock=context.clock,
+            rng=random.Random(context.rng.random()),
+            stopping=context.stopping,
+            wait=context.wait,
+            denied_ends=lambda: self.board.status().epoch is None,
+            waiting=self._note_waiting if beats else self.board.waiting,
+            failed=context.observer.retried,
+        )
+
+    def _note_waiting(self, dependency: str, is_down: bool) -> None:
+        """Note a wait of the main loop: it comes round while it waits."""
+        self.board.waiting(dependency, is_down)
+        self.board.beat()
+        self.while_waiting()

@@ -1,0 +1,214 @@
+"""The start of a pipeline: look at everything, take the epoch, recover.
+
+A start that is refused (another plan, ``--from`` over committed positions, an
+aged-out log) changes nothing and leaves a running process alone: the epoch is
+taken only after everything that can be looked at has been looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from rowtide.checkpoint.ledger import KeptSnapshot, PartitionId, PartitionPosition, Record
+from rowtide.errors import StatementError
+from rowtide.plan.outputs import table_nodes
+from rowtide.runtime.configured import takes_append_times
+from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
+from rowtide.runtime.ingest.idle import DecisionLog
+from rowtide.runtime.ingest.intake import check_identity
+from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.pipeline_io import PipelineIO
+from rowtide.runtime.recovery.begin import (
+    Begin,
+    StartEdge,
+    StartTimestamp,
+    first_offsets,
+    prepare_tables,
+    refuse_start,
+)
+from rowtide.runtime.recovery.digest import dumped, plan_digests
+from rowtide.runtime.recovery.newest import NewestSnapshot
+from rowtide.runtime.recovery.recovery import (
+    begin_of_replay,
+    check_compacted,
+    check_ranges,
+    flow_at,
+    identities_of,
+    replay,
+    telling_progress,
+    usable,
+)
+from rowtide_connectors.api import OffsetRange
+
+START_COMMITS = 1
+"""The commit that records where a pipeline begins; all after it are of rows."""
+
+_log = structlog.get_logger("rowtide")
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A pipeline whose epoch this process has taken, and what the start has found out.
+
+    ``compacted`` are topics by foreign stream, ``created`` the tables that were made.
+    """
+
+    record: Record
+    ranges: Mapping[str, Mapping[int, OffsetRange]]
+    compacted: Mapping[str, str]
+    created: Sequence[str]
+    snapshots: NewestSnapshot
+
+
+def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
+    """Look at everything, refuse what must be refused, take the epoch.
+
+    Raises:
+      StatementError: the start is refused; nothing has changed.
+      TransientError, StoppedError: a dependency is down and is not waited for.
+    """
+    context = io.context
+    if not context.plan.pumps:
+        raise StatementError(
+            "no pump writes to a foreign table, so there is nothing to run",
+            hint="CREATE PUMP name STARTED AS INSERT INTO a foreign table SELECT .. makes one.",
+        )
+    digests = plan_digests(context.plan)
+    record = io.database.call(context.ledger.read)
+    if record is not None and record.standings:
+        refuse_start(context.name, record, digests, begin)
+    sources = sorted(context.sources.items())
+    ranges = {relation: io.broker.call(source.ranges) for relation, source in sources}
+    compacted = {
+        relation: source.topic for relation, source in sources if io.broker.call(source.is_compacted)
+    }
+    io.partitions.append_times = _append_times(io)
+    snapshots = NewestSnapshot(context.ledger)
+    if record is not None and record.standings:
+        known = identities_of(record)
+        for relation, source in sources:
+            io.broker.call(partial(check_identity, source, known.get(relation)))
+        snapshot = usable(io.database.call(snapshots.look), record)
+        _begin_of_replay(record, snapshot, ranges, compacted)
+    kept = record is not None and bool(record.standings) and not context.recreate_tables
+    created = io.database.call(
+        partial(prepare_tables, context.name, context.database, context.plan, kept=kept)
+    )
+    if created:
+        _log.info("tables_created", pipeline=context.name, tables=list(created))
+    context.crash_points.reach("start.before_epoch")
+    holder = f"{socket.gethostname()} process {os.getpid()}"
+    record = io.database.call(lambda: context.ledger.claim(dumped(digests), holder))
+    context.crash_points.reach("start.after_epoch")
+    io.board.claimed(record.epoch)
+    context.observer.claimed(context.name, record)
+    if not record.standings:
+        record = _record_start(io, record, begin)
+    io.identities = identities_of(record)
+    io.board.stands(record)
+    return Claimed(record, ranges, compacted, created, snapshots)
+
+
+def recover(io: PipelineIO, claimed: Claimed) -> PipelineState:
+    """Bring a new flow to the committed positions.
+
+    Raises:
+      StatementError: the log no longer holds what is needed.
+      TransientError, StoppedError: a dependency is down and is not waited for.
+    """
+    context, record = io.context, claimed.record
+    io.board.enter("recovering")
+    context.crash_points.reach("recovery.before_snapshot")
+    snapshot = usable(io.database.call(claimed.snapshots.take), record)
+    resubmissions = io.database.call(context.ledger.resubmissions)
+    flow = flow_at(table_nodes(context.plan), record, snapshot, resubmissions)
+    work = PipelineState(flow, context.plan.foreign_tables, record.standings)
+    context.crash_points.reach("recovery.after_snapshot")
+    begin = _begin_of_replay(record, snapshot, claimed.ranges, claimed.compacted)
+    if record.commits > START_COMMITS and snapshot is None:
+        # What the pipeline's own INSERT statements gave came out with the first commit of rows.
+        work.drain()
+        work.drop()
+    context.crash_points.reach("recovery.before_replay")
+    began = context.clock.monotonic()
+    messages = replay(
+        io,
+        work,
+        begin,
+        record.positions(),
+        decisions=DecisionLog(io.database.call(context.ledger.decisions)),
+        progress=telling_progress(context.name, context.clock, work, record.positions()),
+    )
+    work.go_on_from(io.database.call(context.ledger.accounts))
+    context.crash_points.reach("recovery.after_replay")
+    seconds = context.clock.monotonic() - began
+    context.observer.recovered(work, seconds)
+    _log.info(
+        "recovered",
+        pipeline=context.name,
+        snapshot=snapshot is not None,
+        replayed_messages=messages,
+        held_rows=work.held(),
+        seconds=round(seconds, 3),
+    )
+    return work
+
+
+def _append_times(io: PipelineIO) -> AppendTimes:
+    """Return what decides on the partitions of topics whose brokers stamp the messages."""
+    sources = io.context.sources
+    return AppendTimes(
+        [
+            relation
+            for relation in sorted(by_message_time(io.context.plan) & sources.keys())
+            if takes_append_times(io.streams[relation]) and io.broker.call(sources[relation].has_append_times)
+        ]
+    )
+
+
+def _record_start(io: PipelineIO, record: Record, begin: Begin) -> Record:
+    """Commit where a pipeline begins that has committed nothing."""
+    context = io.context
+    sources = sorted(context.sources.items())
+    identities = {relation: io.broker.call(source.identity) for relation, source in sources}
+    standings = [
+        PartitionPosition(relation, source.topic, partition, offset, offset, None, identities[relation])
+        for relation, source in sources
+        for partition, offset in sorted(io.broker.call(partial(first_offsets, source, begin)).items())
+    ]
+    context.crash_points.reach("start.before_positions")
+    io.committer(record, lambda _: None).commit_start(standings)
+    context.crash_points.reach("start.after_positions")
+    said = f"{begin.timestamp_ms} ms" if isinstance(begin, StartTimestamp) else begin.value
+    _log.info("begins", pipeline=context.name, begin=said, partitions=len(standings))
+    return Record(
+        record.epoch,
+        record.holder,
+        record.commits + 1,
+        record.digest,
+        tuple(standings),
+        context.clock.now_ms(),
+    )
+
+
+def _begin_of_replay(
+    record: Record,
+    snapshot: KeptSnapshot | None,
+    ranges: Mapping[str, Mapping[int, OffsetRange]],
+    compacted: Mapping[str, str],
+) -> dict[PartitionId, int]:
+    """Return where the replay begins; refuse where the log no longer holds what is needed.
+
+    Raises:
+      StatementError: naming the topic.
+    """
+    begin = begin_of_replay(record, snapshot)
+    check_ranges(record, begin, ranges)
+    check_compacted(record, begin, compacted)
+    return begin
