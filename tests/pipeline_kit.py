@@ -15,8 +15,8 @@ from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
+from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker
-from runtime_kit import VirtualClock
 
 
 class PipelineFiles:

@@ -102,7 +102,7 @@ def mark_resubmitted(
         sa.select(sa.func.coalesce(sa.func.max(table.c.resubmitted), 0)).where(table.c.pipeline == pipeline)
     ).scalar_one()
     number = last
-    for group in _together(rows):
+    for group in together(rows):
         number += 1
         if number > MAX_RESUBMISSIONS:
             raise StatementError(
@@ -141,7 +141,7 @@ def stored_error(row: Any) -> StoredError:
     return StoredError(row.error_id, error, row.epoch, to_ms(row.committed_at), row.resubmitted, at)
 
 
-def _together(rows: Iterable[StoredError]) -> Iterator[Sequence[StoredError]]:
+def together(rows: Iterable[StoredError]) -> Iterator[Sequence[StoredError]]:
     """Group rows by what a resubmission has one of: stream, relation, and whether they had been rows."""
     groups: dict[tuple[str | None, str, bool], list[StoredError]] = {}
     for stored in rows:

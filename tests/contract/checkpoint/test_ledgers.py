@@ -1,4 +1,4 @@
-"""What every ledger does: on SQLite in memory and in a file, and on real PostgreSQL."""
+"""What every ledger does: in memory, on SQLite in memory and in a file, and on real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,16 +14,22 @@ import sqlalchemy as sa
 from rowtide.checkpoint.database import KEPT_SNAPSHOTS, DatabaseLedger
 from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.checkpoint.ledger import (
+    RESET,
     SKIP,
     Decision,
     ErrorRow,
+    KeptAccount,
     KeptSnapshot,
+    Ledger,
     PartitionPosition,
     Record,
     Resubmission,
 )
 from rowtide.checkpoint.tables import SCHEMA, named, schema_of
+from rowtide.clock import SystemClock
 from rowtide.errors import FaultError, StatementError, SupersededError
+from rowtide.testing.in_memory_database import InMemoryDatabase
+from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide_connectors.api import Database, TableColumn, TargetTable
 from rowtide_connectors.rdbms import CONNECTOR
 
@@ -36,9 +42,17 @@ REJECTED = ErrorRow("REJECTED", "V", "CAST: \x00 and \ud800", None, None, None, 
 OUTPUT = TargetTable("OUTPUT", (TableColumn("N", "INTEGER"),), ())
 
 
-@pytest.fixture(params=["sqlite-memory", "sqlite-file", pytest.param("postgres", marks=pytest.mark.postgres)])
+RELATIONAL = ("sqlite-memory", "sqlite-file", pytest.param("postgres", marks=pytest.mark.postgres))
+"""Databases whose tables can be looked at."""
+AnyLedger = DatabaseLedger | InMemoryLedger
+
+
+@pytest.fixture(params=["in-memory", *RELATIONAL])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     match request.param:
+        case "in-memory":
+            yield InMemoryDatabase()
+            return
         case "postgres":
             url = request.getfixturevalue("postgres_url")
         case "sqlite-file":
@@ -50,9 +64,21 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     opened.close()
 
 
+def ledger_of(database: Database, pipeline: str) -> AnyLedger:
+    if isinstance(database, InMemoryDatabase):
+        return InMemoryLedger(database, pipeline, SystemClock())
+    return DatabaseLedger(database, pipeline)
+
+
 @pytest.fixture
-def ledger(database: Database) -> DatabaseLedger:
-    return DatabaseLedger(database, "prices")
+def ledger(database: Database) -> AnyLedger:
+    return ledger_of(database, "prices")
+
+
+def test_every_one_keeps_to_the_protocol(ledger: AnyLedger) -> None:
+    # Checked by mypy, with the arguments of every method.
+    kept: Ledger = ledger
+    assert kept.read() is None
 
 
 def state(*numbers: int) -> dict[str, dict[str, pa.Table]]:
@@ -60,19 +86,22 @@ def state(*numbers: int) -> dict[str, dict[str, pa.Table]]:
 
 
 def commit(
-    database: Database, ledger: DatabaseLedger, epoch: int, commits: int, *standings: PartitionPosition
+    database: Database, ledger: AnyLedger, epoch: int, commits: int, *standings: PartitionPosition
 ) -> None:
     with database.begin() as transaction:
         ledger.fence(transaction, epoch=epoch, commits=commits)
         ledger.write_standings(transaction, epoch, standings)
 
 
-def test_nothing_is_there_before_a_claim_and_looking_makes_nothing(
-    database: Database, ledger: DatabaseLedger
-) -> None:
+def test_nothing_is_there_before_a_claim(ledger: AnyLedger) -> None:
     assert ledger.read() is None
     assert ledger.newest_snapshot() is None
     assert list(ledger.decisions()) == list(ledger.errors()) == list(ledger.snapshots()) == []
+
+
+@pytest.mark.parametrize("database", RELATIONAL, indirect=True)
+def test_looking_makes_no_tables(database: Database, ledger: AnyLedger) -> None:
+    assert ledger.read() is None
     with database.begin() as transaction:
         dialect = transaction.connection.dialect.name
         assert not sa.inspect(transaction.connection).has_table(
@@ -80,7 +109,7 @@ def test_nothing_is_there_before_a_claim_and_looking_makes_nothing(
         )
 
 
-def test_every_claim_takes_the_next_epoch_and_says_who_holds_it(ledger: DatabaseLedger) -> None:
+def test_every_claim_takes_the_next_epoch_and_says_who_holds_it(ledger: AnyLedger) -> None:
     first = ledger.claim("digest", "host a")
     second = ledger.claim("digest", "host b")
     assert (first.epoch, first.holder, first.commits, first.standings) == (1, "host a", 0, ())
@@ -88,7 +117,7 @@ def test_every_claim_takes_the_next_epoch_and_says_who_holds_it(ledger: Database
     assert ledger.read() == second
 
 
-def test_the_digest_stays_that_of_the_positions(database: Database, ledger: DatabaseLedger) -> None:
+def test_the_digest_stays_that_of_the_positions(database: Database, ledger: AnyLedger) -> None:
     ledger.claim("one", "a")
     record = ledger.claim("two", "a")
     assert record.digest == "two", "nothing was committed under the first"
@@ -96,7 +125,7 @@ def test_the_digest_stays_that_of_the_positions(database: Database, ledger: Data
     assert ledger.claim("three", "a").digest == "two"
 
 
-def test_what_is_committed_is_read_back(database: Database, ledger: DatabaseLedger) -> None:
+def test_what_is_committed_is_read_back(database: Database, ledger: AnyLedger) -> None:
     epoch = ledger.claim("digest", "a").epoch
     commit(database, ledger, epoch, 0, *STANDINGS)
     moved = replace(STANDINGS[0], next_offset=150, start_offset=999, bound=1_700_000_060_000)
@@ -110,8 +139,8 @@ def test_what_is_committed_is_read_back(database: Database, ledger: DatabaseLedg
     assert record.positions() == {("ORDERS", 0): 150, ("ORDERS", 1): 7}
 
 
-def test_pipelines_of_one_database_do_not_meet(database: Database, ledger: DatabaseLedger) -> None:
-    other = DatabaseLedger(database, "other")
+def test_pipelines_of_one_database_do_not_meet(database: Database, ledger: AnyLedger) -> None:
+    other = ledger_of(database, "other")
     commit(database, ledger, ledger.claim("d", "a").epoch, 0, *STANDINGS)
     assert other.read() is None
     assert other.claim("e", "b").epoch == 1
@@ -119,7 +148,7 @@ def test_pipelines_of_one_database_do_not_meet(database: Database, ledger: Datab
 
 
 def test_a_superseded_process_commits_nothing_and_is_told_by_whom(
-    database: Database, ledger: DatabaseLedger
+    database: Database, ledger: AnyLedger
 ) -> None:
     database.prepare([OUTPUT])
     zombie = ledger.claim("digest", "the old host").epoch
@@ -138,14 +167,14 @@ def test_a_superseded_process_commits_nothing_and_is_told_by_whom(
     assert record.commits == 1
 
 
-def test_a_commit_is_counted_once(database: Database, ledger: DatabaseLedger) -> None:
+def test_a_commit_is_counted_once(database: Database, ledger: AnyLedger) -> None:
     epoch = ledger.claim("digest", "a").epoch
     commit(database, ledger, epoch, 0)
     with pytest.raises(FaultError, match="counts 1 commits, 0 were expected"):
         commit(database, ledger, epoch, 0)
 
 
-def test_a_commit_that_fails_leaves_no_trace(database: Database, ledger: DatabaseLedger) -> None:
+def test_a_commit_that_fails_leaves_no_trace(database: Database, ledger: AnyLedger) -> None:
     epoch = ledger.claim("digest", "a").epoch
     with pytest.raises(ZeroDivisionError), database.begin() as transaction:
         ledger.fence(transaction, epoch=epoch, commits=0)
@@ -160,7 +189,7 @@ def test_a_commit_that_fails_leaves_no_trace(database: Database, ledger: Databas
     assert list(ledger.decisions()) == list(ledger.errors()) == list(ledger.snapshots()) == []
 
 
-def test_a_position_never_goes_back(database: Database, ledger: DatabaseLedger) -> None:
+def test_a_position_never_goes_back(database: Database, ledger: AnyLedger) -> None:
     epoch = ledger.claim("digest", "a").epoch
     commit(database, ledger, epoch, 0, *STANDINGS)
     commit(database, ledger, epoch, 1, *STANDINGS)
@@ -171,9 +200,7 @@ def test_a_position_never_goes_back(database: Database, ledger: DatabaseLedger) 
     assert record.standings == STANDINGS
 
 
-def test_errors_are_kept_with_everything_and_read_page_by_page(
-    database: Database, ledger: DatabaseLedger
-) -> None:
+def test_errors_are_kept_with_everything_and_read_page_by_page(database: Database, ledger: AnyLedger) -> None:
     epoch = ledger.claim("digest", "a").epoch
     with database.begin() as transaction:
         ledger.write_errors(transaction, epoch, [LATE, REJECTED])
@@ -192,7 +219,7 @@ def test_errors_are_kept_with_everything_and_read_page_by_page(
 
 
 def test_error_rows_are_resubmitted_once_and_read_in_the_order_of_their_rowtimes(
-    database: Database, ledger: DatabaseLedger
+    database: Database, ledger: AnyLedger
 ) -> None:
     epoch = ledger.claim("digest", "a").epoch
     later = replace(LATE, rowtime=950, stream="ORDERS", message_time=951)
@@ -215,7 +242,7 @@ def test_error_rows_are_resubmitted_once_and_read_in_the_order_of_their_rowtimes
     assert ledger.errors(ErrorFilter(numbers=(rows[3].error_id,)))[0].resubmitted is None
 
 
-def test_decisions_are_read_in_the_order_of_their_commit(database: Database, ledger: DatabaseLedger) -> None:
+def test_decisions_are_read_in_the_order_of_their_commit(database: Database, ledger: AnyLedger) -> None:
     epoch = ledger.claim("digest", "a").epoch
     log = [
         Decision("IDLE", "ORDERS", 1, 7, 5_000),
@@ -231,7 +258,7 @@ def test_decisions_are_read_in_the_order_of_their_commit(database: Database, led
 
 
 def test_the_newest_snapshot_comes_back_and_few_are_kept(
-    database: Database, ledger: DatabaseLedger, monkeypatch: pytest.MonkeyPatch
+    database: Database, ledger: AnyLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rowtide.checkpoint.snapshot.CHUNK_BYTES", 1000)
     epoch = ledger.claim("digest", "a").epoch
@@ -250,17 +277,26 @@ def test_the_newest_snapshot_comes_back_and_few_are_kept(
     entries = ledger.snapshots()
     assert [entry.commits for entry in entries] == [5, 4][:KEPT_SNAPSHOTS]
     assert all(entry.bytes > 0 for entry in entries)
+
+
+@pytest.mark.parametrize("database", RELATIONAL, indirect=True)
+def test_chunks_go_with_their_snapshots(database: Database, ledger: AnyLedger) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    for number in range(5):
+        with database.begin() as transaction:
+            kept = KeptSnapshot({("ORDERS", 0): number}, state(*range(number)))
+            ledger.write_snapshot(transaction, epoch, kept)
     with database.begin() as transaction:
         dialect = transaction.connection.dialect.name
         chunks = sa.table(
             named(dialect, "snapshot_chunks"), sa.column("snapshot_id"), schema=schema_of(dialect)
         )
         held = transaction.connection.execute(sa.select(chunks.c.snapshot_id).distinct()).scalars().all()
-    assert sorted(held) == sorted(entry.snapshot_id for entry in entries)
+    assert sorted(held) == sorted(entry.snapshot_id for entry in ledger.snapshots())
 
 
 def test_a_snapshot_of_another_format_is_passed_over(
-    database: Database, ledger: DatabaseLedger, monkeypatch: pytest.MonkeyPatch
+    database: Database, ledger: AnyLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     epoch = ledger.claim("digest", "a").epoch
     with database.begin() as transaction:
@@ -273,7 +309,8 @@ def test_a_snapshot_of_another_format_is_passed_over(
     assert found.positions == {("ORDERS", 0): 1}
 
 
-def test_tables_of_a_newer_program_are_refused(database: Database, ledger: DatabaseLedger) -> None:
+@pytest.mark.parametrize("database", RELATIONAL, indirect=True)
+def test_tables_of_a_newer_program_are_refused(database: Database, ledger: AnyLedger) -> None:
     ledger.claim("digest", "a")
     with database.begin() as transaction:
         dialect = transaction.connection.dialect.name
@@ -284,10 +321,8 @@ def test_tables_of_a_newer_program_are_refused(database: Database, ledger: Datab
             refused()
 
 
-def test_a_dropped_pipeline_is_forgotten_and_its_runner_fails(
-    database: Database, ledger: DatabaseLedger
-) -> None:
-    other = DatabaseLedger(database, "other")
+def test_a_dropped_pipeline_is_forgotten_and_its_runner_fails(database: Database, ledger: AnyLedger) -> None:
+    other = ledger_of(database, "other")
     assert ledger.drop() is False
     epoch = ledger.claim("digest", "a").epoch
     for number, each in enumerate((ledger, other)):
@@ -304,8 +339,9 @@ def test_a_dropped_pipeline_is_forgotten_and_its_runner_fails(
         commit(database, ledger, epoch, 0)
 
 
+@pytest.mark.parametrize("database", RELATIONAL, indirect=True)
 def test_the_documented_columns_of_positions_and_errors_are_there(
-    database: Database, ledger: DatabaseLedger
+    database: Database, ledger: AnyLedger
 ) -> None:
     commit(database, ledger, ledger.claim("digest", "a").epoch, 0, *STANDINGS)
     prefix = "rowtide_" if "sqlite" in str(database.label) else f"{SCHEMA}."
@@ -323,7 +359,7 @@ def test_the_documented_columns_of_positions_and_errors_are_there(
 
 
 def test_two_processes_that_start_at_once_get_two_epochs(database: Database) -> None:
-    ledgers = [DatabaseLedger(database, "prices") for _ in range(4)]
+    ledgers = [ledger_of(database, "prices") for _ in range(4)]
     epochs: list[int] = []
     threads = [
         threading.Thread(target=lambda each=each: epochs.append(each.claim("digest", "a").epoch))
@@ -356,7 +392,7 @@ def test_a_claim_waits_for_the_commit_that_is_under_way_and_sees_it(postgres_url
 
 
 def test_a_decision_beside_the_commits_takes_the_epoch_and_counts_as_no_commit(
-    database: Database, ledger: DatabaseLedger
+    database: Database, ledger: AnyLedger
 ) -> None:
     epoch = ledger.claim("plan", "service").epoch
     commit(database, ledger, epoch, 0, *STANDINGS)
@@ -376,3 +412,50 @@ def test_a_decision_beside_the_commits_takes_the_epoch_and_counts_as_no_commit(
     assert ledger.read() is not None
     commit(database, ledger, epoch + 1, 2)
     assert ledger.decisions() == [skipped]
+
+
+def test_a_new_plan_keeps_what_holds_under_it(database: Database, ledger: AnyLedger) -> None:
+    epoch = ledger.claim("one", "a").epoch
+    other = PartitionPosition("GONE", "gone", 0, 5, 0, None)
+    idle, reset = Decision("IDLE", "ORDERS", 1, 7, 5), Decision(RESET, "M", 0, 10, 20)
+    commit(database, ledger, epoch, 0, *STANDINGS, other)
+    with database.begin() as transaction:
+        ledger.write_decisions(transaction, epoch, [idle, reset])
+        ledger.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): 120}, state(1)))
+    with database.begin() as transaction:
+        ledger.fence(transaction, epoch=epoch, commits=1)
+        ledger.replace_plan(transaction, "two", ["GONE"])
+    record = ledger.read()
+    assert record is not None
+    assert (record.digest, record.changed_at, record.standings) == ("two", 2, STANDINGS)
+    assert ledger.decisions() == [idle]
+    assert ledger.newest_snapshot() is None
+
+
+def test_a_decision_at_the_same_point_takes_the_place_of_the_one_before(
+    database: Database, ledger: AnyLedger
+) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    low, high = (Decision("IDLE", "ORDERS", 1, 7, bound) for bound in (5, 9))
+    judge = replace(low, reader="V")
+    for decisions in ([low, judge], [high]):
+        with database.begin() as transaction:
+            ledger.write_decisions(transaction, epoch, decisions)
+    assert ledger.decisions() == [judge, high]
+
+
+def test_accounts_stay_until_they_are_written_again(database: Database, ledger: AnyLedger) -> None:
+    ledger.claim("digest", "a")
+    first, second = (KeptAccount("TABLE", name, 4, 3, 0, 0, 1, 0, 3) for name in ("A", "B"))
+    for accounts in ([second, first], [replace(second, rows_in=9)], []):
+        with database.begin() as transaction:
+            ledger.write_accounts(transaction, accounts)
+    assert list(ledger.accounts()) == [first, replace(second, rows_in=9)]
+
+
+def test_rows_that_a_table_refused_are_found(database: Database, ledger: AnyLedger) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    refused = replace(REJECTED, reason="CONSTRAINT: no", rowtime=7, row='{"a": 1}')
+    with database.begin() as transaction:
+        ledger.write_errors(transaction, epoch, [refused, replace(refused, relation="W"), REJECTED])
+        assert list(ledger.refused_within(transaction, "V")) == [(7, '{"a": 1}')]

@@ -14,8 +14,8 @@ from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.replay import Range, compare
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
+from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker
-from runtime_kit import VirtualClock
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{broker}');

@@ -24,7 +24,7 @@ from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, SimulatedCr
 from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.sql.pipeline import plan_pipeline
-from runtime_kit import Topic
+from rowtide.testing.in_memory_topic import InMemoryTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,10 +49,10 @@ CHECKPOINT = {
 
 
 @pytest.fixture(scope="module")
-def topic() -> Topic:
+def topic() -> InMemoryTopic:
     """Trips of two partitions; some do not decode, are late, divide by zero, or have no zone."""
     rng = random.Random(7)
-    topic = Topic("trips", 2)
+    topic = InMemoryTopic("trips", 2)
     for at in range(400):
         zone = "null" if at % 57 == 0 else f'"z{rng.randrange(9)}"'
         trip = f'{{"zone": {zone}, "cents": {rng.randrange(1000)}, "ratio": {rng.randrange(7)}}}'
@@ -64,7 +64,7 @@ def topic() -> Topic:
 class World:
     """One database, and backfills into it."""
 
-    def __init__(self, spark: SparkSession, topic: Topic, url: str, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, topic: InMemoryTopic, url: str, folder: Path) -> None:
         self._spark = spark
         self._topic = topic
         self._url = url
@@ -120,7 +120,11 @@ STAGES = "SELECT tablename FROM pg_tables WHERE schemaname = 'rowtide' AND table
 
 
 def test_a_backfill_comes_at_once_or_not_at_all_and_the_same_whichever_way(
-    spark: SparkSession, topic: Topic, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    topic: InMemoryTopic,
+    postgres_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     through_driver = World(spark, topic, f"sqlite:///{tmp_path / 'trips.db'}", tmp_path)
     fetched = through_driver.run()
@@ -142,7 +146,7 @@ def test_a_backfill_comes_at_once_or_not_at_all_and_the_same_whichever_way(
 
 
 def test_a_row_that_the_database_refuses_becomes_an_error_row_and_the_others_are_written(
-    spark: SparkSession, topic: Topic, postgres_url: str, tmp_path: Path
+    spark: SparkSession, topic: InMemoryTopic, postgres_url: str, tmp_path: Path
 ) -> None:
     world = World(spark, topic, postgres_url, tmp_path)
     world.ask(
@@ -162,7 +166,7 @@ def test_a_row_that_the_database_refuses_becomes_an_error_row_and_the_others_are
 
 
 def test_a_task_that_fails_is_told_in_one_line_and_nothing_is_committed(
-    spark: SparkSession, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, topic: InMemoryTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(spark, topic, f"sqlite:///{tmp_path / 'trips.db'}", tmp_path)
     frames = world._frames

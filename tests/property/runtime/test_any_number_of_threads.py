@@ -14,14 +14,15 @@ from rowtide.plan.plan import Plan
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
-from runtime_kit import Topic, World
+from rowtide.testing.in_memory_topic import InMemoryTopic
+from runtime_kit import World
 
 MOST_STREAMS = 4
 END_MS = 10**6
 """Every partition has a last message so late that all before it come out."""
 
 
-class Hindered(Topic):
+class Hindered(InMemoryTopic):
     """A topic whose readers are held up now and then, each by its own chance."""
 
     def __init__(self, name: str, partitions: int, seed: int) -> None:
@@ -64,7 +65,7 @@ PLANS = {streams: plan_of(streams) for streams in range(1, MOST_STREAMS + 1)}
 
 
 def given_by(
-    plan: Plan, topics: Sequence[Topic], *, threads: bool, seed: int
+    plan: Plan, topics: Sequence[InMemoryTopic], *, threads: bool, seed: int
 ) -> Mapping[str, Sequence[object]]:
     """Read all topics to their ends; give the rows of each table in the order in which they were written."""
     world = World(topics[0], plan=plan)
@@ -96,7 +97,7 @@ def given_by(
 def test_any_number_of_reading_threads_gives_the_same_rows_in_the_same_order(
     streams: int, partitions: int, seeds: list[int], rows: list[tuple[int, int, str, int]]
 ) -> None:
-    def topics(seed: int) -> list[Topic]:
+    def topics(seed: int) -> list[InMemoryTopic]:
         made = [Hindered(f"s{number}", partitions, seed + number) for number in range(streams)]
         clocks = [[0] * partitions for _ in made]
         for number, (which, partition, key, later) in enumerate(rows):

@@ -36,7 +36,8 @@ from rowtide.runtime.commit.crashpoints import (
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
-from runtime_kit import Topic, World
+from rowtide.testing.in_memory_topic import InMemoryTopic
+from runtime_kit import World
 
 ALL_USES = (Use.LIMITED, Use.RECORDED, Use.CONSISTENT)
 FAR = 100_000
@@ -67,7 +68,7 @@ def plan_of(shape: Shape) -> Plan:
 
 
 def world_of(plan: Plan, arrived: list[Arrival], cut: int, end: int = FAR) -> World:
-    world = World(Topic("readings", PARTITIONS, random.Random(cut)), plan=plan)
+    world = World(InMemoryTopic("readings", PARTITIONS, random.Random(cut)), plan=plan)
     bring(world, arrived, end)
     return world
 
@@ -139,7 +140,7 @@ def test_any_death_gives_what_going_row_by_row_gives(data: st.DataObject) -> Non
     run_with_deaths(world, data.draw(st.sampled_from(POINTS)), data.draw(st.integers(1, 3)), pace)
     assert rows_of(world) == referred(shape, arrived)
     # What came back in the loops followed from the rows: there was nothing to write down.
-    assert world.database.contents.decisions == []
+    assert world.checkpoint.decisions == []
 
 
 def run_live(world: World, pace: Pace, point: str, count: int) -> None:
@@ -209,7 +210,7 @@ def test_dying_around_the_seam_between_history_and_today_changes_nothing(
     world = world_of(plan_of(shape), history, cut=3, end=history[-1].rowtime + 1)
     pace = Pace(0, 5, snapshot_rows, None)
     run_live(world, pace, point, 2)
-    (decision,) = world.database.contents.decisions
+    (decision,) = world.checkpoint.decisions
     assert (decision.kind, decision.relation) == ("RESET", "G")
     jump = decision.next_offset, decision.bound or 0
     # No one made it when nothing was there, or would make it again: the clock has gone on since.
@@ -219,18 +220,18 @@ def test_dying_around_the_seam_between_history_and_today_changes_nothing(
     today = many_rows(shape, seed=6, count=15, rowtime=jump[1] - 40)
     bring(world, today, end=jump[1] + FAR)
     run_live(world, pace, point, 1)
-    assert world.database.contents.decisions == [decision]
+    assert world.checkpoint.decisions == [decision]
     assert rows_of(world) == referred(shape, history, today, jump=jump)
     assert rows_of(world) != referred(shape, history, today)
-    assert world.database.contents.errors == []
+    assert world.checkpoint.errors == []
 
 
 def test_a_pipeline_without_history_has_no_jump_and_makes_none_later() -> None:
     shape = diamond_with_loops(BusyResettable)
-    world = World(Topic("readings", PARTITIONS), plan=plan_of(shape))
+    world = World(InMemoryTopic("readings", PARTITIONS), plan=plan_of(shape))
     run_live(world, Pace(0, 5, None, None), "commit.after_commit", 9)
     today = many_rows(shape, seed=6, rowtime=world.clock.now_ms())
     bring(world, today, end=today[-1].rowtime + FAR)
     run_live(world, Pace(0, 5, None, None), "commit.after_commit", 1)
-    assert [each.kind for each in world.database.contents.decisions] == ["RESET"]
+    assert [each.kind for each in world.checkpoint.decisions] == ["RESET"]
     assert rows_of(world) == referred(shape, today)

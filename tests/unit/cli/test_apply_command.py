@@ -15,7 +15,7 @@ from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.sql.pipeline import plan_pipeline
-from runtime_kit import VirtualClock
+from rowtide.testing.virtual_clock import VirtualClock
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

@@ -15,7 +15,8 @@ from rowtide.runtime.configured import takes_append_times
 from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
-from runtime_kit import Topic, World, readings_plan
+from rowtide.testing.in_memory_topic import InMemoryTopic
+from runtime_kit import World, readings_plan
 
 
 def plan_of(within_ms: int = 0) -> Plan:
@@ -23,7 +24,7 @@ def plan_of(within_ms: int = 0) -> Plan:
 
 
 def world_of(partitions: int = 2, *, append_times: bool = True) -> World:
-    topic = Topic("readings", partitions)
+    topic = InMemoryTopic("readings", partitions)
     topic.append_times = append_times
     return World(topic, plan=plan_of())
 
@@ -54,16 +55,16 @@ def test_a_quiet_partition_is_not_waited_for_longer_than_the_brokers_clock_needs
     run_for(world, 10, {0: (0, 100_000), 1: (0, 101_000), 2: (0, 102_000)})
     # Behind the last message nothing has shown that time went on.
     assert logged(world) == [100_000, 101_000, 102_000]
-    kinds = {(each.kind, each.partition, each.next_offset) for each in world.database.contents.decisions}
+    kinds = {(each.kind, each.partition, each.next_offset) for each in world.checkpoint.decisions}
     assert kinds == {("APPEND_TIME", 1, 0)}
-    assert world.database.contents.errors == []
+    assert world.checkpoint.errors == []
 
 
 def test_where_producers_stamp_the_quiet_partition_is_waited_for() -> None:
     world = world_of(append_times=False)
     run_for(world, 10, {0: (0, 100_000), 1: (0, 101_000), 2: (0, 102_000)})
     assert logged(world) == []
-    assert world.database.contents.decisions == []
+    assert world.checkpoint.decisions == []
 
 
 def test_a_stream_may_refuse_the_brokers_clock() -> None:
@@ -73,7 +74,7 @@ def test_a_stream_may_refuse_the_brokers_clock() -> None:
     world.plan = replace(world.plan, foreign_streams=(off,))
     run_for(world, 10, {0: (0, 100_000), 1: (0, 101_000), 2: (0, 102_000)})
     assert logged(world) == []
-    assert world.database.contents.decisions == []
+    assert world.checkpoint.decisions == []
     with pytest.raises(StatementError, match='"maybe" is neither ON nor OFF'):
         takes_append_times(replace(stream, options=(("append_time", "maybe"),)))
 
@@ -106,7 +107,7 @@ def test_random_appends_and_restarts_lose_and_repeat_nothing_and_make_no_row_lat
                 )
                 appended.append(now)
             run_for(world, max(happens) + rng.choice((0.1, 5)), happens)
-        assert world.database.contents.errors == []
+        assert world.checkpoint.errors == []
         given = logged(world)
         assert given == appended[: len(given)]
         assert len(given) >= len(appended) - 8

@@ -12,7 +12,9 @@ from rowtide.runtime.ingest.backpressure import Backpressure, meeting_streams
 from rowtide.runtime.ingest.inbox import Inbox
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.service import Service
-from runtime_kit import Topic, VirtualClock, World, readings_plan
+from rowtide.testing.in_memory_topic import InMemoryTopic
+from rowtide.testing.virtual_clock import VirtualClock
+from runtime_kit import World, readings_plan
 
 
 class PausableInbox:
@@ -97,7 +99,7 @@ def test_only_the_streams_that_hold_too_much_are_paused() -> None:
 
 def test_rows_of_open_windows_pause_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     def world() -> World:
-        topic = Topic("readings", 2, random.Random(1))
+        topic = InMemoryTopic("readings", 2, random.Random(1))
         for number in range(3_000):
             topic.add(number % 2, 60_000 + 10 * number, b'{"sensor":"a","amount":1}')
         return World(topic)
@@ -124,7 +126,7 @@ def test_streams_that_never_meet_do_not_wait_for_each_other() -> None:
 
 def test_a_stream_read_far_ahead_on_one_partition_still_comes_out_whole() -> None:
     def world() -> World:
-        topic = Topic("readings", 2, random.Random(1))
+        topic = InMemoryTopic("readings", 2, random.Random(1))
         for number in range(2_000):
             topic.add(0, 1_000 * number, b'{"sensor":"a","amount":1}')
         for number in range(20):

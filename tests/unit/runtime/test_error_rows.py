@@ -5,17 +5,18 @@ import random
 from rowtide.checkpoint.ledger import ErrorRow
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
-from runtime_kit import Topic, World
+from rowtide.testing.in_memory_topic import InMemoryTopic
+from runtime_kit import World
 
 
-def errors_of(topic: Topic, pace: Pace | None = None) -> list[ErrorRow]:
+def errors_of(topic: InMemoryTopic, pace: Pace | None = None) -> list[ErrorRow]:
     world = World(topic)
     Service(world.context(**({} if pace is None else {"pace": pace}))).run(until_end=True)
-    return world.database.contents.errors
+    return world.checkpoint.errors
 
 
 def test_an_undecodable_message_becomes_an_error_row_with_its_bytes_and_place() -> None:
-    topic = Topic("readings", 2)
+    topic = InMemoryTopic("readings", 2)
     topic.add(1, 60_000, b'{"sensor":"a","amount":1}')
     topic.add(1, 61_000, b"{broken")
     (row,) = errors_of(topic)
@@ -32,22 +33,22 @@ def test_an_undecodable_message_becomes_an_error_row_with_its_bytes_and_place() 
 
 
 def test_a_tombstone_and_a_wrong_type_are_rejected_and_the_pipeline_goes_on() -> None:
-    topic = Topic("readings", 1)
+    topic = InMemoryTopic("readings", 1)
     topic.add(0, 1_000, None)
     topic.add(0, 2_000, b'{"sensor":"a","amount":"one"}')
     topic.add(0, 3_000, b'{"sensor":"a","amount":1}')
     world = World(topic)
     Service(world.context()).run(until_end=True)
-    tombstone, wrong = world.database.contents.errors
+    tombstone, wrong = world.checkpoint.errors
     assert tombstone.reason.startswith("TOMBSTONE")
     assert tombstone.raw is None
     assert wrong.reason.startswith('TYPE: field "AMOUNT"')
-    assert world.database.contents.record is not None
-    assert world.database.contents.record.standings[0].next_offset == 3
+    assert world.checkpoint.record is not None
+    assert world.checkpoint.record.standings[0].next_offset == 3
 
 
 def test_a_late_row_tells_the_bound_it_missed() -> None:
-    topic = Topic("readings", 1)
+    topic = InMemoryTopic("readings", 1)
     late = b'{"sensor":"a","amount":2}'
     topic.add(0, 10_000, b'{"sensor":"a","amount":1}')
     topic.add(0, 7_999, late)
@@ -56,7 +57,7 @@ def test_a_late_row_tells_the_bound_it_missed() -> None:
 
 
 def test_the_bytes_of_a_row_that_was_held_over_a_commit_are_fetched_again() -> None:
-    topic = Topic("readings", 1)
+    topic = InMemoryTopic("readings", 1)
     null_key = b'{"sensor":null,"amount":5}'
     topic.add(0, 10_000, null_key)
     for number in range(30):
@@ -71,19 +72,19 @@ def test_the_bytes_of_a_row_that_was_held_over_a_commit_are_fetched_again() -> N
 
 
 def test_a_null_in_the_primary_key_of_a_foreign_table_is_rejected() -> None:
-    topic = Topic("readings", 1)
+    topic = InMemoryTopic("readings", 1)
     topic.add(0, 10_000, b'{"sensor":null,"amount":5}')
     topic.add(0, 10_000, b'{"sensor":"a","amount":5}')
     topic.add(0, 90_000, b'{"sensor":"b","amount":1}')
     world = World(topic)
     Service(world.context()).run(until_end=True)
-    reasons = {row.relation: row.reason for row in world.database.contents.errors}
+    reasons = {row.relation: row.reason for row in world.checkpoint.errors}
     assert reasons["MINUTES"] == 'NULL_KEY: column "SENSOR" is of the PRIMARY KEY and NULL'
     assert [key[1] for key in world.database.contents.tables["MINUTES"]] == ["a"]  # type: ignore[index]
 
 
 def test_a_bound_record_closes_a_window_and_a_wrong_one_is_rejected() -> None:
-    topic = Topic("readings", 1)
+    topic = InMemoryTopic("readings", 1)
     topic.add(0, 60_000, b'{"sensor":"a","amount":5}')
     topic.add(0, 60_000, None, rowtide_bound=b"120000")
     topic.add(0, 60_001, None, rowtide_bound=b"119999")
@@ -96,19 +97,19 @@ def test_a_bound_record_closes_a_window_and_a_wrong_one_is_rejected() -> None:
     Service(world.context()).run(until_end=True)
     held = world.database.contents
     assert [row[2:] for row in held.tables["MINUTES"].values()] == [(1, 5)]
-    back, malformed, strict, *late = held.errors
+    back, malformed, strict, *late = world.checkpoint.errors
     assert back.reason.startswith("BOUND: rowtime bound")
     assert (back.offset, back.bound) == (2, 120_000)
     assert malformed.reason.startswith("BOUND: the bound record is malformed")
     assert strict.reason.startswith("BOUND: the bound record is malformed")
     assert [(row.kind, row.bound) for row in late] == [("LATE", 120_000), ("LATE", 180_001)]
-    assert held.record is not None
-    assert held.record.standings[0].bound == 180_001
+    assert world.checkpoint.record is not None
+    assert world.checkpoint.record.standings[0].bound == 180_001
 
 
 def test_bound_records_stand_where_they_stand_among_the_rows() -> None:
     def log(bound_first: bool) -> list[tuple[object, ...]]:
-        topic = Topic("readings", 1)
+        topic = InMemoryTopic("readings", 1)
         if bound_first:
             topic.add(0, 1, None, rowtide_bound=b"60001")
         topic.add(0, 60_000, b'{"sensor":"a","amount":1}')
@@ -123,7 +124,7 @@ def test_bound_records_stand_where_they_stand_among_the_rows() -> None:
 
 
 def test_a_row_that_the_database_refuses_becomes_an_error_row_and_the_others_are_written() -> None:
-    topic = Topic("readings", 1)
+    topic = InMemoryTopic("readings", 1)
     for number in (1, 2, 3, 4):
         topic.add(0, 10_000 + number, b'{"sensor":"a","amount":%d}' % number)
     topic.add(0, 20_000, b'{"sensor":"b","amount":5}')
@@ -135,7 +136,7 @@ def test_a_row_that_the_database_refuses_becomes_an_error_row_and_the_others_are
     assert held.tables.get("LATEST", {}) == {}
     assert [row[1] for row in held.appended["LOG"]] == [1, 4]
     # Also rows that later ones of their key replace in the same commit.
-    found = {(row.relation, row.offset, row.reason.split(":")[0]) for row in held.errors}
+    found = {(row.relation, row.offset, row.reason.split(":")[0]) for row in world.checkpoint.errors}
     refused = {("LOG", 1), ("LOG", 2), ("LATEST", 1), ("LATEST", 2), ("LATEST", 3)}
     assert found == {(*each, "CONSTRAINT") for each in refused}
-    assert len(held.errors) == len(found)
+    assert len(world.checkpoint.errors) == len(found)

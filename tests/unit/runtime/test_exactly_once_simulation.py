@@ -17,8 +17,9 @@ from rowtide.runtime.commit.crashpoints import (
 )
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
+from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.errors import UnavailableError
-from runtime_kit import Topic, World, fill, readings_plan
+from runtime_kit import World, fill, readings_plan
 
 PACES = {
     "with snapshots": Pace(100, 60, 100, None),
@@ -34,7 +35,7 @@ def straight(seed: int) -> tuple[object, ...]:
 
 
 def filled_world(seed: int, cut: int | None) -> World:
-    topic = Topic("readings", 3, None if cut is None else random.Random(cut))
+    topic = InMemoryTopic("readings", 3, None if cut is None else random.Random(cut))
     fill(topic, random.Random(seed))
     return World(topic)
 
@@ -149,7 +150,7 @@ def test_threads_read_what_the_direct_way_reads() -> None:
 
 def test_many_rows_on_one_millisecond_survive_a_death_between_them() -> None:
     def world(cut: int | None) -> World:
-        topic = Topic("readings", 2, None if cut is None else random.Random(cut))
+        topic = InMemoryTopic("readings", 2, None if cut is None else random.Random(cut))
         for number in range(1_000):
             topic.add(number % 2, 60_000, b'{"sensor":"s%d","amount":1}' % (number % 7))
         for partition in range(2):

@@ -18,7 +18,7 @@ from rowtide.runtime.live.observing import MetricsObserver
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
-from runtime_kit import VirtualClock
+from rowtide.testing.virtual_clock import VirtualClock
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

@@ -12,7 +12,9 @@ from rowtide.plan.plan import Plan
 from rowtide.runtime.ingest.idle import DecisionLog, IdleWatch
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
-from runtime_kit import Topic, VirtualClock, World, down, readings_plan
+from rowtide.testing.in_memory_topic import InMemoryTopic
+from rowtide.testing.virtual_clock import VirtualClock
+from runtime_kit import World, down, readings_plan
 
 TIMEOUT_S = 30
 
@@ -54,7 +56,7 @@ def play(world: World, script: dict[float, object], **changes: object) -> None:
 
 
 def standings(world: World) -> tuple[PartitionPosition, ...]:
-    record = world.database.contents.record
+    record = world.checkpoint.record
     assert record is not None
     return record.standings
 
@@ -65,7 +67,7 @@ def logged(world: World) -> list[object]:
 
 @pytest.fixture
 def world() -> World:
-    return World(Topic("readings", 2), plan=plan_with())
+    return World(InMemoryTopic("readings", 2), plan=plan_with())
 
 
 def test_a_silent_partition_holds_back_until_the_time_out_and_then_follows(world: World) -> None:
@@ -76,7 +78,7 @@ def test_a_silent_partition_holds_back_until_the_time_out_and_then_follows(world
     assert logged(world) == [100_000]
     play(world, {0: None, 40: reading(world, 0, 130_000), 42: None})
     assert logged(world) == [100_000, 110_000]
-    decisions = world.database.contents.decisions
+    decisions = world.checkpoint.decisions
     assert {(each.partition, each.next_offset) for each in decisions} == {(1, 0)}
     assert decisions[-1].bound == 128_000
 
@@ -95,7 +97,7 @@ def test_a_partition_that_wakes_behind_the_decided_bound_is_late_now_and_after_e
             83: None,
         },
     )
-    late = [(row.partition, row.rowtime, row.bound) for row in world.database.contents.errors]
+    late = [(row.partition, row.rowtime, row.bound) for row in world.checkpoint.errors]
     assert late == [(1, 120_000, 148_000)]
     assert logged(world) == [100_000]
     expected = world.state()
@@ -110,7 +112,7 @@ def test_a_partition_that_wakes_behind_the_decided_bound_is_late_now_and_after_e
 @pytest.mark.parametrize("snapshot_rows", [None, 1])
 def test_crashes_between_decisions_lose_and_repeat_nothing(snapshot_rows: int | None) -> None:
     rng = random.Random(4)
-    world = World(Topic("readings", 3, rng), plan=plan_with("2 SECOND"))
+    world = World(InMemoryTopic("readings", 3, rng), plan=plan_with("2 SECOND"))
     clock = 100_000
     numbers = itertools.count()
     for _ in range(40):
@@ -121,11 +123,11 @@ def test_crashes_between_decisions_lose_and_repeat_nothing(snapshot_rows: int | 
             script[step + 0.5] = reading(world, partition, clock - rng.choice((0, 0, 3_000)), next(numbers))
         script[rng.randrange(7, 12)] = None
         play(world, script, pace=Pace(100, 2, snapshot_rows, None))
-    record = world.database.contents.record
+    record = world.checkpoint.record
     assert record is not None
-    assert world.database.contents.decisions
+    assert world.checkpoint.decisions
     rows = sum(each.next_offset for each in record.standings)
-    late = len(world.database.contents.errors)
+    late = len(world.checkpoint.errors)
     # Everything is out or late, but for what the last rows still hold back.
     assert rows - late - 12 < len(logged(world)) <= rows - late
     assert len(set(logged(world))) == len(logged(world))
@@ -149,8 +151,8 @@ def test_an_outage_of_the_broker_is_no_silence(world: World) -> None:
     )
     assert logged(world) == [100_000, 100_000]
     assert [each.next_offset for each in standings(world)] == [2, 2]
-    assert world.database.contents.errors == []
-    assert world.database.contents.decisions == []
+    assert world.checkpoint.errors == []
+    assert world.checkpoint.decisions == []
 
 
 def test_a_partition_that_is_not_read_to_its_end_is_not_silent() -> None:
@@ -181,6 +183,6 @@ def test_the_log_of_decisions_finds_what_was_decided_before_an_offset() -> None:
 
 
 def test_a_time_out_that_is_no_length_of_time_is_refused() -> None:
-    world = World(Topic("readings", 2), plan=plan_with("soon"))
+    world = World(InMemoryTopic("readings", 2), plan=plan_with("soon"))
     with pytest.raises(StatementError, match='option "idle_timeout" of foreign stream "READINGS"'):
         Service(world.context())

@@ -10,7 +10,8 @@ from growing_kit import DiesAnywhere, Growing, Until
 from rowtide.runtime.commit.crashpoints import NoCrash, SimulatedCrash
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
-from runtime_kit import Topic, World
+from rowtide.testing.in_memory_topic import InMemoryTopic
+from runtime_kit import World
 
 
 def add_partition(world: World) -> None:
@@ -23,7 +24,7 @@ def logged(world: World) -> list[object]:
 
 
 def late(world: World) -> list[tuple[object, ...]]:
-    return [(row.partition, row.offset, row.rowtime, row.bound) for row in world.database.contents.errors]
+    return [(row.partition, row.offset, row.rowtime, row.bound) for row in world.checkpoint.errors]
 
 
 def add(world: World, partition: int, *timestamps: int) -> None:
@@ -37,7 +38,7 @@ def run(world: World, **changes: object) -> None:
 
 @pytest.fixture
 def world() -> World:
-    world = World(Topic("readings", 2))
+    world = World(InMemoryTopic("readings", 2))
     add(world, 0, 100_000, 110_000)
     add(world, 1, 104_000)
     return world
@@ -54,7 +55,7 @@ def test_a_partition_that_has_come_while_the_service_was_down_joins_behind_the_s
     add(world, 2, 101_999, 102_000, 108_000)
     run(world, pace=pace)
     assert late(world) == [(2, 0, 101_999, 102_000)]
-    (joined, judged) = world.database.contents.decisions
+    (joined, judged) = world.checkpoint.decisions
     assert (joined.kind, joined.relation, joined.partition, joined.bound) == ("JOIN", "READINGS", 2, None)
     assert (judged.kind, judged.partition, judged.next_offset, judged.bound) == ("JOIN", 2, 0, 102_000)
     assert logged(world) == [100_000], "at 102,000 the partitions before it come first"
@@ -84,19 +85,19 @@ def test_a_partition_that_comes_while_the_service_runs_joins_within_seconds(worl
     assert late(world) == [(2, 0, 90_000, 102_000)]
     joins = [log for log in logs if log["event"] == "partition_joins"]
     assert [(log["partition"], log["offset"], log["bound_ms"]) for log in joins] == [(2, 0, 102_000)]
-    record = world.database.contents.record
+    record = world.checkpoint.record
     assert record is not None
     assert [each.next_offset for each in record.standings] == [2, 1, 2]
 
 
 def test_where_the_stream_has_no_bound_yet_a_partition_joins_without_one() -> None:
-    world = World(Topic("readings", 2))
+    world = World(InMemoryTopic("readings", 2))
     add(world, 0, 100_000)
     run(world)
     add_partition(world)
     add(world, 2, 1_000, 50_000)
     run(world)
-    assert {each.bound for each in world.database.contents.decisions} == {None}
+    assert {each.bound for each in world.checkpoint.decisions} == {None}
     assert late(world) == []
     add(world, 1, 200_000)
     run(world)

@@ -3,10 +3,10 @@
 import threading
 
 from rowtide.runtime.live.loading import load_ahead
-from runtime_kit import Topic
+from rowtide.testing.in_memory_topic import InMemoryTopic
 
 
-class SlowTopic(Topic):
+class SlowTopic(InMemoryTopic):
     """Loads until it is reported that the start has gone on."""
 
     def __init__(self) -> None:
@@ -20,6 +20,6 @@ class SlowTopic(Topic):
 
 def test_a_start_goes_on_while_sources_load() -> None:
     slow = SlowTopic()
-    load_ahead([Topic("ready", 1), slow])
+    load_ahead([InMemoryTopic("ready", 1), slow])
     slow.start_went_on.set()
     assert slow.loaded.wait(10)

@@ -5,11 +5,12 @@ import random
 from rowtide.metrics import Metrics
 from rowtide.runtime.live.observing import MetricsObserver
 from rowtide.runtime.service import Service
-from runtime_kit import Topic, World, fill
+from rowtide.testing.in_memory_topic import InMemoryTopic
+from runtime_kit import World, fill
 
 
 def test_a_restart_without_new_rows_shows_positions_lag_bounds_and_the_last_commit() -> None:
-    world = World(Topic("readings", 2))
+    world = World(InMemoryTopic("readings", 2))
     fill(world.topic, random.Random(1), 60)
 
     def run() -> tuple[Metrics, Service]:
@@ -19,10 +20,10 @@ def test_a_restart_without_new_rows_shows_positions_lag_bounds_and_the_last_comm
         return metrics, service
 
     first, _ = run()
-    record = world.database.contents.record
+    record = world.checkpoint.record
     assert record is not None
     committed_ms = 1_700_000_000_000
-    world.database.contents.record = type(record)(
+    world.checkpoint.record = type(record)(
         record.epoch, record.holder, record.commits, record.digest, record.standings, committed_ms
     )
     second, service = run()
@@ -46,7 +47,7 @@ def test_a_restart_without_new_rows_shows_positions_lag_bounds_and_the_last_comm
 
 
 def test_lag_grows_with_the_log_without_a_commit() -> None:
-    world = World(Topic("readings", 2))
+    world = World(InMemoryTopic("readings", 2))
     fill(world.topic, random.Random(1), 60)
     metrics = Metrics()
     observer = MetricsObserver(metrics, world.clock, "1")

@@ -15,12 +15,14 @@ from rowtide.runtime.commit.retry import StoppedError
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp, parse_begin
 from rowtide.runtime.service import Service
+from rowtide.testing.in_memory_ledger import InMemoryLedger
+from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.errors import DeniedError
-from runtime_kit import READINGS, MemoryLedger, Topic, World, down, fill, readings_plan
+from runtime_kit import READINGS, World, down, fill, readings_plan
 
 
 def world_with(messages: int = 60, seed: int = 1, *, in_small_polls: bool = False) -> World:
-    topic = Topic("readings", 2, random.Random(seed) if in_small_polls else None)
+    topic = InMemoryTopic("readings", 2, random.Random(seed) if in_small_polls else None)
     fill(topic, random.Random(seed), messages)
     return World(topic)
 
@@ -43,7 +45,7 @@ def stop_after(calls: int) -> Callable[[], bool]:
 
 
 def positions(world: World) -> list[int]:
-    record = world.database.contents.record
+    record = world.checkpoint.record
     assert record is not None
     return [standing.next_offset for standing in record.standings]
 
@@ -52,8 +54,8 @@ def test_each_start_takes_the_next_epoch() -> None:
     world = world_with()
     for epoch in (1, 2, 3):
         run(world)
-        assert world.database.contents.record is not None
-        assert world.database.contents.record.epoch == epoch
+        assert world.checkpoint.record is not None
+        assert world.checkpoint.record.epoch == epoch
 
 
 def test_a_start_at_a_time_reads_each_partition_from_its_first_message_of_then() -> None:
@@ -61,7 +63,7 @@ def test_a_start_at_a_time_reads_each_partition_from_its_first_message_of_then()
     stamps = [[message.timestamp for message in log] for log in world.topic.logs]
     middle = sorted(stamp for log in stamps for stamp in log)[30]
     Service(world.context()).run(StartTimestamp(middle), until_end=True)
-    record = world.database.contents.record
+    record = world.checkpoint.record
     assert record is not None
     first = [next(o for o, stamp in enumerate(log) if stamp >= middle) for log in stamps]
     assert [standing.start_offset for standing in record.standings] == first
@@ -96,7 +98,7 @@ def test_a_pipeline_that_writes_nothing_is_refused() -> None:
     world.plan = replace(world.plan, pumps=())
     with pytest.raises(StatementError, match="there is nothing to run"):
         run(world)
-    assert world.database.contents.record is None
+    assert world.checkpoint.record is None
 
 
 def test_an_aged_out_log_is_refused_by_name_unless_a_snapshot_covers_it() -> None:
@@ -198,11 +200,11 @@ def test_no_row_of_a_topic_made_anew_is_committed_whenever_that_happens() -> Non
         except StatementError as error:
             refused += 1
             assert error.message.startswith('topic "readings" was deleted and created again')
-        record = world.database.contents.record
+        record = world.checkpoint.record
         if record is None or not record.standings or record.standings[0].topic_id == "second":
             continue
         assert set(world.database.contents.appended.get("LOG", ())) <= wanted
-        assert all(b"foreign" not in (row.raw or b"") for row in world.database.contents.errors)
+        assert all(b"foreign" not in (row.raw or b"") for row in world.checkpoint.errors)
     assert refused > steps / 2
 
 
@@ -222,13 +224,13 @@ def test_a_zombie_commits_nothing_and_says_who_took_over() -> None:
     def take_over(step: str) -> None:
         nonlocal taken
         # Another process claims the pipeline between this one's second and third commit.
-        record = world.database.contents.record
+        record = world.checkpoint.record
         if step == "begin" and not taken and record is not None and record.commits == 2:
             taken = True
             run(world, pace=Pace(100, 10**6, None, None))
 
     world.database.before = take_over
-    with pytest.raises(SupersededError, match="epoch 2 is held by"):
+    with pytest.raises(SupersededError, match="was taken by .*: epoch 2, ours is 1"):
         run(world, pace=Pace(100, 20, None, None))
     straight = world_with(200)
     run(straight)
@@ -241,7 +243,7 @@ def test_a_commit_whose_reply_was_lost_to_another_process_is_not_repeated() -> N
 
     def lose_reply(step: str) -> None:
         nonlocal taken
-        record = world.database.contents.record
+        record = world.checkpoint.record
         if step == "committed" and not taken and record is not None and record.commits == 2:
             taken = True
             run(world)
@@ -345,7 +347,7 @@ def test_rows_of_insert_statements_come_out_once() -> None:
     plan = readings_plan()
     pump = Pump("P_SECTORS", "LOG", KeyedTable("SECTORS", rows, (0,)))
     for with_messages in (False, True):
-        topic = Topic("readings", 1)
+        topic = InMemoryTopic("readings", 1)
         world = World(topic, plan=replace(plan, pumps=(*plan.pumps[:2], pump)))
         for _ in range(3):
             if with_messages:
@@ -400,11 +402,11 @@ def test_a_begin_that_is_none_is_refused() -> None:
         parse_begin("latest")
 
 
-class CountingLedger(MemoryLedger):
+class CountingLedger(InMemoryLedger):
     """Counts how often a snapshot is read."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(world.database)
+        super().__init__(world.database, "readings", world.clock)
         self.read_snapshots = 0
 
     def newest_snapshot(self) -> KeptSnapshot | None:
@@ -461,7 +463,7 @@ def test_a_snapshot_that_is_dropped_during_the_start_is_not_used(point: str) -> 
 
     def drop() -> None:
         # The database has new contents after every transaction.
-        world.database.contents.snapshots.clear()
+        world.checkpoint.snapshots.clear()
 
     run(world, ledger=ledger, crash_points=Meanwhile(point, drop))
     assert ledger.read_snapshots == 2

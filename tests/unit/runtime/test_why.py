@@ -10,7 +10,8 @@ from rowtide.runtime.inspect.why_answer import RowExplanation, RowQuestion
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
-from runtime_kit import Topic, World
+from rowtide.testing.in_memory_topic import InMemoryTopic
+from runtime_kit import World
 
 HEAD = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'b');
@@ -32,7 +33,7 @@ class Ran:
         plan = plan_pipeline(HEAD.format("") + sql)
         self.topics = {}
         for name, rows in (("clicks", clicks), ("views", views)):
-            topic = Topic(name, 1 + max((row[0] for row in rows), default=0))
+            topic = InMemoryTopic(name, 1 + max((row[0] for row in rows), default=0))
             for partition, second, k, n in rows:
                 topic.add(partition, 1_000 * second, b'{"k":"%s","n":%d}' % (k.encode(), n))
             if name.upper() in sql.upper():
@@ -194,7 +195,7 @@ def test_what_cannot_be_told_is_refused_plainly() -> None:
 
 def test_a_decision_that_let_a_row_go_is_named() -> None:
     plan = plan_pipeline(HEAD.format(", idle_timeout '1 SECOND'") + PER_MINUTE)
-    topic = Topic("clicks", 2)
+    topic = InMemoryTopic("clicks", 2)
     topic.add(0, 5_000, b'{"k":"a","n":1}')
     topic.add(1, 6_000, b'{"k":"a","n":1}')
     topic.add(1, 70_000, b'{"k":"a","n":1}')

@@ -17,7 +17,8 @@ from rowtide.runtime.inspect.why_not import answer as put_together
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
-from runtime_kit import Topic, World, down
+from rowtide.testing.in_memory_topic import InMemoryTopic
+from runtime_kit import World, down
 
 HEAD = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'b');
@@ -58,7 +59,7 @@ class Enquiry:
     """A service that reads its topics to the end and is then asked."""
 
     sql: str
-    topics: dict[str, Topic]
+    topics: dict[str, InMemoryTopic]
     changes: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -89,13 +90,13 @@ class Enquiry:
             return asked[0].result()
 
 
-def topic_of(name: str, partitions: int, messages: Messages) -> Topic:
-    topic = Topic(name, partitions)
+def topic_of(name: str, partitions: int, messages: Messages) -> InMemoryTopic:
+    topic = InMemoryTopic(name, partitions)
     add(topic, messages)
     return topic
 
 
-def add(topic: Topic, messages: Messages) -> None:
+def add(topic: InMemoryTopic, messages: Messages) -> None:
     for partition, second, *value in messages:
         (text,) = value or (f'{{"k":"a","n":{second},"at":{second * 1000}}}',)
         topic.add(partition, second * 1000, text.encode())

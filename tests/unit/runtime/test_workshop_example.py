@@ -13,7 +13,7 @@ from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
-from runtime_kit import VirtualClock
+from rowtide.testing.virtual_clock import VirtualClock
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "workshop" / "workshop.sql"
 HOUR_MS = 3_600_000

@@ -1,0 +1,267 @@
+"""The checkpoint in a database in memory: the ledger that the others are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from rowtide.checkpoint.database import KEPT_SNAPSHOTS
+from rowtide.checkpoint.error_stream import ALL_ERRORS, ErrorFilter, together
+from rowtide.checkpoint.ledger import (
+    RESET,
+    Decision,
+    ErrorRow,
+    KeptAccount,
+    KeptSnapshot,
+    PartitionPosition,
+    Record,
+    Resubmission,
+    SnapshotEntry,
+    StoredError,
+)
+from rowtide.checkpoint.snapshot import Checksum, chunks_of, is_readable, manifest_of, snapshot_from
+from rowtide.checkpoint.statements import storable
+from rowtide.clock import Clock
+from rowtide.errors import FaultError, StatementError, SupersededError
+from rowtide.rowtime.text import time_text
+from rowtide.testing.in_memory_database import Checkpoint, Contents, InMemoryDatabase, StoredSnapshot
+
+
+class InMemoryLedger:
+    """The checkpoint of ``pipeline`` in ``database``; see ``checkpoint.ledger.Ledger``."""
+
+    def __init__(self, database: InMemoryDatabase, pipeline: str, clock: Clock) -> None:
+        self._database = database
+        self._pipeline = pipeline
+        self._clock = clock
+
+    # ------------------------------------------------------------- the record
+
+    def read(self) -> Record | None:
+        """Return what is recorded."""
+        self._database.before("read")
+        return self._committed().record
+
+    def read_within(self, transaction: Any) -> Record | None:
+        """Return what is recorded as an open transaction sees it."""
+        return self._within(transaction).record
+
+    def claim(self, digest: str, holder: str) -> Record:
+        """Take the next epoch."""
+        with self._database.begin() as transaction:
+            record = self._claimed(transaction, digest, holder)
+            if not record.standings:
+                record = self._within(transaction).record = replace(record, digest=digest)
+        return record
+
+    def decide(self, holder: str, decide: Callable[[Record], Sequence[Decision]]) -> Record:
+        """Take the next epoch and append decisions, or do neither."""
+        with self._database.begin() as transaction:
+            record = self._claimed(transaction, "", holder)
+            self.write_decisions(transaction, record.epoch, decide(record))
+        return record
+
+    def fence(self, transaction: Any, *, epoch: int, commits: int) -> None:
+        """Count one more commit under ``epoch``.
+
+        Raises:
+          SupersededError: another epoch holds the pipeline.
+          FaultError: the number of commits is another one, or the pipeline is gone.
+        """
+        checkpoint = self._within(transaction)
+        record = checkpoint.record
+        if record is None:
+            raise FaultError(f'pipeline "{self._pipeline}" is gone from the checkpoint')
+        if record.epoch != epoch:
+            at = time_text(checkpoint.claimed_at_ms)
+            raise SupersededError(
+                f'pipeline "{self._pipeline}" was taken by {record.holder} at {at} UTC: '
+                f"epoch {record.epoch}, ours is {epoch}"
+            )
+        if record.commits != commits:
+            raise FaultError(
+                f'checkpoint of pipeline "{self._pipeline}" counts {record.commits} commits, '
+                f"{commits} were expected"
+            )
+        checkpoint.record = replace(record, commits=commits + 1, committed_at_ms=self._clock.now_ms())
+
+    # ------------------------------------------------------- what a commit adds
+
+    def write_standings(self, transaction: Any, epoch: int, standings: Sequence[PartitionPosition]) -> None:
+        """Record where partitions stand.
+
+        Raises:
+          FaultError: a position would go back.
+        """
+        record = self._record(transaction)
+        held = {each.place: each for each in record.standings}
+        for each in standings:
+            before = held.get(each.place, each)
+            if before.next_offset > each.next_offset:
+                raise FaultError(f'a position of pipeline "{self._pipeline}" would go back')
+            held[each.place] = replace(each, start_offset=before.start_offset, topic_id=before.topic_id)
+        self._within(transaction).record = replace(
+            record, standings=tuple(held[place] for place in sorted(held))
+        )
+
+    def write_errors(self, transaction: Any, epoch: int, rows: Sequence[ErrorRow]) -> None:
+        """Append rows to the error stream."""
+        checkpoint = self._within(transaction)
+        for row in rows:
+            checkpoint.last_error += 1
+            kept = replace(
+                row, reason=storable(row.reason), row=None if row.row is None else storable(row.row)
+            )
+            checkpoint.stored_errors.append(
+                StoredError(checkpoint.last_error, kept, epoch, self._clock.now_ms())
+            )
+
+    def write_decisions(self, transaction: Any, epoch: int, decisions: Sequence[Decision]) -> None:
+        """Append decisions to the log; each takes the place of an earlier one that it repeats."""
+        checkpoint = self._within(transaction)
+        new = {_point(each) for each in decisions}
+        checkpoint.decisions = [each for each in checkpoint.decisions if _point(each) not in new]
+        checkpoint.decisions += decisions
+
+    def replace_plan(self, transaction: Any, digest: str, gone: Sequence[str]) -> None:
+        """Record that the commit under way is the first of another plan."""
+        checkpoint, record = self._within(transaction), self._record(transaction)
+        standings = tuple(each for each in record.standings if each.relation not in gone)
+        checkpoint.record = replace(record, digest=digest, changed_at=record.commits, standings=standings)
+        checkpoint.decisions = [each for each in checkpoint.decisions if each.kind != RESET]
+        checkpoint.snapshots = []
+
+    def write_accounts(self, transaction: Any, accounts: Sequence[KeptAccount]) -> None:
+        """Record accounts; those not given stay."""
+        self._within(transaction).accounts.update({(each.part, each.relation): each for each in accounts})
+
+    def write_snapshot(self, transaction: Any, epoch: int, snapshot: KeptSnapshot) -> int:
+        """Keep a snapshot, and return its size in bytes; older ones but the last few are dropped."""
+        checkpoint = self._within(transaction)
+        checkpoint.last_snapshot += 1
+        manifest, chunks = manifest_of(snapshot), tuple(chunks_of(snapshot))
+        checksum = Checksum(manifest)
+        for each in chunks:
+            checksum.add(each)
+        size = sum(len(each.content) for each in chunks)
+        commits = 0 if checkpoint.record is None else checkpoint.record.commits
+        entry = SnapshotEntry(checkpoint.last_snapshot, epoch, commits, size, self._clock.now_ms())
+        stored = StoredSnapshot(entry, manifest, chunks, checksum.text())
+        checkpoint.snapshots = [*checkpoint.snapshots, stored][-KEPT_SNAPSHOTS:]
+        return size
+
+    # ----------------------------------------------------------------- readers
+
+    def decisions(self) -> Sequence[Decision]:
+        """Return all decisions, in the order in which they were committed."""
+        return list(self._committed().decisions)
+
+    def accounts(self) -> Sequence[KeptAccount]:
+        """Return all accounts as of the last commit."""
+        accounts = self._committed().accounts
+        return [accounts[key] for key in sorted(accounts)]
+
+    def snapshots(self) -> Sequence[SnapshotEntry]:
+        """Return what snapshots are stored, the newest first."""
+        return [each.entry for each in reversed(self._committed().snapshots)]
+
+    def newest_snapshot(self) -> KeptSnapshot | None:
+        """Return the newest snapshot that this version can read; memory damages none."""
+        for each in reversed(self._committed().snapshots):
+            if is_readable(each.manifest):
+                return snapshot_from(each.manifest, each.chunks, each.checksum)
+        return None
+
+    def errors(self, wanted: ErrorFilter = ALL_ERRORS, limit: int | None = 100) -> Sequence[StoredError]:
+        """Return committed error rows, the oldest first."""
+        found = (each for each in self._committed().stored_errors if _is_wanted(each, wanted))
+        return list(islice(found, limit))
+
+    def refused_within(self, transaction: Any, table: str) -> Sequence[tuple[int | None, str | None]]:
+        """Return rowtime and JSON of the rows that a foreign table was found not to take."""
+        wanted = ErrorFilter(relation=table, reason="CONSTRAINT")
+        stored = self._within(transaction).stored_errors
+        return [(each.row.rowtime, each.row.row) for each in stored if _is_wanted(each, wanted)]
+
+    def resubmit(self, rows: Sequence[StoredError]) -> int:
+        """Mark error rows as resubmitted; return the number of resubmissions that they make.
+
+        Raises:
+          StatementError: one of them was resubmitted meanwhile; nothing has changed.
+        """
+        with self._database.begin() as transaction:
+            checkpoint = self._within(transaction)
+            stored = {each.error_id: each for each in checkpoint.stored_errors}
+            last = number = max((each.resubmitted or 0 for each in stored.values()), default=0)
+            for group in together(rows):
+                number += 1
+                for each in group:
+                    if stored[each.error_id].resubmitted is not None:
+                        raise StatementError(
+                            "some of the error rows were resubmitted meanwhile; nothing has changed"
+                        )
+                    stored[each.error_id] = replace(
+                        each, resubmitted=number, resubmitted_at_ms=self._clock.now_ms()
+                    )
+            checkpoint.stored_errors = list(stored.values())
+        return number - last
+
+    def resubmissions(self) -> Sequence[Resubmission]:
+        """Return what was resubmitted, in order."""
+        found = {
+            each.resubmitted: Resubmission(
+                each.resubmitted, each.row.stream, each.row.relation, entered=each.row.row is not None
+            )
+            for each in self._committed().stored_errors
+            if each.resubmitted is not None and each.row.stream is not None
+        }
+        return [found[number] for number in sorted(found)]
+
+    def resubmitted(self, number: int) -> Sequence[StoredError]:
+        """Return the rows of one resubmission in the order of their rowtimes."""
+        rows = [each for each in self._committed().stored_errors if each.resubmitted == number]
+        return sorted(rows, key=lambda each: (each.row.rowtime or 0, each.error_id))
+
+    def drop(self) -> bool:
+        """Forget the pipeline; return whether it was known."""
+        with self._database.begin() as transaction:
+            contents: Contents = transaction.connection
+            return contents.checkpoints.pop(self._pipeline, Checkpoint()).record is not None
+
+    def _claimed(self, transaction: Any, digest: str, holder: str) -> Record:
+        checkpoint = self._within(transaction)
+        record = checkpoint.record or Record(0, "", 0, digest, (), None)
+        checkpoint.claimed_at_ms = self._clock.now_ms()
+        checkpoint.record = replace(record, epoch=record.epoch + 1, holder=holder)
+        return checkpoint.record
+
+    def _committed(self) -> Checkpoint:
+        return self._database.contents.checkpoints.get(self._pipeline, Checkpoint())
+
+    def _within(self, transaction: Any) -> Checkpoint:
+        contents: Contents = transaction.connection
+        return contents.checkpoints.setdefault(self._pipeline, Checkpoint())
+
+    def _record(self, transaction: Any) -> Record:
+        record = self._within(transaction).record
+        if record is None:
+            raise FaultError(f'pipeline "{self._pipeline}" is gone from the checkpoint')
+        return record
+
+
+def _point(decision: Decision) -> tuple[object, ...]:
+    return decision.kind, decision.relation, decision.partition, decision.next_offset, decision.reader
+
+
+def _is_wanted(stored: StoredError, wanted: ErrorFilter) -> bool:
+    row, word = stored.row, wanted.reason
+    return (
+        stored.error_id > wanted.after
+        and (not wanted.numbers or stored.error_id in wanted.numbers)
+        and wanted.kind in (None, row.kind)
+        and wanted.relation in (None, row.relation)
+        and (word is None or row.reason == word or row.reason.startswith(f"{word}:"))
+        and not (wanted.pending and stored.resubmitted is not None)
+    )
