@@ -15,7 +15,7 @@ from rowtide_connectors.errors import RefusedRowError
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSnapshot:
+class EncodedSnapshot:
     """A snapshot as any database stores it."""
 
     entry: SnapshotEntry
@@ -31,7 +31,7 @@ class Checkpoint:
     record: Record | None = None
     claimed_at_ms: int = 0
     stored_errors: list[StoredError] = field(default_factory=list)
-    snapshots: list[StoredSnapshot] = field(default_factory=list)
+    snapshots: list[EncodedSnapshot] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     accounts: dict[tuple[str, str], KeptAccount] = field(default_factory=dict)
     last_snapshot: int = 0
@@ -54,16 +54,16 @@ class Checkpoint:
 
 
 @dataclass
-class Contents:
+class DatabaseContents:
     """What a database holds: committed, or as a transaction sees it. ``checkpoints`` are by pipeline."""
 
     tables: dict[str, dict[object, tuple[object, ...]]] = field(default_factory=dict)
     appended: dict[str, list[tuple[object, ...]]] = field(default_factory=dict)
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
 
-    def copied(self) -> Contents:
+    def copied(self) -> DatabaseContents:
         """Return a copy that can change by itself."""
-        return Contents(
+        return DatabaseContents(
             {name: dict(rows) for name, rows in self.tables.items()},
             {name: list(rows) for name, rows in self.appended.items()},
             {name: checkpoint.copied() for name, checkpoint in self.checkpoints.items()},
@@ -74,7 +74,9 @@ class InMemoryTransaction:
     """What a ``Transaction`` does, on a copy of the contents."""
 
     def __init__(
-        self, contents: Contents, refuses: Callable[[str, tuple[object, ...]], bool] = lambda *_: False
+        self,
+        contents: DatabaseContents,
+        refuses: Callable[[str, tuple[object, ...]], bool] = lambda *_: False,
     ) -> None:
         self.connection = contents
         self._refuses = refuses
@@ -127,7 +129,7 @@ class InMemoryDatabase:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self.contents = Contents()
+        self.contents = DatabaseContents()
         self.prepared: list[str] = []
         self.refuses: Callable[[str, tuple[object, ...]], bool] = lambda _table, _row: False
         self.before: Callable[[str], None] = lambda _step: None

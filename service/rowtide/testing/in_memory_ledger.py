@@ -26,7 +26,7 @@ from rowtide.checkpoint.statements import storable
 from rowtide.clock import Clock
 from rowtide.errors import FaultError, StatementError, SupersededError
 from rowtide.rowtime.text import time_text
-from rowtide.testing.in_memory_database import Checkpoint, Contents, InMemoryDatabase, StoredSnapshot
+from rowtide.testing.in_memory_database import Checkpoint, DatabaseContents, EncodedSnapshot, InMemoryDatabase
 
 
 class InMemoryLedger:
@@ -148,7 +148,7 @@ class InMemoryLedger:
         size = sum(len(each.content) for each in chunks)
         commits = 0 if checkpoint.record is None else checkpoint.record.commits
         entry = SnapshotEntry(checkpoint.last_snapshot, epoch, commits, size, self._clock.now_ms())
-        stored = StoredSnapshot(entry, manifest, chunks, checksum.text())
+        stored = EncodedSnapshot(entry, manifest, chunks, checksum.text())
         checkpoint.snapshots = [*checkpoint.snapshots, stored][-KEPT_SNAPSHOTS:]
         return size
 
@@ -227,7 +227,7 @@ class InMemoryLedger:
     def drop(self) -> bool:
         """Forget the pipeline; return whether it was known."""
         with self._database.begin() as transaction:
-            contents: Contents = transaction.connection
+            contents: DatabaseContents = transaction.connection
             return contents.checkpoints.pop(self._pipeline, Checkpoint()).record is not None
 
     def _claimed(self, transaction: Any, digest: str, holder: str) -> Record:
@@ -241,7 +241,7 @@ class InMemoryLedger:
         return self._database.contents.checkpoints.get(self._pipeline, Checkpoint())
 
     def _within(self, transaction: Any) -> Checkpoint:
-        contents: Contents = transaction.connection
+        contents: DatabaseContents = transaction.connection
         return contents.checkpoints.setdefault(self._pipeline, Checkpoint())
 
     def _record(self, transaction: Any) -> Record:

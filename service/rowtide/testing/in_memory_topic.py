@@ -13,7 +13,7 @@ from rowtide_connectors.errors import GoneError
 
 
 @dataclass
-class Message:
+class TopicMessage:
     """One message of a topic."""
 
     timestamp: int
@@ -26,7 +26,7 @@ class InMemoryTopic:
 
     def __init__(self, name: str, partitions: int, rng: random.Random | None = None) -> None:
         self.topic = name
-        self.logs: list[list[Message]] = [[] for _ in range(partitions)]
+        self.logs: list[list[TopicMessage]] = [[] for _ in range(partitions)]
         self.earliest = [0] * partitions
         self.append_times = False
         self.rng = rng
@@ -38,7 +38,7 @@ class InMemoryTopic:
     def add(self, partition: int, timestamp: int, value: bytes | None, **headers: bytes) -> int:
         """Append a message, and return its offset; ``a_b=..`` is the header ``a.b``."""
         named = [(name.replace("_", "."), value) for name, value in headers.items()] or None
-        self.logs[partition].append(Message(timestamp, value, named))
+        self.logs[partition].append(TopicMessage(timestamp, value, named))
         return len(self.logs[partition]) - 1
 
     def ranges(self) -> Mapping[int, OffsetRange]:

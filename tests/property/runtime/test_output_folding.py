@@ -8,7 +8,7 @@ from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, TIMESTAMP, VARCHAR, Field, RowType, decimal
 from rowtide.runtime.commit.output import TableOutput
-from rowtide.testing.in_memory_database import Contents, InMemoryTransaction
+from rowtide.testing.in_memory_database import DatabaseContents, InMemoryTransaction
 
 ROW_TYPE = RowType((Field("A", VARCHAR), Field("B", BIGINT), Field("C", BIGINT)))
 ROWOPS = st.tuples(
@@ -32,7 +32,7 @@ def test_folding_by_key_shows_the_same_table_after_every_commit(
     commits: list[list[list[tuple[Opcode, tuple[object, ...]]]]], key: tuple[int, ...]
 ) -> None:
     output = TableOutput(ForeignTable("T", ROW_TYPE, key, "D", ()))
-    database = InMemoryTransaction(Contents())
+    database = InMemoryTransaction(DatabaseContents())
     model: dict[object, object] = {}
     for commit in commits:
         faults = 0

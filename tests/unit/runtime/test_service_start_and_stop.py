@@ -230,7 +230,7 @@ def test_a_zombie_commits_nothing_and_says_who_took_over() -> None:
             run(world, pace=Pace(100, 10**6, None, None))
 
     world.database.before = take_over
-    with pytest.raises(SupersededError, match="was taken by .*: epoch 2, ours is 1"):
+    with pytest.raises(SupersededError, match=r"was taken by .*: epoch 2, ours is 1"):
         run(world, pace=Pace(100, 20, None, None))
     straight = world_with(200)
     run(straight)

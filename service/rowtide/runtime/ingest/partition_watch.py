@@ -21,7 +21,7 @@ from rowtide_connectors.api import OffsetRange
 
 
 class PartitionWatch:
-    """Takes the look-ups of reading threads, and passes them to whoever decides by them.
+    """Takes the look-ups of reading threads, and passes them on to what decides by them.
 
     Raises:
       StatementError: an idle time-out is no length of time.
