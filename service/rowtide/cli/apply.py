@@ -64,9 +64,10 @@ def apply(
     from dataclasses import asdict, replace
 
     from rowtide.cli.errors import FAILED, read_text, shown_to_user
-    from rowtide.cli.pipeline_file import context_of, opened
+    from rowtide.cli.pipeline_file import opened
     from rowtide.cli.plan import show_change
     from rowtide.cli.replay import comparison_as_json, range_of, show_comparison
+    from rowtide.composition import context_of
     from rowtide.errors import StatementError
     from rowtide.runtime.change import applying
     from rowtide.runtime.change.planned_change import change_from

@@ -26,7 +26,8 @@ def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanati
     The function takes a relation's catalog name and ROW. It raises StatementError where there is no such
     relation or row, and TransientError while another row is being explained.
     """
-    from rowtide.cli.pipeline_file import context_of, opened
+    from rowtide.cli.pipeline_file import opened
+    from rowtide.composition import context_of
     from rowtide.errors import TransientError
 
     busy = threading.Lock()

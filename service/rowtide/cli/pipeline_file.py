@@ -12,7 +12,6 @@ from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from rowtide.config import Settings
-    from rowtide.runtime.context import PipelineContext
     from rowtide.runtime.pipeline import Pipeline
 
 PipelineFile = Annotated[Path, typer.Argument(help="The pipeline's statements.", metavar="PIPELINE.sql")]
@@ -56,29 +55,6 @@ def pipeline_name(file: Path, config: Path | None) -> str:
 
     read_text(file)
     return load_settings(config).pipeline.name or file.stem
-
-
-def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
-    """Return what a command needs that works on a pipeline once and does not go on."""
-    from rowtide.clock import SystemClock
-    from rowtide.runtime.commit.crashpoints import crash_points_from_environment
-    from rowtide.runtime.context import PipelineContext
-    from rowtide.runtime.live.live import Pace
-
-    return PipelineContext(
-        name=pipeline.name,
-        plan=pipeline.plan,
-        sources=pipeline.sources,
-        database=pipeline.database,
-        ledger=pipeline.ledger,
-        clock=SystemClock(),
-        pace=Pace(0, 0, None, None),
-        stopping=lambda: False,
-        wait=False,
-        crash_points=crash_points_from_environment(),
-        max_held_rows=settings.limits.held_rows,
-        max_held_bytes=settings.limits.held_bytes,
-    )
 
 
 class PipelineFirst(TyperGroup):

@@ -38,7 +38,8 @@ def replay(
     no such column. 3: a dependency is down.
     """
     from rowtide.cli.errors import FAILED, shown_to_user
-    from rowtide.cli.pipeline_file import context_of, opened
+    from rowtide.cli.pipeline_file import opened
+    from rowtide.composition import context_of
     from rowtide.runtime.recovery.replay import compare as compared
 
     with shown_to_user():

@@ -13,11 +13,8 @@ import typer
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
 
 if TYPE_CHECKING:
-    from rowtide.config import Settings
-    from rowtide.plan.plan import Plan
     from rowtide.runtime.inspect.requests import Requests
     from rowtide.runtime.live.following import Follower
-    from rowtide.runtime.live.live import Pace
     from rowtide.sql.pipeline import SqlSession
     from rowtide.web.query import QueryRunner
 
@@ -70,50 +67,25 @@ def run(
 
     from rowtide.cli.asked_row import why_of
     from rowtide.cli.errors import shown_to_user
-    from rowtide.cli.pipeline_file import context_of, opened
+    from rowtide.cli.pipeline_file import opened
     from rowtide.cli.version import program_version
-    from rowtide.clock import SystemClock
-    from rowtide.metrics import Metrics
-    from rowtide.runtime.arrow_alone import leave_pandas_out
+    from rowtide.composition import RunOptions, build_process
     from rowtide.runtime.commit.retry import StoppedError
-    from rowtide.runtime.ingest.intake import POLL_MESSAGES
-    from rowtide.runtime.live.observing import MetricsObserver
     from rowtide.runtime.live.stopping import StopSignals
     from rowtide.runtime.recovery.begin import parse_begin
-    from rowtide.runtime.service import Service
-    from rowtide.web import WebServer, build_app
 
     with shown_to_user(), opened(pipeline, config) as (found, settings):
-        where = parse_begin(begin)
-        if not _has_models(found.plan):
-            leave_pandas_out()
-        clock, metrics, signals = SystemClock(), Metrics(), StopSignals()
-        service = Service(
-            replace(
-                context_of(found, settings),
-                clock=clock,
-                pace=_pace(settings),
-                stopping=signals.is_set,
-                wait=not no_wait,
-                recreate_tables=recreate_tables,
-                observer=MetricsObserver(metrics, clock, program_version()),
-                poll_messages=min(POLL_MESSAGES, settings.commit.max_rows),
-                queue_messages=settings.limits.queue_messages,
-                queue_bytes=settings.limits.queue_bytes,
-            )
-        )
-        pages = build_app(
-            service.board,
-            metrics,
-            clock,
+        where, signals = parse_begin(begin), StopSignals()
+        process = build_process(
+            found,
+            settings,
+            RunOptions(wait=not no_wait, recreate_tables=recreate_tables, listen=listen),
             version=program_version(),
-            why_not=service.requests.why_not,
+            stopping=signals.is_set,
             why=why_of(pipeline, config),
-            snapshot=service.requests.snapshot,
-            contents=service.requests.contents,
-            query=query_of(pipeline, service.requests),
+            query_of=lambda requests: query_of(pipeline, requests),
         )
-        web = WebServer(pages, settings.service.listen if listen is None else listen)
+        service, web = process.service, process.web
         web.start()
         structlog.get_logger("rowtide").info("listening", pipeline=found.name, url=web.url)
         try:
@@ -147,23 +119,3 @@ def query_of(file: Path, requests: Requests) -> QueryRunner:
         return requests.follow(listing.node, once=once and listing.changes), listing.changes, listing.order
 
     return query
-
-
-def _has_models(plan: Plan) -> bool:
-    """Return whether the process runs code of others."""
-    from rowtide.plan.nodes import Model, nodes_below
-
-    return any(isinstance(each, Model) for pump in plan.pumps for each in nodes_below(pump.node))
-
-
-def _pace(settings: Settings) -> Pace:
-    from rowtide.runtime.live.live import Pace
-
-    return Pace(
-        commit_interval_ms=settings.commit.interval_ms,
-        commit_max_rows=settings.commit.max_rows,
-        snapshot_rows=settings.checkpoint.snapshot_rows or None,
-        snapshot_interval_s=settings.checkpoint.snapshot_interval_s or None,
-        commit_max_bytes=settings.commit.max_bytes,
-        first_rows_at_once=True,
-    )

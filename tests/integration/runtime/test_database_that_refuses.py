@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from real.postgres import PostgresServer
 from rowtide.cli.main import app
-from rowtide.cli.pipeline_file import context_of
+from rowtide.composition import context_of
 from rowtide.config import Settings
 from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline

@@ -10,7 +10,8 @@ def test_garbage_is_looked_for_once_after_a_start_and_then_as_usual() -> None:
     program = (
         "import gc, sys\n"
         "usual = gc.get_threshold()\n"
-        "from rowtide.app import START_OBJECTS, main\n"
+        "from rowtide.app import main\n"
+        "from rowtide.startup import START_OBJECTS\n"
         "sys.argv = ['rowtide', 'check', '--help']\n"
         "searches = []\n"
         "gc.callbacks.append(lambda phase, _: searches.append(phase))\n"

@@ -11,7 +11,7 @@ pytest.importorskip("pandas")
 def test_arrays_are_made_without_pandas_and_become_series_all_the_same() -> None:
     program = (
         "import sys, pyarrow as pa\n"
-        "from rowtide.runtime.arrow_alone import leave_pandas_out\n"
+        "from rowtide.startup import leave_pandas_out\n"
         "leave_pandas_out()\n"
         "made = pa.array(['a', None])\n"
         "print('pandas' in sys.modules, made.to_pandas().tolist())"

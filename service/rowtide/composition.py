@@ -1,0 +1,135 @@
+"""The composition root: puts a pipeline's context, its service and its pages together from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from rowtide.clock import Clock, SystemClock
+from rowtide.config import Settings
+from rowtide.metrics import Metrics
+from rowtide.plan.nodes import Model, nodes_below
+from rowtide.plan.plan import Plan
+from rowtide.runtime.commit.crashpoints import crash_points_from_environment
+from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.ingest.intake import POLL_MESSAGES
+from rowtide.runtime.inspect.requests import Requests
+from rowtide.runtime.inspect.why_answer import RowExplanation
+from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.observing import MetricsObserver
+from rowtide.runtime.pipeline import Pipeline
+from rowtide.runtime.service import Service
+from rowtide.startup import leave_pandas_out
+from rowtide.web import WebServer, build_app
+from rowtide.web.query import QueryRunner
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What ``rowtide run`` says beside the settings."""
+
+    wait: bool = True
+    recreate_tables: bool = False
+    listen: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineProcess:
+    """A service and the server of its pages; neither is started."""
+
+    service: Service
+    web: WebServer
+
+
+def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
+    """Return the context of a command that works on a pipeline once and does not go on."""
+    return PipelineContext(
+        name=pipeline.name,
+        plan=pipeline.plan,
+        sources=pipeline.sources,
+        database=pipeline.database,
+        ledger=pipeline.ledger,
+        clock=SystemClock(),
+        pace=Pace(0, 0, None, None),
+        stopping=lambda: False,
+        wait=False,
+        crash_points=crash_points_from_environment(),
+        max_held_rows=settings.limits.held_rows,
+        max_held_bytes=settings.limits.held_bytes,
+    )
+
+
+def build_process(
+    pipeline: Pipeline,
+    settings: Settings,
+    options: RunOptions,
+    *,
+    version: str,
+    stopping: Callable[[], bool],
+    why: Callable[[str, str], RowExplanation],
+    query_of: Callable[[Requests], QueryRunner],
+) -> PipelineProcess:
+    """Build what ``rowtide run`` runs.
+
+    ``stopping`` tells whether to stop. ``why`` explains a row; it opens the pipeline by itself. ``query_of``
+    returns what plans queries of the pages and lets them look on.
+    """
+    if not _has_models(pipeline.plan):
+        leave_pandas_out()
+    clock, metrics = SystemClock(), Metrics()
+    service = Service(
+        _running(context_of(pipeline, settings), settings, options, clock, metrics, version, stopping)
+    )
+    pages = build_app(
+        service.board,
+        metrics,
+        clock,
+        version=version,
+        why_not=service.requests.why_not,
+        why=why,
+        snapshot=service.requests.snapshot,
+        contents=service.requests.contents,
+        query=query_of(service.requests),
+    )
+    listen = settings.service.listen if options.listen is None else options.listen
+    return PipelineProcess(service, WebServer(pages, listen))
+
+
+def _running(
+    context: PipelineContext,
+    settings: Settings,
+    options: RunOptions,
+    clock: Clock,
+    metrics: Metrics,
+    version: str,
+    stopping: Callable[[], bool],
+) -> PipelineContext:
+    """Return the context of a service that goes on."""
+    return replace(
+        context,
+        clock=clock,
+        pace=_pace(settings),
+        stopping=stopping,
+        wait=options.wait,
+        recreate_tables=options.recreate_tables,
+        observer=MetricsObserver(metrics, clock, version),
+        poll_messages=min(POLL_MESSAGES, settings.commit.max_rows),
+        queue_messages=settings.limits.queue_messages,
+        queue_bytes=settings.limits.queue_bytes,
+    )
+
+
+def _has_models(plan: Plan) -> bool:
+    """Return whether the process runs code of others."""
+    return any(isinstance(each, Model) for pump in plan.pumps for each in nodes_below(pump.node))
+
+
+def _pace(settings: Settings) -> Pace:
+    return Pace(
+        commit_interval_ms=settings.commit.interval_ms,
+        commit_max_rows=settings.commit.max_rows,
+        snapshot_rows=settings.checkpoint.snapshot_rows or None,
+        snapshot_interval_s=settings.checkpoint.snapshot_interval_s or None,
+        commit_max_bytes=settings.commit.max_bytes,
+        first_rows_at_once=True,
+    )
