@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,16 @@ def test_every_command_has_help_with_an_example_of_itself(typed: str) -> None:
     told = CliRunner().invoke(app, [*typed.split()[1:], "--help"], env={"COLUMNS": "200"})
     assert told.exit_code == 0
     assert f"Example: {typed}" in told.output
+
+
+@pytest.mark.parametrize("typed", ["rowtide", "rowtide positions", *(path for path, _ in commands(app))])
+def test_help_shows_a_flag_without_a_value_and_wraps_each_paragraph_once(typed: str) -> None:
+    told = CliRunner().invoke(app, [*typed.split()[1:], "--help"], env={"COLUMNS": "5000"})
+    assert "<bool>" not in told.output
+    about = re.split(r"╭|Options:", told.output)[0].strip().split("Usage:")[1].splitlines()[1:]
+    paragraphs = [line for line in about if line.strip()]
+    assert all(not before.strip() or not line.strip() for before, line in pairwise(about))
+    assert paragraphs
 
 
 HEAVY = {"numba", "llvmlite", "pandas", "pyspark", "confluent_kafka", "sqlalchemy", "alembic", "psycopg"}

@@ -15,20 +15,20 @@ EXAMPLE = "Example: rowtide apply pipeline.sql --was pipeline-as-it-runs.sql --y
 
 def apply(
     pipeline: PipelineFile,
-    was: Annotated[Path, typer.Option("--was", help="The file as it ran.", metavar="OLD.sql")],
+    was: Annotated[Path, typer.Option("--was", help="The pipeline file that ran last.", metavar="OLD.sql")],
     config: ConfigFile = None,
     lose: Annotated[
-        bool, typer.Option("--lose", help="Apply it although state is lost: `rowtide plan` says which.")
+        bool, typer.Option("--lose", help="Apply the change although state is lost; `rowtide plan` lists it.")
     ] = False,
     at: Annotated[
         str | None,
         typer.Option(
-            "--at", help="Switch at this rowtime, UTC: rows up to it are the old file's.", metavar="TIME"
+            "--at", help="Switch at this rowtime (UTC): the old file processes rows up to it.", metavar="TIME"
         ),
     ] = None,
     shadow: Annotated[
         bool,
-        typer.Option("--shadow", help="Only compare what it would have given with what is committed."),
+        typer.Option("--shadow", help="Only compare the rows of the changed file with the committed rows."),
     ] = False,
     begin: Annotated[
         str | None,
@@ -37,28 +37,27 @@ def apply(
     end: Annotated[
         str | None, typer.Option("--to", help="With --shadow: rows before this time, UTC.", metavar="TIME")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write what was done as JSON.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON.")] = False,
 ) -> None:
-    """Let a changed pipeline file go on where the one that ran stands, in one commit.
+    """Apply a changed pipeline file in one commit, keeping the state of unchanged operators.
 
-    What `rowtide plan` shows as going on keeps its state; what begins empty sees rows from there on. The
-    switch is at the committed positions; a running service is superseded and leaves with exit code 3.
-    Start the new file afterwards with `rowtide run`. What came before the switch cannot be replayed any
-    more, so the state of this commit or a later one is needed from then on.
+    `rowtide plan` shows which operators keep their state. New operators start empty and see rows after
+    the switch. The switch happens at the committed positions. It supersedes a running service, which
+    leaves with exit code 3; start the new file afterwards with `rowtide run`. Earlier commits cannot be
+    replayed any more, so the state of this commit or a later one is needed from then on.
 
-    With --at the switch is at a rowtime: both files read on from the committed positions, rows up to it
-    are the old file's and later ones the new one's, all in one commit. That waits until the rowtime is
-    passed, and commits nothing meanwhile: so say it shortly before. At the end of a period the next one
-    is the new file's as a whole.
+    With --at, the switch happens at a rowtime, in one commit: the old file processes rows up to it, the
+    new file later rows. Nothing is committed until that rowtime is reached, so run the command shortly
+    before it. If the rowtime ends a period, the new file owns the next period as a whole.
 
-    With --shadow nothing is written and a running service goes on: the changed file is run over the log,
-    up to the committed positions, and the rows in which its tables differ from those that are there are
-    shown. Tables that it would create count as empty.
+    With --shadow, nothing is written and a running service continues. The changed file runs over the log,
+    up to the committed positions, and the command shows the rows that would differ. Tables that do not
+    exist yet count as empty.
 
-    Exit code 0: done, or nothing has changed; with --shadow: no row differs. 1: you said no; with
-    --shadow: rows differ. 2: it cannot be applied; nothing has changed. 3: a dependency is down, or
-    another process took the pipeline.
+    Exit code 0: applied, or the plan is unchanged; with --shadow: no row differs. 1: not confirmed; with
+    --shadow: rows differ. 2: the change cannot be applied; nothing has changed. 3: a dependency is down,
+    or another process took the pipeline.
     """
     import sys
     from dataclasses import asdict, replace
@@ -98,7 +97,7 @@ def apply(
                 raise typer.Exit(FAILED)
             return
         if begin is not None or end is not None:
-            raise StatementError("--from and --to restrict what --shadow compares", hint="Say --shadow.")
+            raise StatementError("--from and --to restrict what --shadow compares", hint="Add --shadow.")
         at_ms = None if at is None else parse_time(at)
         lost = [] if lose else list(change.lost or ())
         # Without rows in the snapshot there may be none by now, too: applying looks before it commits.
@@ -106,7 +105,10 @@ def apply(
             raise applying.state_would_be_lost(each.relation for each in lost)
         if not yes:
             if not sys.stdin.isatty():
-                raise StatementError("no one can be asked whether to apply it", hint="Say --yes.")
+                raise StatementError(
+                    "the standard input is not a terminal, so the change cannot be confirmed",
+                    hint="Add --yes.",
+                )
             if not typer.confirm("Apply it?"):
                 raise typer.Exit(FAILED)
         url = settings.checkpoint.url
@@ -121,4 +123,4 @@ def apply(
         if as_json:
             typer.echo(json.dumps(asdict(done), indent=2))
         else:
-            typer.echo(f"Applied with commit {done.commits}. `rowtide run` goes on from there.")
+            typer.echo(f"Applied with commit {done.commits}. `rowtide run` continues from there.")

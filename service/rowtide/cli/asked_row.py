@@ -36,7 +36,7 @@ def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanati
         from rowtide.runtime.inspect.why import why
 
         if not busy.acquire(blocking=False):
-            raise TransientError("another row is being explained", hint="Ask again when that is done.")
+            raise TransientError("another row is being explained", hint="Try again when it is done.")
         try:
             with opened(file, config) as (pipeline, settings):
                 wanted = asked_row(pipeline.plan, relation, row)
@@ -81,7 +81,7 @@ def _row_type(plan: Plan, relation: str) -> RowType:
     for name, node in plan.relations:
         if name == relation:
             return node.row_type
-    raise StatementError(f'relation "{relation}" does not exist', hint="It is named as in SQL.")
+    raise StatementError(f'relation "{relation}" does not exist', hint="Write the name as in SQL.")
 
 
 def _named(text: str, row_type: RowType) -> dict[str, str | None]:
@@ -92,13 +92,13 @@ def _named(text: str, row_type: RowType) -> dict[str, str | None]:
     if not stripped.startswith(("{", "[")):
         pairs = [each.partition("=") for each in stripped.split(",") if each.strip()]
         if not pairs or not all(sign for _, sign, _ in pairs):
-            raise StatementError(f"this is no row: {text}", hint=HOW)
+            raise StatementError(f"invalid row: {text}", hint=HOW)
         return {name: value.strip().strip("'") for name, _, value in pairs}
     try:
         # Numbers are kept as they are written: 0.1 is exact for a DECIMAL.
         found = json.loads(stripped, parse_float=str, parse_int=str)
     except ValueError as error:
-        raise StatementError(f"this is no row: {error}", hint=HOW) from error
+        raise StatementError(f"invalid row: {error}", hint=HOW) from error
     if isinstance(found, list):
         if len(found) != len(row_type):
             raise StatementError(f"the row has {len(found)} values and not {len(row_type)}", hint=HOW)

@@ -22,7 +22,7 @@ def backfill(
     until: Annotated[
         str,
         typer.Option(
-            help="Chooses the cut: of each partition the first message with this timestamp (UTC) or a later "
+            help="Cut each partition at its first message with this timestamp (UTC) or a later "
             "one, else its end.",
             metavar="TIME",
         ),
@@ -40,7 +40,7 @@ def backfill(
     parts: Annotated[
         int | None,
         typer.Option(
-            help="Into how many parts rows are split by key, each processed by a task; by default as many "
+            help="Number of parts that rows are split into by key, one task each; by default as many "
             "as Spark has cores when the backfill begins.",
             metavar="N",
             min=1,
@@ -49,7 +49,7 @@ def backfill(
     conf: Annotated[
         list[str] | None,
         typer.Option(
-            "--conf", help="A setting of Spark, such as spark.executor.memory=4g. Repeatable.", metavar="K=V"
+            "--conf", help="A Spark setting, such as spark.executor.memory=4g. Repeatable.", metavar="K=V"
         ),
     ] = None,
     py_files: Annotated[
@@ -71,17 +71,18 @@ def backfill(
         bool,
         typer.Option(
             "--take-over",
-            help="Begin although another backfill of the pipeline runs: that one will not commit.",
+            help="Start although another backfill of the pipeline runs; that one cannot commit.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as one JSON object.")] = False,
 ) -> None:
-    """Process history with Spark up to a cut; the live service goes on from there.
+    """Process history with Spark up to a cut; the live service continues from there.
 
-    Everything is committed at once, at the end: rows, error rows, positions and state. A backfill that
-    fails, or is killed, has changed nothing and is run again. While one runs on this machine, another one of
-    the pipeline is refused. Exit code 2: refused. 3: a dependency is down, or another process took the
-    pipeline.
+    The end of the backfill commits everything at once: rows, error rows, positions and state. A backfill
+    that fails or is killed changes nothing; run it again. Only one backfill of a pipeline can run on a
+    machine.
+
+    Exit code 0: committed. 2: refused. 3: a dependency is down, or another process took the pipeline.
     """
     import tempfile
 

@@ -12,19 +12,20 @@ EXAMPLE = "Example: rowtide bench W1 W2 --repeat 3"
 
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Benchmarks; without one they are listed.", metavar="NAME...")
+        list[str] | None,
+        typer.Argument(help="Benchmarks to run; without a name, list them.", metavar="NAME..."),
     ] = None,
     events: Annotated[
         int | None, typer.Option(min=1, help="Events of input; by default that of the reference.")
     ] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Runs, of which the median counts.")] = 5,
+    repeat: Annotated[int, typer.Option(min=1, help="Number of runs; the median counts.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object a line.")] = False,
 ) -> None:
     """Run benchmarks, and compare their output with the reference.
 
-    The name of a family, such as nexmark, runs all of it.
+    The name of a family, such as nexmark, runs all of its benchmarks.
 
-    Exit code 0: every output was right. 1: one differs. 2: there is no such benchmark.
+    Exit code 0: every output is right. 1: an output differs. 2: the benchmark does not exist.
     """
     from difflib import get_close_matches
 

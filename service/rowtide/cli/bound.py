@@ -34,12 +34,13 @@ def bound(
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the offsets as JSON.")] = False,
 ) -> None:
-    """Write a bound record to a topic: rows that wait for it come out, and earlier rows of it are late.
+    """Write a bound record to a topic: it releases waiting rows and makes earlier rows late.
 
-    TIME is in the ROWTIME that the pipeline gives the rows, so in promoted time where a column is promoted.
-    A record that says less than the partition has promised before becomes an error row (BOUND).
+    TIME is a ROWTIME of the pipeline: the promoted time where a column is promoted. A record below the
+    partition's bound becomes an error row (BOUND).
 
-    Exit code 0: written. 2: the pipeline does not read the topic, or TIME is wrong. 3: the broker is down.
+    Exit code 0: written. 2: the pipeline does not read the topic, or TIME is invalid. 3: the broker is
+    down.
     """
     from rowtide.cli.errors import read_text, shown_to_user
     from rowtide.clock import SystemClock

@@ -24,10 +24,12 @@ def check(
     config: Annotated[Path | None, typer.Option("--config", help="The configuration, a TOML file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, a refusal too.")] = False,
 ) -> None:
-    """Parse, resolve, type and plan a pipeline, and show what it defines; touches nothing.
+    """Parse, type-check and plan a pipeline, and show what it defines; change nothing.
 
-    Options of servers, streams and tables are read as a run would read them, with the configuration; one
-    that is missing is a warning. Exit code 0: it is accepted. 2: it is refused, with its place and why.
+    The command reads the options of servers, streams and tables with the configuration, as a run does. A
+    missing option is a warning.
+
+    Exit code 0: accepted. 2: refused, with the place and the reason.
     """
     from rowtide.cli.errors import read_text, shown_to_user
     from rowtide.config import load_settings

@@ -11,20 +11,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowtide.cli.errors import FAILED
+from rowtide.cli.help_format import App, Group
 
 if TYPE_CHECKING:
     from rowtide.plan.plan import ForeignStream, Plan
     from rowtide_connectors.api import Connector, Option, TopicSource
     from rowtide_connectors.errors import ConnectorError
 
-app = typer.Typer(name="connectors", no_args_is_help=True, help="What is installed; try a connection.")
+app = App(
+    name="connectors",
+    cls=Group,
+    no_args_is_help=True,
+    help="List and describe connectors, and check connections.",
+)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON.")]
 
 
 @app.command("list", epilog="Example: rowtide connectors list")
 def list_connectors(as_json: AsJson = False) -> None:
-    """List the connectors that are installed: the names that FOREIGN DATA WRAPPER takes."""
+    """List the installed connectors: the names that FOREIGN DATA WRAPPER takes."""
     from rowtide.cli.errors import shown_to_user
     from rowtide_connectors.registry import connector_names, find_connector
 
@@ -84,17 +90,18 @@ def check(
     pipeline: Annotated[Path, typer.Argument(help="The pipeline's statements.", metavar="PIPELINE.sql")],
     config: Annotated[Path | None, typer.Option("--config", help="The configuration, a TOML file.")] = None,
     sample: Annotated[
-        int, typer.Option("--sample", help="Decode about so many messages of each topic.", min=0, metavar="N")
+        int,
+        typer.Option("--sample", help="Decode about this many messages of each topic.", min=0, metavar="N"),
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Try every server, stream and table of a pipeline; creates nothing.
+    """Try every server, stream and table of a pipeline; create nothing.
 
-    With --sample the last messages of each topic are decoded as declared: which do not fit, which columns
-    are in no message, which fields are not declared, and which times look like seconds.
+    With --sample, decode the last messages of each topic and report messages that do not fit, columns
+    that no message has, fields that are not declared, and times that look like seconds.
 
-    Exit code 0: all answer and fit. 1: messages do not fit what is declared. 2: an option is wrong, a topic
-    is missing or a table does not fit. 3: something is down.
+    Exit code 0: everything answers and fits. 1: messages do not fit the declaration. 2: an option is
+    wrong, a topic is missing, or a table does not fit. 3: a server is down.
     """
     from rowtide.cli.errors import read_text, shown_to_user
     from rowtide.config import load_settings

@@ -26,7 +26,7 @@ def demo(
         Path | None, typer.Option(help="Keep databases, settings and logs in this folder.", metavar="DIR")
     ] = None,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Keep the service and its pages up until interrupted.")
+        bool, typer.Option("--serve", help="Keep the service running until interrupted.")
     ] = False,
     port: Annotated[
         int, typer.Option(help="Port of the service's pages; 0 takes 8080 for --serve, else a free one.")
@@ -34,8 +34,10 @@ def demo(
 ) -> None:
     """Run a year of New York's flights and weather through an embedded broker into SQLite.
 
-    The service is killed half way and started again; the result is compared with that of a run
-    without a kill. Exit code 0: they are identical. 1: they differ.
+    The demo kills the service half way, restarts it, and compares the result with that of a run without a
+    kill.
+
+    Exit code 0: the results are identical. 1: they differ.
     """
     import shutil
     import tempfile

@@ -52,9 +52,9 @@ def doctor(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the findings as JSON.")] = False,
 ) -> None:
-    """Report what this machine has and lacks, and what to do.
+    """Report what this machine has and lacks, and what to install.
 
-    Exit code 0: all that is needed is here. 1: something needed is missing. 2: the pipeline is refused.
+    Exit code 0: nothing is missing. 1: something needed is missing. 2: the pipeline is refused.
     """
     findings = list(examine())
     if pipeline is not None:

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
 
 if TYPE_CHECKING:
     from rowtide.checkpoint.error_stream import ErrorFilter
     from rowtide.checkpoint.ledger import ErrorRow, StoredError
 
-app = typer.Typer(
+app = App(
     name="errors",
     cls=PipelineFirst,
     no_args_is_help=True,
-    help="Look at late and rejected rows, and resubmit them.",
+    help="List late and rejected rows, and resubmit them.",
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write the rows as JSON, raw bytes in base64.")]
@@ -52,15 +53,13 @@ def list_errors(
     relation: RelationOption = None,
     reason: ReasonOption = None,
     pending: Annotated[bool, typer.Option("--pending", help="Only rows that were not resubmitted.")] = False,
-    after: Annotated[
-        int, typer.Option(help="Only rows with a greater number: to go on from the last one shown.")
-    ] = 0,
-    limit: Annotated[int, typer.Option(help="Rows at most.", min=1)] = 100,
+    after: Annotated[int, typer.Option(help="Only rows with a greater number, to continue a list.")] = 0,
+    limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 100,
     as_json: AsJson = False,
 ) -> None:
     """List committed error rows, the oldest first.
 
-    Exit code 0: done. 3: the database is down.
+    Exit code 0: listed. 3: the database is down.
     """
     from rowtide.cli.errors import shown_to_user
     from rowtide.cli.pipeline_file import opened
@@ -73,9 +72,7 @@ def list_errors(
         for row in rows:
             typer.echo(_line(row))
         if not rows:
-            typer.echo(
-                "No error row is like that." if relation or reason or kind else "There are no error rows."
-            )
+            typer.echo("No error row matches." if relation or reason or kind else "No error rows.")
         if len(rows) == limit:
             typer.echo(f"More may follow: --after {rows[-1].error_id}")
 
@@ -92,17 +89,17 @@ def resubmit(
     reason: ReasonOption = None,
     everything: Annotated[bool, typer.Option("--all", help="All rows that can be resubmitted.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be resubmitted; change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be resubmitted; change nothing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write what was done as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON.")] = False,
 ) -> None:
-    """Let the pipeline read messages again that had become error rows, each once.
+    """Resubmit error rows: the pipeline reads their messages again, each once.
 
-    A row goes to the relation that had refused it and not to those that had accepted it. One that is
-    late takes the least rowtime that the relation accepts; its columns stay. A running service reads
-    it within seconds, else the next start does. What fails again is a new error row.
+    A row goes only to the relation that refused it. A late row takes the least rowtime that the relation
+    accepts; its columns do not change. A running service reads it within seconds, otherwise the next
+    start does. A row that fails again becomes a new error row.
 
-    Exit code 0: done. 2: a row named by its number cannot be resubmitted, or nothing was selected;
+    Exit code 0: resubmitted. 2: a row named by its number cannot be resubmitted, or no rows are selected;
     nothing has changed. 3: the database is down.
     """
     from rowtide.cli.errors import shown_to_user
@@ -115,8 +112,8 @@ def resubmit(
     with shown_to_user(), opened(pipeline, config) as (found, _):
         if not (numbers or kind or relation or reason or everything):
             raise StatementError(
-                "nothing is selected",
-                hint="Name rows by number, --kind, --relation or --reason, or say --all.",
+                "no error rows are selected",
+                hint="Name rows by number, --kind, --relation or --reason, or pass --all.",
             )
         record = found.ledger.read()
         if record is not None:
@@ -161,7 +158,7 @@ def show(
 ) -> None:
     """Show one error row in full, with its raw bytes.
 
-    Exit code 0: done. 2: there is no such row. 3: the database is down.
+    Exit code 0: shown. 2: the row does not exist. 3: the database is down.
     """
     from rowtide.checkpoint.error_stream import ErrorFilter
     from rowtide.cli.cells import bytes_text
@@ -174,7 +171,7 @@ def show(
         if not rows:
             raise StatementError(
                 f'error row {number} of pipeline "{found.name}" does not exist',
-                hint="rowtide errors list shows which there are.",
+                hint="List error rows with `rowtide errors list`.",
             )
         shown = _as_json(rows[0])
         if as_json:

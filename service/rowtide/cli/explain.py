@@ -31,7 +31,7 @@ def explain(
         str | None,
         typer.Option(
             "--why-not",
-            help="Ask the running service why no rows of this relation come out.",
+            help="Ask the running service why rows of this relation are missing.",
             metavar="RELATION",
         ),
     ] = None,
@@ -39,7 +39,7 @@ def explain(
         tuple[str, str] | None,
         typer.Option(
             "--why",
-            help="Ask the running service what led to a row of this relation: a JSON object of columns, or "
+            help="Ask the running service where a row of this relation comes from: a JSON object of columns, or "
             "name=value, name=value.",
             metavar="RELATION ROW",
         ),
@@ -52,14 +52,16 @@ def explain(
 
     In brackets: whether an operator runs compiled, in columns or row by row, and what it keeps.
 
-    With --why-not: which operators of the running service hold rows for a relation, which bound they need,
-    which partition keeps it back and why, when the rows come out, and what to change.
+    With --why-not, ask the running service why rows of a relation are missing: which operators hold rows,
+    which bound they need, which partition holds it back and why, when the rows are written, and what to
+    change.
 
-    With --why: the messages that a row was made of, with topic, partition and offset; the operators that it
-    came through; the bounds that it waited for, and what brought them; the decisions that were obeyed. The
-    service reads the log again for it, which may take a while, and goes on meanwhile.
+    With --why, ask the running service where a row comes from: its messages, with topic, partition and
+    offset; its operators; the bounds that it waited for; the logged decisions. The service reads the log
+    again for this, beside its work, so the answer may take a while.
 
-    Exit code 0: done. 2: the pipeline is refused, or there is no such relation or row. 3: no service answers.
+    Exit code 0: shown. 2: the pipeline is refused, or the relation or row does not exist. 3: no service
+    answers.
     """
     from rowtide.cli.errors import read_text, shown_to_user
     from rowtide.plan.explain import explain as explained
@@ -137,7 +139,7 @@ def _told_why(found: Any) -> list[str]:
     if found["releases"]:
         lines += ["", "waited for:"]
     for each in found["releases"]:
-        brought = {None: "nothing that is known", "ROW": "the row", "BOUND": "the bound record"}.get(
+        brought = {None: "unknown", "ROW": "the row", "BOUND": "the bound record"}.get(
             each["by"], f"the decision {each['by']}"
         )
         at = "" if each["offset"] is None else f" at offset {each['offset']}"
@@ -175,7 +177,7 @@ def _told(found: Any) -> list[str]:
         lines += [
             "",
             f"{cause['cause']}: {cause['why']}",
-            f"  rows come out: {cause['released']}",
+            f"  rows are written: {cause['released']}",
             f"  to change it:  {cause['change']}",
         ]
     if found["operators"]:

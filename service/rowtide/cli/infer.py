@@ -19,15 +19,15 @@ SERVER = "broker"
 
 
 def infer(
-    topic: Annotated[str, typer.Argument(help="The topic to look at.", metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(help="The topic to sample.", metavar="TOPIC")],
     pipeline: Annotated[
         Path | None,
         typer.Option(
-            "--pipeline", help="Take the server that this pipeline declares.", metavar="PIPELINE.sql"
+            "--pipeline", help="Use the server that this pipeline declares.", metavar="PIPELINE.sql"
         ),
     ] = None,
     server: Annotated[
-        str | None, typer.Option("--server", help="Which of its servers; needed where it has several.")
+        str | None, typer.Option("--server", help="The server to use; needed if the pipeline has several.")
     ] = None,
     wrapper: Annotated[str, typer.Option("--wrapper", help="The connector, without --pipeline.")] = "kafka",
     option: Annotated[
@@ -36,14 +36,15 @@ def infer(
     ] = None,
     sample: Annotated[
         int,
-        typer.Option("--sample", help="Look at about so many messages, the last ones.", min=1, metavar="N"),
+        typer.Option("--sample", help="Read about this many messages, the newest ones.", min=1, metavar="N"),
     ] = 100,
     config: ConfigFile = None,
 ) -> None:
-    """Propose CREATE FOREIGN STREAM for a topic of JSON messages, from messages that are in it.
+    """Propose CREATE FOREIGN STREAM for a topic of JSON messages, from a sample of them.
 
-    Types hold every value seen. A field that is in all messages is NOT NULL, numbers and text that are times
-    are TIMESTAMP, and the likeliest time is promoted by a view. Check them: a sample proves nothing.
+    Types hold every value seen. A field that is in all messages is NOT NULL; numbers and texts that look
+    like times are TIMESTAMP, and a view promotes the likeliest one. Check the result: a sample proves
+    nothing.
 
     Exit code 0: written. 2: an option is wrong, or the topic has no JSON objects. 3: the broker is down.
     """
@@ -59,7 +60,9 @@ def infer(
             given = dict(_named(each) for each in option or ())
             connector, name = find_connector(wrapper), SERVER
         elif option:
-            raise StatementError("--option goes without --pipeline, whose server has options of its own")
+            raise StatementError(
+                "--option cannot be combined with --pipeline, whose server has its own options"
+            )
         else:
             found = _server_of(pipeline, server, config)
             connector, given = find_connector(found.wrapper), dict(found.options)
@@ -109,9 +112,9 @@ def _server_of(pipeline: Path, wanted: str | None, config: Path | None) -> Serve
     names = ", ".join(each.name for each in having_topics)
     if not found:
         said = "no server that has topics" if wanted is None else f'no server "{wanted}" that has topics'
-        raise StatementError(f"the pipeline has {said}", hint=f"There are: {names}." if names else None)
+        raise StatementError(f"the pipeline has {said}", hint=f"Available: {names}." if names else None)
     if len(found) > 1:
-        raise StatementError("the pipeline has several servers", hint=f"--server names one of {names}.")
+        raise StatementError("the pipeline has several servers", hint=f"Choose one with --server: {names}.")
     return found[0]
 
 

@@ -29,9 +29,12 @@ from rowtide.cli import (
     test,
 )
 from rowtide.cli.errors import set_debug
+from rowtide.cli.help_format import App, Group
 from rowtide.cli.version import show_version
 
-app = typer.Typer(name="rowtide", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = App(
+    name="rowtide", cls=Group, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
 
 
 @app.callback()

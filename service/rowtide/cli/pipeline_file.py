@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+
+from rowtide.cli.help_format import Group
 
 if TYPE_CHECKING:
     from rowtide.config import Settings
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 PipelineFile = Annotated[Path, typer.Argument(help="The pipeline's statements.", metavar="PIPELINE.sql")]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", help="Settings (TOML); environment variables stand above them.", metavar="FILE"),
+    typer.Option("--config", help="Settings (TOML); environment variables override them.", metavar="FILE"),
 ]
 
 
@@ -57,8 +58,8 @@ def pipeline_name(file: Path, config: Path | None) -> str:
     return load_settings(config).pipeline.name or file.stem
 
 
-class PipelineFirst(TyperGroup):
-    """A group of commands on a pipeline, which may come before or behind the command's name."""
+class PipelineFirst(Group):
+    """A group of commands on a pipeline, which may come before or after the command's name."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Bring the name of the command to the front."""

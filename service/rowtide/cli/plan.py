@@ -23,19 +23,19 @@ def plan(
         Path | None,
         typer.Option(
             "--was",
-            help="The file as it ran, which tells what becomes of the state.",
+            help="The file that ran last, to show what happens to the state.",
             metavar="OLD.sql",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write it as JSON.")] = False,
 ) -> None:
-    """Compare a pipeline file with what is committed under its name; touches nothing.
+    """Compare a pipeline file with the committed plan of the pipeline; change nothing.
 
-    Says which pumps, streams and tables differ and, with --was, which operators keep their state, which
-    begin empty and which state is lost. `rowtide apply` does it.
+    Shows which pumps, streams and tables differ and, with --was, which operators keep their state, which
+    start empty and which state is lost. `rowtide apply` applies the change.
 
     Exit code 0: nothing differs, or nothing is committed. 1: the plan has changed. 2: a file is refused,
-    --was is not what ran, or a table does not fit. 3: the database is down.
+    --was is not the file that ran, or a table does not fit. 3: the database is down.
     """
     from rowtide.cli.errors import FAILED, read_text, shown_to_user
     from rowtide.cli.pipeline_file import opened
@@ -60,7 +60,8 @@ def plan(
             show_change(found.name, change)
             if change.changes:
                 typer.echo(
-                    "`rowtide apply` lets it go on; or run it under another name, into tables of its own."
+                    "Apply the change with `rowtide apply`, or run the file under another pipeline name with "
+                    "tables of its own."
                 )
     if change.changes:
         raise typer.Exit(FAILED)
@@ -69,12 +70,12 @@ def plan(
 def show_change(name: str, change: PlannedChange) -> None:
     """Write what a change means."""
     if not change.changes:
-        typer.echo(f'Nothing has changed: `rowtide run` goes on with pipeline "{name}".')
+        typer.echo(f'The plan is unchanged: `rowtide run` continues pipeline "{name}".')
         return
     typer.echo(f'The plan of pipeline "{name}" has changed:')
     for each in change.changes:
         typer.echo(f"  {each}")
-    _list("goes on with its state:", change.kept)
+    _list("keeps its state:", change.kept)
     _list("begins empty:", change.begins_empty)
     _list("state that is lost:", change.lost)
     for title, names in (
@@ -86,7 +87,7 @@ def show_change(name: str, change: PlannedChange) -> None:
         if names:
             typer.echo(f"{title} {', '.join(names)}")
     if change.kept is None:
-        typer.echo("What becomes of the state: say with --was which file has run.")
+        typer.echo("Pass the file that ran last with --was to see what happens to the state.")
 
 
 def _list(title: str, fates: tuple[OperatorFate, ...] | None) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
 
 if TYPE_CHECKING:
@@ -24,11 +25,11 @@ class _ShowsByDefault(PipelineFirst):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(
+app = App(
     name="positions",
     cls=_ShowsByDefault,
     no_args_is_help=True,
-    help="Show where each partition of a pipeline stands (also without the word show), or skip a message.",
+    help="Show the committed position of each partition (the default), or skip a message.",
 )
 
 
@@ -38,11 +39,12 @@ def show(
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the positions as JSON.")] = False,
 ) -> None:
-    """Show, for each partition: the committed position, the end of the log, the lag and the bound.
+    """Show the committed position of each partition, the end of its log, the lag and the bound.
 
-    The lag is in offsets, which may have holes: it is the most that can be behind. Nothing is changed.
-    Exit code 0: done. 1: nothing is committed yet. 3: the database is down (a broker may be: its column
-    is empty then).
+    The lag counts offsets, which may have gaps: it is an upper limit of the unread messages.
+
+    Exit code 0: shown. 1: nothing is committed yet. 3: the database is down (if only the broker is down,
+    its column is empty).
     """
     from rowtide.cli.errors import FAILED, shown_to_user
     from rowtide.cli.pipeline_file import opened
@@ -72,16 +74,16 @@ def skip(
         int, typer.Argument(help="The offset of the message.", metavar="OFFSET", min=0, max=2**63 - 1)
     ],
     config: ConfigFile = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Skip one message that stops the pipeline at every start: the last resort.
 
-    Stop the service first: this takes the pipeline's epoch, so that a process that still runs fails at its
-    next commit. The message is not decoded; it becomes an error row with reason SKIPPED and its bytes. The
-    decision is committed, and every start, recovery and replay obeys it. It cannot be taken back.
+    Stop the service first: the command takes the pipeline's epoch, so a process that still runs fails at
+    its next commit. The message is not decoded; it becomes an error row with reason SKIPPED and its
+    bytes. The decision is committed, and every start, recovery and replay obeys it. It cannot be undone.
 
-    Exit code 0: done. 1: you said no. 2: there is no such message, it is committed already, or no one can
-    be asked; nothing has changed. 3: the database or the broker is down.
+    Exit code 0: skipped. 1: not confirmed. 2: the message does not exist or is committed already, or the
+    standard input is not a terminal; nothing has changed. 3: the database or the broker is down.
     """
     import os
     import socket
@@ -98,7 +100,9 @@ def skip(
         where = f'offset {offset} of "{name}" partition {partition}'
         if not yes:
             if not sys.stdin.isatty():
-                raise StatementError("no one can be asked whether to skip the message", hint="Say --yes.")
+                raise StatementError(
+                    "the standard input is not a terminal, so the skip cannot be confirmed", hint="Add --yes."
+                )
             if not typer.confirm(f'Skip {where} of pipeline "{found.name}" for good?'):
                 raise typer.Exit(FAILED)
         holder = f"{socket.gethostname()} process {os.getpid()}, to skip a message"

@@ -30,12 +30,13 @@ def replay(
     compare: Annotated[bool, typer.Option("--compare", help="Compare with what was committed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON.")] = False,
 ) -> None:
-    """Recompute what a pipeline has committed from its log: show the rows, or say where they differ.
+    """Recompute the committed rows of a pipeline from its log, and show or compare them.
 
-    The time of a row is that of the column which ROWTIME or the group's period feeds. Nothing is
-    written; a service that runs goes on. Without --compare each row is a JSON object a line. Exit code
-    0: equal. 1: a difference was found. 2: it cannot be recomputed: the log has aged out, or a table has
-    no such column. 3: a dependency is down.
+    The time of a row is the column that ROWTIME or the group's period feeds. Nothing is written; a
+    running service continues. Without --compare, each row is printed as a JSON object on its own line.
+
+    Exit code 0: equal. 1: a row differs. 2: the rows cannot be recomputed: the log has aged out, or a
+    table has no time column. 3: a dependency is down.
     """
     from rowtide.cli.errors import FAILED, shown_to_user
     from rowtide.cli.pipeline_file import opened
@@ -52,7 +53,7 @@ def replay(
 
             result = compared(context_of(found, settings), wanted, None if compare else told)
             if not compare:
-                typer.echo(f"{result.messages} messages recomputed, nothing compared", err=True)
+                typer.echo(f"{result.messages} messages recomputed, not compared", err=True)
             elif as_json:
                 typer.echo(json.dumps(comparison_as_json(result, tables), indent=2))
             else:
@@ -73,7 +74,7 @@ def range_of(begin: str | None, end: str | None) -> Range:
 
     wanted = Range(None if begin is None else parse_time(begin), None if end is None else parse_time(end))
     if wanted.begin_ms is not None and wanted.end_ms is not None and wanted.end_ms <= wanted.begin_ms:
-        raise StatementError(f'--to "{end}" is not behind --from "{begin}"', hint="No row lies between.")
+        raise StatementError(f'--to "{end}" is not after --from "{begin}"', hint="No row lies between.")
     return wanted
 
 
@@ -108,7 +109,7 @@ def show_comparison(result: ReplayComparison, tables: dict[str, ForeignTable]) -
     for table, rows in sorted(result.rows.items()):
         typer.echo(f"{table}: {rows} rows recomputed")
     if not result.count:
-        typer.echo(f"Equal: {result.messages} messages give what is committed.")
+        typer.echo(f"Equal: {result.messages} messages reproduce the committed tables.")
         return
     typer.echo(f"{result.count} rows differ; the first:")
     for each in result.differences:

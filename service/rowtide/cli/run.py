@@ -28,8 +28,8 @@ def run(
         str,
         typer.Option(
             "--from",
-            help="Where to begin while nothing is committed: earliest, or a message timestamp, UTC. "
-            "watermark goes on from the committed positions, and from the earliest messages where there "
+            help="Where to start reading while nothing is committed: earliest, or a message timestamp (UTC). "
+            "With watermark, continue from the committed positions, or from the earliest messages if there "
             "are none.",
             metavar="watermark|earliest|TIME",
         ),
@@ -37,8 +37,8 @@ def run(
     listen: Annotated[
         str | None,
         typer.Option(
-            help="Host and port of health, metrics and status pages, in place of service.listen; with port 0 "
-            "the log names the port that was free.",
+            help="Host and port of the health, metrics and status pages, instead of service.listen. Port 0 takes "
+            "a free port, which the log names.",
             metavar="HOST:PORT",
         ),
     ] = None,
@@ -49,16 +49,18 @@ def run(
         bool,
         typer.Option(
             "--recreate-tables",
-            help="Create output tables that are missing although positions are committed: empty, without the "
-            "rows that were committed before.",
+            help="Create missing output tables although positions are committed. They are empty: they do not have "
+            "the rows that were committed before.",
         ),
     ] = False,
     until_end: Annotated[
         bool,
-        typer.Option("--until-end", help="Stop when every partition is read to the end it has at the start."),
+        typer.Option(
+            "--until-end", help="Stop when every partition is read to the end that it has at the start."
+        ),
     ] = False,
 ) -> None:
-    """Run a pipeline: read its topics, and commit its rows exactly once until told to stop.
+    """Run a pipeline until it is stopped: read its topics and commit its rows exactly once.
 
     Exit code 0: stopped by SIGTERM or SIGINT, or at the end. 1: an invariant broke; nothing wrong was
     committed. 2: the start is refused. 3: a dependency is down, or another process took the pipeline.

@@ -20,13 +20,13 @@ def serve_model(
         str,
         typer.Argument(
             help="The model as in CREATE MODEL, its file instead of its module, or a function without "
-            "parameters that gives a TextDriver.",
+            "parameters that returns a TextDriver.",
             metavar="MODULE:CLASS",
         ),
     ],
     options: Annotated[
         list[str] | None,
-        typer.Option("--option", "-o", help="An option of the model; may be repeated.", metavar="NAME=VALUE"),
+        typer.Option("--option", "-o", help="An option of the model. Repeatable.", metavar="NAME=VALUE"),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
@@ -35,13 +35,13 @@ def serve_model(
     echo: Annotated[bool, typer.Option("--echo", help="Repeat each line before its answer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the address as JSON.")] = False,
 ) -> None:
-    """Serve one model to clients that send lines, such as ``nc``: try it out without a pipeline.
+    """Serve one model to clients that send lines, such as nc: try it without a pipeline.
 
-    A line is ``INPUT,OPCODE,value,...``; ``at,TIME`` goes to a rowtime, ``table,NAME`` shows a table,
-    ``help`` says what there is; ``quit`` ends a connection, ``exit`` the server when the last client has
-    gone, ``shutdown`` and Ctrl-C at once. All clients share the model; nothing is saved.
+    Send INPUT,OPCODE,value,... for a row, at,TIME to advance the rowtime, table,NAME to show a table,
+    help for help; quit closes the connection, exit stops the server when the last client has left,
+    shutdown and Ctrl-C stop it at once. All clients share the model; nothing is saved.
 
-    Exit code 0: it was asked to end. 2: there is no such model, or the port is taken.
+    Exit code 0: stopped. 2: the model does not exist, or the port is taken.
     """
     from rowtide.cli.errors import shown_to_user
     from rowtide.errors import StatementError
@@ -93,7 +93,7 @@ def _answers(model: str, options: dict[str, str]) -> LineHandler:
     driver = found()
     if not isinstance(driver, TextDriver):
         raise ModelError(
-            f'"{model}" gives {type(driver).__name__}, not a TextDriver',
+            f'"{model}" returns {type(driver).__name__}, not a TextDriver',
             hint="A model takes a ModelSetup as its first parameter.",
         )
     return driver

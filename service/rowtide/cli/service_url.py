@@ -35,7 +35,7 @@ def service_url(given: str | None, config: Path | None) -> str:
         # What listens on every interface is asked on this machine.
         return f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"
     if not given.startswith(("http://", "https://")):
-        raise StatementError(f'"{given}" is no URL', hint="Write it as http://127.0.0.1:8080.")
+        raise StatementError(f'"{given}" is not a URL', hint="Write it as http://127.0.0.1:8080.")
     return given.rstrip("/")
 
 
@@ -70,7 +70,7 @@ def ask(url: str, path: str, *, post: bool = False, patience_s: float = PATIENCE
         reason = getattr(error, "reason", error)
         raise TransientError(f"no service answers at {url}: {reason}", hint=IS_IT_OURS) from error
     except ValueError as error:
-        raise TransientError(f"{url} answered something else than JSON", hint=IS_IT_OURS) from error
+        raise TransientError(f"{url} did not answer with JSON", hint=IS_IT_OURS) from error
 
 
 IS_IT_OURS = "`rowtide run` starts one; --service or service.listen says where it is."

@@ -19,10 +19,12 @@ def snapshot(
     service: ServiceUrl = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write what was stored as JSON.")] = False,
 ) -> None:
-    """Let the running service of a pipeline commit now, with a snapshot of its state.
+    """Make the running service of a pipeline commit now, with a snapshot of its state.
 
-    The next start begins from it. Exit code 0: it is stored. 2: another pipeline answers there.
-    3: no service answers, or it is busy.
+    The next start begins from this snapshot.
+
+    Exit code 0: stored. 2: another pipeline answers at this address. 3: no service answers, or it is
+    busy.
     """
     from rowtide.cli.errors import shown_to_user
     from rowtide.cli.pipeline_file import pipeline_name
@@ -35,7 +37,7 @@ def snapshot(
         if running != name:
             raise StatementError(
                 f'the service at {url} runs pipeline "{running}", not "{name}"',
-                hint="--service says where the right one is.",
+                hint="Pass the URL of the right service with --service.",
             )
         told = ask(url, "/snapshot", post=True)
         if as_json:

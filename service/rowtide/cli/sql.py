@@ -28,35 +28,35 @@ HELP = "Statements end with a semicolon. \\d lists relations, \\q leaves, Ctrl-C
 
 def sql(
     pipeline: Annotated[
-        Path | None, typer.Argument(help="Statements to begin with.", metavar="[PIPELINE.sql]")
+        Path | None, typer.Argument(help="Statements to run first.", metavar="[PIPELINE.sql]")
     ] = None,
     statements: Annotated[
         list[str] | None,
-        typer.Option("--execute", "-e", help="Execute this and leave; may be given again.", metavar="SQL"),
+        typer.Option("--execute", "-e", help="Execute this statement and exit. Repeatable.", metavar="SQL"),
     ] = None,
     config: ConfigFile = None,
     service: ServiceUrl = None,
     begin: Annotated[
         str,
-        typer.Option("--from", help="Where topics are read from.", metavar="earliest|TIME"),
+        typer.Option("--from", help="Where to start reading topics.", metavar="earliest|TIME"),
     ] = "earliest",
     until_end: Annotated[
-        bool, typer.Option("--until-end", help="End a query where its topics end when it begins.")
+        bool, typer.Option("--until-end", help="End a query at the ends that its topics have when it starts.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on with the changes of a service's tables.")
+        bool, typer.Option("--follow", help="Continue with the changes of a service's tables.")
     ] = False,
-    limit: Annotated[int | None, typer.Option(help="Rows of a query at most.", min=1)] = None,
+    limit: Annotated[int | None, typer.Option(help="Maximum number of rows of a query.", min=1)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object a row.")] = False,
 ) -> None:
-    """Execute SQL: on an engine in this process, or with --service queries on a running pipeline.
+    """Execute SQL on an engine in this process, or queries on a running service with --service.
 
-    On its own engine a query sees all rows that INSERT statements have given, and reads its foreign
-    streams; nothing is committed and no pump into a foreign table runs. On a service it begins where the
-    pipeline stands, with what that keeps. A query on streams goes on until Ctrl-C, --limit or --until-end;
-    one on tables gives their contents.
+    On its own engine, a query sees the rows of INSERT statements and reads the foreign streams; nothing
+    is committed and pumps into foreign tables do not run. On a service, a query starts at the pipeline's
+    current positions and state. A query on streams runs until Ctrl-C, --limit or --until-end; a query on
+    tables returns their contents.
 
-    Exit code 0: done. 2: a statement is refused. 3: a broker or the service is down.
+    Exit code 0: executed. 2: a statement is refused. 3: a broker or the service is down.
     """
     from rowtide.cli.errors import shown_to_user
 
@@ -115,7 +115,9 @@ def _engine(
 
     if service is not None:
         if pipeline is not None:
-            raise StatementError("a running service has its own pipeline", hint="Leave the file out.")
+            raise StatementError(
+                "a pipeline file cannot be combined with --service", hint="Leave out the file."
+            )
         from rowtide.cli.service_url import service_url
 
         return ServiceEngine(service_url(service, config), follow=follow)
@@ -182,7 +184,7 @@ def _json(row: object, columns: ResultColumns) -> str:
 
 
 def _prompt(engine: Engine, show: Callable[[Iterator[QueryEvent]], None]) -> None:
-    """Read statements from the terminal, with history and completion, until told to leave."""
+    """Read statements from the terminal, with history and completion, until the user leaves."""
     from rowtide.cli.errors import rendered
     from rowtide.errors import RowtideError
     from rowtide_connectors.errors import ConnectorError

@@ -298,7 +298,7 @@ class ServiceEngine:
         if not is_query(text):
             raise StatementError(
                 "a running service takes queries only",
-                hint="Its pipeline is what its file says; without --service statements may define things.",
+                hint="Leave out --service to run statements that define relations.",
             )
         try:
             asked = {"sql": text} if self._follow else {"sql": text, "once": "true"}

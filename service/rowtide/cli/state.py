@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
 from rowtide.cli.service_url import ServiceUrl
 
 if TYPE_CHECKING:
     from rowtide.runtime.pipeline import Pipeline
 
-app = typer.Typer(
+app = App(
     name="state",
     cls=PipelineFirst,
     no_args_is_help=True,
-    help="Look at what a pipeline keeps, and drop it.",
+    help="Show the stored state of a pipeline, or drop it.",
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write it as JSON.")]
@@ -26,9 +27,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write it as JSON.")]
 
 @app.command("list", epilog="Example: rowtide state list pipeline.sql")
 def list_state(pipeline: PipelineFile, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """List the stored snapshots, and what each operator keeps in the newest one.
+    """List the stored snapshots, and the state of each operator in the newest one.
 
-    Exit code 0: done. 1: nothing is stored. 3: the database is down.
+    Exit code 0: listed. 1: nothing is stored. 3: the database is down.
     """
     from rowtide.cli.errors import FAILED, shown_to_user
     from rowtide.cli.pipeline_file import opened
@@ -70,13 +71,13 @@ def show(
     relation: Annotated[str, typer.Argument(help="An engine table, named as in SQL.", metavar="TABLE")],
     config: ConfigFile = None,
     service: ServiceUrl = None,
-    limit: Annotated[int, typer.Option(help="Rows at most.", min=1)] = 100,
+    limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Show rows of an engine table: as it is in a running service, or in the newest snapshot.
+    """Show rows of an engine table, from the newest snapshot or from a running service.
 
-    Without --service the snapshot is looked at. Exit code 0: done. 2: there is no such table, or no
-    snapshot. 3: the service or the database is down.
+    Exit code 0: shown. 2: the table or the snapshot does not exist. 3: the service or the database is
+    down.
     """
     from rowtide.cli.errors import shown_to_user
     from rowtide.cli.pipeline_file import opened
@@ -106,16 +107,16 @@ def drop(
         bool,
         typer.Option(
             "--all",
-            help="Drop all that is known of the pipeline: positions, decisions, error rows, snapshots. "
+            help="Drop all stored state of the pipeline: positions, decisions, error rows, snapshots. "
             "The rows in its tables stay; a process that runs it fails at its next commit.",
         ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Drop the snapshots of a pipeline, or all that is known of it.
+    """Drop the snapshots of a pipeline, or all of its stored state.
 
-    Exit code 0: done. 1: there was nothing, or you said no. 2: neither --snapshots nor --all is given, or
-    no one can be asked. 3: the database is down.
+    Exit code 0: dropped. 1: nothing is stored, or not confirmed. 2: neither --snapshots nor --all is
+    given, or the standard input is not a terminal. 3: the database is down.
     """
     import sys
 
@@ -125,25 +126,27 @@ def drop(
 
     with shown_to_user(), opened(pipeline, config) as (found, _):
         if snapshots == everything:
-            raise StatementError("it is not said what to drop", hint="Say --snapshots, or --all.")
+            raise StatementError("nothing to drop is selected", hint="Add --snapshots or --all.")
         record = found.ledger.read()
         if snapshots and record is not None and record.changed_at is not None:
             raise StatementError(
                 f'the plan of pipeline "{found.name}" was changed at commit {record.changed_at}: without '
-                "snapshots it could not go on",
-                hint="Say --all to forget the pipeline.",
+                "snapshots it cannot continue",
+                hint="Add --all to drop all of the pipeline's state.",
             )
         if not yes:
             if not sys.stdin.isatty():
-                raise StatementError("no one can be asked whether to drop it", hint="Say --yes.")
-            what = "all snapshots" if snapshots else "everything that is known"
+                raise StatementError(
+                    "the standard input is not a terminal, so the drop cannot be confirmed", hint="Add --yes."
+                )
+            what = "all snapshots" if snapshots else "all stored state"
             if not typer.confirm(f'Drop {what} of pipeline "{found.name}"?'):
                 raise typer.Exit(FAILED)
         dropped = found.ledger.drop_snapshots() if snapshots else int(found.ledger.drop())
         if snapshots:
             typer.echo(f"{dropped} snapshots dropped.")
         else:
-            typer.echo("Dropped." if dropped else f'Nothing is known of pipeline "{found.name}".')
+            typer.echo("Dropped." if dropped else f'No stored state of pipeline "{found.name}".')
     if not dropped:
         raise typer.Exit(FAILED)
 

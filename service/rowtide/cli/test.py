@@ -30,11 +30,11 @@ def test(
     paths: Annotated[
         list[Path], typer.Argument(help="Scenario files, or folders of them.", metavar="PATH...")
     ],
-    runner: Annotated[RunnerName, typer.Option(help="What plays the scenarios.")] = RunnerName.LIVE,
+    runner: Annotated[RunnerName, typer.Option(help="The runner that runs the scenarios.")] = RunnerName.LIVE,
     broker: Annotated[
         str | None,
         typer.Option(
-            help="With --runner kafka: the brokers to begin with (or in ROWTIDE_TEST_BROKER); by default one "
+            help="With --runner kafka: the bootstrap brokers (or set ROWTIDE_TEST_BROKER); by default one "
             "is started for the run.",
             metavar="HOST:PORT",
             envvar="ROWTIDE_TEST_BROKER",
@@ -53,24 +53,27 @@ def test(
     batch: Annotated[
         str,
         typer.Option(
-            help="How input is cut into trays: N rows each, or random:SEED.", metavar="N|random:SEED"
+            help="How to split input into batches: N rows each, or random:SEED.", metavar="N|random:SEED"
         ),
     ] = "all",
     junit: Annotated[
-        Path | None, typer.Option(help="Write the outcomes as JUnit XML.", metavar="FILE")
+        Path | None, typer.Option(help="Write the results as JUnit XML.", metavar="FILE")
     ] = None,
     pattern: Annotated[
         str | None,
-        typer.Option("-k", help="Only scenarios whose name or path contains this; * and ? stand for any."),
+        typer.Option("-k", help="Only scenarios whose name or path contains this; * and ? are wildcards."),
     ] = None,
     rewrite: Annotated[
-        bool, typer.Option("--rewrite", help="Fill in what came out, for you to review.")
+        bool, typer.Option("--rewrite", help="Replace the expected rows by the actual ones, for review.")
     ] = False,
 ) -> None:
-    """Run scenario files: a pipeline, input in a fixed order, and what must come out.
+    """Run scenario files: a pipeline, input in a fixed order, and the expected output.
 
-    Exit code 0: all passed. 1: some failed. 2: a file cannot be read. 3: Spark or the broker does not start.
-    What the runner does not play (on Kafka: a restart) is shown as skipped, and counted nowhere.
+    A scenario that a runner does not support (on Kafka: a restart) is shown as skipped and is not
+    counted.
+
+    Exit code 0: all passed. 1: some failed. 2: a file cannot be read. 3: Spark or the broker does not
+    start.
     """
     from contextlib import ExitStack
 

@@ -97,7 +97,7 @@ def test_what_is_kept_goes_on_and_what_is_new_begins_there(tmp_path: Path) -> No
     files.run()
     files.change(files.text + MORE)
     assert "under another plan" in files.call("run", "--until-end", code=2)
-    assert "Say --yes" in files.call("apply", "--was", str(files.was), code=2)
+    assert "Add --yes" in files.call("apply", "--was", str(files.was), code=2)
     assert "Applied with commit" in files.call("apply", "--was", str(files.was), "--yes")
     assert files.call("apply", "--was", str(files.sql), "--yes") == "Nothing has changed.\n"
     files.run()
@@ -111,7 +111,7 @@ def test_what_is_kept_goes_on_and_what_is_new_begins_there(tmp_path: Path) -> No
     assert len(files.rows("latest")) == 3
     # What was before cannot be replayed, and the state that stands for it is not dropped by mistake.
     assert "the plan was changed at commit" in files.call("replay", "--compare", code=2)
-    assert "could not go on" in files.call("state drop", "--snapshots", "--yes", code=2)
+    assert "cannot continue" in files.call("state drop", "--snapshots", "--yes", code=2)
 
 
 def test_a_change_that_loses_state_must_be_meant_and_one_of_a_stream_is_refused(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_state_without_rows_may_be_left_without_saying_so(tmp_path: Path) -> Non
         assert "PER_MINUTE               GroupByPeriod    0 rows in the newest snapshot" in told
         assert ("the state of PER_MINUTE would be lost" in told) is has_rows
         assert ("Applied with commit" in told) is not has_rows
-        assert "`rowtide apply` lets it go on" not in told
+        assert "Apply the change with `rowtide apply`" not in told
 
 
 TENFOLD = ("SUM(amount)", "SUM(amount * 10)")
@@ -171,7 +171,7 @@ def test_at_a_rowtime_every_row_is_of_one_file_and_the_next_period_is_whole(tmp_
     files.change(files.text.replace(*TENFOLD))
     switch = ("apply", "--was", str(files.was), "--lose", "--yes", "--at")
     # 200 s are read: the third minute is out, the fourth ends at four.
-    assert "may have come out already" in files.call(*switch, "1970-01-01 00:03:00", code=2)
+    assert "may have been written already" in files.call(*switch, "1970-01-01 00:03:00", code=2)
     assert "Applied with commit" in files.call(*switch, "1970-01-01 00:04:00")
     files.run()
     unchanged = straight(tmp_path)
@@ -227,7 +227,7 @@ def test_in_shadow_the_rows_are_shown_that_a_change_would_have_given_otherwise(t
     assert files.rows("minutes") == before
     with pytest.raises(sqlite3.OperationalError):
         files.rows("seen")
-    assert "Say --shadow" in files.call("apply", "--was", str(files.was), "--from", "1970-01-01", code=2)
+    assert "Add --shadow" in files.call("apply", "--was", str(files.was), "--from", "1970-01-01", code=2)
     # Nothing has been taken from the pipeline that runs.
     files.change(files.text)
     files.run()
@@ -245,7 +245,7 @@ def test_in_shadow_a_change_begins_at_the_snapshot_where_the_log_has_aged_out(tm
         files.broker.truncate("readings", 90, partition=partition)
     files.change(files.text.replace("AS total\n", "+ 0 AS total\n"))
     shadow = ("apply", "--was", str(files.was), "--shadow")
-    assert "the snapshot there is covers rows from" in files.call(*shadow, code=2)
+    assert "the stored snapshot covers rows from" in files.call(*shadow, code=2)
     assert "Equal" in files.call(*shadow, "--from", "1970-01-01 00:05:00")
 
 

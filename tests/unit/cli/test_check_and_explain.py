@@ -206,4 +206,4 @@ def test_a_database_that_no_run_takes_is_refused_with_those_that_there_are(tmp_p
     result = run("check", file)
     assert result.exit_code == 2
     assert 'database "mysql" is not supported' in result.output
-    assert "There are: postgresql, sqlite." in result.output
+    assert "Available: postgresql, sqlite." in result.output

@@ -42,7 +42,7 @@ def test_list_names_what_is_installed() -> None:
 def test_describe_gives_each_option_with_type_default_and_meaning() -> None:
     text = run("describe", "KAFKA").output
     assert "options of a server:" in text
-    assert "bootstrap_servers  brokers to begin with" in text
+    assert "bootstrap_servers  bootstrap brokers" in text
     assert "(text, required)" in text
     assert "default 10.0" in text
     for own in ("format ", "max_ahead ", "idle_timeout ", "append_time "):
@@ -178,8 +178,8 @@ def test_infer_proposes_what_check_then_accepts(pipeline: Path, tmp_path: Path) 
     [
         (("--option", "localhost:9092"), ('"localhost:9092" does not name an option', "bootstrap_servers=")),
         (("--pipeline", "{file}", "--server", "db"), ('no server "db" that has topics', "HERE")),
-        (("--pipeline", "{file}", "--option", "a=b"), ("--option goes without --pipeline", "")),
-        (("--wrapper", "memory"), ('topic "nothing" has no JSON objects', "producer")),
+        (("--pipeline", "{file}", "--option", "a=b"), ("--option cannot be combined with --pipeline", "")),
+        (("--wrapper", "memory"), ('topic "nothing" has no JSON objects', "Write some messages")),
     ],
 )
 def test_infer_says_what_is_missing(

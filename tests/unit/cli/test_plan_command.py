@@ -64,7 +64,7 @@ def test_nothing_committed_and_nothing_changed_are_said(files: Files) -> None:
     assert "everything restarts" in files.call("plan")
     assert json.loads(files.call("plan", "--json")) == {"committed": False, "changes": []}
     files.call("run", "--until-end")
-    assert "Nothing has changed" in files.call("plan")
+    assert "The plan is unchanged" in files.call("plan")
     told = json.loads(files.call("plan", "--json"))
     assert (told["committed"], told["changes"]) == (True, [])
 
@@ -81,17 +81,17 @@ def test_an_addition_keeps_what_there_is(files: Files) -> None:
     assert [each["relation"] for each in told["begins_empty"]] == ["LATEST_OF"]
     assert told["tables_created"] == ["LATEST"]
     shown = files.call("plan", "--was", str(files.was), code=1)
-    assert "goes on with its state:" in shown
-    assert "another name" in shown
+    assert "keeps its state:" in shown
+    assert "another pipeline name" in shown
     # It is only reported: the pipeline is as it was.
     files.sql.write_text(files.text)
-    assert "Nothing has changed" in files.call("plan")
+    assert "The plan is unchanged" in files.call("plan")
 
 
 def test_a_changed_group_loses_its_state(files: Files) -> None:
     files.call("run", "--until-end")
     files.sql.write_text(files.text.replace("TO MINUTE", "TO HOUR"))
-    assert "say with --was" in files.call("plan", code=1)
+    assert "that ran last with --was" in files.call("plan", code=1)
     told = json.loads(files.call("plan", "--was", str(files.was), "--json", code=1))
     assert [(each["relation"], each["rows"]) for each in told["lost"]] == [("PER_MINUTE", 3)]
     assert [each["relation"] for each in told["begins_empty"]] == ["PER_MINUTE"]

@@ -81,7 +81,7 @@ def test_a_skip_is_refused_where_there_is_no_message_to_skip(files: Files) -> No
     assert "is not in the log: it ends at 10" in refused("readings", "0", "10")
     assert "has no committed position" in refused("readings", "7", "0")
     assert "no pump" in refused("nothing", "0", "0")
-    assert "Say --yes." in files.call("positions skip", "readings", "0", "10", code=2)
+    assert "Add --yes." in files.call("positions skip", "readings", "0", "10", code=2)
     refused("readings", "0", "9" * 21)
     assert json.loads(files.call("positions", "--json"))["epoch"] == 1
 

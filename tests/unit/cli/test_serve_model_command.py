@@ -101,7 +101,7 @@ def test_a_function_takes_no_options(tmp_path: Path) -> None:
         ([f"{TRAFFIC}:Nothing"], 'module "traffic" has no "Nothing"'),
         ([f"{TRAFFIC}:Traffic", "-o", "least=1"], 'has no option "least"'),
         ([f"{TRAFFIC}:Traffic", "-o", "least"], 'option "least" has no value'),
-        (["pathlib:Path.cwd"], "gives PosixPath, not a TextDriver"),
+        (["pathlib:Path.cwd"], "returns PosixPath, not a TextDriver"),
         (["traffic"], 'invalid model path "traffic"'),
     ],
 )

@@ -108,7 +108,7 @@ def test_the_version_is_shown() -> None:
 
 
 def test_run_refuses_what_the_start_does_not_allow(files: Files) -> None:
-    assert '"yesterday" is no time' in files.call("run", "--from", "yesterday", code=2)
+    assert '"yesterday" is not a time' in files.call("run", "--from", "yesterday", code=2)
     files.call("run", "--until-end", "--from", "earliest")
     assert "has committed positions" in files.call("run", "--from", "earliest", code=2)
     files.sql.write_text(files.sql.read_text().replace("AS at, sensor", "AS at, LOWER(sensor)"))
@@ -152,7 +152,7 @@ def test_positions_tell_where_each_partition_stands(files: Files) -> None:
 def test_replay_compares_and_says_no_when_a_row_differs(files: Files) -> None:
     assert "has committed nothing" in files.call("replay", "--compare", code=2)
     backwards = ("--from", "1970-01-01 00:00:02", "--to", "1970-01-01 00:00:02")
-    assert "is not behind" in files.call("replay", *backwards, code=2)
+    assert "is not after" in files.call("replay", *backwards, code=2)
     files.call("run", "--until-end")
     shown = [json.loads(line) for line in files.call("replay").splitlines() if line.startswith("{")]
     assert len(shown) == 18
@@ -182,11 +182,11 @@ def test_a_late_row_is_listed_with_times_that_people_read(files: Files) -> None:
         files.broker.produce("readings", [b'{"sensor":"s"}'], timestamps=[at], partition=0)
     files.call("run", "--until-end")
     assert (
-        "LATE: 1 h 5 min 29 s behind the rowtime bound 1970-01-01 01:06:39.000 "
+        "LATE: 1 h 5 min 29 s below the rowtime bound 1970-01-01 01:06:39.000 "
         '(rowtime 1970-01-01 00:01:10.000)  {"sensor":"s"}'
     ) in files.call("errors list", "--kind", "late")
     (row,) = json.loads(files.call("errors list", "--kind", "late", "--json"))["errors"]
-    assert (row["late_by_ms"], row["reason"]) == (3_929_000, "LATE: 3929000 ms behind the rowtime bound")
+    assert (row["late_by_ms"], row["reason"]) == (3_929_000, "LATE: 3929000 ms below the rowtime bound")
 
 
 def test_bytes_are_shown_as_text_where_they_are_text() -> None:
@@ -208,7 +208,7 @@ def test_errors_are_listed_and_shown(files: Files) -> None:
     files.call("run", "--until-end")
     line = files.call("errors list")
     assert "REJECTED READINGS readings[1]@3: DECODE" in line
-    assert files.call("errors list", "--kind", "late") == "No error row is like that.\n"
+    assert files.call("errors list", "--kind", "late") == "No error row matches.\n"
     (row,) = json.loads(files.call("errors list", "--json"))["errors"]
     shown = files.call("errors show", str(row["number"]))
     assert "raw            {broken\n" in shown
@@ -274,11 +274,11 @@ def test_explain_why_tells_the_message_behind_a_row(files: Files) -> None:
         assert "READINGS: partition 0 of topic readings, offset 6 at 1970-01-01 00:00:12.000" in shown
         assert "READINGS: partition 1 of topic readings to reach 1970-01-01 00:00:12.000" in shown
         for relation, row, said in (
-            ("raw_log", '{"at": 7000}', "no such row has come out"),
+            ("raw_log", '{"at": 7000}', "no such row was written"),
             ("raw_log", '{"other": 1}', 'has no column "OTHER"'),
-            ("raw_log", '{"at": "noon"}', "is no time"),
-            ("raw_log", "seven", "this is no row"),
-            ("raw_log", "{", "this is no row"),
+            ("raw_log", '{"at": "noon"}', "is not a time"),
+            ("raw_log", "seven", "invalid row"),
+            ("raw_log", "{", "invalid row"),
             ("raw_log", "[1]", "1 values and not 2"),
             ("nowhere", "{}", "does not exist"),
         ):
@@ -307,7 +307,9 @@ def test_explain_why_not_asks_the_running_service(files: Files) -> None:
         assert answering.asked == ["RAW_LOG", "RAW_LOG"]
         assert "busy" in files.call(*ask, code=3)
         assert "does not exist" in files.call("explain", "--why-not", "nowhere", code=2)
-        assert "is no URL" in files.call("explain", "--why-not", "raw_log", "--service", "localhost", code=2)
+        assert "is not a URL" in files.call(
+            "explain", "--why-not", "raw_log", "--service", "localhost", code=2
+        )
     finally:
         web.stop()
     assert "no service answers" in files.call(*ask, code=3)

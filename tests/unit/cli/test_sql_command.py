@@ -85,7 +85,7 @@ def test_order_by_lists_the_rows_of_a_table(local: str) -> None:
     assert told.splitlines() == ["NAME", "two", "one", "(2 rows)"]
     first = call(local, "-e", "SELECT * FROM names ORDER BY name LIMIT 1", "--json")
     assert json.loads(first) == {"ID": 1, "NAME": "one"}
-    assert "begins with ROWTIME" in call(local, "-e", "SELECT STREAM id FROM orders ORDER BY id", code=2)
+    assert "must begin with ROWTIME" in call(local, "-e", "SELECT STREAM id FROM orders ORDER BY id", code=2)
 
 
 def test_an_aggregate_of_no_rows_gives_one_row(local: str) -> None:
@@ -185,9 +185,9 @@ def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(fore
         refused = call("--service", url, "-e", "CREATE STREAM s (a INTEGER)", code=2)
         assert "takes queries only" in refused
         assert 'column "NOPE"' in call("--service", url, "-e", "SELECT nope FROM latest_of", code=2)
-        assert "has its own pipeline" in call(str(foreign), "--service", url, code=2)
+        assert "cannot be combined with --service" in call(str(foreign), "--service", url, code=2)
         hidden = "SELECT STREAM KAFKA_OFFSET FROM readings"
-        assert "does not carry KAFKA_OFFSET" in call("--service", url, "-e", hidden, code=2)
+        assert "does not read KAFKA_OFFSET" in call("--service", url, "-e", hidden, code=2)
         table = call("--service", url, "-e", "SELECT * FROM latest_of", "--json")
         assert {json.loads(row)["SENSOR"] for row in table.splitlines()} == {"s0", "s1", "s2"}
         counted = call("--service", url, "-e", "SELECT COUNT(*) AS n FROM latest_of", "--json")

@@ -64,13 +64,13 @@ def test_the_rows_of_a_table_are_shown_as_the_snapshot_has_them(files: Files) ->
     assert ["s0", "18.50", 18_000] in told["rows"]
     assert "1970-01-01 00:00:18.000" in files.call("state show", "latest_of", "--limit", "3")
     assert "1 of 3 rows" in files.call("state show", "latest_of", "--limit", "1")
-    assert "is no table" in files.call("state show", "readings", code=2)
+    assert "is not an engine table" in files.call("state show", "readings", code=2)
 
 
 def test_dropping_must_be_meant(files: Files) -> None:
     files.call("run", "--until-end")
-    assert "Say --snapshots, or --all" in files.call("state drop", code=2)
-    assert "Say --yes" in files.call("state drop", "--all", code=2)
+    assert "Add --snapshots or --all" in files.call("state drop", code=2)
+    assert "Add --yes" in files.call("state drop", "--all", code=2)
     assert "snapshots dropped" in files.call("state drop", "--snapshots", "--yes")
     files.call("state list", code=1)
     # Nothing is lost: the log has it all.
@@ -78,7 +78,7 @@ def test_dropping_must_be_meant(files: Files) -> None:
     assert "Equal" in files.call("replay", "--compare")
     assert "Dropped" in files.call("state drop", "--all", "--yes")
     assert "committed nothing" in files.call("positions", code=1)
-    assert "Nothing is known" in files.call("state drop", "--all", "--yes", code=1)
+    assert "No stored state" in files.call("state drop", "--all", "--yes", code=1)
 
 
 def test_a_running_service_stores_a_snapshot_when_asked_and_shows_its_tables(files: Files) -> None:
@@ -88,7 +88,7 @@ def test_a_running_service_stores_a_snapshot_when_asked_and_shows_its_tables(fil
         assert told["bytes"] > 0
         shown = json.loads(files.call("state show", "latest_of", "--service", url, "--json"))
         assert shown["total"] == 3
-        assert "is no table" in files.call("state show", "no one", "--service", url, code=2)
+        assert 'invalid name: "no one"' in files.call("state show", "no one", "--service", url, code=2)
         files.config.write_text(files.config.read_text() + '[pipeline]\nname = "other"\n')
         assert 'runs pipeline "readings", not "other"' in files.call("snapshot", "--service", url, code=2)
     files.config.write_text(CONFIG.format(rows=0))
