@@ -147,7 +147,7 @@ def suggestion(name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(name.lower(), known, n=1)
     if near:
         return f'Did you mean "{near[0]}"?'
-    return f"There are: {', '.join(sorted(known))}." if known else "There are none."
+    return f"Available: {', '.join(sorted(known))}." if known else "None is available."
 
 
 def is_secret(declared: Iterable[Option], name: str) -> bool:

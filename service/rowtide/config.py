@@ -108,15 +108,11 @@ class CheckpointSettings:
     )
     snapshot_interval_s: float = field(
         default=60.0,
-        metadata=_means(
-            "longest time between two snapshots, in seconds; 0: time gives no reason for one", at_least=0
-        ),
+        metadata=_means("longest time between two snapshots, in seconds; 0: no limit by time", at_least=0),
     )
     snapshot_rows: int = field(
         default=5_000_000,
-        metadata=_means(
-            "most messages between two snapshots; 0: their number gives no reason for one", at_least=0
-        ),
+        metadata=_means("most messages between two snapshots; 0: no limit by number", at_least=0),
     )
 
 
@@ -319,7 +315,7 @@ def load_settings(path: Path | None = None, environment: Mapping[str, str] | Non
         else:
             known = [each.env for each in SETTINGS]
             raise StatementError(
-                f'environment variable "{variable}" is no setting', hint=_nearest(variable, known)
+                f'environment variable "{variable}" is not a setting', hint=_nearest(variable, known)
             )
     hints = typing.get_type_hints(Settings)
     built: dict[str, Any] = {section: hints[section](**given) for section, given in values.items()}
@@ -347,7 +343,7 @@ class _File:
         except tomllib.TOMLDecodeError as error:
             told = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
             raise StatementError(
-                f"this is not TOML: {told[1] if told else error}",
+                f"invalid TOML: {told[1] if told else error}",
                 place=SourceSpan(int(told[2]), int(told[3])) if told else None,
                 file=str(path),
                 text=self._text,
@@ -416,7 +412,7 @@ def _find(section: str, name: str, origin: _File | str) -> Setting:
             return setting
     known = [setting for setting in SETTINGS if setting.section == section]
     if isinstance(origin, str):
-        message, names = f'environment variable "{origin}" is no setting', [each.env for each in known]
+        message, names = f'environment variable "{origin}" is not a setting', [each.env for each in known]
         raise StatementError(message, hint=_nearest(origin, names))
     names = [each.name for each in known]
     raise origin.error(
@@ -472,15 +468,15 @@ def _text(value: object) -> str | Secret:
 
 def _nearest(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
-    return f'Did you mean "{near[0]}"?' if near else f"There are: {', '.join(known) or 'none'}."
+    return f'Did you mean "{near[0]}"?' if near else f"Available: {', '.join(known) or 'none'}."
 
 
 HEAD = """\
 # Configuration
 
-`rowtide run PIPELINE.sql --config FILE` reads settings from a TOML file; environment variables stand above
-it. This page is written by `python -m rowtide.config`; a test checks that it is current. What is not known
-is refused.
+`rowtide run PIPELINE.sql --config FILE` reads settings from a TOML file; environment variables override
+it. This page is written by `python -m rowtide.config`; a test checks that it is current. Unknown
+names are refused.
 
 ```toml
 [commit]
@@ -509,7 +505,7 @@ OBJECTS_HEAD = """
 """
 
 OBJECTS_TAIL = """
-Names fold as in SQL. A part of a variable's name after another `__` stands behind a dot:
+Names fold as in SQL. Another `__` in a variable's name stands for a dot:
 `ROWTIDE_SERVERS__K__SASL__PASSWORD` is the option `sasl.password` of server `k`. Values from variables are
 never shown. A name that the pipeline does not have is refused.
 """

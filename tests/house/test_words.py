@@ -23,8 +23,26 @@ FORBIDDEN = {
     r"\bsee the (protocol|contract)\b": "(no docstring)",
     r"\bnobody\b": "no one, or the thing that acts",
     r"\bwhoever\b": "the caller, the client",
+    r"\bfor ever\b": "forever",
+    r"\bit is told\b|\bis then told\b": "report",
+    r"\bcould not do with\b": "could not process",
+    r"\bstands? above\b": "override",
+    r"\blets? it go on\b|\bto say (?:it|so) shortly before\b": "continue, apply",
+    r"\bsay it again\b": "run the command again",
+    r"\bprogram is told\b|\buntil told to\b": "stopped",
 }
 """Phrases that a reader has to decode, and what to write."""
+IN_MESSAGES = {
+    r"\b(?:is|are) no [a-z]": '"x" is not a Y, or: invalid Y: "x"',
+    r"\b[Tt]here (?:is|are) no [a-z]+ ?(?:\"|$)": 'Y "x" does not exist',
+    r"\bthis is (?:no|not) [a-z]": "invalid Y",
+    r"\bcannot stand\b|\bstands? (?:twice|here|at)\b": "is not allowed in, appears twice, is at",
+    r"\bbehind\b": "after, below (a bound), lag",
+    r"(?:^|[.] )Say\b": "Add --option, Write",
+    r"\bGive (?:the|it|a)\b": "Set, Pass, Add",
+    r"\bexists? already\b|\bthere already\b": "already exists",
+}
+"""Phrases that a message or hint of an error does not have, and what to write."""
 BEGINNINGS = re.compile(r"(Give|Tell)\b")
 """First words of a docstring that Return, Yield, Report and Pass replace."""
 
@@ -47,6 +65,42 @@ def test_code_and_docs_have_no_phrase_that_must_be_decoded(phrase: str) -> None:
         if pattern.search(line)
     ]
     assert found == [], f"write: {FORBIDDEN[phrase]}"
+
+
+def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the texts that a user reads when something is refused: of ``raise`` and of ``SomeError(..)``."""
+    seen: set[int] = set()
+    for node in ast.walk(tree):
+        named = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")
+        if not (named or isinstance(node, ast.Raise)):
+            continue
+        for part in ast.walk(node):
+            if id(part) in seen:
+                continue
+            if isinstance(part, ast.JoinedStr):
+                seen.update(id(each) for each in ast.walk(part))
+                values = (each.value if isinstance(each, ast.Constant) else "..." for each in part.values)
+                yield part.lineno, "".join(map(str, values))
+            elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+                seen.add(id(part))
+                yield part.lineno, part.value
+
+
+@pytest.mark.parametrize("phrase", IN_MESSAGES)
+def test_messages_of_errors_have_no_phrase_that_must_be_decoded(phrase: str) -> None:
+    pattern = re.compile(phrase)
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: {text[:90]}"
+        for file in MODULES
+        for line, text in messages(ast.parse(file.read_text(encoding="utf-8")))
+        if pattern.search(text)
+    ]
+    assert found == [], f"write: {IN_MESSAGES[phrase]}"
+
+
+def test_a_message_with_such_a_phrase_is_found() -> None:
+    tree = ast.parse("raise StatementError(f'\"{name}\" is no time', hint='Say it.')")
+    assert [text for _, text in messages(tree)] == ['"..." is no time', "Say it."]
 
 
 def test_docstrings_begin_with_the_field_s_verbs() -> None:

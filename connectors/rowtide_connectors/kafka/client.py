@@ -48,8 +48,8 @@ DENIED_HINT = (
     "let the broker's ACLs allow the user to describe and read the topic."
 )
 AGED_OUT_HINT = (
-    "Kafka deletes by the records' own timestamps: a topic of old event times needs retention.ms=-1. "
-    "If the topic was deleted and created again, its offsets began again."
+    "Kafka deletes by the records' own timestamps: set retention.ms=-1 on a topic with old event times. "
+    "If the topic was deleted and created again, its offsets restarted at 0."
 )
 
 

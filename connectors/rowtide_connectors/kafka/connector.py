@@ -42,7 +42,7 @@ OPTIONS = (
     Option(
         "bootstrap_servers",
         str,
-        "brokers to begin with, as host:port, separated by commas",
+        "bootstrap brokers, as host:port, separated by commas",
         "server",
         required=True,
     ),
@@ -61,7 +61,7 @@ OPTIONS = (
     Option(
         "fetch_kbytes",
         int,
-        "KiB, compressed, that a broker may send in one answer: they may come on top of buffer_kbytes",
+        "largest response of a broker, compressed, in KiB: in addition to buffer_kbytes",
         "server",
         default=FETCH_KBYTES,
     ),
@@ -99,7 +99,8 @@ class KafkaConnector:
     def database(self, server: Mapping[str, str]) -> Database:
         """Refuse: Kafka is no database."""
         raise OptionError(
-            'server of wrapper "kafka" is no database', hint="Foreign tables need a server of wrapper RDBMS."
+            'server of wrapper "kafka" is not a database',
+            hint="Foreign tables need a server of wrapper RDBMS.",
         )
 
     def check(self, server: Mapping[str, str]) -> str:

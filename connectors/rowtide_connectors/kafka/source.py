@@ -113,7 +113,7 @@ class KafkaSource:
             message = consumer.poll(max(0.0, deadline - time.monotonic()))
             if message is None:
                 raise UnavailableError(
-                    f'topic "{self.topic}" partition {partition} did not give offset {left[0]} '
+                    f'topic "{self.topic}" partition {partition} did not deliver offset {left[0]} '
                     f"within {self._timeout_s:g} s"
                 )
             deadline = time.monotonic() + self._timeout_s

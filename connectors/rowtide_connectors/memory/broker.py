@@ -1,7 +1,7 @@
 """Topics in memory that behave as Kafka's do: offsets with holes, ageing out, an end that readers see.
 
 Thread-safe. Nothing is bounded here but by ``truncate``: what is produced stays,
-as in a topic that is kept for ever.
+as in a topic that is kept forever.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class MemoryBroker:
         """
         with self.changed:
             if name in self._topics:
-                raise ValueError(f'topic "{name}" exists already')
+                raise ValueError(f'topic "{name}" already exists')
             self._topics[name] = {number: Partition() for number in range(partitions)}
             self.made[name] = max(self.made.values(), default=0) + 1
 

@@ -50,7 +50,7 @@ class MemoryConnector:
     def database(self, server: Mapping[str, str]) -> Database:
         """Refuse: the broker is no database."""
         raise OptionError(
-            'server of wrapper "memory" is no database',
+            'server of wrapper "memory" is not a database',
             hint="Use wrapper RDBMS; url 'sqlite://' is a database in memory.",
         )
 

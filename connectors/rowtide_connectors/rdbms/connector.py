@@ -94,7 +94,7 @@ def refuse_unknown_kind(url: str) -> None:
         )
     if found[1] not in KINDS:
         raise OptionError(
-            f'database "{found[1]}" is not supported', hint=f"There are: {', '.join(KINDS)}.", option="url"
+            f'database "{found[1]}" is not supported', hint=f"Available: {', '.join(KINDS)}.", option="url"
         )
 
 

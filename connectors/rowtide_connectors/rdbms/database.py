@@ -42,7 +42,7 @@ def open_database(
         address = sa.make_url(url)
     except exc.ArgumentError as error:
         raise OptionError(
-            'option "url" is no database address', hint="Such as postgresql://user@host/name."
+            'option "url" is not a database address', hint="Such as postgresql://user@host/name."
         ) from error
     if username is not None:
         address = address.set(username=username)
@@ -182,7 +182,7 @@ class SqlDatabase:
                     index, why = self._find_refused(connection, chunk, write, str(error))
                     connection.rollback()
                 raise RefusedRowError(
-                    f'table "{label}" does not take a row: {why}', table=label, index=start + index
+                    f'table "{label}" refuses a row: {why}', table=label, index=start + index
                 ) from error
 
     def _find_refused(
@@ -303,7 +303,7 @@ class SqlTransaction:
         found = self._database.table(self.connection, table)
         for index, why in self._database.dialect.unstorable(_matched(found, columns)):
             raise RefusedRowError(
-                f'table "{found.label}" does not take a row: {why}', table=found.label, index=index
+                f'table "{found.label}" refuses a row: {why}', table=found.label, index=index
             )
 
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:

@@ -46,7 +46,7 @@ def fitted(dialect: Dialect, table: PhysicalTable, existing: ExistingTable) -> P
         key = frozenset(actual[name] for name in table.key)
         if key not in existing.unique:
             names = ", ".join(f'"{actual[name]}"' for name in table.key)
-            differences.append(f"there is no primary key or unique constraint on {names}")
+            differences.append(f"no primary key or unique constraint on {names}")
     if differences:
         raise MismatchError(f'table "{table.label}" does not fit: {"; ".join(differences)}', hint=FIT_HINT)
     return replace(table.renamed(actual), judges=existing.judges)

@@ -23,7 +23,7 @@ from rowtide_connectors.rdbms.sql_type import SqlType
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalTable
 
 IDLE_TRANSACTION_S = 120
-"""A frozen process of ours must not hold the fence of its pipeline for ever: the server ends it."""
+"""A frozen process of ours must not hold the fence of its pipeline forever: the server ends it."""
 
 POOL_SIZE = 3
 """The commit's connection, and readers such as the status page beside it."""
@@ -220,8 +220,8 @@ class Postgres:
             found = [schema for schema in path if schema != CHECKPOINT_SCHEMA][:1]
         if not found:
             raise DeniedError(
-                f'there is no schema to create table "{table.name}" in: the search path of the user has none '
-                "that it may use",
+                f'table "{table.name}" has no schema to be created in: the user may not use any schema of its '
+                "search path",
                 hint="GRANT USAGE, CREATE ON SCHEMA public, or name a schema before the dot in table_name.",
             )
         return replace(table, home=found[0])

@@ -56,5 +56,5 @@ def parse_type(spelling: str) -> SqlType:
     """
     found = _SPELLING.fullmatch(spelling.strip().upper())
     if found is None or found[1] not in NAMES:
-        raise OptionError(f'type "{spelling}" does not exist', hint=f"There are: {', '.join(sorted(NAMES))}.")
+        raise OptionError(f'type "{spelling}" does not exist', hint=f"Available: {', '.join(sorted(NAMES))}.")
     return SqlType(found[1], int(found[2]) if found[2] else None, int(found[3] or 0))

@@ -89,7 +89,7 @@ class Sqlite:
             if table.schema.lower() not in {name.lower() for name in attached}:
                 raise GoneError(
                     f'schema "{table.schema}" does not exist',
-                    hint="SQLite has no schemas: leave it out of table_name.",
+                    hint="SQLite has no schemas: remove the schema from table_name.",
                 )
         return table
 

@@ -87,7 +87,7 @@ class SqlStage:
         except ConnectorError as error:
             # A row that is refused, or two of one key: which ones, only writing them in chunks will tell.
             if isinstance(error, RowDataError) or type(error) is ConnectorError:
-                raise RefusedStageError(f'table "{target.label}" does not take a row: {error}') from error
+                raise RefusedStageError(f'table "{target.label}" refuses a row: {error}') from error
             raise
         self._drop(connection)
 

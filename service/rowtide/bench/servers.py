@@ -30,7 +30,7 @@ def given(name: str) -> str:
     if not value:
         raise StatementError(
             f"{name} is not set",
-            hint=f"Give a broker in {BROKER} (host:port) and a PostgreSQL database in {DATABASE} "
+            hint=f"Set a broker in {BROKER} (host:port) and a PostgreSQL database in {DATABASE} "
             "(postgresql+psycopg://..); benchmarks/with_servers.py starts both.",
         )
     return value

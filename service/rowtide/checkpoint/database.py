@@ -141,14 +141,14 @@ class DatabaseLedger:
             sa.select(pipelines).where(pipelines.c.pipeline == self._pipeline)
         ).one_or_none()
         if row is None:
-            raise FaultError(f'pipeline "{self._pipeline}" is gone from the checkpoint')
+            raise FaultError(f'pipeline "{self._pipeline}" no longer exists in the checkpoint')
         if row.epoch != epoch:
             raise SupersededError(
                 f'pipeline "{self._pipeline}" was taken by {row.holder} at {row.claimed_at} UTC: '
                 f"epoch {row.epoch}, ours is {epoch}"
             )
         raise FaultError(
-            f'checkpoint of pipeline "{self._pipeline}" counts {row.commits} commits, {commits} were expected'
+            f'checkpoint of pipeline "{self._pipeline}" has {row.commits} commits, expected {commits}'
         )
 
     def _record(self, connection: sa.Connection) -> Record | None:
@@ -212,7 +212,7 @@ class DatabaseLedger:
             execution_options={"preserve_rowcount": True},
         )
         if written.rowcount != len(standings):
-            raise FaultError(f'a position of pipeline "{self._pipeline}" would go back')
+            raise FaultError(f'a position of pipeline "{self._pipeline}" would move backwards')
 
     def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
         """Append rows to the error stream's table."""

@@ -106,8 +106,8 @@ def mark_resubmitted(
         number += 1
         if number > MAX_RESUBMISSIONS:
             raise StatementError(
-                f"the pipeline has {last} resubmissions, and {MAX_RESUBMISSIONS} is the most it may have",
-                hint=f"Resubmit many rows at once: one takes {RESUBMITTED_ROWS} rows of a relation.",
+                f"the pipeline has {last} resubmissions, and {MAX_RESUBMISSIONS} is the limit",
+                hint=f"Resubmit many rows at once: one resubmission takes {RESUBMITTED_ROWS} rows of a relation.",
             )
         marked = connection.execute(
             sa.update(table)
@@ -115,7 +115,9 @@ def mark_resubmitted(
             .values(resubmitted=number, resubmitted_at=now(connection.dialect.name))
         )
         if marked.rowcount != len(group):
-            raise StatementError("some of the error rows were resubmitted meanwhile; nothing has changed")
+            raise StatementError(
+                "some of the error rows were resubmitted by another command; nothing has changed"
+            )
     return int(number - last)
 
 

@@ -258,7 +258,7 @@ class Ledger(Protocol):
         """Record where partitions stand; those not given stay.
 
         Raises:
-          FaultError: a position would go back.
+          FaultError: a position would move backwards.
         """
 
     def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:

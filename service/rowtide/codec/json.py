@@ -194,7 +194,7 @@ class JsonDecoder:
         except msgspec.DecodeError as error:
             raise RejectedRowError(Reason.DECODE, str(error)) from error
         if not isinstance(message, dict):
-            raise RejectedRowError(Reason.DECODE, "the message is no JSON object")
+            raise RejectedRowError(Reason.DECODE, "the message is not a JSON object")
         others = {self._folded.get(_fold(name)): field for name, field in message.items()}
         row: list[object] = []
         for index, field in enumerate(self._row_type):

@@ -67,7 +67,7 @@ def converter(kind: Type) -> FromJson | None:
             return convert(value)
         except _NotOfTypeError as error:
             detail = f": {error}" if error.args else ""
-            raise RejectedRowError(Reason.TYPE, f"{_shown(value)} is no {kind}{detail}") from None
+            raise RejectedRowError(Reason.TYPE, f"{_shown(value)} is not a valid {kind}{detail}") from None
 
     return checked
 

@@ -25,12 +25,12 @@ def parse_date(text: str) -> int:
     """
     match = _DATE.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f'"{text}" is no date of the form YYYY-MM-DD')
+        raise ValueError(f'"{text}" is not a date of the form YYYY-MM-DD')
     year, month, day = (int(part) for part in match.groups())
     try:
         return (date(year, month, day) - EPOCH).days
     except ValueError as error:
-        raise ValueError(f'"{text}" is no date: {error}') from error
+        raise ValueError(f'"{text}" is not a date: {error}') from error
 
 
 def parse_time_of_day(text: str) -> int:
@@ -41,10 +41,10 @@ def parse_time_of_day(text: str) -> int:
     """
     match = _TIME.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f'"{text}" is no time of the form HH:MM:SS[.mmm]')
+        raise ValueError(f'"{text}" is not a time of the form HH:MM:SS[.mmm]')
     hours, minutes, seconds = (int(part) for part in match.groups()[:3])
     if hours > 23 or minutes > 59 or seconds > 59:
-        raise ValueError(f'"{text}" is no time of the day')
+        raise ValueError(f'"{text}" is not a time of day')
     millis = int((match.group(4) or "0").ljust(3, "0"))
     return ((hours * 60 + minutes) * 60 + seconds) * 1000 + millis
 
@@ -64,7 +64,7 @@ def parse_duration(text: str) -> int:
         total += float(match.group(1)) * _UNIT_MS[match.group(2)]
         position = match.end()
     if position == 0 or rest[position:].strip():
-        raise ValueError(f'"{text}" is no length of time such as 5s, 1m 30s, 250ms, 2h')
+        raise ValueError(f'"{text}" is not a duration such as 5s, 1m 30s, 250ms, 2h')
     return round(total)
 
 
@@ -108,7 +108,7 @@ class ScenarioDay:
         if _TIME.fullmatch(stripped):
             return self.start + parse_time_of_day(stripped)
         raise ValueError(
-            f'"{text}" is no time: HH:MM:SS[.mmm], YYYY-MM-DD HH:MM:SS[.mmm] or milliseconds since the epoch'
+            f'"{text}" is not a time: HH:MM:SS[.mmm], YYYY-MM-DD HH:MM:SS[.mmm] or milliseconds since the epoch'
         )
 
     def format(self, millis: int) -> str:

@@ -82,16 +82,16 @@ def number_of(text: str) -> Decimal:
     try:
         number = Decimal(text.strip())
     except InvalidOperation as error:
-        raise ValueError(f'"{text}" is no number') from error
+        raise ValueError(f'"{text}" is not a number') from error
     if not number.is_finite():
-        raise ValueError(f'"{text}" is no finite number')
+        raise ValueError(f'"{text}" is not a finite number')
     return number
 
 
 def _integer(text: str, kind: Type) -> int:
     number = number_of(text)
     if number != number.to_integral_value():
-        raise ValueError(f'"{text}" is no whole number')
+        raise ValueError(f'"{text}" is not a whole number')
     limit = 1 << (8 * INTEGER_BYTES[kind.kind] - 1)
     if not -limit <= number < limit:
         raise ValueError(f'"{text}" does not fit {kind}')
@@ -102,7 +102,7 @@ def _float(text: str, kind: Type) -> float:
     try:
         number = float(text.strip().replace(".inf", "inf").replace(".nan", "nan"))
     except ValueError as error:
-        raise ValueError(f'"{text}" is no number') from error
+        raise ValueError(f'"{text}" is not a number') from error
     if kind.kind is Kind.REAL and math.isfinite(number):
         single: float = struct.unpack("f", struct.pack("f", number))[0]
         return single
@@ -138,7 +138,7 @@ def _interval(text: str, kind: Type, units: dict[str, int]) -> int:
         return as_sql_writes_it.value
     match = _INTERVAL.fullmatch(stripped)
     if match is None or match.group(2).upper() not in units:
-        raise ValueError(f'"{text}" is no interval such as 10 MINUTE (units here: {", ".join(units)})')
+        raise ValueError(f'"{text}" is not an interval such as 10 MINUTE (units here: {", ".join(units)})')
     length = Decimal(match.group(1)) * units[match.group(2).upper()]
     if length != length.to_integral_value():
         raise ValueError(f'"{text}" is finer than the least unit')

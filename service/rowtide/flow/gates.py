@@ -89,7 +89,7 @@ def _refuse_state(program: Program, at: int, relation: str) -> None:
         return
     raise StatementError(
         f'on the way to "{relation}" the rows would pass "{step.node.relation}" again, which has kept them',
-        hint="Nothing can be resubmitted behind a table, a window or a sort of a merged stream.",
+        hint="Rows after a table, a window or a sort of a merged stream cannot be resubmitted.",
     )
 
 

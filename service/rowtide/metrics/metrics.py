@@ -94,7 +94,7 @@ class Metrics:
         self.lag = self._gauge(
             "rowtide_lag_offsets",
             "offsets",
-            "End offset less committed position. An upper limit of the messages behind: offsets have holes.",
+            "End offset less committed position. An upper limit of the unread messages: offsets have gaps.",
             "topic",
             "partition",
         )
@@ -128,7 +128,7 @@ class Metrics:
         self.rows_late = self._counter(
             "rowtide_rows_late_total",
             "rows",
-            "Rows in that came behind the bound; each is an error row.",
+            "Late rows: rows below the rowtime bound; each is an error row.",
             "relation",
         )
         self.rows_revived = self._counter(

@@ -24,7 +24,7 @@ from rowtide.runtime.recovery.begin import parse_time
 
 AT, TABLE, HELP = "at", "table", "help"
 MOST_EVENTS = 1_000_000
-"""Events that one line may run: a model that asks for ever more of them must not hang the server."""
+"""Events that one line may run: a model that asks forever more of them must not hang the server."""
 
 
 class ModelSession:
@@ -87,7 +87,7 @@ class ModelSession:
         try:
             sent = self._model.take(TakenRowop(name, opcode, row, self._rowtime))
         except ModelFailure as error:
-            raise ModelError(f"the model failed, and is as before: {error}") from error
+            raise ModelError(f"the model failed and is unchanged: {error}") from error
         return [self._printed(each) for each in sent]
 
     def _go_to(self, words: list[str]) -> list[str]:

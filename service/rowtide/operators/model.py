@@ -174,7 +174,7 @@ class ModelOperator:
                 raise FaultError(
                     f'the state of model "{self._node.relation}" is too large for a snapshot: more than '
                     f"{MOST_STATE_BYTES:,} bytes",
-                    hint="Let the model forget what it does not need, or keep it in an engine table of the "
+                    hint="Remove unneeded state from the model, or keep it in an engine table of the "
                     "pipeline.",
                 )
         return found
@@ -258,8 +258,8 @@ class ModelOperator:
             reached = due
             if count > MOST_EVENTS * len(self._made):
                 raise FaultError(
-                    f'model "{self._node.relation}" asks for events at rowtime {due} without end',
-                    hint="An event that asks for another one should ask for a later rowtime.",
+                    f'model "{self._node.relation}" schedules events at rowtime {due} without end',
+                    hint="Schedule the next event at a later rowtime.",
                 )
             try:
                 self._give(part.model.run_event(), out)

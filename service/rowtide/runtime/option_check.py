@@ -48,7 +48,7 @@ def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
         except StatementError as error:
             if server.name in used:
                 raise
-            missing.append(Notice(server.name, f"{error.message}; nothing uses this server"))
+            missing.append(Notice(server.name, f"{error.message}; this server is not used"))
     for stream in plan.foreign_streams:
         _check_own(places, stream)
         missing += _checked(places, "stream", stream.name, wrappers[stream.server], connector_options(stream))
@@ -69,7 +69,7 @@ class _Places:
         last = name.rpartition(".")[2]
         place = self._found().get((last, option))
         if place is None:
-            return StatementError(f'{message}; the configuration gives it to "{name}"', hint=hint)
+            return StatementError(f'{message}; the configuration sets it for "{name}"', hint=hint)
         return StatementError(message, place=place, file=self._file, text=self._text, hint=hint)
 
     def _found(self) -> dict[tuple[str, str | None], SourceSpan]:
@@ -92,7 +92,7 @@ def _checked(
         declared = [option.name for option in connector.options if option.applies_to == applies_to]
         connector.check_options(applies_to, given)
     except MissingOptionError as error:
-        return [Notice(name, f"{error.message}, in SQL and in the configuration: it cannot run so")]
+        return [Notice(name, f"{error.message}, in SQL and in the configuration: the pipeline cannot run")]
     except OptionError as error:
         hint = error.hint
         if applies_to == "stream" and error.option is not None and error.option not in declared:

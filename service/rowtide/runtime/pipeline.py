@@ -104,7 +104,7 @@ def _database(plan: Plan, checkpoint_url: str | None) -> Database:
             used.append(server)
     if len(used) > 1:
         raise StatementError(
-            f'foreign tables are in two databases: of server "{used[0].name}" and of server "{used[1].name}"',
+            f'foreign tables are in two databases, those of server "{used[0].name}" and of server "{used[1].name}"',
             hint="Output and positions commit in one transaction, so all tables of a pipeline must be in "
             "one database.",
         )
@@ -112,7 +112,7 @@ def _database(plan: Plan, checkpoint_url: str | None) -> Database:
         return find_connector(used[0].wrapper).database(dict(used[0].options))
     if checkpoint_url is None:
         raise StatementError(
-            "the pipeline has no foreign table, so there is no database to keep its positions in",
+            "the pipeline has no foreign table, so its positions have no database to be stored in",
             hint="Set checkpoint.url in the configuration.",
         )
     return find_connector("rdbms").database({"url": checkpoint_url})

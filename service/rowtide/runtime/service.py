@@ -20,7 +20,7 @@ class Service:
         self.requests = Requests(self._io)
 
     def run(self, begin: Begin = StartEdge.WATERMARK, *, until_end: bool = False) -> None:
-        """Start, then go on until told to stop or, with ``until_end``, to the ends that there are now.
+        """Start, then run until a stop is requested or, with ``until_end``, to the ends that there are now.
 
         Raises:
           StatementError: the start is refused; nothing has changed.

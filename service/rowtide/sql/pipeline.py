@@ -216,7 +216,7 @@ class SqlSession:
         statements = parse(text)
         if len(statements) != 1 or not isinstance(statements[0], QueryStatement):
             place = statements[0].place if statements else SourceSpan(1, 1)
-            raise StatementError("one query is expected", place=place)
+            raise StatementError("expected one query", place=place)
         return statements[0].query, with_errors(self._catalog, errors) if errors else self._catalog
 
 
@@ -245,9 +245,9 @@ def _defined(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
     """Return the catalog after one statement."""
     if isinstance(statement, QueryStatement):
         raise StatementError(
-            "a query by itself does nothing in a pipeline",
+            "a query alone has no effect in a pipeline",
             place=statement.place,
-            hint="CREATE VIEW name AS SELECT .. names it; CREATE PUMP writes its rows somewhere.",
+            hint="Name it with CREATE VIEW name AS SELECT ..; write its rows to a table with CREATE PUMP.",
         )
     if isinstance(statement, Explain):
         Planner(catalog, pseudo_in(statement.query)).prepared().query(statement.query, catalog.current)
@@ -410,7 +410,7 @@ def _check_circles(catalog: Catalog, planner: Planner, pumps: dict[Key, PlannedP
                         raise StatementError(
                             f'pump "{relation_name(key)}" writes to what it reads: "{relation_name(read)}"',
                             place=planned.place,
-                            hint="Loops are for models, not for pumps.",
+                            hint="Use a model for loops.",
                         )
                 if read not in seen:
                     seen.add(read)
@@ -448,6 +448,6 @@ def _changed_below(catalog: Catalog) -> Iterator[None]:
         place = error.place or SourceSpan(1, 1)
         before = [each for each in readers if each[:2] <= (place.line, place.column)]
         if before:
-            why = f"A statement behind {max(before)[2]} changes what it reads: it has to be replaced, too."
+            why = f"A statement after {max(before)[2]} changes what it reads: replace it, too."
             error.hint = why if error.hint is None else f"{error.hint} {why}"
         raise

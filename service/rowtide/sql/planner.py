@@ -347,7 +347,7 @@ class Planner:
         for each in query.tables:
             name = each.name.text
             if name in named:
-                raise StatementError(f'query "{name}" stands twice in WITH', place=each.name.place)
+                raise StatementError(f'query "{name}" is defined twice in WITH', place=each.name.place)
             named[name] = self._derived(each.query, at, each.columns)
             at = replace(at, tables={**at.tables, name: named[name]})
         return at
@@ -392,9 +392,9 @@ class Planner:
             )
         if isinstance(pump.query, ValuesSyntax):
             raise StatementError(
-                "rows that are in the text are no pump's",
+                "a pump cannot insert VALUES",
                 place=pump.query.place,
-                hint=f"INSERT INTO {shown} VALUES (..) by itself puts them there.",
+                hint=f"Write INSERT INTO {shown} VALUES (..) without a pump.",
             )
         shape = self._query(pump.query, _Reading(name, pump.schema, key))
         node = _stored(shape, name, pump.columns, target, shown, self._max_ahead_ms)
@@ -437,13 +437,15 @@ def _stored(
     if named is not None and not is_plain_rowtime(named.expr) and len(outputs) == len(positions):
         if shape.changelog:
             raise StatementError(
-                "changes have the ROWTIME of what caused them: none can be promoted", place=named.place
+                "a column of a changelog cannot be promoted to ROWTIME: a change has the ROWTIME of the row "
+                "that caused it",
+                place=named.place,
             )
         check_rowtime_type(named.expr, named.place)
         node, outputs = promoted(relation, node, outputs, named.expr, max_ahead_ms)
     if len(outputs) != len(positions):
         raise StatementError(
-            f'the query gives {len(outputs)} columns, "{target}" takes {len(positions)}',
+            f'the query returns {len(outputs)} columns, "{target}" takes {len(positions)}',
             place=shape.place,
         )
     values: dict[int, Expr] = {}
@@ -458,7 +460,7 @@ def _stored(
         if position not in values:
             if not column.nullable and position not in defaults:
                 raise StatementError(
-                    f'column "{column.name}" of "{target}" is NOT NULL and gets no value',
+                    f'column "{column.name}" of "{target}" is NOT NULL and has no value',
                     place=shape.place,
                 )
             values[position] = Literal(defaults.get(position), column.type)
@@ -498,20 +500,20 @@ def _check_changelog(
         raise StatementError(
             f"the changes of a table cannot be written to {what}",
             place=place,
-            hint="A stream has no deletes: write to a table with a PRIMARY KEY.",
+            hint="A stream cannot delete rows: write to a table with a PRIMARY KEY.",
         )
     if not target.key:
         raise StatementError(
             f"the changes of a table cannot be written to {what} without PRIMARY KEY",
             place=place,
-            hint="A PRIMARY KEY says which row a change replaces.",
+            hint="Add a PRIMARY KEY: it identifies the row that a change replaces.",
         )
     fields = node.key_fields()
     if fields is None or not set(fields) <= set(target.key):
         raise StatementError(
-            f"the PRIMARY KEY of {what} does not hold that of the table whose changes are written",
+            f"the PRIMARY KEY of {what} does not contain the key of the changes that are written",
             place=place,
-            hint="Otherwise two rows of the table could become one row there.",
+            hint="Otherwise two rows could become one row of the target. Add the key's columns to the PRIMARY KEY.",
         )
 
 

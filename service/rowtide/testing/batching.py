@@ -71,4 +71,4 @@ def parse_batching(text: str) -> Batching:
         return RandomTrays(int(seed))
     if text.isdigit() and int(text) > 0:
         return TraysOf(int(text))
-    raise ValueError(f'"{text}" is no batching: it is a number of rows above 0, or random:SEED')
+    raise ValueError(f'"{text}" is not a batching: expected a number of rows above 0, or random:SEED')

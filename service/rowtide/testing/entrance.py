@@ -118,7 +118,7 @@ class ScenarioEntrance:
         if relation not in self._decoders:
             stream = self._relations.foreign_stream(relation)
             if stream is None:
-                raise StatementError(f'"{relation}" is no foreign stream: it takes rows, not raw messages')
+                raise StatementError(f'"{relation}" is not a foreign stream: it takes rows, not raw messages')
             options = dict(stream.options)
             self._decoders[relation] = decoder_for(options.get("format", "JSON"), relation, stream.row_type)
         return self._decoders[relation]

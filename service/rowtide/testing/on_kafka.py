@@ -144,7 +144,7 @@ class Topics:
         deadline = monotonic() + ANSWER_S
         while sum(len(part.offsets) for part in parts) < count:
             if monotonic() > deadline:
-                raise TransientError(f'topic "{topic.source.topic}" does not give back what was written')
+                raise TransientError(f'topic "{topic.source.topic}" does not return what was written')
             polled = topic.reader.poll(POLL_MESSAGES, 1.0)
             parts += [part for part in polled if part.partition == partition and len(part.offsets)]
         headers = [each for part in parts for each in part.headers or [None] * len(part.offsets)]

@@ -122,7 +122,7 @@ class SparkFlow(Flow):
     def bound(self, relation: str, partition: int, bound: Bound) -> None:
         if not self.is_live and (relation, partition) not in self._entrances_of:
             raise FaultError(
-                f'a bound of "{relation}", which is no source, came before the state was handed over'
+                f'a bound of "{relation}", which is not a source, came before the state was handed over'
             )
         super().bound(relation, partition, bound)
         self._log.append(_Logged(relation, partition, bound))
@@ -157,7 +157,7 @@ class SparkFlow(Flow):
         faults = run.faults.read()
         fresh = {name: _fresh(name, self._given.rows.get(name, ()), each) for name, each in rows.items()}
         if not self._given.faults <= set(faults):
-            raise FaultError("faults that had come out do not come out again on Spark")
+            raise FaultError("faults that were reported before are missing on Spark")
         new = {name: [tray.take(fresh[name])] for name, tray in trays.items()}
         new_faults = [fault for fault in faults if fault not in self._given.faults]
         self._given, self._worked, self._handed = _Given(rows, set(faults)), len(self._log), run.flow()
@@ -180,7 +180,7 @@ class SparkFlow(Flow):
 
     def _state(self) -> Flow:
         if self._handed is None or self._worked != len(self._log):
-            raise FaultError("the state is asked for before Spark has worked everything off")
+            raise FaultError("the state is requested before Spark has processed everything")
         return self._handed
 
     def _in_turn(self, faults: Sequence[Fault]) -> list[Emitted]:
@@ -239,7 +239,7 @@ def _fresh(name: str, before: Sequence[str], rows: Sequence[str]) -> NDArray[np.
         else:
             places.append(at)
     if given.total():
-        raise FaultError(f'rows of "{name}" that had come out do not come out again on Spark')
+        raise FaultError(f'rows of "{name}" that were written before are missing on Spark')
     return np.array(places, dtype=np.int64)
 
 

@@ -204,7 +204,7 @@ class _Play:
         if wanted is None:
             if self._record is None:
                 return ScenarioDifference(
-                    step.line, "no rows are given", "hint: --rewrite fills in what comes out."
+                    step.line, "no rows are given", "hint: --rewrite fills in the actual rows."
                 )
             self._record.observed.append(Observed(step, shape, tuple(given)))
             return None

@@ -143,7 +143,7 @@ class _Reader:
             step = self._step(item)
             if isinstance(step, ExpectError) and not isinstance(before, REFUSABLE):
                 raise self._source.error(
-                    item, "expect_error must stand directly after the insert, bound or sql that is refused"
+                    item, "expect_error must come directly after the insert, bound or sql that is refused"
                 )
             yield step
             before = step
@@ -278,7 +278,7 @@ def _from_base64(text: str) -> bytes:
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except binascii.Error as error:
-        raise ValueError(f"this is no base64: {error}") from error
+        raise ValueError(f"invalid base64: {error}") from error
 
 
 def find_scenarios(paths: Iterable[Path]) -> list[Path]:

@@ -129,7 +129,7 @@ class Relations:
         if node is None or not takes_bounds(node, relation):
             raise StatementError(
                 f'relation "{relation}" takes no rowtime bound',
-                hint="Bounds are set on streams, tables, and views that promote or sort by time.",
+                hint="Set bounds on streams, tables, and views that promote or sort by time.",
             )
         numbers = {each for source in sources_of(node) for each in partitions[source.relation]}
         return tuple(sorted(numbers))

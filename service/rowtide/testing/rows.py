@@ -131,7 +131,7 @@ class RowReader:
         wanted = len(self._shape.row_type)
         if len(cells) != wanted:
             raise self._refusal(
-                row, f"a row has {wanted} columns behind its ROWTIME, not {len(cells)}, in a row of"
+                row, f"a row has {wanted} columns after its ROWTIME, not {len(cells)}, in a row of"
             )
 
     def _split(self, row: NamedRow) -> tuple[str | None, Cell, dict[str, Cell]]:

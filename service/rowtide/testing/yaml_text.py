@@ -44,7 +44,7 @@ class YamlText:
             mark = error.problem_mark or error.context_mark
             place = None if mark is None else SourceSpan(mark.line + 1, mark.column + 1)
             message = " ".join(part for part in (error.problem, error.context) if part)
-            raise self._error(message or "this is no YAML", place) from error
+            raise self._error(message or "invalid YAML", place) from error
         except yaml.YAMLError as error:
             raise self._error(" ".join(str(error).split()), None) from error
         if node is None:
@@ -72,7 +72,7 @@ class YamlText:
         for key, value in node.value:
             name = self.scalar(key, "a key")
             if name in fields:
-                raise self.error(key, f'key "{name}" stands here twice')
+                raise self.error(key, f'key "{name}" appears twice')
             fields[name] = value
         return fields
 

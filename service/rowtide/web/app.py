@@ -113,7 +113,7 @@ class _Answers:
         """Answer 200 while the main loop beats, else 503 with how long it has not."""
         silent_s = self._clock.monotonic() - self._status.status().beat
         if silent_s > self._beat_limit_s:
-            reason = f"the main loop has not come round for {silent_s:.0f} s"
+            reason = f"the main loop has not completed a turn for {silent_s:.0f} s"
             return JSONResponse({"status": "hanging", "reason": reason}, status_code=503)
         return JSONResponse({"status": "alive"})
 

@@ -48,7 +48,7 @@ def query_handler(query: QueryRunner) -> Callable[[Request], Response]:
 
 def _flag(text: str) -> bool:
     if text not in ("true", "false"):
-        raise StatementError(f'invalid value of parameter "once": "{text[:40]}"', hint="Say true or false.")
+        raise StatementError(f'invalid value of parameter "once": "{text[:40]}"', hint="Write true or false.")
     return text == "true"
 
 

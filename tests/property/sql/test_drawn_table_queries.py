@@ -24,7 +24,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.sql.pipeline import SqlSession
 
-REFUSED = ("a constant sorts nothing", "a constant groups nothing")
+REFUSED = ("a constant is not a sort key", "a constant is not a grouping key")
 Told = list[tuple[int, int, tuple[str, ...]]]
 
 

@@ -107,7 +107,7 @@ username = {{ env = "WHO" }}
         ('[servers.k]\np = { env = "NO" }', 'environment variable "NO" is not set', (2, 1), None),
         ('[servers.k]\np = { file = "/no/such" }', 'file "/no/such" cannot be read', (2, 1), None),
         ("[servers.k]\np = { x = 1 }", 'value of "p" is neither plain nor kept elsewhere', (2, 1), "Kept"),
-        ("[commit\n", "this is not TOML", (1, 8), None),
+        ("[commit\n", "invalid TOML", (1, 8), None),
     ],
 )
 def test_what_is_wrong_in_the_file_is_named_with_its_place(
@@ -128,7 +128,7 @@ def test_what_is_wrong_in_the_file_is_named_with_its_place(
     [
         ("ROWTIDE_COMMIT__INTERVAL", "1", 'Did you mean "ROWTIDE_COMMIT__INTERVAL_MS"?'),
         ("ROWTIDE_COMIT__INTERVAL_MS", "1", 'Did you mean "ROWTIDE_COMMIT__INTERVAL_MS"?'),
-        ("ROWTIDE_SERVERS__K", "1", '"ROWTIDE_SERVERS__K" is no setting'),
+        ("ROWTIDE_SERVERS__K", "1", '"ROWTIDE_SERVERS__K" is not a setting'),
         ("ROWTIDE_COMMIT__INTERVAL_MS", "soon", '"ROWTIDE_COMMIT__INTERVAL_MS" is "soon"'),
     ],
 )

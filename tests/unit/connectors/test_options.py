@@ -124,9 +124,9 @@ def test_every_option_says_what_it_means_and_has_a_default_of_its_kind(name: str
 
 
 def test_a_topic_is_no_database_and_a_table_is_no_stream() -> None:
-    with pytest.raises(OptionError, match="no database"):
+    with pytest.raises(OptionError, match="not a database"):
         find_connector("kafka").database({})
-    with pytest.raises(OptionError, match="no database"):
+    with pytest.raises(OptionError, match="not a database"):
         find_connector("memory").database({})
     with pytest.raises(OptionError, match="no streams"):
         find_connector("rdbms").source({}, {})

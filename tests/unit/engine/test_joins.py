@@ -402,7 +402,7 @@ def test_a_join_of_two_tables_says_what_either_side_does() -> None:
         left_fields=["id", "customer"],
     )
     assert join.describe().splitlines() == [
-        'join "j": outer, results go on to j.out',
+        'join "j": outer, results go to j.out',
         "  orders.out goes to",
         '    join "j.leftLookup": left, each row of j.leftLookup.in as left',
         '      find one row at most of table "customers" where customer = left.customer '

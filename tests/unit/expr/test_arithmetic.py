@@ -48,7 +48,7 @@ def test_arithmetic_does_not_widen_and_overflow_rejects_the_row(kind: Type) -> N
     assert value_of("+", (greatest - 1, kind), (1, kind)) == greatest
     assert rejection("+", (greatest, kind), (1, kind)) == (
         Reason.OVERFLOW,
-        f"{greatest} + 1 leaves the range of {kind}",
+        f"{greatest} + 1 is out of range for {kind}",
     )
     assert rejection("-", (-greatest - 1, kind), (1, kind))[0] is Reason.OVERFLOW
     assert rejection("*", (greatest, kind), (2, kind))[0] is Reason.OVERFLOW

@@ -88,7 +88,7 @@ def test_fewer_digits_round_half_away_from_zero(value: object, target: Type, res
 def test_what_is_out_of_range_is_an_overflow(value: object, target: Type) -> None:
     reason, message = cast_rejection(value, target)
     assert reason is Reason.OVERFLOW
-    assert message.endswith(f"leaves the range of {target}")
+    assert message.endswith(f"is out of range for {target}")
 
 
 def test_a_shorter_string_is_rejected_unless_only_blanks_are_cut() -> None:
@@ -183,7 +183,7 @@ def test_text_is_read(text: str, target: Type, result: object) -> None:
     ],
 )
 def test_text_that_is_no_value_is_rejected(text: str, target: Type) -> None:
-    assert cast_rejection(text, target) == (Reason.CAST, f'"{text}" is no {target}')
+    assert cast_rejection(text, target) == (Reason.CAST, f'"{text}" is not a valid {target}')
 
 
 def test_long_text_is_cut_in_the_message() -> None:
@@ -193,7 +193,7 @@ def test_long_text_is_cut_in_the_message() -> None:
 
 
 def test_binary_that_is_no_text_is_rejected() -> None:
-    assert cast_rejection((b"\xff", BYTES), VARCHAR) == (Reason.CAST, "X'ff' is no text in UTF-8")
+    assert cast_rejection((b"\xff", BYTES), VARCHAR) == (Reason.CAST, "X'ff' is not UTF-8 text")
 
 
 def test_times_become_one_another() -> None:

@@ -87,7 +87,7 @@ def rows(*times: int) -> Tray:
 def test_events_without_end_stop_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operator, "MOST_EVENTS", 50)
     run = make(node("Ticking"), OperatorSite(OWN))
-    with pytest.raises(FaultError, match='model "M" asks for events at rowtime 7 without end'):
+    with pytest.raises(FaultError, match='model "M" schedules events at rowtime 7 without end'):
         run.step(0, rows(7), Bound(7))
 
 

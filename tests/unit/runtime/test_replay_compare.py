@@ -130,7 +130,7 @@ def test_a_range_compares_only_what_lies_in_it(world: World) -> None:
 
 def test_the_newest_snapshot_serves_where_the_log_has_aged_out(world: World) -> None:
     world.broker.truncate("readings", 90, partition=0)
-    with pytest.raises(StatementError, match="the snapshot there is covers rows from") as refused:
+    with pytest.raises(StatementError, match="the stored snapshot covers rows from") as refused:
         world.compare()
     since = int(str(refused.value.hint).split("--from ")[1].split()[0])
     assert world.compare(begin=since).count == 0

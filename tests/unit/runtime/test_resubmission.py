@@ -162,7 +162,7 @@ def test_a_message_that_is_read_again_has_its_own_place_key_and_headers(tmp_path
 
 
 def test_selecting_nothing_or_what_is_not_there_is_refused(files: Files) -> None:
-    assert "nothing is selected" in files.call("errors resubmit", code=2)
+    assert "no error rows are selected" in files.call("errors resubmit", code=2)
     assert "error row 99 of pipeline" in files.call("errors resubmit", "99", code=2)
     files.sql.write_text(files.sql.read_text().replace("'5' SECOND", "'9' SECOND"))
     assert "under another plan" in files.call("errors resubmit", "--all", code=2)
@@ -174,7 +174,7 @@ def test_more_resubmissions_than_a_flow_may_hold_are_refused(
     monkeypatch.setattr(error_stream, "MAX_RESUBMISSIONS", 1)
     files.call("errors resubmit", "--relation", "timed")
     refused = files.call("errors resubmit", "--relation", "readings", code=2)
-    assert "has 1 resubmissions, and 1 is the most it may have" in refused
+    assert "has 1 resubmissions, and 1 is the limit" in refused
     assert "Resubmit many rows at once" in refused
     pending = [row for row in files.errors() if row["resubmitted_at"] is None]
     assert {row["relation"] for row in pending} == {"READINGS", "P3"}

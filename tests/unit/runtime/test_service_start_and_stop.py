@@ -96,7 +96,7 @@ def test_another_plan_over_committed_positions_is_refused_and_says_what_changed(
 def test_a_pipeline_that_writes_nothing_is_refused() -> None:
     world = world_with()
     world.plan = replace(world.plan, pumps=())
-    with pytest.raises(StatementError, match="there is nothing to run"):
+    with pytest.raises(StatementError, match="the pipeline does nothing"):
         run(world)
     assert world.checkpoint.record is None
 
@@ -398,7 +398,7 @@ def test_begins_are_read(text: str, begin: object) -> None:
 
 
 def test_a_begin_that_is_none_is_refused() -> None:
-    with pytest.raises(StatementError, match='"latest" is no time'):
+    with pytest.raises(StatementError, match='"latest" is not a time'):
         parse_begin("latest")
 
 

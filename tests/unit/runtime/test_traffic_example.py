@@ -94,5 +94,5 @@ def test_the_table_inside_a_model_is_shown_from_the_snapshot(tmp_path: Path) -> 
     # What the model holds of today has come out too.
     hourly = {(local, remote, count) for _, local, remote, count in files.rows("hourly_traffic")}
     assert shown <= hourly
-    assert "is no table" in files.call("state show", "traffic.tomorrow", code=2)
-    assert "is no table" in files.call("state show", "traffic.daily", code=2)
+    assert "is not an engine table" in files.call("state show", "traffic.tomorrow", code=2)
+    assert "is not an engine table" in files.call("state show", "traffic.daily", code=2)

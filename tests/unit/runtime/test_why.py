@@ -189,7 +189,7 @@ def test_what_cannot_be_told_is_refused_plainly() -> None:
     with pytest.raises(StatementError, match="no such row has come out"):
         ran.why("OUT", total=80)
     ran.topics["CLICKS"].earliest[0] = 1
-    with pytest.raises(StatementError, match="the log no longer holds what was before"):
+    with pytest.raises(StatementError, match="the log no longer holds earlier messages"):
         ran.why("OUT", k="a")
 
 

@@ -212,7 +212,7 @@ def test_a12_a_declared_time_out_says_when_it_lets_go() -> None:
     assert answer.rows_out == 1
     assert sorted(causes(answer)) == [("IDLE", "CLICKS", 0), ("IDLE", "CLICKS", 1)]
     assert all(
-        "no other partition" in each.released or "they stand at" in each.released for each in answer.causes
+        "no other partition" in each.released or "they are at" in each.released for each in answer.causes
     )
 
 
@@ -352,11 +352,11 @@ OTHER = Keeper("CLICKS", 0, "CLICKS", 500, None, None)
         (PartitionFacts("clicks", 7, 9), "LAGGING", "at offset 7 of 9: 2 messages are not read yet"),
         (PartitionFacts("clicks", 7, 9, paused=True), "PAUSED", "limits.held_rows"),
         (PartitionFacts("clicks", 7, 9, down=True), "BROKER_DOWN", "the broker does not answer"),
-        (PartitionFacts("clicks", 9, 9), "IDLE", "read to its end and has brought nothing newer"),
+        (PartitionFacts("clicks", 9, 9), "IDLE", "read to its end and has no newer rows"),
         (
             PartitionFacts("clicks", 9, 9, idle_timeout_ms=30_000, silent_ms=12_000),
             "IDLE",
-            "silent for idle_timeout (30 s) in 18 s: it then follows the others, which stand at "
+            "silent for idle_timeout (30 s) in 18 s: it then follows the others, which have reached "
             "1970-01-01 00:00:00.5",
         ),
     ],

@@ -327,7 +327,7 @@ def test_changes_of_a_table_go_where_the_key_keeps_them_apart(query: str, accept
     if accepted:
         assert len(plan_pipeline(text).pumps) == 1
     else:
-        with pytest.raises(StatementError, match="does not hold that of the table"):
+        with pytest.raises(StatementError, match="does not contain the key of the changes"):
             plan_pipeline(text)
 
 
@@ -351,12 +351,12 @@ def test_state_that_is_kept_for_ever_is_a_notice_and_state_of_a_table_is_none() 
       SELECT STREAM a.v FROM s AS a JOIN s AS b ON a.k = b.k;
     """
     assert [(each.relation, each.message) for each in plan_pipeline(text).notices] == [
-        ("ENDLESS", "keeps a group for every K for ever: RETENTION is UNBOUNDED"),
+        ("ENDLESS", "keeps a group for every K forever: RETENTION is UNBOUNDED"),
         ("FORGOTTEN", "keeps its group for INTERVAL '2' HOUR after its last row, then forgets it"),
-        ("OF_MINUTES", "keeps its group for ever: RETENTION is UNBOUNDED"),
-        ("LARGEST", "keeps all rows for ever, to know the first ones: RETENTION is UNBOUNDED"),
+        ("OF_MINUTES", "keeps its group forever: RETENTION is UNBOUNDED"),
+        ("LARGEST", "keeps all rows forever, to know the first ones: RETENTION is UNBOUNDED"),
         ("STREAMS", "keeps the rows of two streams for INTERVAL '1' DAY, and joins no others"),
-        ("KEPT", "keeps all rows of two streams for ever: RETENTION is UNBOUNDED"),
+        ("KEPT", "keeps all rows of two streams forever: RETENTION is UNBOUNDED"),
     ]
 
 
@@ -374,11 +374,11 @@ def test_windows_that_never_forget_a_key_and_comparisons_with_null_are_notices()
     CREATE VIEW compared AS SELECT STREAM k FROM s WHERE k = NULL OR NOT (v <> NULL) OR v IS NULL;
     CREATE VIEW reads AS SELECT STREAM t FROM running WHERE t IN (1, 2);
     """
-    kept = "keeps running results of every K for ever"
+    kept = "keeps running results of every K forever"
     assert [(each.relation, each.message) for each in plan_pipeline(text).notices] == [
         (
             "RUNNING",
-            f"{kept}. Give the window a start or add FLOOR(ROWTIME TO DAY) to PARTITION BY; if this is meant,"
+            f"{kept}. Add a start to the window, or FLOOR(ROWTIME TO DAY) to PARTITION BY; if this is intended,"
             " write CREATE .. OPTIONS (RETENTION 'UNBOUNDED') AS ..",
         ),
         ("FIRSTS", f"{kept}: RETENTION is UNBOUNDED"),

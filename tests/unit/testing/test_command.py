@@ -101,7 +101,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_place_and_the_others_are_r
     ("arguments", "message"),
     [
         (["missing.yaml"], 'file "missing.yaml" does not exist'),
-        (["a.yaml", "--batch", "0"], "is no batching"),
+        (["a.yaml", "--batch", "0"], "is not a batching"),
         (["a.yaml", "-k", "zebra"], 'no scenario matches "zebra"'),
         (["a.yaml", "--junit", "no/where.xml"], "cannot be written"),
     ],

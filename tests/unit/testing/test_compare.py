@@ -67,8 +67,8 @@ def test_a_column_called_op_is_a_column() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (listed("1", "7", "ORCL"), "has 3 columns behind its ROWTIME, not 2"),
-        (listed("1", "seven", "ORCL", None), 'no number, in column "ID"'),
+        (listed("1", "7", "ORCL"), "has 3 columns after its ROWTIME, not 2"),
+        (listed("1", "seven", "ORCL", None), 'not a number, in column "ID"'),
         (listed("noon", "7", "ORCL", None), "in ROWTIME"),
         (named(tikcer="x"), 'column "TIKCER" does not exist'),
         (NamedRow((("id", "1"), ("ID", "2")), 1), "named twice"),
@@ -113,7 +113,7 @@ def test_a_tolerance_is_relative_and_for_floats_only() -> None:
 def test_a_reason_may_be_given_by_its_code_alone() -> None:
     row_type = RowType((Field("REASON", VARCHAR),))
     comparison = RowComparison(row_type, prefixes=frozenset({"REASON"}))
-    given = [ActualRow(1, ('CAST: "x" is no INTEGER',))]
+    given = [ActualRow(1, ('CAST: "x" is not a valid INTEGER',))]
     assert comparison.in_order([ExpectedRow(1, ("CAST",))], given).is_equal
     assert not comparison.as_multiset([ExpectedRow(1, ("CA",))], given).is_equal
 
@@ -167,5 +167,5 @@ def test_relations_are_named_as_in_sql(written: str, name: str) -> None:
 
 @pytest.mark.parametrize("written", ["", "a.", "a b", "a.b.c", '"a'])
 def test_what_is_no_name_is_refused(written: str) -> None:
-    with pytest.raises(StatementError, match="is no name"):
+    with pytest.raises(StatementError, match="invalid name"):
         relation_name(written)

@@ -74,7 +74,7 @@ def test_of_a_row_or_an_event_that_fails_nothing_stays(session: ModelSession) ->
     session.feed("at,2024-05-05")
     for key in ("bad", "good"):
         session.feed(f"requests,INSERT,{key},1000")
-    with pytest.raises(ModelError, match=r'the model failed, and is as before: label "ask".*no delay'):
+    with pytest.raises(ModelError, match=r'the model failed and is unchanged: label "ask".*no delay'):
         session.feed("requests,INSERT,none")
     assert session.feed("table,asked") == ["asked,bad,1000", "asked,good,1000"]
     assert session.feed("at,2024-05-06") == [
@@ -95,7 +95,7 @@ def test_of_a_row_or_an_event_that_fails_nothing_stays(session: ModelSession) ->
         ("requests,UPSERT,a,1", ModelError, 'opcode "UPSERT" does not exist'),
         ("requests", ModelError, 'opcode "" does not exist'),
         ("table,answers", ModelError, 'table "answers" does not exist'),
-        ("at,tomorrow", RowtideError, '"tomorrow" is no time'),
+        ("at,tomorrow", RowtideError, '"tomorrow" is not a time'),
         ("at,1999-01-01", ModelError, "rowtime does not go back: it is 2024-05-05 00:00:00"),
     ],
 )

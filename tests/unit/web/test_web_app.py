@@ -87,7 +87,7 @@ def test_a_pipeline_whose_loop_hangs_is_not_alive_and_says_for_how_long(served: 
     served.clock.sleep(1)
     answer = served.get("/healthz")
     assert answer.status_code == 503
-    assert answer.json()["reason"] == "the main loop has not come round for 31 s"
+    assert answer.json()["reason"] == "the main loop has not completed a turn for 31 s"
 
 
 @pytest.mark.parametrize("phase", ["starting", "recovering", "stopping"])

@@ -139,7 +139,8 @@ class Count(Function):
         kind = super().type_in(row_type)
         if not isinstance(kind, Type) or not (kind.is_integer or kind.is_float):
             raise ModelError(
-                f"Count cannot have the type {type_name(kind)}", hint="A count is an integer, say int32."
+                f"Count cannot have the type {type_name(kind)}",
+                hint="A count is an integer type, for example int32.",
             )
         return kind
 

@@ -168,7 +168,7 @@ class JoinTwo:
 
     def describe(self) -> str:
         """Return a readable description of both look-ups, one line for each step."""
-        lines = [f'join "{self.name}": {self.kind}, results go on to {self.out.name}']
+        lines = [f'join "{self.name}": {self.kind}, results go to {self.out.name}']
         for source, lookup in ((self.left_from, self.left_lookup), (self.right_from, self.right_lookup)):
             lines += [f"  {source.name} goes to", *(f"    {line}" for line in lookup.describe().splitlines())]
         return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 See docs/sql/semantics.md#numbers.
 
-Nothing widens and nothing wraps: what leaves the range of the result's type is
+Nothing widens and nothing wraps: what is out of range for the result's type is
 a row with OVERFLOW, also a float that would become infinite. Division of
 integers goes towards zero, a remainder has the sign of the dividend; x / 0 and
 x % 0 are rows with DIVISION_BY_ZERO, for floats too, but NULL / 0 is NULL.

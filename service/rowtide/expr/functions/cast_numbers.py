@@ -31,7 +31,7 @@ _EXACT_POWER_OF_TEN = 22
 
 def out_of_range(value: object, target: Type) -> RejectedRowError:
     """Make the error that a number does not fit its new type."""
-    return RejectedRowError(Reason.OVERFLOW, f"{shown(value)} leaves the range of {target}")
+    return RejectedRowError(Reason.OVERFLOW, f"{shown(value)} is out of range for {target}")
 
 
 def row(source: Type, target: Type) -> RowKernel:

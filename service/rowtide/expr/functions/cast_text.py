@@ -116,4 +116,4 @@ def _utf8(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise RejectedRowError(Reason.CAST, f"{shown(value)} is no text in UTF-8") from None
+        raise RejectedRowError(Reason.CAST, f"{shown(value)} is not UTF-8 text") from None

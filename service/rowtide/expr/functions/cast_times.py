@@ -38,7 +38,7 @@ def row(source: Type, target: Type) -> RowKernel:
     def checked(value: int) -> int:
         result: int = convert(value)
         if not low <= result <= high:
-            raise RejectedRowError(Reason.OVERFLOW, f"{value} leaves the range of {target}")
+            raise RejectedRowError(Reason.OVERFLOW, f"{value} is out of range for {target}")
         return result
 
     return checked

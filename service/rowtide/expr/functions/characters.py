@@ -18,7 +18,7 @@ from rowtide.rows.types import BOOLEAN, INTEGER, Kind, Type
 
 def _chr(number: int) -> str:
     if not 0 < number < 0x110000 or 0xD800 <= number < 0xE000:
-        raise undefined("CHR", (number,), "there is no such character")
+        raise undefined("CHR", (number,), "the character does not exist")
     return chr(number)
 
 

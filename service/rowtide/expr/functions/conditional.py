@@ -200,7 +200,7 @@ def _single() -> ScalarFunction:
 
         def one(count: int) -> bool:
             if count > 1:
-                message = f"a query that stands for one value gives {count} rows"
+                message = f"a scalar sub-query returned {count} rows"
                 raise RejectedRowError(Reason.FUNCTION, message)
             return True
 

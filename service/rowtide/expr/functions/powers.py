@@ -2,7 +2,7 @@
 
 Their last bits depend on who computes them, so rows and columns call the same
 NumPy functions, on arrays that lie in one piece. Where a function has no value
-the row is rejected with FUNCTION, where it leaves the range of DOUBLE with
+the row is rejected with FUNCTION, where it is out of range for DOUBLE with
 OVERFLOW.
 """
 

@@ -39,8 +39,8 @@ def spelled(name: str, args: Sequence[object]) -> str:
 
 
 def overflow(name: str, args: Sequence[object], kind: Type) -> RejectedRowError:
-    """Make the error that the result of a function leaves the range of its type."""
-    return RejectedRowError(Reason.OVERFLOW, f"{spelled(name, args)} leaves the range of {kind}")
+    """Make the error that the result of a function is out of range for its type."""
+    return RejectedRowError(Reason.OVERFLOW, f"{spelled(name, args)} is out of range for {kind}")
 
 
 def division_by_zero(name: str, args: Sequence[object]) -> RejectedRowError:

@@ -211,7 +211,7 @@ def _width_bucket() -> ScalarFunction:
         if not all(map(isfinite, given)):
             raise undefined(name, given, "a number is infinite or NaN")
         if not 0 < count < 2**31 - 1 or start == end:
-            raise undefined(name, given, "there is no part")
+            raise undefined(name, given, "the range has no buckets")
         first, width = Fraction(start), Fraction(end) - Fraction(start)
         place = (Fraction(value) - first) * count // width
         return int(max(-1, min(place, count))) + 1

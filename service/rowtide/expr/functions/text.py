@@ -45,7 +45,7 @@ def _concat() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) == 2 and (all(a.is_text for a in args) or all(a.is_binary for a in args)):
             return _together(args)
-        raise mismatch("||", args, hint="CAST what is no text to VARCHAR.")
+        raise mismatch("||", args, hint="CAST values of other types to VARCHAR.")
 
     def columnar(signature: CallSignature) -> ColumnKernel:
         nothing: object = "" if signature.result.is_text else b""
@@ -79,7 +79,9 @@ def _pattern(pattern: str, escape: str | None) -> tuple[re.Pattern[str], str]:
         if char == escape:
             literal = next(chars, "")
             if literal not in ("%", "_", escape):
-                raise undefined("LIKE", (pattern, escape), "ESCAPE comes before %, _ or itself")
+                raise undefined(
+                    "LIKE", (pattern, escape), "the escape character must be followed by %, _ or itself"
+                )
         elif char in "%_":
             regex.append(".*" if char == "%" else ".")
             plain.append(char)

@@ -123,7 +123,7 @@ def similar_regex(pattern: str, escape: str | None, *, lazy: bool = False) -> st
         at += 1
         if char == escape:
             if at == len(pattern):
-                raise wrong("nothing follows the escape character")
+                raise wrong("the pattern ends with the escape character")
             parts.append(re.escape(pattern[at]))
             at += 1
         elif char == "[":
@@ -162,7 +162,7 @@ def _character_set(inner: str, wrong: Callable[[str], RejectedRowError]) -> str:
         rest = rest.replace(f"[:{name}:]", f"\0{name}\0")
         del characters
     if not rest or "[" in rest:
-        raise wrong("there is no such set of characters")
+        raise wrong("the character set does not exist")
     pieces = rest.split("\0")
     translated = [
         _CLASSES[piece] if place % 2 else re.sub(r"[\\^\[\]&~|]", r"\\\g<0>", piece)

@@ -60,7 +60,7 @@ def reader(target: Type) -> RowKernel:
         try:
             value = read(text.strip(_BLANKS))
         except _UnreadableError:
-            raise RejectedRowError(Reason.CAST, f"{shown(text)} is no {target}") from None
+            raise RejectedRowError(Reason.CAST, f"{shown(text)} is not a valid {target}") from None
         except OverflowError:
             raise cast_numbers.out_of_range(text, target) from None
         if low is not None and not low <= value <= high:

@@ -152,7 +152,7 @@ def template(text: str) -> tuple[FormatPart, ...]:
         word = next((each for each in _WORDS if upper.startswith(each, at)), None)
         if word is None:
             if text[at].isalnum():
-                raise FormatError(f'"{text[at:]}" begins with no field of a time')
+                raise FormatError(f'"{text[at:]}" does not begin with a time field')
             parts.append(FormatPart("", text=text[at]))
             at += 1
             continue
@@ -212,7 +212,7 @@ def _java_part(letter: str, count: int) -> FormatPart:
             return FormatPart("zone", text={"Z": "+0000", "X": "Z", "z": "UTC"}[letter])
     field = _JAVA.get(letter)
     if field is None:
-        raise FormatError(f'"{letter}" is no field of a time')
+        raise FormatError(f'"{letter}" is not a time field')
     return FormatPart(field, count)
 
 
@@ -375,7 +375,7 @@ def _value(field: str, text: str) -> int:
     for place, name in enumerate(names, 1):
         if (name[:3] if short else name).upper() == text.upper():
             return place
-    raise FormatError(f'"{text}" is no {field}')
+    raise FormatError(f'"{text}" is not a valid {field}')
 
 
 def _day(found: Mapping[str, int]) -> int:
@@ -393,12 +393,12 @@ def _day(found: Mapping[str, int]) -> int:
     if of_year is not None and "day" not in found and "month" not in found and named is None:
         day = civil.day_of(year, 1, 1) + of_year - 1
         if civil.civil(day)[0] != year:
-            raise FormatError("there is no such day")
+            raise FormatError("the day does not exist")
         return day
     start = (year - 1970) * 12 + month - 1
     day = civil.month_start(start) + found.get("day", 1) - 1
     if day >= civil.month_start(start + 1):
-        raise FormatError("there is no such day")
+        raise FormatError("the day does not exist")
     return day
 
 
@@ -423,7 +423,7 @@ def _day_of_weeks(found: Mapping[str, int]) -> int:
     elif week is not None and (of_year - 1) // 7 + 1 != week:
         raise FormatError("it has two values for the week")
     if of_year > days:
-        raise FormatError("there is no such day")
+        raise FormatError("the day does not exist")
     return first + of_year - 1
 
 

@@ -109,7 +109,7 @@ def arithmetic_type(operator: str, first: Type, second: Type) -> Type:
                 raise mismatch(
                     operator,
                     (first, second),
-                    hint=f"The product has {scale} digits behind the point: CAST to fewer of them.",
+                    hint=f"The product has {scale} digits after the decimal point: CAST to fewer digits.",
                 )
             return _capped(precision1 + precision2, scale)
         case "/":

@@ -135,7 +135,7 @@ class KeyCoder:
         """Return the codes of keys that are one text each; -1 for NULL."""
         (table,) = self._tables
         if table is None:
-            raise TypeError("these keys are no single text")
+            raise TypeError("these keys are not a single text")
         codes = table.intern(column.values)
         return codes if column.valid is None else np.where(column.valid, codes, -1)
 
@@ -143,7 +143,7 @@ class KeyCoder:
         """Return the codes of keys that are one text each, -1 for a text that is new, -2 for NULL."""
         (table,) = self._tables
         if table is None:
-            raise TypeError("these keys are no single text")
+            raise TypeError("these keys are not a single text")
         codes = table.find(column.values)
         return codes if column.valid is None else np.where(column.valid, codes, -2)
 

@@ -86,11 +86,11 @@ class GroupChanges(GroupNode):
         if self.retention_ms is not None and self.retention_ms < FOR_EVER_MS:
             return f"{text}, until nothing has changed it for {show_interval(self.retention_ms)}"
         if self.window is None and names and not (self.of_changes and self.input.is_limited()):
-            return f"{text}, for ever"
+            return f"{text}, forever"
         return text
 
     def is_limited(self) -> bool:
-        """Return whether its groups are those of a table, or are declared to be kept for ever."""
+        """Return whether its groups are those of a table, or are declared to be kept forever."""
         return self.window is None and self.retention_ms is None
 
     def unlimited_state(self) -> str | None:
@@ -104,7 +104,7 @@ class GroupChanges(GroupNode):
         names = names_of(self.input.row_type, self.keys)
         of = f"a group for every {names}" if names else "its group"
         if self.retention_ms is None:
-            return f"keeps {of} for ever: RETENTION is UNBOUNDED"
+            return f"keeps {of} forever: RETENTION is UNBOUNDED"
         return f"keeps {of} for {show_interval(self.retention_ms)} after its last row, then forgets it"
 
     def is_one_small_group(self) -> bool:

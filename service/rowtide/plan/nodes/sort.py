@@ -64,7 +64,7 @@ class Sort(SameFields):
     def detail(self) -> str:
         """Return what WITHIN allows."""
         if self.within_ms == 0:
-            return "a row behind the highest rowtime is late"
+            return "a row below the highest rowtime is late"
         return f"by ROWTIME WITHIN {show_interval(self.within_ms)}"
 
     def scope(self) -> StepScope:

@@ -81,7 +81,9 @@ class Source(Entrance):
 
     def detail(self) -> str:
         """Return in which order rows come."""
-        return "messages in log order, by partition" if self.foreign else "rows as they come, by partition"
+        return (
+            "messages in log order, by partition" if self.foreign else "rows in arrival order, by partition"
+        )
 
     def signature(self) -> tuple[object, ...]:
         """Return the source itself."""

@@ -82,7 +82,7 @@ class TableJoin(OverOne):
 
     def keeps(self) -> str | None:
         """Return both tables."""
-        return "the rows of both tables" + ("" if self.limited else ", for ever")
+        return "the rows of both tables" + ("" if self.limited else ", forever")
 
     def is_limited(self) -> bool:
         """Return whether both sides are limited."""
@@ -91,9 +91,7 @@ class TableJoin(OverOne):
     def unlimited_state(self) -> str | None:
         """Return that both sides are kept, unless both are limited."""
         return (
-            None
-            if self.limited
-            else "keeps the rows of both sides of a join for ever: RETENTION is UNBOUNDED"
+            None if self.limited else "keeps the rows of both sides of a join forever: RETENTION is UNBOUNDED"
         )
 
     def form(self) -> Form | None:

@@ -48,9 +48,9 @@ class TopChanges(SameFields):
         """Return which rows are kept: of a stream the first ones, of a table all."""
         if self.limit is not None and self.input.only_inserts():
             return f"the first {self.limit + self.offset} rows{self._of_each()}" + (
-                ", for ever" if self.partition else ""
+                ", forever" if self.partition else ""
             )
-        return "the rows of the table" + ("" if self.input.is_limited() else ", for ever")
+        return "the rows of the table" + ("" if self.input.is_limited() else ", forever")
 
     def is_limited(self) -> bool:
         """Return whether the input is limited."""
@@ -62,8 +62,8 @@ class TopChanges(SameFields):
             return None
         if self.limit is not None and self.input.only_inserts():
             each = f"of every {names_of(self.input.row_type, self.partition)} " if self.partition else ""
-            return f"keeps the first rows {each}for ever: RETENTION is UNBOUNDED"
-        return "keeps all rows for ever, to know the first ones: RETENTION is UNBOUNDED"
+            return f"keeps the first rows {each}forever: RETENTION is UNBOUNDED"
+        return "keeps all rows forever, to know the first ones: RETENTION is UNBOUNDED"
 
     def form(self) -> Form | None:
         """Return whether kernels can hold every field and order by the keys: codes of texts have no order."""

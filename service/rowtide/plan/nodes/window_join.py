@@ -84,7 +84,7 @@ class WindowJoin(Node):
     def keeps(self) -> str | None:
         """Return how long rows of each side are kept."""
         if self.retained and self.high_ms == FOR_EVER_MS:
-            return "the rows of both sides, for ever"
+            return "the rows of both sides, forever"
         left = f"left rows for {show_interval(max(self.high_ms, 0))}"
         return f"{left}, right rows for {show_interval(max(-self.low_ms, 0))}"
 
@@ -93,7 +93,7 @@ class WindowJoin(Node):
         if not self.retained:
             return None
         if self.high_ms == FOR_EVER_MS:
-            return "keeps all rows of two streams for ever: RETENTION is UNBOUNDED"
+            return "keeps all rows of two streams forever: RETENTION is UNBOUNDED"
         return f"keeps the rows of two streams for {show_interval(self.high_ms)}, and joins no others"
 
     def form(self) -> Form | None:

@@ -90,7 +90,7 @@ class FaultFiles:
     def _told(self, places: Mapping[int, PartitionId]) -> DataFrame:
         """Return the faults as rows: where each stands, what makes it the same as another, itself pickled."""
         if not self._paths:
-            raise ValueError("there are no faults to read")
+            raise ValueError("no faults to read")
         # A plan of one step, however many files there are.
         count, tasks = len(self._paths), self._session.sparkContext.defaultParallelism
         numbers = self._session.range(0, count, 1, min(count, tasks))

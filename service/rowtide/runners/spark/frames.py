@@ -268,7 +268,7 @@ class SparkRun:
         released = merge.release()
         if released.tray is not None:
             raise FaultError(
-                f'the merge of "{self._program.steps[entry].node.relation}" gave what has to wait'
+                f'the merge of "{self._program.steps[entry].node.relation}" returned rows that must wait'
             )
         if self._only_passes(segment):
             for split in self._splits.get(entry, ()):

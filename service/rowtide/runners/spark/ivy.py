@@ -110,7 +110,7 @@ def fetch(organisation: str, name: str, version: str) -> Path:
             raise TransientError(
                 f'jars of "{organisation}:{name}:{version}" cannot be fetched: '
                 + "; ".join(problems[-5:] or [done.stderr.strip()[-500:]]),
-                hint="Is Maven Central to be reached? ROWTIDE_MAVEN_MIRROR names another repository.",
+                hint="Check that Maven Central can be reached, or name another repository in ROWTIDE_MAVEN_MIRROR.",
             )
         try:
             draft.rename(target)
@@ -120,7 +120,7 @@ def fetch(organisation: str, name: str, version: str) -> Path:
                 raise
     except subprocess.TimeoutExpired as error:
         raise TransientError(
-            f'jars of "{organisation}:{name}:{version}" did not come within {FETCH_TIMEOUT_S} s'
+            f'jars of "{organisation}:{name}:{version}" were not fetched within {FETCH_TIMEOUT_S} s'
         ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)

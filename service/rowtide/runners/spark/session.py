@@ -102,7 +102,7 @@ def open_session(
     except Exception as error:
         raise TransientError(
             f'Spark does not start with master "{master}": {error}',
-            hint="rowtide doctor tells what this machine lacks.",
+            hint="`rowtide doctor` reports what this machine lacks.",
         ) from error
 
     # A part more is a task more of each stage: Spark's own default, 200, is for clusters.
@@ -178,7 +178,8 @@ def spark_errors() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         raise TransientError(
-            f"Spark stopped: {_cause(str(error))}", hint="Nothing is committed; --debug shows all of it."
+            f"Spark stopped: {_cause(str(error))}",
+            hint="Nothing is committed; --debug shows the whole error.",
         ) from error
 
 
@@ -187,4 +188,4 @@ def _cause(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ends = [line for line, after in pairwise([*lines, "at "]) if after.startswith("at ") and ": " in line]
     told = [line for line in ends if not line.startswith(("at ", "org.apache.spark", "py4j"))]
-    return (told or lines or ["it does not say why"])[0]
+    return (told or lines or ["no reason reported"])[0]

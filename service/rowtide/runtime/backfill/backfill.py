@@ -151,7 +151,7 @@ def backfill(
     record = database.call(lambda: pipeline.ledger.claim(dumped(plan_digests(pipeline.plan)), holder))
     _log.info("backfill", pipeline=pipeline.name, epoch=record.epoch, cut=end)
     if session.sparkContext.uiWebUrl is not None:
-        _log.info("web UI of Spark", url=session.sparkContext.uiWebUrl)
+        _log.info("spark_ui", url=session.sparkContext.uiWebUrl)
     streams = {stream.name: stream for stream in pipeline.plan.foreign_streams}
     outputs = table_nodes(pipeline.plan)
     partitions = {name: sorted(held) for name, held in begin.items()}
@@ -205,7 +205,7 @@ def backfill(
             try:
                 errors = commit()
             except RefusedStageError as error:
-                _log.info("a row is refused: the tables are written in chunks", why=error.message)
+                _log.info("row_refused", reason=error.message, hint="The tables are written in chunks.")
                 tables.unstage()
                 errors = commit()
     except (Exception, KeyboardInterrupt):
@@ -229,8 +229,8 @@ def refuse_if_begun(pipeline: Pipeline, *, take_over: bool = False) -> None:
     if record.standings:
         raise StatementError(
             f'pipeline "{pipeline.name}" has committed positions: a backfill would repeat what is there',
-            hint="Run the pipeline to go on from them, or give it another name (pipeline.name) and other "
-            "tables to fill history again.",
+            hint="Run the pipeline to continue from them, or set another name (pipeline.name) and other "
+            "tables to backfill again.",
         )
     other = re.fullmatch(r"(.*) process (\d+), a backfill", record.holder)
     if other is None or take_over:
@@ -239,7 +239,8 @@ def refuse_if_begun(pipeline: Pipeline, *, take_over: bool = False) -> None:
     if record.holder.startswith(_process(pid)) and pid != os.getpid() and _is_running(pid):
         raise StatementError(
             f'another backfill of pipeline "{pipeline.name}" is running: {_process(pid)}',
-            hint="Let it end, or end it; with --take-over this one begins and that one will not commit.",
+            hint="Wait until it ends, or stop it; with --take-over this backfill starts and the other one "
+            "cannot commit.",
         )
 
 

@@ -76,7 +76,7 @@ def state_would_be_lost(relations: Iterable[str]) -> StatementError:
     """Return the refusal of a change that leaves rows which these relations keep."""
     lost = ", ".join(sorted(set(relations)))
     return StatementError(
-        f"the state of {lost} would be lost", hint="Say --lose, or run the file under another name."
+        f"the state of {lost} would be lost", hint="Add --lose, or run the file under another name."
     )
 
 
@@ -103,12 +103,12 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
     refuse_changed_streams(older.plan, newer.plan)
     before = older.ledger.read()
     if before is None or not before.standings:
-        raise StatementError(f'pipeline "{older.name}" has committed nothing: `rowtide run` begins it')
+        raise StatementError(f'pipeline "{older.name}" has committed nothing: start it with `rowtide run`')
     for each in older.ledger.resubmissions():
         if each.place not in before.positions():
             raise StatementError(
-                f'resubmitted error rows of "{each.relation}" wait for the pipeline',
-                hint="Let it run until they are read, and apply the change then.",
+                f'resubmitted error rows of "{each.relation}" are not read yet',
+                hint="Let the pipeline run until they are read, then apply the change.",
             )
     before_and_after = {table.name for table in older.plan.foreign_tables}
     tables = [target_table(table) for table in newer.plan.foreign_tables]
@@ -187,8 +187,8 @@ def refuse_changed_streams(older: Plan, newer: Plan) -> None:
         name = f'foreign stream "{stream.name}"'
         if name in before and before[name] != after[name]:
             raise StatementError(
-                f"{name} has changed: what was read of it would be read otherwise",
-                hint="Give the changed stream another name: it is read from its beginning then.",
+                f"{name} has changed: rows that were read before would be read differently",
+                hint="Rename the changed stream: a new stream is read from its beginning.",
             )
 
 
@@ -207,7 +207,7 @@ def _refuse_waiting_resubmitted(state: Mapping[str, State]) -> None:
             origins = table.column(ORIGIN).to_pylist()
             if any(origin & ((1 << PARTITION_BITS) - 1) >= RESUBMITTED for origin in origins):
                 raise StatementError(
-                    "resubmitted error rows are still on their way",
-                    hint="They arrive when the rowtime bounds have passed them; apply the change then. If "
+                    "resubmitted error rows are not processed yet",
+                    hint="They are processed when the rowtime bounds pass them; apply the change then. If "
                     "the stream has gone quiet, write a bound record to each of its partitions first.",
                 )

@@ -54,7 +54,7 @@ def apply_at(older: PipelineContext, newer: PipelineContext, at_ms: int) -> Appl
     reached = furthest(begun.work.flow)
     if reached is not None and reached >= first:
         raise StatementError(
-            f"rows up to {time_text(reached)} may have come out already",
+            f"rows up to {time_text(reached)} may have been written already",
             hint="Name a later rowtime: the end of a period that is still open, for example.",
         )
     begun.after.span = (first, LATEST)
@@ -111,13 +111,15 @@ def _read_until(both: _Both, older: PipelineContext, first: int) -> None:
         while any(bound < first for bound in both.flow.promised().values()):
             if older.stopping():
                 raise TransientError(
-                    f"{time_text(first - 1)} was not passed, and nothing was switched", hint="Say it again."
+                    f"{time_text(first - 1)} was not reached, and nothing was switched",
+                    hint="Run the command again.",
                 )
             loop.turn()
             if both.gathered + both.after.gathered > MAX_GATHERED:
                 raise StatementError(
-                    f"more than {MAX_GATHERED} rows come up to {time_text(first - 1)}: they are one commit",
-                    hint="Let the old file run nearer to it first, or name an earlier rowtime.",
+                    f"more than {MAX_GATHERED} rows come before {time_text(first - 1)}, and they must fit in one "
+                    "commit",
+                    hint="Let the old file run closer to that time first, or name an earlier time.",
                 )
             if older.clock.monotonic() - said >= SAY_AGAIN_S:
                 said = older.clock.monotonic()

@@ -217,14 +217,14 @@ class Committer:
         """Return whether the commit that was in doubt is in the database."""
         record = self._ledger.read()
         if record is None:
-            raise FaultError("the checkpoint is gone from the database")
+            raise FaultError("the checkpoint no longer exists in the database")
         if record.epoch != self._epoch:
             raise SupersededError(
                 f"another process took the pipeline: epoch {record.epoch}, ours {self._epoch}"
             )
         if record.commits not in (self._commits, self._commits + 1):
             raise FaultError(
-                f"the checkpoint counts {record.commits} commits, {self._commits} or one more were expected"
+                f"the checkpoint has {record.commits} commits, expected {self._commits} or one more"
             )
         return record.commits == self._commits + 1
 

@@ -315,7 +315,7 @@ def check_identity(source: TopicSource, known: str | None) -> None:
         raise StatementError(
             f'topic "{source.topic}" was deleted and created again: it is not the topic that the pipeline '
             "has read",
-            hint="Drop the pipeline's checkpoint and its tables and start it again.",
+            hint="Drop the pipeline's checkpoint and its tables, then start it again.",
         )
 
 
@@ -331,7 +331,7 @@ def another_topic(
             return StatementError(
                 f'topic "{topic}" partition {partition} ends at offset {end}, but {position} is committed or '
                 "read: it is not the topic that the pipeline has read",
-                hint="Was it deleted and created again? Drop the pipeline's checkpoint and its tables "
+                hint="If it was deleted and created again, drop the pipeline's checkpoint and its tables "
                 "and start it again.",
             )
     if gone := sorted(set(positions) - set(ranges)):
@@ -339,7 +339,7 @@ def another_topic(
             f'topic "{topic}" no longer has partitions {", ".join(map(str, gone))}: it is not the topic that '
             "the pipeline has read",
             hint="Topics never lose partitions: it was deleted and created again. Drop the pipeline's "
-            "checkpoint and its tables and start it again.",
+            "checkpoint and its tables, then start it again.",
         )
     return None
 
@@ -400,7 +400,7 @@ def _bound_of(headers: Mapping[str, bytes]) -> Bound:
     text = headers[BOUND_HEADER]
     digits = text[1:] if text[:1] == b"-" else text
     if not digits.isdigit() or len(digits) > 18:
-        raise ValueError(f"header {BOUND_HEADER} is no integer of milliseconds")
+        raise ValueError(f"header {BOUND_HEADER} is not an integer of milliseconds")
     strict = headers.get(STRICT_HEADER, b"0")
     if strict not in (b"0", b"1"):
         raise ValueError(f"header {STRICT_HEADER} is neither 0 nor 1")

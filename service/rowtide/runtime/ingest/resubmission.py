@@ -50,7 +50,7 @@ def messages_of(topic: str, partition: int, rows: Sequence[StoredError]) -> Mess
         row = stored.row
         time = row.message_time if row.message_time is not None else row.rowtime
         if time is None or row.raw is None:
-            raise FaultError(f"error row {stored.error_id} has lost its message")
+            raise FaultError(f"error row {stored.error_id} no longer has its message")
         times.append(time)
     return Messages(
         topic=topic,
@@ -84,9 +84,9 @@ class Resubmittable:
         if stored.resubmitted is not None:
             return "it was resubmitted before"
         if row.topic is None:
-            return "it was made by an operator, so there is no message to read again"
+            return "it was made by an operator, so no message can be read again"
         if row.raw is None:
-            return "its message has no bytes, or they are not known"
+            return "its message has no bytes, or its bytes are unknown"
         if row.stream is None or row.stream not in self._streams:
             return "it was stored before rows knew their stream, or the stream is gone"
         if row.message_time is None and row.rowtime is None:

@@ -72,7 +72,7 @@ def proposal(sample: Sample, server: str, options: Mapping[str, str]) -> str:
             f'topic "{sample.topic}" has no JSON objects among its last {len(sample.values)} messages',
             hint="Declare the stream by hand, with format 'CSV' or 'RAW'."
             if sample.values
-            else "Let its producer write some.",
+            else "Write some messages to the topic.",
         )
     guesses = guesses_of(documents)
     columns = [each for each in guesses if each.type is not None]

@@ -47,7 +47,7 @@ class Requests:
         if relation not in nodes and relation not in {table.name for table in plan.foreign_tables}:
             raise StatementError(
                 f'relation "{relation}" does not exist in pipeline "{context.name}"',
-                hint="It is named as in the catalog: upper case unless quoted.",
+                hint="Write the name as in the catalog: upper case unless quoted.",
             )
         pressure = self._backpressure
         if pressure is None or shown.phase in ("starting", "recovering", "stopping"):
@@ -73,7 +73,7 @@ class Requests:
             context = self._io.context
             raise TransientError(
                 f'pipeline "{context.name}" is {self._io.board.status().phase}',
-                hint="Ask again when it runs.",
+                hint="Try again when it runs.",
             )
         return self.questions.ask(lambda _work: take())
 

@@ -85,7 +85,7 @@ def table_contents(flow: Flow, relation: str, limit: int) -> TableContents:
         tray = flow.table(relation)
     except KeyError:
         raise StatementError(
-            f'"{relation}" is no table that the pipeline keeps',
+            f'"{relation}" is not an engine table of the pipeline',
             hint="Engine tables have contents: those of CREATE TABLE that a pump reads, and those of models.",
         ) from None
     rows = [timed.row for timed in islice(tray.rows(), limit)]

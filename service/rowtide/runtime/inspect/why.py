@@ -147,7 +147,7 @@ class _Asked:
         if self._relation not in nodes and self._relation not in self._nodes:
             raise StatementError(
                 f'relation "{self._relation}" does not exist in pipeline "{context.name}"',
-                hint="It is named as in SQL; a foreign table must be written to by a pump.",
+                hint="Write the name as in SQL; a foreign table must be written to by a pump.",
             )
         record = context.ledger.read()
         if record is None or not record.standings:
@@ -158,7 +158,7 @@ class _Asked:
             if source.is_compacted():
                 raise StatementError(
                     f'topic "{source.topic}" is compacted: a replay would not find the same messages',
-                    hint="What it has given is only in the tables and in the state.",
+                    hint="Its earlier output is only in the tables and in the state.",
                 )
             check_identity(source, identities.get(relation))
         ranges = {relation: source.ranges() for relation, source in context.sources.items()}
@@ -178,7 +178,7 @@ class _Asked:
         if not roots:
             raise StatementError(
                 f'no started pump that ends in a foreign table reads "{self._relation}", so it has no rows',
-                hint="CREATE PUMP .. STARTED AS INSERT INTO a foreign table makes one.",
+                hint="CREATE PUMP .. STARTED AS INSERT INTO a foreign table creates one.",
             )
         return roots
 
@@ -198,14 +198,14 @@ class _Asked:
     def _no_such_row(self) -> StatementError:
         if self._snapshot is not None:
             return StatementError(
-                f'no such row has come out of "{self._relation}" since the oldest position that can be read '
-                "again: the log no longer holds what was before",
-                hint="Kafka deletes by the records' own timestamps: a topic of old event times needs "
-                "retention.ms=-1.",
+                f'no such row was written by "{self._relation}" since the oldest offset that can be read '
+                "again: the log no longer holds earlier messages",
+                hint="Kafka deletes by the records' own timestamps: set retention.ms=-1 on a topic with old event "
+                "times.",
             )
         return StatementError(
-            f'no such row has come out of "{self._relation}" up to the committed positions',
-            hint="`rowtide explain --why-not` says why none comes; a row is named by its columns, as JSON.",
+            f'no such row was written by "{self._relation}" up to the committed positions',
+            hint="`rowtide explain --why-not` explains missing rows. Name a row by its columns, as JSON.",
         )
 
     # ----------------------------------------------------------------------------- following back

@@ -171,7 +171,7 @@ def not_running(pipeline: str, relation: str, phase: str, waits_for: str | None)
     cause = Cause(
         SilenceCause.STARTING.value,
         relation,
-        f"The pipeline is {phase}: nothing new comes out before it runs.{down}",
+        f"The pipeline is {phase}: no new rows are written until it runs.{down}",
         "When it has recovered.",
         f"Look after the {waits_for}." if waits_for else "Wait; the log says how far it is.",
     )
@@ -299,7 +299,7 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
             SilenceCause.LAGGING,
             f"is at offset {known.position} of {known.end}: {behind} messages are not read yet.",
             f"When {wanted} has been read.",
-            "Wait. If the lag grows, the pipeline is slower than the topic: metrics say where time goes.",
+            "Wait. If the lag grows, the pipeline is slower than the topic: metrics show where time is spent.",
         )
     return cause(
         *_silent(keeper, known),
@@ -312,7 +312,7 @@ def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[SilenceCause, str]:
         since = "" if known.silent_ms is None else f" for {_length(known.silent_ms)}"
         return (
             SilenceCause.IDLE,
-            f"is read to its end and has brought nothing newer{since}: time moves only with rows.",
+            f"is read to its end and has no newer rows{since}: time moves only with rows.",
         )
     rejected = (
         f" All {known.messages} messages read from the stream were rejected."
@@ -321,7 +321,7 @@ def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[SilenceCause, str]:
     )
     return (
         SilenceCause.NO_BOUND,
-        f"is read to its end, and neither a row nor a bound has come from it.{rejected}",
+        f"is read to its end, and has delivered neither a row nor a bound.{rejected}",
     )
 
 
@@ -350,7 +350,7 @@ def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str)
                 "streams that it meets"
             )
         return (
-            f"When {wanted} comes, and not before: without idle_timeout the policy is to wait.",
+            f"When {wanted} comes, and not before: without idle_timeout the pipeline waits.",
             f"{said}{timeout}.",
         )
     length = _length(known.idle_timeout_ms)
@@ -366,9 +366,7 @@ def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str)
                 f"{said}; or declare idle_timeout on {keeper.relation} alone.",
             )
         stands = (
-            "no other partition has gone further"
-            if reached is None
-            else f"they stand at {time_text(reached)}"
+            "no other partition has gone further" if reached is None else f"they are at {time_text(reached)}"
         )
         return (
             f"When {wanted} comes: idle_timeout ({length}) only lets it follow the others, and {stands}.",
@@ -406,7 +404,7 @@ def _unfed(keeper: Keeper, facts: Facts) -> Cause:
         keeper.relation,
         f'Pump "{keeper.relation}" is stopped. It keeps its place: what merges with its rows waits.',
         "When the pump is started, and its rows have caught up.",
-        f"CREATE OR REPLACE PUMP {keeper.relation} STARTED AS ..; or drop it: then nothing waits for it.",
+        f"CREATE OR REPLACE PUMP {keeper.relation} STARTED AS ..; or drop it, so that nothing waits for it.",
         None,
         *at,
     )
@@ -462,24 +460,24 @@ def _lost(silence: Silence, facts: Facts) -> Iterator[Cause]:
 
 _GONE = {
     SilenceCause.LATE: (
-        "were behind the rowtime bound: they are in the error stream",
-        "Rows that are not late come out.",
+        "were below the rowtime bound: they are in the error stream",
+        "Rows that are not late are written.",
         "`rowtide errors list` shows by how much; ORDER BY .. WITHIN a longer interval admits them.",
     ),
     SilenceCause.REJECTED: (
         "were rejected: they are in the error stream with the reason",
-        "Rows that are as declared come out.",
+        "Rows that match the declared columns are written.",
         "`rowtide errors list` shows raw bytes and reason of each.",
     ),
     SilenceCause.FILTERED: (
         "did not meet its conditions",
-        "Rows that meet them come out.",
+        "Rows that meet them are written.",
         "Look at its WHERE or HAVING; a comparison with NULL is not TRUE.",
     ),
     SilenceCause.UNMATCHED: (
         "found no partner and are done with",
-        "Rows with a partner come out.",
-        "Look at the keys and the window of the join; an OUTER JOIN gives rows without a partner too.",
+        "Rows with a match are written.",
+        "Check the keys and the window of the join; an OUTER JOIN also returns rows without a match.",
     ),
 }
 

@@ -119,16 +119,16 @@ def _refuse_unread(node: Node, flow: Flow) -> None:
                 # Its rows are in the text.
                 continue
             raise StatementError(
-                f'no pump of the pipeline reads "{each.relation}", so no row of it comes by',
-                hint="Without --service its topic is read for the query alone.",
+                f'no pump of the pipeline reads "{each.relation}", so the service does not read its rows',
+                hint="Leave out --service to read its topic for this query alone.",
             )
         carried = flow.source_type(each.relation).names
         missing = [name for name in each.row_type.names if name not in carried]
         if missing or each.row_type.names != carried:
             told = ", ".join(missing) or "the same columns"
             raise StatementError(
-                f'the pipeline does not carry {told} of "{each.relation}"',
-                hint="It carries those pseudo-columns that its own statements name.",
+                f'the pipeline does not read {told} of "{each.relation}"',
+                hint="It reads only the pseudo-columns that its own statements name.",
             )
 
 
@@ -149,7 +149,8 @@ class Followers:
         self._held = [each for each in self._held if each.is_open]
         if len(self._held) >= QUERIES_AT_MOST:
             raise StatementError(
-                f"{QUERIES_AT_MOST} queries look on already", hint="End one of them, or run a pump."
+                f"{QUERIES_AT_MOST} queries are subscribed already",
+                hint="End one of them, or write the rows to a table with a pump.",
             )
         partitions: dict[str, list[int]] = {}
         for relation, partition in sorted(places):

@@ -185,7 +185,7 @@ class Live(ReadLoop):
         self._until: Mapping[PartitionId, int] = {}
 
     def run(self, until: Mapping[PartitionId, int] | None = None) -> None:
-        """Go on until told to stop, or until every partition has reached its offset in ``until``.
+        """Run until a stop is requested, or until every partition has reached its offset in ``until``.
 
         Raises:
           SupersededError, FaultError, TransientError, StoppedError, GoneError.

@@ -40,7 +40,7 @@ class Questions:
         except (queue.Full, TimedOut) as error:
             future.cancel()
             raise TransientError(
-                "the pipeline is busy and has not answered", hint="Ask again in a few seconds."
+                "the pipeline is busy and has not answered", hint="Try again in a few seconds."
             ) from error
 
     def answer(self, work: PipelineState) -> None:

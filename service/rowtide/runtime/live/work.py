@@ -157,8 +157,8 @@ class PipelineState:
         offsets = delivery.messages.offsets
         if len(offsets) and int(offsets[0]) < self._positions[place]:
             raise FaultError(
-                f'partition {delivery.partition} of "{delivery.relation}" gave offset {offsets[0]} again: '
-                f"it is at {self._positions[place]}"
+                f'partition {delivery.partition} of "{delivery.relation}" delivered offset {offsets[0]} again: '
+                f"its position is {self._positions[place]}"
             )
         account = self.accounts.setdefault(delivery.relation, IntakeAccount())
         faults = list(delivery.faults)

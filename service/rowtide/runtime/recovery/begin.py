@@ -60,7 +60,7 @@ def parse_time(text: str) -> int:
             moment = datetime.fromisoformat(text)
         except ValueError:
             raise StatementError(
-                f'"{text}" is no time',
+                f'"{text}" is not a time',
                 hint='Times are UTC, such as "2026-01-31 12:00:00", or milliseconds since 1970.',
             ) from None
         if moment.tzinfo is None:
@@ -93,8 +93,8 @@ def refuse_another_plan(name: str, record: Record, digests: Mapping[str, str]) -
     if changes := differences(record.digest, digests):
         raise StatementError(
             f'pipeline "{name}" has committed positions under another plan: {"; ".join(changes)}',
-            hint="Its state would not fit. `rowtide plan` shows the change, and `rowtide apply` lets it go "
-            "on. Or take it back, or run the changed file under another name (pipeline.name) into tables of "
+            hint="Its state would not fit. Show the change with `rowtide plan` and apply it with `rowtide "
+            "apply`; or undo it; or run the changed file under another name (pipeline.name) with tables of "
             "its own.",
         )
 
@@ -107,8 +107,8 @@ def refuse_begin(name: str, begin: Begin) -> None:
     """
     if begin is not StartEdge.WATERMARK:
         raise StatementError(
-            f'pipeline "{name}" has committed positions: it can only go on from its watermark',
-            hint="Leave --from out.",
+            f'pipeline "{name}" has committed positions: --from is not allowed',
+            hint="Remove --from: the pipeline continues from its committed positions.",
         )
 
 

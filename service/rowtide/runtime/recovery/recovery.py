@@ -41,8 +41,8 @@ _TAKE_S = 0.5
 _log = structlog.get_logger("rowtide")
 
 AGED_OUT_HINT = (
-    "Kafka deletes by the rows' own timestamps: a topic of old rows needs retention.ms=-1. Restore the "
-    "offsets, or drop the pipeline's checkpoint and its tables and start it again."
+    "Kafka deletes by the rows' own timestamps: set retention.ms=-1 on a topic with old rows. Restore the "
+    "offsets, or drop the pipeline's checkpoint and its tables, then start it again."
 )
 
 
@@ -56,7 +56,7 @@ def begin_of_replay(record: Record, snapshot: KeptSnapshot | None) -> dict[Parti
         raise StatementError(
             f"the plan was changed at commit {record.changed_at}: what came before cannot be replayed, and "
             "no usable snapshot is there",
-            hint="Drop the pipeline's checkpoint and its tables and start it again.",
+            hint="Drop the pipeline's checkpoint and its tables, then start it again.",
         )
     reached = {} if snapshot is None else snapshot.positions
     return {each.place: reached.get(each.place, each.start_offset) for each in record.standings}
@@ -147,7 +147,7 @@ def check_ranges(
             ):
                 raise StatementError(
                     f'topic "{standing.topic}" partition {standing.partition} no longer holds offsets '
-                    f"{first} to {held.earliest - 1}: it begins at {held.earliest}",
+                    f"{first} to {held.earliest - 1}: the first one is {held.earliest}",
                     hint=AGED_OUT_HINT,
                 )
 
@@ -165,8 +165,8 @@ def check_compacted(record: Record, begin: Mapping[PartitionId, int], compacted:
             raise StatementError(
                 f'topic "{standing.topic}" is compacted and cannot be read again from offset '
                 f"{begin[standing.place]}: the state at the committed positions is not stored",
-                hint="Was it made compacted later, or were the snapshots dropped? Drop the pipeline's "
-                "checkpoint and its tables and start it again.",
+                hint="The topic was compacted later, or the snapshots were dropped. Drop the pipeline's "
+                "checkpoint and its tables, then start it again.",
             )
 
 

@@ -117,7 +117,7 @@ def compare(
         if source.is_compacted():
             raise StatementError(
                 f'topic "{source.topic}" is compacted: a replay would not find the same messages',
-                hint="What it has given is only in the tables and in the state.",
+                hint="Its earlier output is only in the tables and in the state.",
             )
     with scratch() as connection:
         tables = {
@@ -223,7 +223,7 @@ def _time_fields(plan: Plan, compared: Range) -> dict[str, int]:
             if not compared.is_everything:
                 raise StatementError(
                     f'table "{pump.target}" has no column that ROWTIME feeds: it cannot be compared by time',
-                    hint="Leave --from and --to out.",
+                    hint="Leave out --from and --to.",
                 )
             continue
         fields[pump.target] = field
@@ -244,7 +244,7 @@ def _committed(context: PipelineContext, tables: Mapping[str, ComparedTable]) ->
             )
         record = context.ledger.read_within(transaction)
         if record is None or not record.standings:
-            raise StatementError(f'pipeline "{context.name}" has committed nothing that could be compared')
+            raise StatementError(f'pipeline "{context.name}" has committed nothing to compare')
         for name, table in tables.items():
             if name in missing:
                 continue
@@ -283,7 +283,7 @@ def _begin(
         reached = max((bound for bound in flow.bounds().values() if bound != EARLIEST), default=EARLIEST)
         if compared.begin_ms is None or compared.begin_ms < reached:
             raise StatementError(
-                f"{gone.message}; the snapshot there is covers rows from {reached} ms on",
+                f"{gone.message}; the stored snapshot covers rows from {reached} ms on",
                 hint=f"Compare with --from {min(reached, MAX_TIMESTAMP_MS)} or later.",
             ) from gone
         return flow, snapshot

@@ -84,6 +84,6 @@ def skip(
 
 def _nothing_committed(pipeline: str) -> StatementError:
     return StatementError(
-        f'pipeline "{pipeline}" has committed nothing yet, so there is no position to skip from',
-        hint="`rowtide run` starts it.",
+        f'pipeline "{pipeline}" has committed nothing yet, so its position is unknown',
+        hint="Start it with `rowtide run`.",
     )

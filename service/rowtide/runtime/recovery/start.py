@@ -76,8 +76,8 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
     context = io.context
     if not context.plan.pumps:
         raise StatementError(
-            "no pump writes to a foreign table, so there is nothing to run",
-            hint="CREATE PUMP name STARTED AS INSERT INTO a foreign table SELECT .. makes one.",
+            "no pump writes to a foreign table, so the pipeline does nothing",
+            hint="CREATE PUMP name STARTED AS INSERT INTO a foreign table SELECT .. creates one.",
         )
     digests = plan_digests(context.plan)
     record = io.database.call(context.ledger.read)

@@ -33,7 +33,9 @@ def row_type_of(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tup
     distinct_names([column.name for column in columns])
     for column in columns:
         if column.name.text == ROWTIME:
-            raise StatementError("ROWTIME is there in every row and is not declared", place=column.name.place)
+            raise StatementError(
+                "ROWTIME exists in every row and cannot be declared", place=column.name.place
+            )
     if not columns:
         raise StatementError("column does not exist", place=key[0].place)
     names = [column.name.text for column in columns]
@@ -94,7 +96,7 @@ def with_column(catalog: Catalog, statement: AddColumn) -> Catalog:
     key, found = _columned(catalog, statement)
     column = statement.column
     if column.name.text in found.row_type.names:
-        raise StatementError(f'column "{column.name.text}" is there already', place=column.name.place)
+        raise StatementError(f'column "{column.name.text}" already exists', place=column.name.place)
     added, _ = row_type_of([column], [])
     row_type = RowType((*found.row_type, *added))
     default = defaults_of([column], added)
@@ -153,7 +155,7 @@ def with_renamed_column(catalog: Catalog, statement: Rename, column: Name) -> Ca
     key, found = _columned(catalog, statement)
     at = column_index(found.row_type, column, relation_name(key))
     if statement.to.text in (*found.row_type.names, ROWTIME):
-        raise StatementError(f'column "{statement.to.text}" is there already', place=statement.to.place)
+        raise StatementError(f'column "{statement.to.text}" already exists', place=statement.to.place)
     fields = list(found.row_type)
     fields[at] = replace(fields[at], name=statement.to.text)
     return catalog.define(key, replace(found, row_type=RowType(tuple(fields))))

@@ -149,7 +149,7 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
         case Drop():
             return _drop(catalog, statement)
         case _:
-            raise StatementError("a query defines nothing", place=statement.place)
+            raise StatementError("a query does not define a relation", place=statement.place)
 
 
 # -------------------------------------------------------------------- schemas
@@ -181,7 +181,7 @@ def _create_schema(catalog: Catalog, statement: CreateSchema) -> Catalog:
         raise StatementError(f'"{name}" is a model', place=statement.name.place)
     if name in catalog.schemas:
         if not statement.replace:
-            raise StatementError(f'schema "{name}" is there already', place=statement.name.place)
+            raise StatementError(f'schema "{name}" already exists', place=statement.name.place)
         return catalog
     if name == SYSTEM_SCHEMA:
         raise StatementError(f'schema "{name}" belongs to the system', place=statement.name.place)
@@ -194,7 +194,7 @@ def _schema(catalog: Catalog, name: QualifiedName) -> str:
         raise StatementError(
             f'schema "{wanted}" does not exist',
             place=name.place,
-            hint=did_you_mean(wanted, catalog.schemas) or f"CREATE SCHEMA {wanted}; makes it.",
+            hint=did_you_mean(wanted, catalog.schemas) or f"Create it with CREATE SCHEMA {wanted};.",
         )
     return wanted
 
@@ -212,7 +212,7 @@ def _retention(items: Sequence[OptionItem]) -> Retention | None:
     for item in items:
         if item.name != RETENTION:
             raise StatementError(
-                f'there is no option "{item.name}" here', place=item.place, hint=f"There is: {RETENTION}."
+                f'option "{item.name}" does not exist here', place=item.place, hint=f"Available: {RETENTION}."
             )
         if item.value.strip().upper() == UNBOUNDED:
             retention = Retention(None)
@@ -268,9 +268,9 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
 def _no_defaults_of_messages(statement: CreateRelation, defaults: Defaults) -> Defaults:
     if statement.kind is ObjectKind.FOREIGN_STREAM and defaults:
         raise StatementError(
-            "what a message does not have is NULL: a foreign stream has no DEFAULT",
+            "a foreign stream cannot have DEFAULT: a missing field is NULL",
             place=statement.columns[defaults[0][0]].name.place,
-            hint="A view on it can say COALESCE(column, ..).",
+            hint="Use COALESCE(column, ..) in a view on it.",
         )
     return defaults
 
@@ -284,15 +284,15 @@ def _indexed(relation: str, table: TableDefinition, indexes: Sequence[IndexDefin
     for index in indexes:
         if table.server is not None:
             raise StatementError(
-                f"a foreign table has no {'UNIQUE' if index.unique else 'INDEX'} here",
+                f"a foreign table cannot have {'UNIQUE' if index.unique else 'INDEX'}",
                 place=index.place,
-                hint="Its database has: make it there.",
+                hint="Create it in the database.",
             )
         distinct_names(index.columns)
         columns = tuple(column_index(table.row_type, name, relation) for name in index.columns)
         name = "_".join(each.text for each in index.columns) if index.name is None else index.name.text
         if any(name == other.name for other in table.indexes):
-            raise StatementError(f'index "{name}" of the table is there already', place=index.place)
+            raise StatementError(f'index "{name}" of the table already exists', place=index.place)
         table = replace(table, indexes=(*table.indexes, SecondaryIndex(name, columns, index.unique)))
     return table
 
@@ -331,7 +331,7 @@ def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: O
     if there is not None and not replaced:
         kind = definition.kind.value
         hint = f"CREATE OR REPLACE {kind.upper()} replaces it." if there.kind is definition.kind else None
-        raise StatementError(f'{there.kind.value} "{shown}" is there already', place=name.place, hint=hint)
+        raise StatementError(f'{there.kind.value} "{shown}" already exists', place=name.place, hint=hint)
     if there is not None and there.kind is not definition.kind:
         raise StatementError(
             f'"{shown}" is a {there.kind.value} and cannot be replaced by a {definition.kind.value}',
@@ -347,7 +347,7 @@ def _renamed(catalog: Catalog, statement: Rename) -> Catalog:
     to = (key[0], statement.to.text)
     if to in catalog.objects:
         shown = f'{catalog.objects[to].kind.value} "{relation_name(to)}"'
-        raise StatementError(f"{shown} is there already", place=statement.to.place)
+        raise StatementError(f"{shown} already exists", place=statement.to.place)
     objects = {to if each == key else each: definition for each, definition in catalog.objects.items()}
     return replace(catalog, objects=objects)
 
@@ -400,7 +400,7 @@ def _drop_schema(catalog: Catalog, statement: Drop, schema: str) -> Catalog:
     users = [relation_name(key) for key in catalog.objects if key[0] == schema]
     refuse_if_used(f'schema "{schema}"', users, place)
     if schema == catalog.current:
-        raise StatementError(f'schema "{schema}" is the one that is set', place=place)
+        raise StatementError(f'schema "{schema}" is the current schema', place=place)
     return replace(catalog, schemas=tuple(other for other in catalog.schemas if other != schema))
 
 

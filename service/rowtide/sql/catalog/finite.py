@@ -29,7 +29,7 @@ def table_of(values: ValuesSyntax) -> QueryShape:
     for row in values.rows:
         if len(row) != width:
             raise StatementError(
-                f"this row has {len(row)} values, the first one has {width}", place=row[0].place
+                f"this row has {len(row)} values, the first row has {width}", place=row[0].place
             )
     fields = []
     for at, column in enumerate(zip(*values.rows, strict=True)):

@@ -42,10 +42,12 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
     name, place = single(statement.name, "a model"), statement.name.place
     if name in catalog.models and not statement.replace:
         raise StatementError(
-            f'model "{name}" is there already', place=place, hint="CREATE OR REPLACE MODEL replaces it."
+            f'model "{name}" already exists', place=place, hint="CREATE OR REPLACE MODEL replaces it."
         )
     if name in catalog.schemas or name == SYSTEM_SCHEMA:
-        raise StatementError(f'"{name}" is a schema, and a model is one of its own', place=place)
+        raise StatementError(
+            f'"{name}" already exists as a schema, and a model creates its own schema', place=place
+        )
     options = tuple((item.name, item.value) for item in statement.options)
     try:
         folder = absolute(_folder(origin.file))
@@ -119,7 +121,7 @@ def _split(accepts: tuple[ModelPort, ...], keys: Mapping[str, tuple[str, ...]]) 
         if kinds != types[0]:
             shown = [", ".join(map(str, each)) or "none" for each in (types[0], kinds)]
             raise ModelError(
-                f'the keys of inputs "{found[0].name}" and "{port.name}" do not go together: '
+                f'the keys of inputs "{found[0].name}" and "{port.name}" do not match: '
                 f"{shown[0]}; {shown[1]}",
                 hint="A model is split by as many fields of the same types in all inputs, or not at all.",
             )

@@ -58,7 +58,7 @@ def refuse_port(catalog: Catalog, key: Key, place: SourceSpan) -> None:
         raise StatementError(
             f'"{relation_name(key)}" is in the schema of model "{key[0]}"',
             place=place,
-            hint="What is there comes and goes with the model.",
+            hint="Its relations are created and dropped with the model.",
         )
 
 

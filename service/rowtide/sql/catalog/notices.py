@@ -60,12 +60,12 @@ def _endless_windows(name: str, node: Node, retention: Retention | None) -> Iter
             if window.frame.start.unit is not EdgeUnit.UNBOUNDED or not window.partition or window.snap:
                 continue
             keys = ", ".join(each.input.row_type[at].name for at in window.partition)
-            kept = f"keeps running results of every {keys} for ever"
+            kept = f"keeps running results of every {keys} forever"
             if retention is None:
                 yield Notice(
                     name,
-                    f"{kept}. Give the window a start or add FLOOR(ROWTIME TO DAY) to PARTITION BY; if "
-                    "this is meant, write CREATE .. OPTIONS (RETENTION 'UNBOUNDED') AS ..",
+                    f"{kept}. Add a start to the window, or FLOOR(ROWTIME TO DAY) to PARTITION BY; if "
+                    "this is intended, write CREATE .. OPTIONS (RETENTION 'UNBOUNDED') AS ..",
                 )
             elif retention.length_ms is None:
                 yield Notice(name, f"{kept}: RETENTION is UNBOUNDED")
@@ -95,7 +95,7 @@ def _index_notices(catalog: Catalog) -> tuple[Notice, ...]:
     return tuple(
         Notice(
             relation_name(key),
-            f'nothing uses index "{index.name}": what looks into the table keeps its rows by its own keys',
+            f'nothing uses index "{index.name}": readers of the table use their own keys',
         )
         for key, found in catalog.objects.items()
         if isinstance(found, TableDefinition)
@@ -136,6 +136,6 @@ def _silent(name: str, table: KeyedTable, streams: Mapping[str, ForeignStream]) 
                 yield Notice(
                     name,
                     f'rows wait for table "{table.relation}", and so for "{source.relation}": while it is '
-                    f"silent, nothing comes out. With {IDLE_TIMEOUT} '30 SECOND' in its OPTIONS it follows "
-                    "the rows that wait once it has been silent for so long",
+                    f"silent, no rows are written. With {IDLE_TIMEOUT} '30 SECOND' in its OPTIONS it follows "
+                    "the waiting rows once it has been silent for that long",
                 )

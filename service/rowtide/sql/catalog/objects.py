@@ -99,7 +99,7 @@ class TableDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """OPTIONS (RETENTION '..') of a view or pump: how long state without limit is kept; None is for ever."""
+    """OPTIONS (RETENTION '..') of a view or pump: how long state without limit is kept; None is forever."""
 
     length_ms: int | None
 
@@ -209,7 +209,7 @@ class Catalog:
                 f'schema "{written}" does not exist',
                 place=name.parts[0].place,
                 hint=did_you_mean(written, [*self.schemas, *self.models])
-                or f"CREATE SCHEMA {_part(written)}; makes it.",
+                or f"Create it with CREATE SCHEMA {_part(written)};.",
             )
         return written, name.parts[1].text
 
@@ -229,7 +229,7 @@ class Catalog:
             return key, found
         if key[0] == SYSTEM_SCHEMA:
             raise StatementError(
-                f'"{relation_name(key)}" is no relation of a pipeline',
+                f'"{relation_name(key)}" is not a relation of the pipeline',
                 place=name.place,
                 hint="rowtide sql pipeline.sql -e 'SELECT * FROM SYS.ERRORS' reads what it has committed."
                 if key[1] == "ERRORS"

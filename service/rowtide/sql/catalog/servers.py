@@ -153,7 +153,7 @@ def _refuse_second(
 ) -> None:
     if name in there and not statement.replace:
         raise StatementError(
-            f'{kind} "{name}" is there already',
+            f'{kind} "{name}" already exists',
             place=statement.name.place,
             hint=f"CREATE OR REPLACE {kind.upper()} replaces it.",
         )
@@ -168,7 +168,7 @@ def _unknown(kind: str, name: str, there: Iterable[str], place: SourceSpan) -> S
 def _unknown_wrapper(catalog: Catalog, name: str, place: SourceSpan) -> StatementError:
     error = _unknown("foreign data wrapper", name, catalog.wrappers, place)
     error.hint = error.hint or (
-        "An installed connector is no object of the pipeline; CREATE FOREIGN DATA WRAPPER makes one of it."
+        "An installed connector is not an object of the pipeline. Create one with CREATE FOREIGN DATA WRAPPER."
     )
     return error
 
@@ -247,15 +247,15 @@ def _changed(options: OptionPairs, statement: Alter) -> OptionPairs:
         there = item.name in changed
         if there and change is OptionChange.ADD:
             raise StatementError(
-                f'option "{item.name}" is there already',
+                f'option "{item.name}" already exists',
                 place=item.place,
-                hint=f"SET {item.name} '..' changes it.",
+                hint=f"Change it with SET {item.name} '..'.",
             )
         if not there and change is not OptionChange.ADD:
             raise StatementError(
-                f'option "{item.name}" is not there',
+                f'option "{item.name}" does not exist',
                 place=item.place,
-                hint=did_you_mean(item.name, list(changed)) or f"ADD {item.name} '..' makes it.",
+                hint=did_you_mean(item.name, list(changed)) or f"Add it with ADD {item.name} '..'.",
             )
         if change is OptionChange.DROP:
             del changed[item.name]

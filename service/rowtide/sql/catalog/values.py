@@ -45,7 +45,7 @@ def inserted_rows(
             raise StatementError(
                 "INSERT with a ROWTIME into a table is not supported yet",
                 place=name.place,
-                hint="Rows of INSERT statements are there from the beginning.",
+                hint="Remove ROWTIME: rows of INSERT statements exist from the start.",
             )
     return tuple(row for _, row in timed_rows(statement, row_type, key, table, defaults))
 

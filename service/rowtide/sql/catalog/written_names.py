@@ -18,7 +18,7 @@ def fold(name: str) -> str:
     """
     parts = _parts(name)
     if len(parts) != 1:
-        raise StatementError(f'"{name}" is no name of a column')
+        raise StatementError(f'invalid column name: "{name}"')
     return parts[0]
 
 
@@ -47,7 +47,8 @@ def _parts(name: str) -> list[str]:
         position += 1
     if position < len(text) or text.endswith(".") or not 1 <= len(parts) <= 2:
         raise StatementError(
-            f"{name} is no name", hint="Names are written as in SQL: name, schema.name, in quotes if mixed."
+            f'invalid name: "{name}"',
+            hint="Write names as in SQL: name or schema.name, in double quotes if they have mixed case.",
         )
     return parts
 

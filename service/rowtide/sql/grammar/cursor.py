@@ -160,7 +160,7 @@ class Cursor:
             raise StatementError(
                 f"{what} has at most a schema and a name",
                 place=place,
-                hint="There are no catalogs: write schema.name.",
+                hint="Catalogs are not supported: write schema.name.",
             )
         return QualifiedName(tuple(parts), place)
 
@@ -179,9 +179,9 @@ class Cursor:
             comma = self.advance()
             if self._ends_a_list():
                 raise StatementError(
-                    f"nothing follows this comma but {self.current.shown}",
+                    f"unexpected token after this comma: {self.current.shown}",
                     place=self.place_of(comma),
-                    hint="Take the comma away.",
+                    hint="Remove the comma.",
                 )
             items.append(parse())
         return tuple(items)

@@ -219,9 +219,9 @@ def _token(kind: TokenType, text: str, start: int, end: int, source: str) -> Tok
 
 _INSTEAD = {
     ":": "CAST(x AS type) converts x.",
-    "`": 'A name that is no plain word is in double quotes: "order".',
+    "`": 'Put a name that is not a plain word in double quotes: "order".',
     "!": "NOT x is the contrary of x, x <> y says that they differ.",
-    "?": "There are no parameters: write the value.",
+    "?": "Parameters are not supported: write the value.",
     "^": "POWER(x, y) is x to the power of y.",
 }
 """What says here what others say with a character that is nothing in this SQL."""

@@ -489,7 +489,7 @@ class ExpressionGrammar(TypeGrammar):
             cursor.expect_symbol(")")
             if cursor.is_word("TO"):
                 raise cursor.fail(
-                    "the unit stands inside of the parentheses",
+                    "the unit must be inside the parentheses",
                     hint=f"Write {function}(ROWTIME TO {cursor.ahead(1).text}).",
                 )
             return FunctionCall(function, tuple(args), cursor.span(token))

@@ -52,7 +52,7 @@ def time_ms(text: str) -> int:
         raise ValueError(f"'{text}' is not a time of the form HH:MM:SS[.mmm]")
     hour, minute, second = (int(part) for part in match.groups()[:3])
     if hour > 23 or minute > 59 or second > 59:
-        raise ValueError(f"'{text}' is not a time of the day")
+        raise ValueError(f"'{text}' is not a time of day")
     return hour * MS["HOUR"] + minute * MS["MINUTE"] + second * MS["SECOND"] + _millis(match.group(4))
 
 
@@ -133,7 +133,7 @@ def _units(unit: str, to: str | None) -> tuple[str, ...]:
     if to is None:
         return (unit,)
     if not is_range(unit, to):
-        raise ValueError(f"there are no intervals of {unit} TO {to}")
+        raise ValueError(f"invalid interval unit: {unit} TO {to}")
     return family[family.index(unit) : family.index(to) + 1]
 
 

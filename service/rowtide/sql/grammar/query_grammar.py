@@ -53,7 +53,9 @@ class QueryGrammar(ExpressionGrammar):
         if cursor.is_word("EMIT"):
             emit = self._emit()
             if not isinstance(left, Select):
-                raise StatementError("EMIT comes after one query that groups", place=emit.place)
+                raise StatementError(
+                    "EMIT is allowed after a single query with GROUP BY only", place=emit.place
+                )
             left = replace(left, emit=emit)
         cursor.leave()
         return With(tables, left, cursor.place_of(token)) if tables else left
@@ -67,22 +69,22 @@ class QueryGrammar(ExpressionGrammar):
         if not order_by and limit is None:
             return left
         if cursor.is_word("UNION") or cursor.is_word("EXCEPT") or cursor.is_word("INTERSECT"):
-            raise cursor.fail("ORDER BY comes before this query's end")
+            raise cursor.fail("ORDER BY must come before the end of this query")
         if isinstance(left, UnionAll) and not left.order_by and limit is None:
             return UnionAll(left.left, left.right, order_by, left.place)
         if isinstance(left, Select) and not left.order_by and left.limit is None:
             return replace(left, order_by=order_by, limit=limit)
         raise cursor.fail(
-            f"{first.text} cannot come after this query",
+            f"{first.text} is not allowed after this query",
             token=first,
-            hint="Put the query into FROM (..) of another one, which has the ORDER BY.",
+            hint="Put the query into FROM (..) of another query, which has the ORDER BY.",
         )
 
     def _common_tables(self) -> tuple[CommonTable, ...]:
         """Read ``name [(columns)] AS (query), ...`` behind WITH."""
         cursor = self.cursor
         if cursor.is_word("RECURSIVE") and cursor.is_name(1):
-            raise cursor.unsupported("WITH RECURSIVE is", hint="Loops are for models.")
+            raise cursor.unsupported("WITH RECURSIVE is", hint="Use a model for loops.")
 
         def table() -> CommonTable:
             name = cursor.name("the name of a query")
@@ -195,14 +197,16 @@ class QueryGrammar(ExpressionGrammar):
                 call.name in OF_GROUPS for call in calls_in(item.expression)
             ):
                 return
-        raise StatementError("GROUP BY () wants an aggregate in the select list", place=cursor.span(first))
+        raise StatementError("GROUP BY () needs an aggregate in the select list", place=cursor.span(first))
 
     def _emit(self) -> Emit:
         """Read EMIT CHANGES [EVERY interval]."""
         cursor = self.cursor
         first = cursor.expect("EMIT")
         if cursor.is_word("FINAL"):
-            raise cursor.fail("without EMIT a group gives its final row: take EMIT FINAL away")
+            raise cursor.fail(
+                "EMIT FINAL is not supported: remove it, a group returns its final row by default"
+            )
         cursor.expect("CHANGES")
         every = None
         if cursor.accept("EVERY"):
@@ -330,7 +334,7 @@ class QueryGrammar(ExpressionGrammar):
         if cursor.is_word("TABLE") and cursor.ahead(1).text == "(":
             raise cursor.unsupported("TABLE(...) is")
         if cursor.is_word("SELECT"):
-            raise cursor.fail("a query in FROM is in parentheses")
+            raise cursor.fail("a query in FROM must be in parentheses")
         name = cursor.qualified_name("the name of a stream, view or table")
         window = self._window()
         if cursor.is_symbol("("):
@@ -391,7 +395,7 @@ class QueryGrammar(ExpressionGrammar):
             return 0
         if cursor.is_word("UNBOUNDED"):
             raise cursor.fail(
-                "a join of streams needs a limit: all rows would have to be kept for ever",
+                "a join of streams needs a limit: all rows would have to be kept forever",
                 hint="Write RANGE INTERVAL '10' MINUTE PRECEDING.",
             )
         length = self.interval()

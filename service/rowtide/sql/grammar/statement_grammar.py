@@ -43,7 +43,9 @@ _CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW, PUMP or MODEL"
 _LATER = ("FUNCTION", "UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
 _BY_INSERT = dict.fromkeys(
     ("UPDATE", "MERGE"), "INSERT, or a pump, puts a row in the place of that of its PRIMARY KEY."
-) | {"DELETE": "A pump from a query over a table deletes in its target what the query gives no longer."}
+) | {
+    "DELETE": "A pump from a query over a table deletes rows from its target that the query no longer returns."
+}
 _ADDED_CONSTRAINTS = (("CONSTRAINT",), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("UNIQUE",))
 _NO_REFERENCES = "A join or a sub-query looks into the other table; rows without one there are not rejected."
 _NOT_OURS = ("UPDATE", "DELETE", "MERGE", "GRANT", "REVOKE", "COMMIT", "ROLLBACK")
@@ -118,7 +120,7 @@ class _Grammar(QueryGrammar):
         if not self.cursor.at_end:
             raise self.cursor.fail(
                 f"expected the end of the statement, found {self.cursor.current.shown}",
-                hint="A semicolon ends a statement."
+                hint="End a statement with a semicolon."
                 if self.cursor.is_word("CREATE") or self.cursor.is_word("SELECT")
                 else None,
             )
@@ -147,7 +149,7 @@ class _Grammar(QueryGrammar):
                 target, columns = self._into()
                 if cursor.is_symbol("(") or (cursor.is_query and not cursor.is_word("VALUES")):
                     raise cursor.fail(
-                        "INSERT of a query is in a pump",
+                        "INSERT of a query must be in a pump",
                         token=first,
                         hint="Write CREATE PUMP name AS INSERT INTO .. SELECT STREAM ...",
                     )
@@ -175,7 +177,7 @@ class _Grammar(QueryGrammar):
         replace = cursor.accept("OR", "REPLACE")
         if any(cursor.is_word("IF", "NOT", "EXISTS", ahead=kind) for kind in (1, 2)):
             raise cursor.unsupported(
-                "IF NOT EXISTS is", hint="CREATE OR REPLACE takes the place of what is there."
+                "IF NOT EXISTS is", hint="Write CREATE OR REPLACE to replace the existing one."
             )
         if cursor.accept("SCHEMA"):
             name = cursor.qualified_name("the name of the schema")
@@ -212,7 +214,7 @@ class _Grammar(QueryGrammar):
         if cursor.accept("LIBRARY"):
             library = cursor.string("the name of the connector in single quotes")
         if cursor.is_word("LANGUAGE"):
-            raise cursor.fail("a wrapper has no LANGUAGE here: connectors are Python packages")
+            raise cursor.fail("LANGUAGE is not supported: connectors are Python packages")
         options = self._options()
         self._description()
         return CreateWrapper(name, replace, library, options, cursor.place_of(first))
@@ -408,7 +410,7 @@ class _Grammar(QueryGrammar):
         token = self.cursor.current
         behind = self._options_and_description()
         if before and behind:
-            raise self.cursor.fail("OPTIONS come before AS and behind the query", token=token)
+            raise self.cursor.fail("OPTIONS are written both before AS and after the query", token=token)
         return before or behind
 
     def _options(self) -> tuple[OptionItem, ...]:
@@ -420,7 +422,7 @@ class _Grammar(QueryGrammar):
         options = cursor.wrapped(self._option)
         for place, option in enumerate(options):
             if any(option.name == before.name for before in options[:place]):
-                raise StatementError(f'option "{option.name}" stands twice', place=option.place)
+                raise StatementError(f'option "{option.name}" appears twice', place=option.place)
         return options
 
     def _option(self, *, takes_value: bool = True) -> OptionItem:

@@ -22,5 +22,5 @@ SHOWN = 12
 def did_you_mean_or_all(name: str, candidates: Iterable[str]) -> str | None:
     """Return a hint with the candidate most like ``name``; if none is near, with all of a few."""
     there = list(candidates)
-    listed = f"There are: {', '.join(there)}." if 0 < len(there) <= SHOWN else None
+    listed = f"Available: {', '.join(there)}." if 0 < len(there) <= SHOWN else None
     return did_you_mean(name, there) or listed

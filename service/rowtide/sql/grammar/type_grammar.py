@@ -61,7 +61,7 @@ class TypeGrammar:
             case "INTERVAL":
                 return self.interval_type()[0]
         if cursor.is_name():
-            raise cursor.fail(f'there is no type "{token.text}"', hint=f"Types are {_TYPE_NAMES}.")
+            raise cursor.fail(f'type "{token.text}" does not exist', hint=f"Types are {_TYPE_NAMES}.")
         raise cursor.unexpected("a type")
 
     def interval_type(self) -> tuple[Type, IntervalFields]:
@@ -71,7 +71,7 @@ class TypeGrammar:
         unit, precision = self._interval_unit()
         to, to_precision = self._interval_unit() if cursor.accept("TO") else (unit, precision)
         if unit != to and not literals.is_range(unit, to):
-            raise cursor.fail(f"there are no intervals of {unit} TO {to}", token=first)
+            raise cursor.fail(f"invalid interval unit: {unit} TO {to}", token=first)
         of = INTERVAL_DAY if unit in literals.MS else INTERVAL_MONTH
         return of, self._interval_fields(unit, precision, to, to_precision)
 
@@ -99,7 +99,7 @@ class TypeGrammar:
             cursor.expect_symbol(")")
         if not 1 <= precision <= MAX_DECIMAL_PRECISION or scale > precision:
             raise StatementError(
-                f"there is no DECIMAL({precision}, {scale})",
+                f"invalid type DECIMAL({precision}, {scale})",
                 place=cursor.span(first),
                 hint=f"It has 1 to {MAX_DECIMAL_PRECISION} digits, and no more of them after the point.",
             )
@@ -113,7 +113,7 @@ class TypeGrammar:
         token = cursor.current
         length = self._digits("a length")
         if not 1 <= length <= MAX_TEXT_LENGTH:
-            raise cursor.fail(f"a length of {length} is not possible", token=token)
+            raise cursor.fail(f"invalid length: {length}", token=token)
         cursor.expect_symbol(")")
         return length
 
@@ -123,7 +123,7 @@ class TypeGrammar:
         if cursor.accept_symbol("("):
             token = cursor.current
             if self._digits("a precision") != 3:
-                raise cursor.fail(f"{word} has milliseconds, no other precision", token=token)
+                raise cursor.fail(f"{word} supports millisecond precision only", token=token)
             cursor.expect_symbol(")")
         if cursor.is_word("WITH", "TIME", "ZONE"):
             raise cursor.unsupported(f"{word} WITH TIME ZONE is", hint="All times are UTC.")
@@ -188,7 +188,7 @@ class TypeGrammar:
         if word not in literals.MS and word not in literals.MONTHS:
             raise cursor.unexpected("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
         if word != token.text:
-            raise cursor.fail(f'there is no unit "{token.text}"', hint=f"Write {word}.")
+            raise cursor.fail(f'unit "{token.text}" does not exist', hint=f"Write {word}.")
         cursor.advance()
         if not cursor.accept_symbol("("):
             return word, ()
@@ -202,7 +202,7 @@ class TypeGrammar:
         first = cursor.advance()
         digits = cursor.advance().text
         if len(digits) % 2 or not all(each in hexdigits for each in digits):
-            raise StatementError("X'..' has two hexadecimal digits a byte", place=cursor.span(first))
+            raise StatementError("X'..' needs two hexadecimal digits per byte", place=cursor.span(first))
         return BinaryLiteral(bytes.fromhex(digits), cursor.span(first))
 
 

@@ -119,7 +119,7 @@ def _edge(grammar: Grammar, unit: EdgeUnit, *, ends: bool = False) -> Edge:
     if cursor.accept("UNBOUNDED"):
         if cursor.is_word("FOLLOWING"):
             raise cursor.fail(
-                "UNBOUNDED FOLLOWING waits for the end of a stream, and it has none", token=first
+                "UNBOUNDED FOLLOWING would wait for the end of a stream, and a stream never ends", token=first
             )
         cursor.expect("PRECEDING")
         return UNBOUNDED_PRECEDING

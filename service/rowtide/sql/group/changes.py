@@ -21,9 +21,10 @@ def check_emit(emit: Emit, *, grouped: bool, changelog: bool) -> None:
     """
     if not grouped and (not changelog or emit.every_ms is not None):
         raise StatementError(
-            "EMIT CHANGES comes after a query that groups",
+            "EMIT CHANGES needs GROUP BY",
             place=emit.place,
-            hint="The rows of a stream do not change; those of a table are its changes anyway.",
+            hint="Remove EMIT CHANGES: a stream's rows do not change, and a query over a table already "
+            "returns changes.",
         )
 
 
@@ -50,22 +51,22 @@ def limited(node: GroupChanges, retention: Retention | None, place: SourceSpan) 
     """Return groups the limit that the view or pump states, where they have none of their own.
 
     Raises:
-      StatementError: they would be kept for ever, and no one has said so.
+      StatementError: they would be kept forever, and no one has said so.
     """
     if node.unlimited_state() is None and not (retention is not None and node.is_one_small_group()):
         return node
     if retention is None:
         raise StatementError(
-            "the groups of this query never end: all of them would have to be kept for ever",
+            "the groups of this query never end: all of them would have to be kept forever",
             place=place,
             hint="Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY; or write CREATE VIEW name "
-            "OPTIONS (RETENTION '1 DAY') AS .., or RETENTION 'UNBOUNDED', if that is meant.",
+            "OPTIONS (RETENTION '1 DAY') AS .., or RETENTION 'UNBOUNDED', if that is intended.",
         )
     if node.of_changes and retention.length_ms is not None:
         raise StatementError(
-            "groups of changes cannot be forgotten after a time: a row of theirs may still be deleted",
+            "groups of changes cannot be dropped after a time: one of their rows may still be deleted",
             place=place,
-            hint="RETENTION 'UNBOUNDED' keeps them for ever.",
+            hint="RETENTION 'UNBOUNDED' keeps them forever.",
         )
     return replace(node, retention_ms=retention.length_ms)
 

@@ -47,9 +47,9 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
     rowtime, *rest = syntax.args
     if not is_plain_rowtime(planner.plan(rowtime)):
         raise StatementError(
-            f"{name} cuts ROWTIME, nothing else",
+            f"{name} takes ROWTIME only",
             place=rowtime.place,
-            hint="A query in FROM promotes another column: SELECT STREAM x AS ROWTIME, ..",
+            hint="Promote another column in a query in FROM: SELECT STREAM x AS ROWTIME, ..",
         )
     lengths = [_length(planner, each, name) for each in rest[:count]]
     match name:
@@ -64,7 +64,7 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
                 raise StatementError(
                     f"each row would be in more than {MAX_WINDOWS} windows",
                     place=syntax.place,
-                    hint="Let HOP slide further.",
+                    hint="Use a larger slide in HOP.",
                 )
             return Hop(slide, size, _offset(planner, rest[count:], name) % slide)
         case _:
@@ -84,7 +84,7 @@ def window_edge(
         raise StatementError(
             "this window is not the one in GROUP BY",
             place=syntax.place,
-            hint=f"{syntax.name} takes what {name} in GROUP BY takes.",
+            hint=f"Pass {syntax.name} the same arguments as {name} in GROUP BY.",
         )
     return FieldRef(0, TIMESTAMP) if edge == "START" else end()
 

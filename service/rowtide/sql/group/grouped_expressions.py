@@ -110,7 +110,7 @@ class GroupedPlanner(ExpressionPlanner):
             fraction, args = fraction_of(inner.plan(args[0]), syntax), args[1:]
         if syntax.star:
             if name != "COUNT":
-                raise StatementError(f"{syntax.name}(*) has no meaning", place=place)
+                raise StatementError(f"{syntax.name}(*) is not allowed", place=place)
         elif name == "COUNT" and syntax.distinct and len(args) > 1:
             argument = inner.as_one(args, place)
         elif len(args) != 1:
@@ -118,7 +118,9 @@ class GroupedPlanner(ExpressionPlanner):
         else:
             argument = inner.plan(args[0])
         if syntax.ignore_nulls and aggregate.family is not Family.PLACE:
-            raise StatementError(f"{syntax.name} never counts NULLs", place=place)
+            raise StatementError(
+                f"{syntax.name} does not take IGNORE NULLS: it always ignores NULLs", place=place
+            )
         condition = None if syntax.condition is None else inner.condition(syntax.condition)
         of = result_type(name, argument.type if argument is not None else None, place)
         distinct = syntax.distinct and aggregate.distinct_matters
@@ -133,12 +135,12 @@ class GroupedPlanner(ExpressionPlanner):
         value = inner.plan(args[0])
         separator = inner.plan(args[1]) if len(args) > 1 else Literal("", VARCHAR)
         if not isinstance(separator, Literal) or not isinstance(separator.value, str):
-            raise StatementError(f"what {syntax.name} puts in between is constant text", place=args[1].place)
+            raise StatementError(f"the separator of {syntax.name} must be constant text", place=args[1].place)
         name = "LISTAGG"
         if len(args) == 3 and not isinstance(by := inner.plan(args[2]), RowtimeRef):
             if by != value:
                 raise StatementError(
-                    f"{syntax.name} puts values into their own order, or that of ROWTIME", place=args[2].place
+                    f"{syntax.name} can order by the value itself or by ROWTIME only", place=args[2].place
                 )
             name = "SORTED_LISTAGG"
         if not value.type.is_text:

@@ -40,15 +40,15 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
         return select
     if select.order_by or select.distinct or select.limit is not None:
         raise StatementError(
-            "a query with a sub-query in HAVING has neither ORDER BY nor DISTINCT",
+            "a query with a sub-query in HAVING cannot have ORDER BY or DISTINCT",
             place=select.place,
-            hint="Put it into FROM (..) of another one, which has them.",
+            hint="Put it into FROM (..) of another query, which has them.",
         )
     inner: list[SelectItem] = []
     outer: list[SelectItem | StarItem] = []
     for position, item in enumerate(select.items):
         if isinstance(item, StarItem):
-            raise StatementError("* cannot stand in a grouped query", place=item.place)
+            raise StatementError("* is not allowed in a grouped query", place=item.place)
         name = _name_of(item, position)
         is_rowtime = name.text == ROWTIME
         inner.append(item if is_rowtime else replace(item, alias=name))

@@ -94,13 +94,13 @@ class FromPlanner:
             return self._join(item)
         if (window := _window(item)) is not None:
             raise StatementError(
-                "a window on a relation says which rows a JOIN brings together; there is no JOIN",
+                "a relation with a window must be part of a JOIN",
                 place=window.place,
                 hint="For a window of each row write SUM(x) OVER (RANGE INTERVAL '1' MINUTE PRECEDING).",
             )
         if isinstance(item, RelationRef) and item.as_of is not None:
             raise StatementError(
-                "FOR SYSTEM_TIME AS OF comes after a table that a stream is joined with",
+                "FOR SYSTEM_TIME AS OF is allowed only after a table that is joined with a stream",
                 place=item.as_of.place,
             )
         return self._leaf(item)
@@ -172,7 +172,7 @@ class FromPlanner:
         self._attached += 1
         other = self._leaf(source)
         if other.changelog:
-            raise StatementError("a window is on a stream", place=place)
+            raise StatementError("a window is allowed only on a stream", place=place)
         condition = BooleanLiteral(True, place) if where is None else where
         join = Join(source, source, JoinKind.LEFT.value, condition, place)
         left = Side(read.node, read.scope.bindings, None)
@@ -211,7 +211,7 @@ class FromPlanner:
         order = period_of(fold(ExpressionPlanner(NameScope(own), "a window").plan(window.order)))
         if order is None:
             raise StatementError(
-                "a window on a stream is ordered by its ROWTIME",
+                "a window on a stream must be ordered by its ROWTIME",
                 place=window.order.place,
                 hint="It may be rounded, as in FLOOR(ROWTIME TO MINUTE) or STEP(ROWTIME BY INTERVAL ..).",
             )
@@ -227,7 +227,7 @@ class FromPlanner:
             raise StatementError(
                 f'two relations of this FROM are called "{names[-1]}"',
                 place=join.place,
-                hint="AS gives one of them another name.",
+                hint="Rename one of them with AS.",
             )
         if self._resolved is None or not holds_query(join.condition):
             return self._joined(join, left, right)
@@ -255,9 +255,9 @@ class FromPlanner:
         for item in (join.left, join.right):
             if (window := _window(item)) is not None:
                 raise StatementError(
-                    "a window is on a stream that is joined with a stream",
+                    "a window is allowed only on a stream that is joined with a stream",
                     place=window.place,
-                    hint="A table is read as of the ROWTIME of the stream row.",
+                    hint="Remove the window: a table is read as of the ROWTIME of the stream row.",
                 )
         table_on_left = left.changelog
         preserved = "RIGHT" if table_on_left else "LEFT"
@@ -277,9 +277,9 @@ class FromPlanner:
             window, as_of = _window(item), item.as_of if isinstance(item, RelationRef) else None
             if window is not None or as_of is not None:
                 raise StatementError(
-                    "a join of two tables is one of all their rows, as they are now",
+                    "a join of two tables joins all of their current rows",
                     place=join.place if window is None else window.place,
-                    hint="Windows and FOR SYSTEM_TIME are for streams: take it away.",
+                    hint="Windows and FOR SYSTEM_TIME are for streams: remove it.",
                 )
         kind = JoinKind(join.kind)
         width = len(left.node.row_type)
@@ -421,7 +421,7 @@ def _called(row_type: RowType, names: Sequence[Name], hidden: int) -> RowType:
     columns = len(row_type) - hidden
     if len(names) != columns:
         raise StatementError(
-            f"the alias gives names to {len(names)} columns, the relation has {columns}",
+            f"the alias names {len(names)} columns, the relation has {columns}",
             place=names[0].place,
         )
     distinct_names(names)

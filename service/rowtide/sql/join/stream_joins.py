@@ -61,7 +61,7 @@ def span_of(left: RangeWindow | None, right: RangeWindow | None) -> WindowSpan:
     if right is None and left is not None:
         return WindowSpan(-left.end_ms, -left.start_ms, JoinTime.RIGHT, left_delay, 0)
     if left is None or right is None:
-        raise ValueError("a join of two streams has a window")
+        raise ValueError("a join of two streams needs a window")
     low = min(right.start_ms, -left.end_ms)
     high = max(right.end_ms, -left.start_ms)
     return WindowSpan(low, high, JoinTime.LATER, left_delay, right_delay)
@@ -172,20 +172,20 @@ def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) 
     """Return the span of two whole streams: rows are kept for as long as the view or pump says.
 
     Raises:
-      StatementError: it says nothing, or a row without a match would have to wait for ever.
+      StatementError: it says nothing, or a row without a match would have to wait forever.
     """
     if retention is None:
         raise StatementError(
-            "two streams are joined without a window: all their rows would have to be kept for ever",
+            "two streams are joined without a window: all their rows would have to be kept forever",
             place=place,
-            hint="Say how far apart they may be: JOIN s OVER (RANGE INTERVAL '10' MINUTE FOLLOWING) ON ..; "
+            hint="Write how far apart the rows may be: JOIN s OVER (RANGE INTERVAL '10' MINUTE FOLLOWING) ON ..; "
             "or for how long rows are kept: CREATE VIEW name OPTIONS (RETENTION '1 DAY') AS ..",
         )
     if retention.length_ms is None and kind is not JoinKind.INNER:
         raise StatementError(
-            "a row without a match would wait for ever: streams that are kept for ever have an inner join",
+            "a row without a match would wait forever: streams with RETENTION 'UNBOUNDED' need an inner join",
             place=place,
-            hint="RETENTION '1 DAY' lets it go after a day.",
+            hint="RETENTION '1 DAY' drops it after a day.",
         )
     length = FOR_EVER_MS if retention.length_ms is None else retention.length_ms
     return WindowSpan(-length, length, JoinTime.LATER, 0, 0)

@@ -92,9 +92,9 @@ def check_limit(node: TableJoin, retention: Retention | None, place: SourceSpan)
     if node.unlimited_state() is None or (retention is not None and retention.length_ms is None):
         return
     raise StatementError(
-        "a side of this join never loses its rows: all of them would have to be kept for ever",
+        "a side of this join never loses its rows: all of them would have to be kept forever",
         place=place,
-        hint="CREATE VIEW name OPTIONS (RETENTION 'UNBOUNDED') AS .. keeps them, if that is meant.",
+        hint="CREATE VIEW name OPTIONS (RETENTION 'UNBOUNDED') AS .. keeps them, if that is intended.",
     )
 
 

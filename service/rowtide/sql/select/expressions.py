@@ -169,7 +169,7 @@ class ExpressionPlanner:
                 | ScalarQuery(place=place)
             ):
                 raise StatementError(
-                    f"a sub-query cannot stand in {self._clause}",
+                    f"a sub-query is not allowed in {self._clause}",
                     place=place,
                     hint="WHERE and the select list take one. Groups go into FROM (..) of another query.",
                 )
@@ -207,7 +207,7 @@ class ExpressionPlanner:
         if syntax.operator == "TO" or syntax.operator in LENGTH_UNITS:
             if operand.type != INTERVAL_DAY:
                 raise StatementError(
-                    f"a unit comes after a difference of times, this is {operand.type}",
+                    f"a unit is allowed after a difference of times only, not after {operand.type}",
                     place=syntax.place,
                     hint=f"AS {syntax.operator} makes it the name of a column.",
                 )
@@ -332,7 +332,7 @@ class ExpressionPlanner:
                 f"{name} needs a window", place=place, hint=f"Write {name}(..) OVER (PARTITION BY ..)."
             )
         if name in GROUP_WINDOWS:
-            raise StatementError(f"{name} cannot stand in {self._clause}", place=place, hint=_WINDOW_HINT)
+            raise StatementError(f"{name} is not allowed in {self._clause}", place=place, hint=_WINDOW_HINT)
         if name in WINDOW_EDGES:
             raise StatementError(
                 f"{name} needs {name.partition('_')[0]} in GROUP BY", place=place, hint=_WINDOW_HINT
@@ -344,7 +344,7 @@ class ExpressionPlanner:
                 hint="ROWTIME is the time of the row.",
             )
         if syntax.star or syntax.distinct or syntax.condition is not None:
-            raise StatementError(f"{name} is no aggregate", place=place)
+            raise StatementError(f"{name} is not an aggregate", place=place)
         if name == "CURRENT_ROW_TIMESTAMP" and not syntax.args:
             return self._column(ColumnRef((Name(ROWTIME, place),), place))
         if name in ("TIMESTAMPADD", "TIMESTAMPDIFF"):
@@ -410,10 +410,10 @@ class ExpressionPlanner:
         return self._call("+", [second, self._call("*", [one, first], place)], place)
 
     def _aggregate(self, syntax: FunctionCall) -> Expr:
-        raise StatementError(f"an aggregate cannot stand in {self._clause}", place=syntax.place)
+        raise StatementError(f"an aggregate is not allowed in {self._clause}", place=syntax.place)
 
     def _over(self, syntax: FunctionCall) -> Expr:
-        raise StatementError(f"a window (OVER) cannot stand in {self._clause}", place=syntax.place)
+        raise StatementError(f"a window (OVER) is not allowed in {self._clause}", place=syntax.place)
 
     def _cast(self, operand: Expr, of: Type, place: SourceSpan) -> Expr:
         if operand.type == of:

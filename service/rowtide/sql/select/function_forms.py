@@ -109,7 +109,7 @@ def check_pattern(operator: str, args: Sequence[Expr], place: SourceSpan) -> Non
     try:
         compile_row(Call(operator, (Literal("", VARCHAR), *args), BOOLEAN))((), 0)
     except RejectedRowError as error:
-        raise StatementError(f"this is no pattern of {operator}: {error.message}", place=place) from error
+        raise StatementError(f"invalid {operator} pattern: {error.message}", place=place) from error
 
 
 def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
@@ -126,7 +126,7 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
             else None
         )
         if why is not None:
-            raise StatementError(f"this is no regular expression: {why}", place=syntax.args[1].place)
+            raise StatementError(f"invalid regular expression: {why}", place=syntax.args[1].place)
     place, understood = FORMATS.get(syntax.name, (0, None))
     if understood is None or len(args) <= place:
         return
@@ -136,5 +136,5 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
             understood(form.value)
         except FormatError as error:
             raise StatementError(
-                f"this is no format of {syntax.name}: {error}", place=syntax.args[place].place
+                f"invalid {syntax.name} format: {error}", place=syntax.args[place].place
             ) from error

@@ -56,16 +56,16 @@ def first_of_changes(
     """Return the first rows of a table: those that ``order`` lets through, for each of its ``partition``.
 
     Raises:
-      StatementError: all rows would have to be kept for ever, and no one has said so.
+      StatementError: all rows would have to be kept forever, and no one has said so.
     """
     node, keys = _with_keys(relation, shape.node, order, partition)
     of_partition = tuple(dict.fromkeys(at for at, _ in keys[: len(partition)]))
     top = TopChanges(relation, node, of_partition, keys[len(partition) :], order.limit, order.offset)
     if top.unlimited_state() is not None and (retention is None or retention.length_ms is not None):
         raise StatementError(
-            "the rows that are sorted here never end: all of them would have to be kept for ever",
+            "the rows that are sorted here never end: all of them would have to be kept forever",
             place=shape.place,
-            hint="CREATE VIEW name OPTIONS (RETENTION 'UNBOUNDED') AS .. keeps them, if that is meant.",
+            hint="CREATE VIEW name OPTIONS (RETENTION 'UNBOUNDED') AS .. keeps them, if that is intended.",
         )
     return replace(shape, node=top)
 

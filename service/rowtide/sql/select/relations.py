@@ -87,7 +87,7 @@ def renamed(shape: QueryShape, names: Sequence[Name], what: str = "the view") ->
     fields = shape.fields
     if len(fields) != len(names):
         raise StatementError(
-            f"{what} names {len(names)} columns, its query gives {len(fields)}", place=names[0].place
+            f"{what} names {len(names)} columns, its query returns {len(fields)}", place=names[0].place
         )
     given = [
         replace(field, name=name.text, place=name.place) for field, name in zip(fields, names, strict=True)
@@ -128,9 +128,9 @@ def projected(shape: QueryShape, relation: str) -> Node:
             raise StatementError("NULL has no type here", place=field.place, hint="Write CAST(NULL AS type).")
         if field.name in seen:
             raise StatementError(
-                f'column "{field.name}" stands twice in the select list',
+                f'column "{field.name}" appears twice in the select list',
                 place=field.place,
-                hint="AS gives one of them another name.",
+                hint="Rename one of them with AS.",
             )
         seen.add(field.name)
     row_type = RowType(tuple(Field(field.name, field.expr.type, field.nullable) for field in fields))
@@ -239,5 +239,5 @@ def distinct_names(names: Iterable[Name]) -> None:
     seen: set[str] = set()
     for name in names:
         if name.text in seen:
-            raise StatementError(f'column "{name.text}" stands twice', place=name.place)
+            raise StatementError(f'column "{name.text}" appears twice', place=name.place)
         seen.add(name.text)

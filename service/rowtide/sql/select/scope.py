@@ -141,7 +141,7 @@ class NameScope:
         shown = ".".join(wanted)
         aliases = [binding.alias for binding in self.bindings]
         raise StatementError(
-            f'"{shown}" is no relation of this FROM',
+            f'"{shown}" is not a relation in this FROM clause',
             place=place,
             hint=did_you_mean(wanted[-1], aliases) or (f"It has {', '.join(aliases)}." if aliases else None),
         )

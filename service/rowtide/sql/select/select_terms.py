@@ -36,7 +36,8 @@ def at_position(select: Select, number: NumberLiteral, clause: str) -> Expressio
         if not any(isinstance(each, StarItem) for each in items) and isinstance(item, SelectItem):
             return item.expression
     raise StatementError(
-        f"{number.text} is no position in the select list",
+        f"{number.text} is not a position in the select list",
         place=number.place,
-        hint=f"A number in {clause} counts the columns of the list from 1 on; there must be no * in it.",
+        hint=f"A number in {clause} is the position of a column in the select list, from 1; the list must "
+        "not contain *.",
     )

@@ -125,9 +125,9 @@ class SelectPlanner:
         select, read = self._select, self._read
         if select.stream and read.changelog and not reads_streams(read.node):
             raise StatementError(
-                "SELECT STREAM reads streams, this is a table",
+                "SELECT STREAM cannot read a table",
                 place=select.place,
-                hint="SELECT without STREAM gives the changes of the table.",
+                hint="SELECT without STREAM returns the changes of the table.",
             )
         node = read.node
         if select.where is not None:
@@ -161,7 +161,7 @@ class SelectPlanner:
         """Return the rows of a table that QUALIFY keeps."""
         if self._select.order_by or self._select.limit is not None:
             raise StatementError(
-                "QUALIFY over changes keeps the first rows: it goes without ORDER BY and LIMIT",
+                "QUALIFY over changes cannot be combined with ORDER BY or LIMIT",
                 place=self._select.place,
                 hint="Put it into FROM (..) of another query.",
             )
@@ -185,9 +185,9 @@ class SelectPlanner:
             if self._lists:
                 return shape
             raise StatementError(
-                "changes have no order: what is first is said with LIMIT",
+                "changes have no order: ORDER BY needs LIMIT",
                 place=select.order_by[0].place,
-                hint="ORDER BY x DESC LIMIT 3 gives the changes of the three greatest.",
+                hint="ORDER BY x DESC LIMIT 3 returns the changes of the three greatest.",
             )
         # Sorted by its period first, a group's row competes with those of its period.
         period = FieldRef(0, TIMESTAMP)
@@ -261,16 +261,16 @@ class SelectPlanner:
         if promotion is not None and any(output.is_rowtime for output in outputs):
             place = next(output.place for output in outputs if output.is_rowtime)
             raise StatementError(
-                "ROWTIME stands twice in the select list",
+                "ROWTIME appears twice in the select list",
                 place=place,
-                hint="The old rowtime takes another name: ROWTIME AS arrived_at.",
+                hint="Rename the old rowtime: ROWTIME AS arrived_at.",
             )
         outputs = list(told_apart(outputs))
         if windows.old_rowtime is None:
             return tuple(outputs), promotion
         if promotion is not None or self._select.order_by or self._select.distinct:
             raise StatementError(
-                "a query that ranks by value neither promotes nor sorts nor is DISTINCT",
+                "a query that ranks by value cannot promote, sort or be DISTINCT",
                 place=self._select.place,
                 hint="Put it into FROM (..) of another query.",
             )
@@ -302,7 +302,7 @@ class SelectPlanner:
             raise StatementError(
                 "ORDER BY .. WITHIN takes the column that is promoted to ROWTIME, or ROWTIME itself"
                 if by_time
-                else "ORDER BY on a stream begins with ROWTIME or a period of it",
+                else "ORDER BY on a stream must begin with ROWTIME or a period of it",
                 place=first.place,
                 hint="SELECT STREAM x AS ROWTIME, .. ORDER BY x WITHIN INTERVAL '10' SECOND sorts by x."
                 if by_time
@@ -353,7 +353,7 @@ class SelectPlanner:
             period = period_of(typed)
         if period is None or first.descending:
             raise StatementError(
-                "ORDER BY on a stream begins with ROWTIME or a period of it, ascending",
+                "ORDER BY on a stream must begin with ROWTIME or a period of it, ascending",
                 place=first.place,
                 hint="ORDER BY FLOOR(ROWTIME TO MINUTE), x sorts the rows of each minute by x.",
             )
@@ -366,7 +366,7 @@ class SelectPlanner:
         keys: list[tuple[Expr, bool]] = []
         for item in items:
             if item.within_ms is not None and self._tells_changes:
-                raise StatementError("WITHIN sorts a stream by ROWTIME, no changes", place=item.place)
+                raise StatementError("WITHIN sorts streams by ROWTIME, not changes", place=item.place)
             key = self._order_key(planner, item, promotion)
             # NULL is the greatest value: only the other way round has to be said.
             if item.nulls_first not in (None, item.descending):
@@ -384,7 +384,7 @@ class SelectPlanner:
                     syntax = each.expression
         key = planner.plan_as(syntax, UNTYPED_NULL.type)
         if isinstance(key, Literal):
-            raise StatementError("a constant sorts nothing", place=item.place)
+            raise StatementError("a constant is not a sort key", place=item.place)
         if promotion is not None and uses_rowtime(key):
             raise StatementError("ROWTIME is promoted here: it can only be the first term", place=item.place)
         if self._tells_changes and not self._of_rows and uses_rowtime(key):
@@ -413,7 +413,7 @@ class SelectPlanner:
         if not (fits or shape.changelog) or any(key not in sorts for key, _ in order.keys):
             of = "its columns" if shape.changelog else "its period and its columns"
             raise StatementError(
-                f"ORDER BY of DISTINCT takes {of}, nothing else", place=self._select.order_by[0].place
+                f"ORDER BY of DISTINCT takes {of} only", place=self._select.order_by[0].place
             )
         keys = tuple((sorts[key], descending) for key, descending in order.keys)
         return PeriodOrder(exact, keys, order.limit, order.offset)
@@ -442,9 +442,9 @@ class SelectPlanner:
             return order
         if order is None:
             raise StatementError(
-                "LIMIT and FETCH FIRST take the first rows of each period: ORDER BY says of which",
+                "LIMIT and FETCH FIRST take the first rows of each period: add ORDER BY with the period",
                 place=limit.place,
-                hint="ORDER BY FLOOR(ROWTIME TO MINUTE), x DESC LIMIT 3 gives the three greatest a minute.",
+                hint="ORDER BY FLOOR(ROWTIME TO MINUTE), x DESC LIMIT 3 returns the three greatest a minute.",
             )
         return replace(order, limit=limit.count, offset=limit.offset)
 
@@ -464,7 +464,7 @@ class SelectPlanner:
         aggregates = AggregateList(first + len(keys))
         for item in select.items:
             if isinstance(item, StarItem):
-                raise StatementError("* cannot stand in a grouped query", place=item.place)
+                raise StatementError("* is not allowed in a grouped query", place=item.place)
         end = partial(last_edge, window, aggregates) if self._tells_changes else RowtimeRef
         edges = partial(window_edge, ExpressionPlanner(scope, "the select list"), window, end)
 
@@ -514,7 +514,8 @@ class SelectPlanner:
                 check_rowtime(outputs, having, None if select.having is None else select.having.place)
             if promotion is not None:
                 raise StatementError(
-                    "changes have the ROWTIME of what caused them: none can be promoted",
+                    "a column of a changelog cannot be promoted to ROWTIME: a change has the ROWTIME of the row "
+                    "that caused it",
                     place=promotion.syntax.place,
                 )
             order = ordered()
@@ -554,7 +555,7 @@ class SelectPlanner:
                 continue
             typed = planner.plan(term)
             if isinstance(typed, Literal):
-                raise StatementError("a constant groups nothing", place=term.place)
+                raise StatementError("a constant is not a grouping key", place=term.place)
             # What the other clauses look up is folded, too.
             typed = fold(typed)
             found = period_of(typed)
@@ -568,7 +569,7 @@ class SelectPlanner:
                 "an aggregate over a stream needs a period: without one no group would ever end",
                 place=first,
                 hint="Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY; "
-                "or EMIT CHANGES, for a result that goes on changing.",
+                "or EMIT CHANGES, for a result that keeps changing.",
             )
         return window, window_expr, keys
 

@@ -64,7 +64,7 @@ def combined(operation: str, sides: Sequence[QueryShape], relation: str, place: 
     closed = [side if side.closed else closed_by_period(side, relation, operation) for side in sides]
     if len({each.closed for each in closed}) > 1:
         raise StatementError(
-            f"the queries of {operation} are cut into different periods",
+            f"the queries of {operation} have different periods",
             place=place,
             hint="The same column has to be the same period of ROWTIME in each of them.",
         )

@@ -46,7 +46,8 @@ def align(shapes: Sequence[QueryShape], operation: str) -> tuple[list[QueryShape
     for shape in shapes:
         if shape.changelog is not shapes[0].changelog:
             raise StatementError(
-                f"{operation} is of streams or of tables: one of these queries gives rows, the other changes",
+                f"{operation} cannot combine a stream with a table: one of these queries returns rows, the "
+                "other changes",
                 place=shape.place,
             )
         if len(shape.fields) != len(shapes[0].fields):

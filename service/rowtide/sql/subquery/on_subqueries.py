@@ -81,7 +81,7 @@ def parted(
 def refused_pairs(join: Join, condition: Expression) -> StatementError:
     """Return the error that an outer join has a sub-query about its pairs."""
     return StatementError(
-        f"a sub-query in the ON of a {join.kind} JOIN names columns of one of its sides, not of both",
+        f"a sub-query in the ON of a {join.kind} JOIN can refer to columns of one of its sides only",
         place=condition.place,
-        hint="JOIN takes it in ON, and a query around the join in WHERE.",
+        hint="Write an inner JOIN, or move the sub-query to WHERE of a query around the join.",
     )

@@ -96,12 +96,14 @@ def with_aggregates(
       StatementError: the rows around are of a table, or an aggregate or WHERE cannot be planned.
     """
     if read.changelog:
-        raise StatementError("a sub-query of a table reads tables, this one reads a stream", place=place)
+        raise StatementError(
+            "a sub-query in a query over tables must read tables, this one reads a stream", place=place
+        )
     numbered = _numbered(relation, read.node)
     pairs = from_planner.windowed(replace(read, node=numbered), inner.source, inner.select.where, place)
     own = pairs.scope.bindings[-1].rowtime_field
     if own is None:
-        raise StatementError("a window is on a stream", place=place)
+        raise StatementError("a window is allowed only on a stream", place=place)
     met = Call("IS NOT NULL", (FieldRef(own, TIMESTAMP),), BOOLEAN)
     aggregates = AggregateList(0)
     planner = GroupedPlanner(pairs.scope, "a sub-query", {}, aggregates, exact=True, edges=_no_edge)
@@ -148,4 +150,4 @@ def _numbered(relation: str, node: Node) -> WindowAggregate:
 
 
 def _no_edge(call: FunctionCall) -> Expr:
-    raise StatementError(f"{call.name} cannot stand in a sub-query", place=call.place)
+    raise StatementError(f"{call.name} is not allowed in a sub-query", place=call.place)

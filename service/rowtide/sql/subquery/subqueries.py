@@ -281,7 +281,7 @@ class SubqueryPlanner:
         place = syntax.place
         if syntax.of_row:
             raise StatementError(
-                "a row of values comes before IN with a query in WHERE, alone or with AND",
+                "a row of values is allowed only before IN with a query in WHERE, alone or with AND",
                 place=place,
                 hint="Write [NOT] EXISTS (SELECT * FROM .. WHERE a = x AND b = y).",
             )
@@ -299,7 +299,7 @@ class SubqueryPlanner:
         """Return the keys for which a sub-query gives rows, each once; without keys its number of rows."""
         select = inner.select
         if inner.aggregated is not None:
-            raise StatementError("an aggregate without GROUP BY always gives a row", place=place)
+            raise StatementError("an aggregate without GROUP BY always returns a row", place=place)
         if inner.pairs and select is not None:
             return each_once(asked_for(select, inner.pairs, ()), place)
         # The same for any number of rows: only the first one and the last one change it.
@@ -360,7 +360,7 @@ class SubqueryPlanner:
         if isinstance(item, SelectItem):
             return asked_for(select, inner.pairs, [(VALUE, item.expression)])
         if inner.pairs:
-            raise StatementError("a sub-query that names the query around it names its column", place=place)
+            raise StatementError("the column of a correlated sub-query must be named", place=place)
         return self._one_column(select, place)
 
     def _one_column(self, query: QuerySyntax, place: SourceSpan) -> Select:
@@ -453,7 +453,7 @@ class SubqueryPlanner:
     def _aggregate(self, select: Select, pairs: tuple[Pair, ...], place: SourceSpan) -> Expression:
         """Return an expression over aggregates of a table's rows: of no rows they are NULL, and COUNT is 0."""
         if select.having is not None:
-            raise StatementError("a query for a value has no HAVING", place=place)
+            raise StatementError("a scalar sub-query cannot have HAVING", place=place)
         expression = only_column(select, place)
         name = self._from.next_name
         value, calls = over_aggregates(expression, name, place)
@@ -461,7 +461,7 @@ class SubqueryPlanner:
         for column in columns_in(value):
             if column.parts[0].text != name and own.resolves(column):
                 shown = column.parts[-1].text
-                raise StatementError(f'column "{shown}" is in no aggregate', place=column.place)
+                raise StatementError(f'column "{shown}" must be in an aggregate', place=column.place)
         items = [(f"$A{at}", call) for at, call in enumerate(calls)]
         grouped = replace(asked_for(select, pairs, items), group_by=tuple(own for own, _ in pairs))
         self._attach(grouped, pairs, place, JoinKind.LEFT)
@@ -567,7 +567,7 @@ class SubqueryPlanner:
             pair = pair_of(each, own)
             if pair is None:
                 raise StatementError(
-                    "a sub-query names the query around it only as what something of its own equals",
+                    "a correlated sub-query can refer to the outer query in equalities only",
                     place=outside[0].place,
                     hint="Write WHERE own_column = outer.column, alone or with AND; or JOIN the table.",
                 )
@@ -575,7 +575,7 @@ class SubqueryPlanner:
         inner = Inner(replace(query, where=connected(rest)), tuple(pairs))
         if pairs and inner.select is None:
             raise StatementError(
-                "a sub-query with DISTINCT or LIMIT cannot name the query around it", place=query.place
+                "a sub-query with DISTINCT or LIMIT cannot refer to the outer query", place=query.place
             )
         return inner
 
@@ -590,7 +590,7 @@ def _not_too_deep(place: SourceSpan) -> Iterator[None]:
 
 def _of_a_stream(place: SourceSpan) -> StatementError:
     return StatementError(
-        "a sub-query reads tables, this one reads a stream",
+        "a sub-query must read tables, this one reads a stream",
         place=place,
-        hint="Of a stream it takes a window: FROM s OVER (RANGE INTERVAL '1' MINUTE PRECEDING) AS s.",
+        hint="Add a window to the stream: FROM s OVER (RANGE INTERVAL '1' MINUTE PRECEDING) AS s.",
     )

@@ -168,14 +168,14 @@ def only_column(select: Select, place: SourceSpan) -> Expression:
         raise (
             several_columns(len(select.items), place)
             if others
-            else StatementError("a sub-query here names its column", place=place)
+            else StatementError("the column of a sub-query must be named here", place=place)
         )
     return first.expression
 
 
 def several_columns(count: int, place: SourceSpan) -> StatementError:
     """Return the error that a sub-query has more than one column."""
-    return StatementError(f"a sub-query here gives one column, this one gives {count}", place=place)
+    return StatementError(f"a sub-query must return one column here, this one returns {count}", place=place)
 
 
 def pair_of(condition: Expression, own: NameScope) -> Pair | None:

@@ -132,13 +132,13 @@ def _is_row_number(syntax: Expression) -> TypeGuard[FunctionCall]:
 
 def _without_window(place: SourceSpan) -> StatementError:
     return StatementError(
-        "QUALIFY says what a window (OVER) has to be", place=place, hint="Other conditions stand in WHERE."
+        "QUALIFY needs a condition on a window (OVER)", place=place, hint="Write other conditions in WHERE."
     )
 
 
 def _not_kept(place: SourceSpan) -> StatementError:
     return StatementError(
-        "of a table QUALIFY keeps the first rows by ROW_NUMBER, nothing else",
+        "QUALIFY on a table supports ROW_NUMBER <= n only",
         place=place,
         hint="Write QUALIFY ROW_NUMBER() OVER (PARTITION BY .. ORDER BY ..) <= 3.",
     )
@@ -214,11 +214,11 @@ class Qualify:
 def over_changes(call: FunctionCall) -> StatementError:
     """Return the error that a query on changes has windows that are of streams."""
     by_group = (
-        "JOIN (SELECT k, SUM(x) AS total FROM t GROUP BY k) AS g ON g.k = t.k gives rows with their group."
+        "JOIN (SELECT k, SUM(x) AS total FROM t GROUP BY k) AS g ON g.k = t.k returns rows with their group."
     )
     first = "QUALIFY ROW_NUMBER() OVER (PARTITION BY .. ORDER BY ..) <= 3 keeps them."
     return StatementError(
-        "a window (OVER) over a table is not supported, but for the first rows by ROW_NUMBER",
+        "a window (OVER) over a table is not supported, except ROW_NUMBER for the first rows",
         place=call.place,
         hint=by_group if call.name in OF_GROUPS else first,
     )
@@ -246,7 +246,7 @@ def kept_of_changes(
     """Return the rows of a table that stay, with their numbers if the query selects them.
 
     Raises:
-      StatementError: all rows would have to be kept for ever, or too many have numbers.
+      StatementError: all rows would have to be kept forever, or too many have numbers.
     """
     order = rows.order
 
@@ -262,9 +262,9 @@ def kept_of_changes(
     count = order.limit
     if count is None:
         raise StatementError(
-            "which numbers of rows of a table are selected has to have an end",
+            "the row numbers that are selected from a table need an upper limit",
             place=shape.place,
-            hint=f"QUALIFY n <= 3 gives it one; {MOST_NUMBERS} numbers are possible.",
+            hint=f"QUALIFY n <= 3 adds one; {MOST_NUMBERS} numbers are possible.",
         )
     if not 0 < count <= MOST_NUMBERS:
         raise StatementError(

@@ -117,7 +117,7 @@ def _share(share: RankCall, number: Expr, rank: Expr, last: Expr, count: Expr) -
             first = _of("+", _of("/", place, length), one)
             later = _of("+", _of("+", _of("/", _of("-", place, rows), size), larger), one)
             return Call("CASE", (_of("<=", number, rows), first, later), BIGINT)
-    raise ValueError(f"{share.function} is no share")
+    raise ValueError(f"{share.function} is not a distribution function")
 
 
 def _whole(value: int) -> Literal:

@@ -84,7 +84,7 @@ class Windows:
         self._named: dict[str, WindowSpec] = {}
         for each in named:
             if each.name.text in self._named:
-                raise StatementError(f'window "{each.name.text}" stands twice', place=each.name.place)
+                raise StatementError(f'window "{each.name.text}" appears twice', place=each.name.place)
             # A window may go on from those before it.
             self._named[each.name.text] = self._whole(each.window)
         self._calls: dict[_Window, list[WindowCall]] = {}
@@ -103,7 +103,7 @@ class Windows:
         spec = self._spec(syntax)
         self._check_rank(syntax)
         if spec.frame is not None:
-            raise StatementError("a rank has no frame", place=spec.place)
+            raise StatementError("a rank cannot have a frame", place=spec.place)
         self._followed = spec
         return spec
 
@@ -125,7 +125,7 @@ class Windows:
     def _spec(self, syntax: FunctionCall) -> WindowSpec:
         spec = syntax.over
         if spec is None:
-            raise ValueError("this call has no window")
+            raise ValueError("this call needs a window")
         return self._find(spec) if isinstance(spec, Name) else self._whole(spec)
 
     def reference(self, syntax: FunctionCall) -> Expr:
@@ -141,7 +141,7 @@ class Windows:
             raise over_changes(syntax)
         if syntax.name in SHARES and self._ranking(whole) is None:
             raise StatementError(
-                f"{syntax.name} goes by values, within a period: only then is it known which rows there are",
+                f"{syntax.name} needs a period in PARTITION BY: only then are all rows of a partition known",
                 place=syntax.place,
                 hint="Write OVER (PARTITION BY FLOOR(ROWTIME TO MINUTE), .. ORDER BY x).",
             )
@@ -154,9 +154,9 @@ class Windows:
         if call not in calls:
             if self._first is not None:
                 raise StatementError(
-                    "ORDER BY has a window (OVER) that the select list does not have",
+                    "ORDER BY has a window (OVER) that is not in the select list",
                     place=syntax.place,
-                    hint="Select it under a name, and sort by that.",
+                    hint="Select it under an alias and sort by the alias.",
                 )
             calls.append(call)
         before = 0
@@ -293,7 +293,7 @@ class Windows:
             found = None if spec.order is None else period_of(self._of_row(spec.order))
             if found is None:
                 raise StatementError(
-                    "a window on a stream is ordered by its ROWTIME, as it grows",
+                    "a window on a stream must be ordered by its ROWTIME, ascending",
                     place=spec.sort[0].place if spec.order is None else spec.order.place,
                     hint="It may be rounded, as in FLOOR(ROWTIME TO MINUTE). By values ROW_NUMBER, RANK and "
                     "DENSE_RANK go, within a period that is in PARTITION BY.",
@@ -326,13 +326,13 @@ class Windows:
         found = None if period is None else period_of(period)
         if found is None:
             raise StatementError(
-                "a rank by value needs a period in PARTITION BY: only then is it known which rows there are",
+                "a rank by value needs a period in PARTITION BY: only then are all rows of a partition known",
                 place=items[0].place,
                 hint="PARTITION BY FLOOR(ROWTIME TO MINUTE), .. ranks the rows of each minute; PARTITION BY "
                 "ROWTIME, .. the rows of groups that end together.",
             )
         if spec.frame is not None:
-            raise StatementError("a rank has no frame", place=spec.place)
+            raise StatementError("a rank cannot have a frame", place=spec.place)
         keys: list[tuple[Expr, bool]] = []
         for item in items:
             key = self._of_row(item.expression)
@@ -354,9 +354,9 @@ class Windows:
             self._by_value = _ByValue(ranking)
         if self._by_value.ranking != ranking:
             raise StatementError(
-                "a select list ranks by one order of values",
+                "a select list can rank by one order of values only",
                 place=syntax.place,
-                hint="Rank by the other one in a query in FROM.",
+                hint="Rank by the other one in a sub-query in FROM.",
             )
         if rank not in self._by_value.wanted:
             self._by_value = replace(self._by_value, wanted=(*self._by_value.wanted, rank))
@@ -369,7 +369,7 @@ class Windows:
         name, place = syntax.name, syntax.place
         declared = SPELLED.get(name)
         if declared is None:
-            raise StatementError(f"{name} is no aggregate and no window function", place=place)
+            raise StatementError(f"{name} is not an aggregate or window function", place=place)
         if not declared.over_windows:
             raise StatementError(f"{name} over a window is not supported yet", place=place)
         if declared.family is Family.VALUES:
@@ -408,10 +408,13 @@ class Windows:
         if distinct and aggregate.order_matters:
             raise StatementError(f"{name}(DISTINCT) over a window is not supported", place=place)
         if syntax.ignore_nulls:
-            raise StatementError(f"{syntax.name} never counts NULLs", place=place)
+            raise StatementError(
+                f"{syntax.name} does not take IGNORE NULLS: it always ignores NULLs",
+                place=place,
+            )
         if syntax.star:
             if name != "COUNT":
-                raise StatementError(f"{syntax.name}(*) has no meaning", place=place)
+                raise StatementError(f"{syntax.name}(*) is not allowed", place=place)
         elif name == "COUNT" and syntax.distinct and len(args) > 1:
             argument = fold(self._planner.as_one(args, place))
         elif len(args) != 1:
@@ -437,7 +440,7 @@ class Windows:
                 if name == "LAG"
                 else "LEAD with IGNORE NULLS is not supported yet",
                 place=syntax.place,
-                hint="Leave IGNORE NULLS out, or filter the rows in FROM (SELECT .. WHERE x IS NOT NULL).",
+                hint="Remove IGNORE NULLS, or filter the rows in FROM (SELECT .. WHERE x IS NOT NULL).",
             )
         return replace(call, number=offset), Frame(end=Edge(EdgeUnit.ROWS, -1))
 
@@ -471,7 +474,7 @@ class WindowedPlanner(ExpressionPlanner):
 def _check_no_aggregate(syntax: FunctionCall) -> None:
     if syntax.star or syntax.distinct or syntax.condition is not None:
         raise StatementError(
-            f"{syntax.name} is no aggregate: it takes no *, DISTINCT or FILTER", place=syntax.place
+            f"{syntax.name} is not an aggregate: *, DISTINCT and FILTER are not allowed", place=syntax.place
         )
 
 

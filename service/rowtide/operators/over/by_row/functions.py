@@ -82,7 +82,7 @@ def _float_units(value: float) -> int:
 
 def overflow() -> RejectedRowError:
     """Return the error of a result that its type cannot hold."""
-    return RejectedRowError(Reason.OVERFLOW, "an aggregate leaves the range of its type")
+    return RejectedRowError(Reason.OVERFLOW, "an aggregate is out of range for its type")
 
 
 class CountFunction:
