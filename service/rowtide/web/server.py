@@ -109,7 +109,10 @@ def _cannot_listen(listen: str, error: OSError) -> StatementError:
     """Return why an address cannot be bound and what to do."""
     hint = "Set service.listen, or --listen, to an address of this machine."
     if error.errno == errno.EADDRINUSE:
-        hint = "Another program listens there. Stop it, or choose another port with --listen; port 0 takes a free one."
+        hint = (
+            "Another program listens there. Stop it, or choose another port with --listen or service.listen; "
+            "0 takes a free one."
+        )
     elif error.errno == errno.EACCES:
         hint = "Ports below 1024 need a privilege. Set service.listen to a higher port."
     return StatementError(f'cannot listen at "{listen}": {(error.strerror or str(error)).lower()}', hint=hint)

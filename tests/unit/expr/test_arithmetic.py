@@ -100,7 +100,7 @@ def test_a_product_with_more_than_38_digits_behind_the_point_is_refused() -> Non
     with pytest.raises(TypeMismatch, match="does not take") as caught:
         resolve("*", [decimal(38, 20), decimal(38, 20)])
     assert caught.value.hint is not None
-    assert "40 digits behind the point" in caught.value.hint
+    assert "40 digits after the decimal point" in caught.value.hint
 
 
 def test_sums_and_products_of_decimals_are_exact() -> None:

@@ -376,7 +376,7 @@ def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str)
     soon = f" in {_length(left)}" if left else ""
     return (
         f"When it has been silent for idle_timeout ({length}){soon}: it then follows the others, "
-        f"which stand at {time_text(reached)}; or when {wanted} comes.",
+        f"which have reached {time_text(reached)}; or when {wanted} comes.",
         f"A shorter idle_timeout; or {record}.",
     )
 
