@@ -182,13 +182,8 @@ CREATE PUMP p STARTED AS INSERT INTO out
 def test_what_cannot_be_told_is_refused_plainly() -> None:
     ran = Ran(PER_MINUTE, [(0, 5, "a", 1), (0, 65, "a", 8)])
     with pytest.raises(StatementError, match='relation "NOWHERE" does not exist'):
-<<<<<<< HEAD
         why(ran.world.context(sources=ran.topics), "NOWHERE", RowQuestion({}))
-    with pytest.raises(StatementError, match="no such row has come out"):
-=======
-        why(ran.world.equipment(sources=ran.topics), "NOWHERE", RowQuestion({}))
     with pytest.raises(StatementError, match="no such row was written"):
->>>>>>> d75fd6d (cli: hints name service.listen and what the other partitions have reached)
         ran.why("OUT", k="b")
     # The second minute is open: its row has not come out.
     with pytest.raises(StatementError, match="no such row was written"):
