@@ -163,8 +163,7 @@ class Postgres:
             pool_pre_ping=True,
         )
 
-        @sa.event.listens_for(engine, "connect")
-        def set_up(connection: Any, _: object) -> None:
+        def set_up(connection: Any) -> None:
             if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
                 raise MismatchError(
                     f"{label_of(url)} has the encoding SQL_ASCII, in which text is bytes of any encoding",
@@ -177,6 +176,15 @@ class Postgres:
             )
             connection.autocommit = False
             register(connection)
+
+        @sa.event.listens_for(engine, "connect")
+        def connected(connection: Any, _: object) -> None:
+            try:
+                set_up(connection)
+            except BaseException:
+                # SQLAlchemy does not know the connection yet: nothing else would close it.
+                connection.close()
+                raise
 
         return engine
 

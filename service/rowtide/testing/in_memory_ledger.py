@@ -73,7 +73,7 @@ class InMemoryLedger:
         checkpoint = self._within(transaction)
         record = checkpoint.record
         if record is None:
-            raise FaultError(f'pipeline "{self._pipeline}" is gone from the checkpoint')
+            raise FaultError(f'pipeline "{self._pipeline}" no longer exists in the checkpoint')
         if record.epoch != epoch:
             at = time_text(checkpoint.claimed_at_ms)
             raise SupersededError(
@@ -82,8 +82,7 @@ class InMemoryLedger:
             )
         if record.commits != commits:
             raise FaultError(
-                f'checkpoint of pipeline "{self._pipeline}" counts {record.commits} commits, '
-                f"{commits} were expected"
+                f'checkpoint of pipeline "{self._pipeline}" has {record.commits} commits, expected {commits}'
             )
         checkpoint.record = replace(record, commits=commits + 1, committed_at_ms=self._clock.now_ms())
 
@@ -100,7 +99,7 @@ class InMemoryLedger:
         for each in standings:
             before = held.get(each.place, each)
             if before.next_offset > each.next_offset:
-                raise FaultError(f'a position of pipeline "{self._pipeline}" would go back')
+                raise FaultError(f'a position of pipeline "{self._pipeline}" would move backwards')
             held[each.place] = replace(each, start_offset=before.start_offset, topic_id=before.topic_id)
         self._within(transaction).record = replace(
             record, standings=tuple(held[place] for place in sorted(held))
@@ -200,7 +199,7 @@ class InMemoryLedger:
                 for each in group:
                     if stored[each.error_id].resubmitted is not None:
                         raise StatementError(
-                            "some of the error rows were resubmitted meanwhile; nothing has changed"
+                            "some of the error rows were resubmitted by another command; nothing has changed"
                         )
                     stored[each.error_id] = replace(
                         each, resubmitted=number, resubmitted_at_ms=self._clock.now_ms()
@@ -247,7 +246,7 @@ class InMemoryLedger:
     def _record(self, transaction: Any) -> Record:
         record = self._within(transaction).record
         if record is None:
-            raise FaultError(f'pipeline "{self._pipeline}" is gone from the checkpoint')
+            raise FaultError(f'pipeline "{self._pipeline}" no longer exists in the checkpoint')
         return record
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,7 @@ def test_each_right_that_is_missing_is_named_before_anything_is_written(
             transaction.connection.exec_driver_sql(statement)
 
     execute("revoke all on schema public from public")
-    with pytest.raises(DeniedError, match="no schema to create table"):
+    with pytest.raises(DeniedError, match="no schema to be created in"):
         database.prepare([table])
     with pytest.raises(DeniedError, match="USAGE is not granted"):
         database.prepare([TargetTable("ORDERS", ORDERS.columns, key, {"table_name": "public.orders"})])
@@ -138,13 +139,11 @@ def test_a_database_without_an_encoding_is_refused(postgres_server: PostgresServ
     name = f"ascii_{uuid.uuid4().hex[:8]}"
     postgres_server.execute(f"create database {name} encoding 'SQL_ASCII' locale 'C' template template0")
     address = postgres_server.url(name)
-    for refused in (
-        lambda: CONNECTOR.check({"url": address}),
-        lambda: CONNECTOR.database({"url": address}).prepare([ORDERS]),
-    ):
-        with pytest.raises(MismatchError, match="SQL_ASCII") as caught:
-            refused()
-        assert "UTF8" in str(caught.value.hint)
+    with closing(CONNECTOR.database({"url": address})) as database:
+        for refused in (lambda: CONNECTOR.check({"url": address}), lambda: database.prepare([ORDERS])):
+            with pytest.raises(MismatchError, match="SQL_ASCII") as caught:
+                refused()
+            assert "UTF8" in str(caught.value.hint)
     postgres_server.execute(f"drop database {name} with (force)")
 
 

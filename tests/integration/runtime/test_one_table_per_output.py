@@ -50,7 +50,9 @@ class World:
             self.sent += 1
         file = self.folder / f"{name}.sql"
         file.write_text(SQL.format(broker=self.folder, url=self.url, table=table, options=options))
-        result = CliRunner().invoke(app, ["run", str(file), "--until-end", "--no-wait"])
+        result = CliRunner().invoke(
+            app, ["run", str(file), "--until-end", "--no-wait", "--listen", "127.0.0.1:0"]
+        )
         assert result.exit_code == code, (result.output, result.exception)
         return result.output
 
@@ -118,9 +120,9 @@ def test_a_schema_that_comes_first_later_gets_no_second_table(world: World) -> N
 
 def test_the_checkpoint_schema_alone_is_no_place_for_new_tables(world: World) -> None:
     world.execute('alter role rowtide set search_path = "$user"')
-    assert "no schema to create table" in world.start(code=3)
+    assert "no schema to be created in" in world.start(code=3)
     world.execute("create schema rowtide")
-    assert "no schema to create table" in world.start(code=3)
+    assert "no schema to be created in" in world.start(code=3)
 
 
 @pytest.mark.parametrize("name", ["rowtide.errors", "rowtide.snapshots"])

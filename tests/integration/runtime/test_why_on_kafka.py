@@ -50,7 +50,7 @@ def test_a_running_service_names_exactly_the_messages_of_a_minute(
         told = json.loads(asked.stdout)
         none = made.run("explain", "--why", "minutes", '{"sensor": "no one"}')
         assert none.returncode == 2
-        assert "no such row has come out" in none.stderr
+        assert "no such row was written" in none.stderr
     wanted = [
         (topic, partition, offset)
         for partition, log in enumerate(logs)

@@ -152,7 +152,7 @@ def test_tables_that_configuration_puts_in_two_databases_are_refused(tmp_path: P
         pass
     settings = Settings(servers={"E": {"url": f"sqlite:///{tmp_path}/b.db"}})
     with (
-        pytest.raises(StatementError, match='two databases: of server "D" and of server "E"'),
+        pytest.raises(StatementError, match='two databases, those of server "D" and of server "E"'),
         open_pipeline(configured(plan, settings), "p"),
     ):
         pass

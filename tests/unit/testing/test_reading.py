@@ -152,7 +152,7 @@ def test_the_partitions_of_a_relation_are_those_that_steps_mention(read) -> None
         (HEAD + "  - {expect: s, order: none, rows: []}", 'order cannot be "none"'),
         (HEAD + "  - {expect_error: x}", "directly after"),
         (HEAD + "  - {commit: now}\n  - {expect_error: x}", "directly after"),
-        (HEAD + "  - {advance_wallclock: 5 parsecs}", "no length of time"),
+        (HEAD + "  - {advance_wallclock: 5 parsecs}", "is not a duration"),
         (HEAD + "  - {restart: soon}", 'restart cannot be "soon"'),
         (HEAD + "  - {commit: later}", 'commit cannot be "later"'),
     ],

@@ -110,7 +110,7 @@ def test_all_clients_share_the_model_and_each_gets_its_own_answers() -> None:
 @pytest.mark.parametrize(
     ("line", "answers"),
     [
-        (b"nothing,OP_INSERT,1", ['error: input "nothing" does not exist', "  hint: There are"]),
+        (b"nothing,OP_INSERT,1", ['error: input "nothing" does not exist', "  hint: The inputs are"]),
         (b"t,OP_UPSERT,1", ['error: opcode "OP_UPSERT" does not exist']),
         (b"t,OP_INSERT,one", ["error: field \"id\" of type int32 cannot hold 'one'"]),
         (b"t,OP_INSERT,1,A,2,3", ["error: 4 values for a row of 3 fields"]),
