@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -66,6 +67,7 @@ class SqlDatabase:
         # One connection for all: a database in memory.
         self._turn = threading.RLock() if isinstance(engine.pool, sa.StaticPool) else nullcontext()
         self.label = label_of(engine.url)
+        self._generation = _replaceable(engine)
 
     @contextmanager
     def begin(self) -> Iterator[SqlTransaction]:
@@ -212,12 +214,9 @@ class SqlDatabase:
         raise UnavailableError(f"{self.label} refused rows that it takes now: {why}")
 
     def _renew(self) -> None:
-        """Drop the pooled connections: a session keeps the settings that it began with, such as read-only.
-
-        Those that other threads use are closed when they are returned.
-        """
+        """Replace pooled connections at their next use: a session keeps the settings that it began with."""
         if not isinstance(self._engine.pool, sa.StaticPool):
-            self._engine.dispose()
+            self._generation[0] += 1
 
     def _create(self, connection: sa.Connection, table: PhysicalTable) -> None:
         columns = [
@@ -318,3 +317,20 @@ def _matched(table: PhysicalTable, columns: Mapping[str, Sequence[object]]) -> P
 
 def _cut(columns: PhysicalColumns, start: int, stop: int) -> PhysicalColumns:
     return [(column, values[start:stop]) for column, values in columns]
+
+
+def _replaceable(engine: sa.Engine) -> list[int]:
+    """Return the generation of an engine's connections: one of an earlier generation is replaced when used."""
+    generation = [0]
+
+    @sa.event.listens_for(engine, "connect")
+    def connected(_connection: object, record: Any) -> None:
+        record.info["generation"] = generation[0]
+
+    @sa.event.listens_for(engine, "checkout")
+    def checked_out(_connection: object, record: Any, _proxy: object) -> None:
+        if record.info["generation"] != generation[0]:
+            # SQLAlchemy closes the connection and opens another one.
+            raise exc.DisconnectionError
+
+    return generation
