@@ -93,7 +93,7 @@ def test_a_start_with_the_wrong_user_or_database_ends_with_a_hint(
     url = sa.make_url(postgres_url).set(**{wrong: "nosuch"}).render_as_string(hide_password=False)
     file = tmp_path / "p.sql"
     file.write_text(SQL.format(broker=tmp_path, url=url))
-    result = CliRunner().invoke(app, ["run", str(file), "--until-end"])
+    result = CliRunner().invoke(app, ["run", str(file), "--until-end", "--listen", "127.0.0.1:0"])
     assert result.exit_code == 3
     assert '"nosuch" does not exist' in result.output
     assert "hint: C" in result.output
