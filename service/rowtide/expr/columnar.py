@@ -184,7 +184,7 @@ def _call(call: Call) -> ColumnEvaluator:
 
 
 def _signed(call: Call) -> tuple[ScalarFunction, list[Expr], CallSignature]:
-    """Return the function of a call, its arguments as the function gets them, and what it is notified of them."""
+    """Return the function of a call, its arguments as the function gets them, and what it knows about them."""
     function = find(call.function)
     args = [fold(arg) for arg in coerced(function, call)]
     constants = tuple(literal_value(arg) if isinstance(arg, Literal) else None for arg in args)

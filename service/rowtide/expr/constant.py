@@ -85,5 +85,5 @@ def _coalesce(call: Call) -> Expr:
 
 
 def _as(expr: Expr, call: Call) -> Expr:
-    """Return ``expr`` the type of the call that it stands for."""
+    """Return ``expr`` with the type of the call that it replaces."""
     return expr if expr.type == call.type else fold(Call("CAST", (expr,), call.type))

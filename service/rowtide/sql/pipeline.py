@@ -419,7 +419,7 @@ def _check_circles(catalog: Catalog, planner: Planner, pumps: dict[Key, PlannedP
 
 @contextmanager
 def _located(text: str, file: str | None) -> Iterator[None]:
-    """Return errors their text and file, and let none leave without a place."""
+    """Add text and file to errors of this block, and a place where they have none."""
     try:
         yield
     except StatementError as error:

@@ -519,7 +519,7 @@ def _check_changelog(
 
 @contextmanager
 def written_in(origin: Origin) -> Iterator[None]:
-    """Return errors of this block the text and file of the definition that they are in."""
+    """Add to errors of this block the text and file of the definition that they are in."""
     try:
         yield
     except StatementError as error:

@@ -82,7 +82,7 @@ def _regular(name: str, further: int, result: Resolve, compute: _Columns, out: A
 
 
 def pattern_error(pattern: str) -> str | None:
-    """Return why a regular expression is none; None where it is one."""
+    """Return why a regular expression is invalid; None where it is valid."""
     try:
         pc.match_substring_regex(pa.array([""], pa.string()), pattern)
     except pa.ArrowInvalid as error:

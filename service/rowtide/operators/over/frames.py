@@ -66,7 +66,7 @@ class PartitionFrames:
     # ----------------------------------------------------------------- rows
 
     def results(self, tray: Tray, order: Int64s, least: int) -> list[Column] | None:
-        """Return a column a call; None: the kernels cannot take these rows, and nothing has changed.
+        """Return a column for each call; None: the kernels cannot take these rows, and nothing has changed.
 
         ``order`` is what the window is ordered by; nothing ordered before ``least`` is in a frame any more.
         """

@@ -147,7 +147,7 @@ def without_column(catalog: Catalog, statement: DropColumn) -> Catalog:
 
 
 def with_renamed_column(catalog: Catalog, statement: Rename, column: Name) -> Catalog:
-    """Return a column another name.
+    """Rename a column.
 
     Raises:
       StatementError: it does not exist, or one of the new name does.

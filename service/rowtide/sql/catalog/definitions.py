@@ -156,7 +156,7 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
 
 
 def _altered_view(catalog: Catalog, statement: CreateView, origin: Origin) -> Catalog:
-    """Return a view another query; what OPTIONS say of it stays, unless they are named again."""
+    """Replace the query of a view; what OPTIONS say of it stays, unless they are named again."""
     key, found = catalog.find(statement.name, "view")
     if not isinstance(found, ViewDefinition):
         raise StatementError(

@@ -48,7 +48,7 @@ def check_rowtime(
 
 
 def limited(node: GroupChanges, retention: Retention | None, place: SourceSpan) -> GroupChanges:
-    """Return groups the limit that the view or pump states, where they have none of their own.
+    """Put on groups the limit that the view or pump states, where they have none of their own.
 
     Raises:
       StatementError: they would be kept forever, and no one has said so.

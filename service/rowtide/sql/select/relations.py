@@ -77,7 +77,7 @@ class QueryShape:
 
 
 def renamed(shape: QueryShape, names: Sequence[Name], what: str = "the view") -> QueryShape:
-    """Return a view's query the names of the view's column list; ``what`` is what names them.
+    """Name the columns of a view's query as the view's column list does; ``what`` is what names them.
 
     Raises:
       StatementError: there are more or fewer names than columns.

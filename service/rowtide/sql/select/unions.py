@@ -38,7 +38,7 @@ def branches(query: QuerySyntax) -> Iterator[QuerySyntax]:
 
 
 def align(shapes: Sequence[QueryShape], operation: str) -> tuple[list[QueryShape], list[list[SelectOutput]]]:
-    """Return queries the same columns, by position, and these column by column.
+    """Return the queries with the same columns, by position, and the columns one by one.
 
     Raises:
       StatementError: they have more or fewer columns, or of types that do not go together.
@@ -66,7 +66,7 @@ def align(shapes: Sequence[QueryShape], operation: str) -> tuple[list[QueryShape
 
 
 def _alike(column: Sequence[SelectOutput]) -> list[SelectOutput]:
-    """Return the same column of each branch one name, one type and one nullability."""
+    """Return the column of each branch with one name, one type and one nullability."""
     known = [output.expr.type for output in column if output.expr != UNTYPED_NULL]
     if not known:
         return list(column)
