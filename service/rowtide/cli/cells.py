@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from codecs import getincrementaldecoder
 
-from rowtide.expr.functions.text_writing import WRITERS
+from rowtide.expr.functions.casts.text_writing import WRITERS
 from rowtide.rows.types import Kind, Type
 from rowtide.rowtime.text import time_text
 

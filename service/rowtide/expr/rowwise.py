@@ -6,8 +6,8 @@ from rowtide.errors import Reason, RejectedRowError, rejection_of
 from rowtide.expr.coercion import coerced
 from rowtide.expr.evaluation import RowEvaluator
 from rowtide.expr.functions import find
-from rowtide.expr.functions.floats import single
 from rowtide.expr.functions.function import CallSignature
+from rowtide.expr.functions.numbers.floats import single
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import Kind

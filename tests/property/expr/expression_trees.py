@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rowtide.expr.functions import FUNCTIONS, TypeMismatch, cast_allowed
-from rowtide.expr.functions.times_as_text import FORMATS
+from rowtide.expr.functions.times.times_as_text import FORMATS
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.column import scaled
 from rowtide.rows.rowop import TimedRow

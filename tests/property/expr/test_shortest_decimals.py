@@ -13,7 +13,7 @@ from property.expr.expression_trees import REAL
 from rowtide.errors import RejectedRowError
 from rowtide.expr.columnar import compile_columns
 from rowtide.expr.functions import resolve
-from rowtide.expr.functions.floats import single
+from rowtide.expr.functions.numbers.floats import single
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal
 from rowtide.rows.rowop import TimedRow

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowtide.expr.functions.time_formats import DayTime, read, template, written
+from rowtide.expr.functions.times.time_formats import DayTime, read, template, written
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.columnar import compile_columns
 from rowtide.expr.functions import resolve
-from rowtide.expr.functions.floats import single
+from rowtide.expr.functions.numbers.floats import single
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal
 from rowtide.rows.rowop import TimedRow

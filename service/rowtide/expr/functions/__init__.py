@@ -7,7 +7,7 @@ need no CAST in the tree, the evaluators add it.
 
 from __future__ import annotations
 
-from rowtide.expr.functions.cast import cast_allowed
+from rowtide.expr.functions.casts.cast import cast_allowed
 from rowtide.expr.functions.function import ScalarFunction, TypeMismatch
 from rowtide.expr.functions.registry import (
     FUNCTIONS,

@@ -30,7 +30,7 @@ from rowtide.expr.evaluation import (
     first_errors,
     nulls_where_invalid,
 )
-from rowtide.expr.functions import arrow, exact
+from rowtide.expr.functions import arrow
 from rowtide.expr.functions.function import (
     CallSignature,
     ScalarFunction,
@@ -39,6 +39,7 @@ from rowtide.expr.functions.function import (
     strict,
     to_result,
 )
+from rowtide.expr.functions.numbers import exact
 from rowtide.expr.functions.type_rules import common_type
 from rowtide.rows.arrays import Mask
 from rowtide.rows.rowop import Row

@@ -6,20 +6,20 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from rowtide.errors import StatementError
-from rowtide.expr.functions.arithmetic import ARITHMETIC
-from rowtide.expr.functions.cast import CASTS
-from rowtide.expr.functions.characters import CHARACTERS
+from rowtide.expr.functions.casts.cast import CASTS
 from rowtide.expr.functions.comparison import COMPARISONS
 from rowtide.expr.functions.conditional import CONDITIONALS
 from rowtide.expr.functions.function import ScalarFunction
 from rowtide.expr.functions.logic import LOGIC
-from rowtide.expr.functions.patterns import PATTERNS
-from rowtide.expr.functions.powers import POWERS
-from rowtide.expr.functions.rounding import ROUNDING
-from rowtide.expr.functions.text import TEXT
-from rowtide.expr.functions.text_parts import TEXT_PARTS
-from rowtide.expr.functions.times import TIMES
-from rowtide.expr.functions.times_as_text import TIMES_AS_TEXT
+from rowtide.expr.functions.numbers.arithmetic import ARITHMETIC
+from rowtide.expr.functions.numbers.powers import POWERS
+from rowtide.expr.functions.numbers.rounding import ROUNDING
+from rowtide.expr.functions.text.characters import CHARACTERS
+from rowtide.expr.functions.text.patterns import PATTERNS
+from rowtide.expr.functions.text.text import TEXT
+from rowtide.expr.functions.text.text_parts import TEXT_PARTS
+from rowtide.expr.functions.times.times import TIMES
+from rowtide.expr.functions.times.times_as_text import TIMES_AS_TEXT
 from rowtide.rows.types import Type
 
 _DECLARED = {

@@ -18,7 +18,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.aggregates import OF_GROUPS, ONLY_OVER
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type, resolve
-from rowtide.expr.functions.times import ROUNDED_TO, UNITS
+from rowtide.expr.functions.times.times import ROUNDED_TO, UNITS
 from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import (
     BIGINT,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rowtide.errors import RejectedRowError, SourceSpan, StatementError
-from rowtide.expr.functions.patterns import pattern_error
-from rowtide.expr.functions.time_formats import FormatError
-from rowtide.expr.functions.times_as_text import FORMATS
+from rowtide.expr.functions.text.patterns import pattern_error
+from rowtide.expr.functions.times.time_formats import FormatError
+from rowtide.expr.functions.times.times_as_text import FORMATS
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import BOOLEAN, VARCHAR

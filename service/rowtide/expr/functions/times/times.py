@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions import civil, exact
 from rowtide.expr.functions.function import CallSignature, ScalarFunction, mismatch, strict
+from rowtide.expr.functions.numbers import exact
 from rowtide.expr.functions.rejections import overflow, undefined
+from rowtide.expr.functions.times import civil
 from rowtide.rows.arrays import Mask
 from rowtide.rows.types import BIGINT, DATE, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Type
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge, ceil_to, floor_to

@@ -19,7 +19,7 @@ from rowtide.expr.functions import arrow
 from rowtide.expr.functions.function import CallSignature, Resolve, ScalarFunction
 from rowtide.expr.functions.rejections import undefined
 from rowtide.expr.functions.shapes import always, any_length, as_long_as_first, declared
-from rowtide.expr.functions.text_parts import similar_regex
+from rowtide.expr.functions.text.text_parts import similar_regex
 from rowtide.rows.arrays import Mask
 from rowtide.rows.types import BOOLEAN, INTEGER
 

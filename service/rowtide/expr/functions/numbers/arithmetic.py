@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions import decimals, floats, integers, temporal_arithmetic
 from rowtide.expr.functions.function import CallSignature, ScalarFunction, mismatch, strict
+from rowtide.expr.functions.numbers import decimals, floats, integers
+from rowtide.expr.functions.times import temporal_arithmetic
 from rowtide.expr.functions.type_rules import arithmetic_type
 from rowtide.rows.types import Type
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions import exact, floats
 from rowtide.expr.functions.function import CallSignature, ScalarFunction, mismatch, strict
+from rowtide.expr.functions.numbers import exact, floats
 from rowtide.expr.functions.rejections import overflow, undefined
 from rowtide.rows.arrays import Mask
 from rowtide.rows.types import DOUBLE, Type

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions import exact
 from rowtide.expr.functions.function import CallSignature
+from rowtide.expr.functions.numbers import exact
 from rowtide.expr.functions.rejections import division_by_zero, overflow
 from rowtide.rows.arrays import Mask
 from rowtide.rows.types import Kind

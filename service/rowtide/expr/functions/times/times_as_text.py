@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rowtide.expr.evaluation import RowKernel
-from rowtide.expr.functions import civil
 from rowtide.expr.functions.function import CallSignature, ScalarFunction, mismatch, strict
 from rowtide.expr.functions.rejections import overflow, undefined
-from rowtide.expr.functions.time_formats import (
+from rowtide.expr.functions.times import civil
+from rowtide.expr.functions.times.time_formats import (
     DayTime,
     FormatError,
     FormatPart,

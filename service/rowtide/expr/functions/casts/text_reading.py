@@ -13,8 +13,11 @@ import pyarrow.compute as pc
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions import arrow, cast_numbers, civil, exact, floats
+from rowtide.expr.functions import arrow
+from rowtide.expr.functions.casts import cast_numbers
+from rowtide.expr.functions.numbers import exact, floats
 from rowtide.expr.functions.rejections import shown
+from rowtide.expr.functions.times import civil
 from rowtide.expr.functions.type_rules import digits
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import scaled

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowtide.expr.evaluation import ColumnKernel
-from rowtide.expr.functions import civil, exact
+from rowtide.expr.functions.numbers import exact
+from rowtide.expr.functions.times import civil
 from rowtide.rows.arrays import Mask
 from rowtide.rows.types import INTEGER_BYTES, TIME, TIMESTAMP, Kind, Type
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions import exact
 from rowtide.expr.functions.function import CallSignature
+from rowtide.expr.functions.numbers import exact
 from rowtide.expr.functions.rejections import division_by_zero, overflow
 from rowtide.expr.functions.type_rules import digits
 from rowtide.rows.arrays import Mask

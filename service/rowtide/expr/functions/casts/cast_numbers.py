@@ -16,8 +16,8 @@ import numpy as np
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions import exact, floats
-from rowtide.expr.functions.decimals import units
+from rowtide.expr.functions.numbers import exact, floats
+from rowtide.expr.functions.numbers.decimals import units
 from rowtide.expr.functions.rejections import shown
 from rowtide.expr.functions.type_rules import digits
 from rowtide.rows.arrays import Mask

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from rowtide.expr.functions import civil
+from rowtide.expr.functions.times import civil
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),

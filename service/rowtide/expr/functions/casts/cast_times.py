@@ -14,7 +14,8 @@ import numpy as np
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions import civil, exact
+from rowtide.expr.functions.numbers import exact
+from rowtide.expr.functions.times import civil
 from rowtide.rows.arrays import Mask
 from rowtide.rows.types import DATE, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Type
 

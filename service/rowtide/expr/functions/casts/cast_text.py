@@ -31,10 +31,11 @@ import pyarrow.compute as pc
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions import arrow, exact
+from rowtide.expr.functions import arrow
+from rowtide.expr.functions.casts.text_reading import number_reader, reader
+from rowtide.expr.functions.casts.text_writing import COLUMN_WRITERS, WRITERS
+from rowtide.expr.functions.numbers import exact
 from rowtide.expr.functions.rejections import shown
-from rowtide.expr.functions.text_reading import number_reader, reader
-from rowtide.expr.functions.text_writing import COLUMN_WRITERS, WRITERS
 from rowtide.rows.arrays import Mask
 from rowtide.rows.types import Kind, Type
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from rowtide.errors import Reason, rejection_of
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions import cast_numbers, cast_text, cast_times
+from rowtide.expr.functions.casts import cast_numbers, cast_text, cast_times
 from rowtide.expr.functions.function import CallSignature, ScalarFunction, TypeMismatch, mismatch, strict
 from rowtide.rows.types import BOOLEAN, Type
 

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions import civil, exact, floats
-from rowtide.expr.functions.decimals import units
 from rowtide.expr.functions.function import CallSignature, mismatch
+from rowtide.expr.functions.numbers import exact, floats
+from rowtide.expr.functions.numbers.decimals import units
 from rowtide.expr.functions.rejections import division_by_zero, overflow
+from rowtide.expr.functions.times import civil
 from rowtide.expr.functions.type_rules import digits
 from rowtide.rows.arrays import Mask
 from rowtide.rows.types import (

@@ -1,0 +1,1 @@
+"""CAST: every pair of types, and values as text."""

@@ -1,0 +1,1 @@
+"""Arithmetic, rounding, powers and angles."""
