@@ -21,6 +21,7 @@ NEVER_FAIL = frozenset(
             "STARTS_WITH",
             "ENDS_WITH",
         ),
+        *("&", "|", "#", "~", "BIT_COUNT", "BTRIM"),
         *("UPPER", "LOWER", "UCASE", "LCASE", "INITCAP", "REVERSE", "POSITION", "STARTS_WITH", "ENDS_WITH"),
         *("TRIM", "TRIM_LEADING", "TRIM_TRAILING", "LTRIM", "RTRIM"),
     }

@@ -13,12 +13,13 @@ _PRECEDENCE = {
     "OR": 1,
     "AND": 2,
     "NOT": 3,
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "LIKE", "SIMILAR TO"), 4),
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "LIKE", "ILIKE", "SIMILAR TO"), 4),
     **dict.fromkeys(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"), 4),
-    **dict.fromkeys(("+", "-", "||"), 5),
-    **dict.fromkeys(("*", "/", "%"), 6),
+    **dict.fromkeys(("&", "|", "#", "<<", ">>"), 5),
+    **dict.fromkeys(("+", "-", "||"), 6),
+    **dict.fromkeys(("*", "/", "%"), 7),
 }
-_ATOM = 7
+_ATOM = 8
 _UNITS_MS = (("DAY", 86_400_000), ("HOUR", 3_600_000), ("MINUTE", 60_000), ("SECOND", 1_000))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -125,7 +126,7 @@ def _call(call: Call, row_type: RowType) -> tuple[str, int]:
         case "NOT", _:
             return f"NOT {_tight(call.args[0], row_type, 4)}", 3
         case "NEGATE", _:
-            return f"-{_tight(call.args[0], row_type, _ATOM)}", 6
+            return f"-{_tight(call.args[0], row_type, _ATOM)}", 7
         case name, (_,) if name.startswith("IS "):
             return f"{_tight(call.args[0], row_type, 5)} {name}", 4
     level = _PRECEDENCE.get(call.function)

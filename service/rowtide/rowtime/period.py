@@ -35,6 +35,7 @@ class PeriodEdge(Enum):
 class CalendarUnit(Enum):
     """Units that FLOOR and CEIL round to; those up to WEEK have a fixed length."""
 
+    MILLISECOND = "MILLISECOND"
     SECOND = "SECOND"
     MINUTE = "MINUTE"
     HOUR = "HOUR"
@@ -46,6 +47,7 @@ class CalendarUnit(Enum):
 
 
 _FIXED_MS = {
+    CalendarUnit.MILLISECOND: 1,
     CalendarUnit.SECOND: 1_000,
     CalendarUnit.MINUTE: 60_000,
     CalendarUnit.HOUR: 3_600_000,

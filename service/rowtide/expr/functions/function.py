@@ -93,7 +93,7 @@ def strict(
     return ScalarFunction(name, resolve, columns, one_row, operands, has_kernel)
 
 
-_WORDED_OPERATORS = frozenset({"NOT", "AND", "OR", "LIKE"})
+_WORDED_OPERATORS = frozenset({"NOT", "AND", "OR", "LIKE", "ILIKE"})
 
 
 def mismatch(name: str, args: Sequence[Type], *, hint: str | None = None) -> TypeMismatch:

@@ -12,6 +12,7 @@ from rowtide.expr.functions.conditional import CONDITIONALS
 from rowtide.expr.functions.function import ScalarFunction
 from rowtide.expr.functions.logic import LOGIC
 from rowtide.expr.functions.numbers.arithmetic import ARITHMETIC
+from rowtide.expr.functions.numbers.bits import BITS
 from rowtide.expr.functions.numbers.powers import POWERS
 from rowtide.expr.functions.numbers.rounding import ROUNDING
 from rowtide.expr.functions.text.characters import CHARACTERS
@@ -38,6 +39,7 @@ _DECLARED = {
         *TIMES_AS_TEXT,
         *ROUNDING,
         *POWERS,
+        *BITS,
     )
 }
 _OTHER_NAMES = {
@@ -51,6 +53,7 @@ _OTHER_NAMES = {
     "UCASE": "UPPER",
     "LCASE": "LOWER",
     "REGEX_REPLACE": "REGEXP_REPLACE",
+    "BTRIM": "TRIM",
     "TRIM_LEADING": "LTRIM",
     "TRIM_TRAILING": "RTRIM",
 }

@@ -64,6 +64,24 @@ class Token:
                 return f'"{self.text}"'
 
 
+_FOREIGN = {
+    "==": "= compares.",
+    "&&": "AND connects conditions.",
+    "=>": "Arguments have no names here: write the values in their order.",
+    ":=": "= compares; there are no variables.",
+    "->": "There are no JSON operators: list the fields as columns of the stream.",
+    "->>": "There are no JSON operators: list the fields as columns of the stream.",
+    "<=>": "x IS NOT DISTINCT FROM y is TRUE for two NULLs.",
+    "!<": ">= is its contrary.",
+    "!>": "<= is its contrary.",
+    "**": "POWER(x, y) is x to the power of y.",
+    "~~": "LIKE compares with a pattern.",
+    "~~*": "ILIKE compares with a pattern in any case.",
+    "@>": "There are no arrays and ranges.",
+}
+"""What is written here for an operator of another dialect."""
+
+
 class _Tokenizer(Tokenizer):
     """sqlglot's scanner without keywords: every word is a word, and the grammar knows what it means."""
 
@@ -83,9 +101,13 @@ class _Tokenizer(Tokenizer):
         ">": TokenType.GT,
         "'": TokenType.UNKNOWN,
         '"': TokenType.UNKNOWN,
-        # Alone they are nothing, but a word ends before them: a||b, a!=b.
         "|": TokenType.PIPE,
+        "&": TokenType.AMP,
+        "#": TokenType.HASH,
+        "~": TokenType.TILDE,
+        # Alone they are nothing, but a word ends before them: a!=b, a::b.
         "!": TokenType.UNKNOWN,
+        ":": TokenType.UNKNOWN,
     }
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
         "||": TokenType.DPIPE,
@@ -93,6 +115,10 @@ class _Tokenizer(Tokenizer):
         "!=": TokenType.NEQ,
         "<=": TokenType.LTE,
         ">=": TokenType.GTE,
+        "::": TokenType.DCOLON,
+        **dict.fromkeys(("<<", ">>", "~*", "!~", "!~*"), TokenType.OPERATOR),
+        # Operators of other dialects: each is refused as a whole, with what is written here.
+        **dict.fromkeys(_FOREIGN, TokenType.UNKNOWN),
     }
     QUOTES: ClassVar[list[tuple[str, str] | str]] = ["'"]
     IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"']
@@ -123,6 +149,12 @@ _SYMBOLS = frozenset(
         TokenType.NEQ,
         TokenType.LTE,
         TokenType.GTE,
+        TokenType.DCOLON,
+        TokenType.OPERATOR,
+        TokenType.PIPE,
+        TokenType.AMP,
+        TokenType.HASH,
+        TokenType.TILDE,
     }
 )
 _WORD = re.compile(r"[^\W\d]\w*\Z")
@@ -218,11 +250,20 @@ def _token(kind: TokenType, text: str, start: int, end: int, source: str) -> Tok
 
 
 _INSTEAD = {
-    ":": "CAST(x AS type) converts x.",
+    ":": "x::type converts x, as CAST(x AS type) does; there are no named parameters.",
     "`": 'Put a name that is not a plain word in double quotes: "order".',
     "!": "NOT x is the contrary of x, x <> y says that they differ.",
     "?": "Parameters are not supported: write the value.",
-    "^": "POWER(x, y) is x to the power of y.",
+    "^": "POWER(x, y) is x to the power of y; x # y is the exclusive or of bits.",
+    "[": "There are no arrays: SPLIT_PART(x, ',', n) is the nth part of a text.",
+    "{": "There are no maps and structs: list the fields as columns.",
+    "@": "There are no variables: write the value.",
+    "$": "Parameters are not supported: write the value.",
+    "\\": "A quote in a string is written twice: 'it''s'.",
+    "\u2018": "Strings are in straight single quotes.",
+    "\u2019": "Strings are in straight single quotes.",
+    "\u201c": "Names are in straight double quotes.",
+    "\u201d": "Names are in straight double quotes.",
 }
 """What says here what others say with a character that is nothing in this SQL."""
 
@@ -235,6 +276,10 @@ def _unknown(text: str, kind: TokenType, start: int, end: int, places: LineIndex
     """Return the error for a token that is none of ours, at the first character that is not."""
     if kind is TokenType.NUMBER:
         return _malformed_number(text, start, end, places)
+    foreign = _FOREIGN.get(text[start:end])
+    if foreign is not None:
+        place = places.place(start, end)
+        return StatementError(f'operator "{text[start:end]}" does not exist', place=place, hint=foreign)
     wrong = next((at for at in range(start, end) if not _PLAIN.match(text[at])), start)
     return StatementError(
         f"unexpected character {text[wrong]!r}",

@@ -1,7 +1,8 @@
 """The grammar of expressions: tokens -> syntax.
 
 Precedence from loose to tight: OR, AND, NOT, predicates and comparisons
-(which do not chain), ``||`` with + and -, then * / %, then signs.
+(which do not chain), ``& | # << >>``, ``||`` with + and -, then * / %, then
+signs and ``~``, then ``::``.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ from rowtide.sql.grammar.type_grammar import TypeGrammar
 from rowtide.sql.grammar.window_grammar import over
 
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
+_MATCHES = ("~", "~*", "!~", "!~*")
+_BITS = ("&", "|", "#", "<<", ">>")
+_PATTERNS = ("LIKE", "ILIKE", "SIMILAR TO")
 _EXTRACTED = (
     *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "ISODOW", "ISOYEAR", "DECADE", "CENTURY"),
     *("HOUR", "MINUTE", "SECOND", "MILLISECOND", "EPOCH"),
@@ -129,8 +133,10 @@ class ExpressionGrammar(TypeGrammar):
         return Quantified(operator, left, query, every, place)
 
     def _suffix(self, left: Expression, first: Token) -> Expression | None:
-        """Read IS, BETWEEN, IN or LIKE behind ``left``; None if none of them follows."""
+        """Read IS, BETWEEN, IN, LIKE or ~ behind ``left``; None if none of them follows."""
         cursor = self.cursor
+        if cursor.is_symbol(*_MATCHES):
+            return self._match(left, first)
         if cursor.accept("IS"):
             negated = cursor.accept("NOT")
             if cursor.accept("DISTINCT", "FROM"):
@@ -140,7 +146,7 @@ class ExpressionGrammar(TypeGrammar):
                 raise cursor.unexpected("NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
             return IsTest(left, test, negated, cursor.span(first))
         if cursor.is_word("NOT") and not any(
-            cursor.is_word(word, ahead=1) for word in ("BETWEEN", "IN", "LIKE", "SIMILAR")
+            cursor.is_word(word, ahead=1) for word in ("BETWEEN", "IN", "LIKE", "ILIKE", "SIMILAR")
         ):
             raise cursor.unexpected("a comparison")
         negated = cursor.accept("NOT")
@@ -148,12 +154,21 @@ class ExpressionGrammar(TypeGrammar):
             return self._between(left, negated, first)
         if cursor.accept("IN"):
             return self._in(left, negated, first)
-        for words in ("LIKE", "SIMILAR TO"):
+        for words in _PATTERNS:
             if cursor.accept(*words.split()):
                 pattern = self._sum()
                 escape = self._sum() if cursor.accept("ESCAPE") else None
                 return Like(left, pattern, escape, negated, cursor.span(first), words)
         return None
+
+    def _match(self, left: Expression, first: Token) -> Expression:
+        """Read ``~ expression`` and its like as REGEXP_LIKE: ``*`` ignores case, ``!`` negates."""
+        operator = self.cursor.advance().text
+        pattern = self._sum()
+        place = self.cursor.span(first)
+        flags = (StringLiteral("i", place),) if operator.endswith("*") else ()
+        found = FunctionCall("REGEXP_LIKE", (left, pattern, *flags), place)
+        return Unary("NOT", found, place) if operator.startswith("!") else found
 
     def _between(self, left: Expression, negated: bool, first: Token) -> Expression:
         cursor = self.cursor
@@ -182,6 +197,14 @@ class ExpressionGrammar(TypeGrammar):
 
     def _sum(self) -> Expression:
         first = self.cursor.current
+        left = self._addition()
+        while self.cursor.is_symbol(*_BITS):
+            operator = self.cursor.advance().text
+            left = Binary(operator, left, self._addition(), self.cursor.span(first))
+        return left
+
+    def _addition(self) -> Expression:
+        first = self.cursor.current
         left = self._product()
         while self.cursor.is_symbol("+", "-", "||"):
             operator = self.cursor.advance().text
@@ -198,13 +221,29 @@ class ExpressionGrammar(TypeGrammar):
 
     def _signed(self) -> Expression:
         first = self.cursor.current
-        if not self.cursor.is_symbol("+", "-"):
-            return self._primary()
+        if not self.cursor.is_symbol("+", "-", "~"):
+            return self._converted()
         operator = self.cursor.advance().text
         self.cursor.enter()
         operand = self._signed()
         self.cursor.leave()
         return Unary(operator, operand, self.cursor.span(first))
+
+    def _converted(self) -> Expression:
+        """Read a value and the conversions after it, as in ``x::INTEGER``."""
+        cursor = self.cursor
+        first = cursor.current
+        found = self._primary()
+        while cursor.accept_symbol("::"):
+            if isinstance(found, StringLiteral) and self.is_wordless_interval():
+                cursor.expect("INTERVAL")
+                found = self.interval_in_words(found.text, first)
+                continue
+            target, fields = self.interval_type() if cursor.is_word("INTERVAL") else (self.type(), None)
+            found = Cast(found, target, cursor.span(first), False, fields)
+        if cursor.is_word("AT", "TIME", "ZONE"):
+            raise cursor.unsupported("AT TIME ZONE is", hint="All times are UTC.")
+        return found
 
     # ------------------------------------------------------------ primaries
 
@@ -495,7 +534,7 @@ class ExpressionGrammar(TypeGrammar):
             return FunctionCall(function, tuple(args), cursor.span(token))
         word = cursor.one_of(*(unit.value for unit in CalendarUnit))
         if word is None:
-            raise cursor.unexpected("SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER or YEAR")
+            raise cursor.unexpected("MILLISECOND, SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER or YEAR")
         cursor.expect_symbol(")")
         return Rounded(function, operand, CalendarUnit(word), cursor.span(token))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from decimal import Decimal
 
 MS = {"SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 """Milliseconds of the units of a day-time interval."""
@@ -20,6 +21,21 @@ _LIMIT = {"HOUR": 24, "MINUTE": 60, "SECOND": 60, "MONTH": 12}
 _EPOCH = date(1970, 1, 1).toordinal()
 _MAX_INT64 = 2**63 - 1
 
+_IN_WORDS = {
+    **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), ("DAY", 1)),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), ("DAY", MS["SECOND"])),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), ("DAY", MS["MINUTE"])),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), ("DAY", MS["HOUR"])),
+    **dict.fromkeys(("d", "day", "days"), ("DAY", MS["DAY"])),
+    **dict.fromkeys(("w", "week", "weeks"), ("DAY", 7 * MS["DAY"])),
+    **dict.fromkeys(("mon", "mons", "month", "months"), ("MONTH", MONTHS["MONTH"])),
+    **dict.fromkeys(("quarter", "quarters"), ("MONTH", 3)),
+    **dict.fromkeys(("y", "yr", "yrs", "year", "years"), ("MONTH", MONTHS["YEAR"])),
+}
+"""What PostgreSQL calls a unit inside of an interval: its family and its length in ms or months."""
+_PART_IN_WORDS = re.compile(
+    r"\s*(?:([+-]?)\s*(\d+):(\d\d)(?::(\d\d)(?:\.(\d+))?)?|([+-]?\d+(?:\.\d+)?)\s*([a-z]+))(?=[\s+-]|\d|$)"
+)
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
 _TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d+))?")
 _SEPARATORS = {("DAY", "HOUR"): " ", ("YEAR", "MONTH"): "-"}
@@ -101,6 +117,52 @@ def interval(text: str, unit: str, to: str | None = None) -> int:
     if total > _MAX_INT64:
         raise ValueError(f"'{text}' is too long an interval")
     return sign * total
+
+
+def interval_in_words(text: str) -> tuple[int, str, int | None]:
+    """Read an interval that names its units, such as ``2 hours 30 minutes`` or ``1 day 02:30:00``.
+
+    Return its length, DAY if that is in milliseconds or MONTH if in months, and the one unit that it has.
+
+    Raises:
+      ValueError: the text is no interval, or has months and days.
+    """
+    body = text.strip().lower()
+    back = body.endswith(" ago")
+    body = body.removesuffix(" ago").rstrip()
+    totals: dict[str, Decimal] = {}
+    units: set[int | None] = set()
+    at = 0
+    while at < len(body):
+        part = _PART_IN_WORDS.match(body, at)
+        if part is None:
+            raise ValueError(f"'{text}' is not an interval")
+        sign, hours, minutes, seconds, fraction, count, word = part.groups()
+        if word is None:
+            if int(minutes) > 59 or int(seconds or 0) > 59:
+                raise ValueError(f"'{text}' is not an interval")
+            family, unit = "DAY", None
+            length = int(hours) * MS["HOUR"] + int(minutes) * MS["MINUTE"] + int(seconds or 0) * MS["SECOND"]
+            amount = Decimal(length + _millis(fraction)) * (-1 if sign == "-" else 1)
+        elif word not in _IN_WORDS:
+            raise ValueError(f"'{text}' is not an interval: unit \"{word}\" does not exist")
+        else:
+            family, size = _IN_WORDS[word]
+            amount, unit = Decimal(count) * size, size
+        totals[family] = totals.get(family, Decimal(0)) + amount
+        units.add(unit)
+        at = part.end()
+    if len(totals) > 1:
+        raise ValueError(f"'{text}' has months and days: add two intervals, months + days")
+    if not totals:
+        raise ValueError(f"'{text}' is not an interval")
+    ((family, total),) = totals.items()
+    if total != total.to_integral_value():
+        raise ValueError(f"'{text}' is finer than a {'millisecond' if family == 'DAY' else 'month'}")
+    if abs(total) > _MAX_INT64:
+        raise ValueError(f"'{text}' is too long an interval")
+    only = units.pop() if len(units) == 1 else None
+    return -int(total) if back else int(total), family, only
 
 
 def is_range(unit: str, to: str) -> bool:

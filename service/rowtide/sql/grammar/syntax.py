@@ -97,7 +97,7 @@ class TypedLiteral:
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """``-x``, ``+x`` or ``NOT x``; or ``(x - y) MINUTE``, the operator being the unit."""
+    """``-x``, ``+x``, ``~x`` or ``NOT x``; or ``(x - y) MINUTE``, the operator being the unit."""
 
     operator: str
     operand: Expression
@@ -195,7 +195,7 @@ class ScalarQuery:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """``x [NOT] LIKE | SIMILAR TO pattern [ESCAPE character]``."""
+    """``x [NOT] LIKE | ILIKE | SIMILAR TO pattern [ESCAPE character]``."""
 
     operand: Expression
     pattern: Expression

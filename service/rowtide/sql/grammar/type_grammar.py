@@ -155,13 +155,23 @@ class TypeGrammar:
             raise StatementError(str(error), place=cursor.span(first)) from error
 
     def interval(self) -> TypedLiteral:
-        """Read INTERVAL [sign] '..' unit [TO unit]."""
+        """Read INTERVAL [sign] '..' unit [TO unit], or INTERVAL '2 hours 30 minutes'."""
         cursor = self.cursor
         first = cursor.expect("INTERVAL")
         sign = -1 if cursor.accept_symbol("-") else 1
         if sign > 0:
             cursor.accept_symbol("+")
+        if cursor.current.kind is TokenKind.NUMBER:
+            number, unit_token = cursor.current.text, cursor.ahead(1)
+            unit = unit_token.text if unit_token.kind is TokenKind.WORD else "MINUTE"
+            raise cursor.fail(
+                "the length of an interval is in single quotes", hint=f"Write INTERVAL '{number}' {unit}."
+            )
         text = cursor.string("the length of the interval in single quotes")
+        if cursor.is_word("WEEK") or cursor.is_word("QUARTER") or cursor.is_word("MILLISECOND"):
+            return self.interval_in_words(f"{text} {cursor.advance().text}", first, sign)
+        if not self._is_unit() and any(each.isalpha() or each == ":" for each in text):
+            return self.interval_in_words(text, first, sign)
         unit, precision = self._interval_unit()
         to, to_precision = None, precision
         # An interval goes from large to small: in FLOOR(x + INTERVAL '1' HOUR TO DAY) the TO is FLOOR's.
@@ -180,13 +190,37 @@ class TypeGrammar:
             raise cursor.fail(f"'{text}' has more parts of a second than its type", token=first)
         return TypedLiteral(value, of, cursor.span(first), fields.unit)
 
+    def interval_in_words(self, text: str, first: Token, sign: int = 1) -> TypedLiteral:
+        """Return the interval that the text itself says with its units, as PostgreSQL reads it."""
+        place = self.cursor.span(first)
+        try:
+            value, of, unit = literals.interval_in_words(text)
+        except ValueError as error:
+            hint = None
+            if "months and days" not in str(error):
+                hint = "Write INTERVAL '10' MINUTE or INTERVAL '2 hours 30 minutes'."
+            raise StatementError(str(error), place=place, hint=hint) from error
+        return TypedLiteral(sign * value, INTERVAL_DAY if of == "DAY" else INTERVAL_MONTH, place, unit)
+
+    def is_wordless_interval(self) -> bool:
+        """Return whether INTERVAL follows without a unit."""
+        return self.cursor.is_word("INTERVAL") and not self._is_unit(ahead=1)
+
+    def _is_unit(self, ahead: int = 0) -> bool:
+        token = self.cursor.ahead(ahead)
+        word = token.text.removesuffix("S") if token.kind is TokenKind.WORD else ""
+        return word in literals.MS or word in literals.MONTHS
+
     def _interval_unit(self) -> tuple[str, tuple[int, ...]]:
         """Read a unit of an interval, and its precision if there is one."""
         cursor = self.cursor
         token = cursor.current
         word = token.text.removesuffix("S") if token.kind is TokenKind.WORD else ""
         if word not in literals.MS and word not in literals.MONTHS:
-            raise cursor.unexpected("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
+            raise cursor.unexpected(
+                "YEAR, MONTH, DAY, HOUR, MINUTE or SECOND",
+                hint="Write INTERVAL '10' MINUTE or INTERVAL '10 minutes'.",
+            )
         if word != token.text:
             raise cursor.fail(f'unit "{token.text}" does not exist', hint=f"Write {word}.")
         cursor.advance()
@@ -216,6 +250,11 @@ _PLAIN_TYPES = {
     "REAL": Type(Kind.REAL),
     "FLOAT": Type(Kind.DOUBLE),
     "DOUBLE": Type(Kind.DOUBLE),
+    **dict.fromkeys(("TEXT", "STRING"), Type(Kind.VARCHAR)),
+    **dict.fromkeys(("BYTEA", "BYTES"), Type(Kind.VARBINARY)),
+    "BOOL": Type(Kind.BOOLEAN),
+    **{"INT2": Type(Kind.SMALLINT), "INT4": Type(Kind.INTEGER), "INT8": Type(Kind.BIGINT)},
+    **{"FLOAT4": Type(Kind.REAL), "FLOAT8": Type(Kind.DOUBLE)},
     "DATE": DATE,
     "TIME": TIME,
     "TIMESTAMP": TIMESTAMP,

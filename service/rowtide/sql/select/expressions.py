@@ -53,7 +53,6 @@ from rowtide.sql.grammar.syntax import (
     IsDistinct,
     IsTest,
     Like,
-    Name,
     NullLiteral,
     NumberLiteral,
     Quantified,
@@ -66,8 +65,8 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.group.aggregates import GROUP_WINDOWS, LATER, WINDOW_EDGES
 from rowtide.sql.select.conversions import UNTYPED_NULL, cast, guarded, with_typed_nulls
-from rowtide.sql.select.function_forms import check_constants, check_pattern, written_out
-from rowtide.sql.select.scope import ROWTIME, NameScope
+from rowtide.sql.select.function_forms import CLOCKS, check_constants, check_pattern, written_out
+from rowtide.sql.select.scope import NameScope
 
 _WINDOW_HINT = (
     "GROUP BY TUMBLE(ROWTIME, ..) makes groups; TUMBLE_START(ROWTIME, ..) and TUMBLE_END(..) are its edges."
@@ -85,10 +84,6 @@ _UNIT_MS = {
     **{"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000, "MILLISECOND": 1},
 }
 _UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
-_CLOCKS = (
-    *("CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIME"),
-    *("NOW", "GETDATE", "SYSDATE", "SYSTIMESTAMP"),
-)
 
 
 class ExpressionPlanner:
@@ -212,6 +207,8 @@ class ExpressionPlanner:
                     hint=f"AS {syntax.operator} makes it the name of a column.",
                 )
             return operand
+        if syntax.operator == "~":
+            return self._call("~", [operand], syntax.place)
         negated = self._call("NEGATE", [operand], syntax.place)
         return negated if syntax.operator == "-" else operand
 
@@ -337,18 +334,16 @@ class ExpressionPlanner:
             raise StatementError(
                 f"{name} needs {name.partition('_')[0]} in GROUP BY", place=place, hint=_WINDOW_HINT
             )
-        if name in _CLOCKS:
-            raise StatementError(
-                f"{name} is not supported: results depend on the data alone",
-                place=place,
-                hint="ROWTIME is the time of the row.",
-            )
         if syntax.star or syntax.distinct or syntax.condition is not None:
             raise StatementError(f"{name} is not an aggregate", place=place)
-        if name == "CURRENT_ROW_TIMESTAMP" and not syntax.args:
-            return self._column(ColumnRef((Name(ROWTIME, place),), place))
         if name in ("TIMESTAMPADD", "TIMESTAMPDIFF"):
             return self._by_unit(syntax)
+        if name in CLOCKS and not self._scope.has_rowtime:
+            raise StatementError(
+                f"{name} is the ROWTIME of a row, and there is none here",
+                place=place,
+                hint="A row of a stream has a ROWTIME. Results depend on the data alone, never on a clock.",
+            )
         if (other := written_out(syntax)) is not None:
             return self._plan(other)
         if name in _PARTS and len(syntax.args) == 1:

@@ -10,20 +10,34 @@ from collections.abc import Callable, Sequence
 from rowtide.errors import RejectedRowError, SourceSpan, StatementError
 from rowtide.expr.functions.text.patterns import pattern_error
 from rowtide.expr.functions.times.time_formats import FormatError
+from rowtide.expr.functions.times.times import UNITS
 from rowtide.expr.functions.times.times_as_text import FORMATS
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, Expr, Literal
-from rowtide.rows.types import BOOLEAN, VARCHAR
+from rowtide.rows.types import BOOLEAN, DATE, TIME, TIMESTAMP, VARCHAR, Type
 from rowtide.rowtime.period import CalendarUnit
 from rowtide.sql.grammar.syntax import (
     Case,
+    Cast,
+    ColumnRef,
     Expression,
+    Extract,
     FunctionCall,
     IsDistinct,
     IsTest,
+    Name,
     Rounded,
     StringLiteral,
 )
+from rowtide.sql.select.scope import ROWTIME
+
+CLOCKS = frozenset(
+    {
+        *("CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP"),
+        *("CURRENT_DATE", "CURRENT_TIME", "LOCALTIME"),
+    }
+)
+"""What other systems read from a clock is the ROWTIME of the row: docs/sql/semantics.md#the-current-time."""
 
 _Write = Callable[[Sequence[Expression], SourceSpan], Expression]
 
@@ -57,15 +71,35 @@ def _space(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return FunctionCall("REPEAT", (StringLiteral(" ", place), args[0]), place)
 
 
+def _now(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    del args
+    return ColumnRef((Name(ROWTIME, place),), place)
+
+
+def _now_as(of: Type) -> _Write:
+    return lambda args, place: Cast(_now(args, place), of, place)
+
+
+def _unit_named(unit: Expression, function: str, units: Sequence[str]) -> str:
+    """Return the unit that is named in quotes, also in the plural."""
+    word = unit.text.upper() if isinstance(unit, StringLiteral) else ""
+    for each in (word, word.removesuffix("S")):
+        if each in units:
+            return each
+    raise StatementError(
+        f"{function} takes the name of a unit in quotes", place=unit.place, hint=f"Units: {', '.join(units)}."
+    )
+
+
 def _date_trunc(args: Sequence[Expression], place: SourceSpan) -> Expression:
     unit, operand = args
-    if not isinstance(unit, StringLiteral) or unit.text.upper() not in CalendarUnit.__members__:
-        raise StatementError(
-            "DATE_TRUNC takes the name of a unit in quotes",
-            place=unit.place,
-            hint=f"Units: {', '.join(each.value for each in CalendarUnit)}.",
-        )
-    return Rounded("FLOOR", operand, CalendarUnit(unit.text.upper()), place)
+    word = _unit_named(unit, "DATE_TRUNC", [each.value for each in CalendarUnit])
+    return Rounded("FLOOR", operand, CalendarUnit(word), place)
+
+
+def _date_part(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    unit, operand = args
+    return Extract(_unit_named(unit, "DATE_PART", UNITS[TIMESTAMP]), operand, place)
 
 
 _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
@@ -79,6 +113,13 @@ _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
     "CHARINDEX": (2, 2, "part, x", _found),
     "SPACE": (1, 1, "n", _space),
     "DATE_TRUNC": (2, 2, "'unit', x", _date_trunc),
+    "DATE_PART": (2, 2, "'unit', x", _date_part),
+    **dict.fromkeys(
+        ("CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP"), (0, 0, "", _now)
+    ),
+    "CURRENT_DATE": (0, 0, "", _now_as(DATE)),
+    "CURRENT_TIME": (0, 0, "", _now_as(TIME)),
+    "LOCALTIME": (0, 0, "", _now_as(TIME)),
 }
 """Least and greatest number of arguments, how the function is written, and what it is."""
 

@@ -120,6 +120,11 @@ class NameScope:
             raise _no_column(name, binding.row_type.names, f' of "{binding.alias}"')
         return field
 
+    @property
+    def has_rowtime(self) -> bool:
+        """Return whether ROWTIME alone is the time of a row."""
+        return any(binding.has_rowtime for binding in self.bindings)
+
     def resolves(self, column: ColumnRef) -> bool:
         """Return whether one column, or ROWTIME, is called so."""
         try:
@@ -148,7 +153,7 @@ class NameScope:
 
     def _unqualified(self, name: Name, place: SourceSpan) -> Expr:
         if name.text == ROWTIME:
-            if not any(binding.has_rowtime for binding in self.bindings):
+            if not self.has_rowtime:
                 raise StatementError("a table has no ROWTIME to select", place=place)
             return RowtimeRef()
         for each in self.merged:

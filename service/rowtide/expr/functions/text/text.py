@@ -1,4 +1,4 @@
-"""Text: || LIKE UPPER LOWER INITCAP CHAR_LENGTH SUBSTRING TRIM POSITION REPLACE OVERLAY.
+"""Text: || LIKE ILIKE UPPER LOWER INITCAP CHAR_LENGTH SUBSTRING TRIM POSITION REPLACE OVERLAY.
 
 Characters are Unicode code points, positions begin at 1. Upper and lower case
 are taken character by character, and only where that gives one character, so
@@ -64,14 +64,16 @@ def _concat() -> ScalarFunction:
 
 
 @lru_cache(maxsize=REMEMBERED_PATTERNS)
-def _pattern(pattern: str, escape: str | None) -> tuple[re.Pattern[str], str]:
+def _pattern(pattern: str, escape: str | None, name: str = "LIKE") -> tuple[re.Pattern[str], str]:
     r"""Translate a pattern: % is any text, _ any character; gives a regex and Arrow's form, with \ as escape.
+
+    That of ILIKE matches text in lower case.
 
     Raises:
       RejectedRowError: the escape is not one character, or comes before an ordinary one.
     """
     if escape is not None and len(escape) != 1:
-        raise undefined("LIKE", (pattern, escape), "ESCAPE is one character")
+        raise undefined(name, (pattern, escape), "ESCAPE is one character")
     regex, plain = [], []
     chars = iter(pattern)
     for char in chars:
@@ -80,25 +82,31 @@ def _pattern(pattern: str, escape: str | None) -> tuple[re.Pattern[str], str]:
             literal = next(chars, "")
             if literal not in ("%", "_", escape):
                 raise undefined(
-                    "LIKE", (pattern, escape), "the escape character must be followed by %, _ or itself"
+                    name, (pattern, escape), "the escape character must be followed by %, _ or itself"
                 )
         elif char in "%_":
             regex.append(".*" if char == "%" else ".")
             plain.append(char)
             continue
+        if name == "ILIKE":
+            literal = _lower(literal)
         regex.append(re.escape(literal))
         plain.append("\\" + literal if literal in "%_\\" else literal)
     return re.compile("".join(regex), re.DOTALL), "".join(plain)
 
 
-def _like() -> ScalarFunction:
+def _like(name: str) -> ScalarFunction:
+    """Declare LIKE, or ILIKE: as LIKE of both in lower case."""
+    in_any_case = name == "ILIKE"
+
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) not in (2, 3) or not all(arg.is_text for arg in args):
-            raise mismatch("LIKE", args)
+            raise mismatch(name, args)
         return BOOLEAN
 
     def row(text: str, pattern: str, escape: str | None = None) -> bool:
-        return _pattern(pattern, escape)[0].fullmatch(text) is not None
+        regex, _ = _pattern(pattern, escape, name)
+        return regex.fullmatch(_lower(text) if in_any_case else text) is not None
 
     def columnar(signature: CallSignature) -> ColumnKernel | None:
         pattern, escape = signature.constants[1], signature.constants[2:]
@@ -107,19 +115,22 @@ def _like() -> ScalarFunction:
 
         def match(texts: Any, *rest: Any) -> tuple[Any, Mask | None]:
             del rest
-            return arrow.flags(pc.match_like(texts, plain)), None
+            if not in_any_case:
+                return arrow.flags(pc.match_like(texts, plain)), None
+            found = arrow.flags(pc.match_like(pc.ascii_lower(texts), plain))
+            return found, None if arrow.is_ascii(texts) else ~arrow.flags(pc.string_is_ascii(texts))
 
         def fail(texts: Any, *rest: Any) -> tuple[Any, Mask | None]:
             del rest
             return np.zeros(len(texts), dtype=np.bool_), np.ones(len(texts), dtype=np.bool_)
 
         try:
-            plain = _pattern(pattern, escape[0] if escape else None)[1]
+            plain = _pattern(pattern, escape[0] if escape else None, name)[1]
         except RejectedRowError:
             return fail
         return match
 
-    return strict("LIKE", resolve, lambda signature: row, columnar)
+    return strict(name, resolve, lambda signature: row, columnar)
 
 
 # ----------------------------------------------------------------- cases
@@ -278,7 +289,8 @@ def _overlay() -> ScalarFunction:
 
 TEXT: Sequence[ScalarFunction] = (
     _concat(),
-    _like(),
+    _like("LIKE"),
+    _like("ILIKE"),
     _case("UPPER", _upper, pc.ascii_upper),
     _case("LOWER", _lower, pc.ascii_lower),
     declared("INITCAP", "t", as_long_as_first, _initcap),

@@ -41,14 +41,14 @@ UNITS: dict[Type, Sequence[str]] = {
     TIMESTAMP: _OF_TIMESTAMP,
     DATE: _OF_TIMESTAMP,
     TIME: tuple(_OF_DAY),
-    INTERVAL_DAY: ("DAY", *_OF_DAY),
+    INTERVAL_DAY: ("DAY", *_OF_DAY, "EPOCH"),
     INTERVAL_MONTH: ("YEAR", "MONTH"),
 }
 """What can be extracted from values of a type."""
 ROUNDED_TO: dict[Type, Sequence[str]] = {
     TIMESTAMP: tuple(CalendarUnit.__members__),
     DATE: tuple(CalendarUnit.__members__),
-    TIME: ("SECOND", "MINUTE", "HOUR"),
+    TIME: ("MILLISECOND", "SECOND", "MINUTE", "HOUR"),
 }
 """What values of a type can be rounded to."""
 
@@ -112,6 +112,8 @@ def _interval_part(unit: str, kind: Type, size: Any) -> Any:
         return size // 12 if unit == "YEAR" else size % 12
     if unit == "DAY":
         return size // civil.DAY_MS
+    if unit == "EPOCH":
+        return size // 1_000
     length, count = _OF_DAY[unit]
     return size // length % count
 
