@@ -41,9 +41,9 @@ from rowtide.checkpoint.snapshot import (
     Chunk,
     DamagedSnapshotError,
     chunks_of,
-    is_readable,
     manifest_of,
     snapshot_from,
+    why_unreadable,
 )
 from rowtide.checkpoint.statements import (
     CHUNKS_AT_ONCE,
@@ -385,7 +385,7 @@ class DatabaseLedger:
             if version is None:
                 return None
             snapshots = self._of(connection).snapshots
-            damaged: list[tuple[int, int, str]] = []
+            passed_over: list[tuple[str, int, int, str]] = []
             found = None
             for row in connection.execute(
                 sa.select(*columns_at(snapshots, version))
@@ -393,18 +393,20 @@ class DatabaseLedger:
                 .order_by(snapshots.c.snapshot_id.desc())
             ).all():
                 try:
-                    if not is_readable(row.manifest):
+                    reason = why_unreadable(row.manifest)
+                    if reason is not None:
+                        passed_over.append(("snapshot_not_read", row.snapshot_id, row.commits, reason))
                         continue
                     with closing(self._chunks(connection, row.snapshot_id)) as chunks:
                         found = snapshot_from(row.manifest, chunks, row.checksum)
                 except DamagedSnapshotError as error:
-                    damaged.append((row.snapshot_id, row.commits, str(error)))
+                    passed_over.append(("snapshot_damaged", row.snapshot_id, row.commits, str(error)))
                     continue
                 break
             instead = "the log is replayed" if found is None else f"snapshot {row.snapshot_id} is used"
-            for snapshot_id, commit, reason in damaged:
+            for event, snapshot_id, commit, reason in passed_over:
                 _log.warning(
-                    "snapshot_damaged",
+                    event,
                     pipeline=self._pipeline,
                     snapshot=snapshot_id,
                     commit=commit,

@@ -4,7 +4,9 @@ The manifest is JSON: the format's version, the positions, and which step and
 table each part is. A part is cut into chunks that fit a row of any database.
 
 A checksum over manifest and chunks is stored beside them, since Arrow reads most
-damaged bytes as other values. Version 1 of the format had none.
+damaged bytes as other values. Version 1 of the format had none. Versions 1 and 2
+stored the states of models as pickles, in a part called ``parts``: such a snapshot
+is never loaded, since reading a pickle runs whatever code it names.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ import pyarrow as pa
 
 from rowtide.checkpoint.ledger import KeptSnapshot
 
-VERSION = 2
+VERSION = 3
 """Of this format; a snapshot of a later one is left alone, and recovery replays instead."""
 _WITHOUT_CHECKSUM = 1
+_WITH_PICKLES = 2
+_PICKLED = "parts"
 
 CHUNK_BYTES = 4 << 20
 """Of a row of snapshot_chunks: PostgreSQL and its driver hold some of these at a time in memory."""
@@ -87,16 +91,22 @@ def chunks_of(snapshot: KeptSnapshot) -> Iterator[Chunk]:
             yield Chunk(part, chunk, bytes(content[start : start + CHUNK_BYTES]))
 
 
-def is_readable(manifest: str) -> bool:
-    """Return whether this program reads snapshots of this manifest's version.
+def why_unreadable(manifest: str) -> str | None:
+    """Return why this program does not read a snapshot with this manifest; None: it does.
 
     Raises:
-      DamagedSnapshotError: it is no manifest.
+      DamagedSnapshotError: it is not a manifest.
     """
     try:
-        return bool(_WITHOUT_CHECKSUM <= json.loads(manifest)["version"] <= VERSION)
+        told = json.loads(manifest)
+        version, names = told["version"], {name for _, name in told["parts"]}
+        if not _WITHOUT_CHECKSUM <= version <= VERSION:
+            return f"its format is {version}, and this program reads 1 to {VERSION}"
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedSnapshotError(f"its manifest cannot be read: {error}") from error
+    if version <= _WITH_PICKLES and _PICKLED in names:
+        return "it holds models as an earlier version stored them, in a form that can run code"
+    return None
 
 
 def snapshot_from(manifest: str, chunks: Iterable[Chunk], checksum: str | None) -> KeptSnapshot:

@@ -8,7 +8,6 @@ model whose parts all count their changes, and have not changed, is kept.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from rowtide.engine.errors import ExecutionError
 from rowtide.engine.model import ModelRun, Sent
 from rowtide.engine.row_type import Row
 from rowtide.engine.table.table import Table
+from rowtide.engine.typed_state import STORABLE, StateError, dump_state, load_state
 from rowtide.errors import FaultError
 from rowtide.rows.rowop import Opcode
 
@@ -154,7 +154,7 @@ class RecoverableModel:
     def _take_back(self) -> None:
         self._run = self._make()
         if self._kept is not None:
-            self._run.restore(pickle.loads(self._kept))
+            self._run.restore(load_state(self._kept))
         for step in self._since:
             if step is True:
                 self._run.run_event()
@@ -170,18 +170,17 @@ class RecoverableModel:
 
 
 def stored(state: object, model: str) -> bytes:
-    """Return a model's state as bytes.
+    """Return a model's state as bytes that ``load_state`` reads.
 
     Raises:
       FaultError: if it contains something that is not a plain value.
     """
     try:
-        return pickle.dumps(state, protocol=5)
-    except Exception as error:
-        # The state of a part can be any object, and pickling it can raise any error.
+        return dump_state(state)
+    except StateError as error:
         raise FaultError(
-            f'the state of model "{model}" cannot be stored: {type(error).__name__}: {error}',
-            hint="snapshot() must return plain values: numbers, text, tuples, lists, dicts.",
+            f'the state of model "{model}" cannot be stored: {error}',
+            hint=f"snapshot() must return plain values: {STORABLE}.",
         ) from error
 
 

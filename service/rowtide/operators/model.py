@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -15,6 +14,7 @@ from rowtide.engine.generated import generated
 from rowtide.engine.loading import model_maker
 from rowtide.engine.model import Sent
 from rowtide.engine.recoverable import KEEP_AFTER, Jumped, ModelFailure, RecoverableModel, TakenRowop, stored
+from rowtide.engine.typed_state import load_state
 from rowtide.engine.values import column_check
 from rowtide.errors import FaultError, Reason, RowtideError
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput
@@ -27,6 +27,7 @@ from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import INTEGER_BYTES, Field, Kind, RowType
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
+MODELS = "models"
 STATE = "state"
 MOST_EVENTS = 1_000_000
 """Events of one model at one rowtime: more than any has rows to tell of, few enough to see that it hangs."""
@@ -140,14 +141,14 @@ class ModelOperator:
         return 0
 
     def snapshot(self) -> State:
-        """``parts`` has a row a key, in order of the first rows."""
+        """``models`` has one row a key, in order of the first rows."""
         parts = self._made
         origins = np.array([part.first[1] for part in parts], dtype=np.int64)
-        contents = self._pickled()
+        contents = self._stored()
         return {
             "account": self.account.to_arrow(),
             "clock": _clock_table(self._bound, self._given, self._jumped),
-            "parts": pa.table(
+            MODELS: pa.table(
                 {
                     **{
                         name: pa.array([part.first[place] for part in parts], pa.int64())
@@ -159,7 +160,7 @@ class ModelOperator:
             ),
         }
 
-    def _pickled(self) -> list[bytes]:
+    def _stored(self) -> list[bytes]:
         """Return the state of each model, with its key, as bytes.
 
         Raises:
@@ -192,13 +193,13 @@ class ModelOperator:
         before, after = clock.get("jumped_from"), clock.get("jumped_to")
         jumped = None if before is None or after is None else Jumped(before, after)
         self._parts, self._made, self._due, self._jumped = {}, [], [], None
-        for row in state["parts"].to_pylist():
+        for row in state[MODELS].to_pylist():
             try:
-                key, content = pickle.loads(row[STATE])
+                key, content = load_state(row[STATE])
                 part = self._part(key, (row[ROWTIME], row[ORIGIN], row[COUNTER]))
                 part.model.restore(content)
             except Exception as error:
-                # Unpickling and a class that has changed fail in any way.
+                # A class that has changed fails in any way.
                 text = (
                     error.message if isinstance(error, RowtideError) else f"{type(error).__name__}: {error}"
                 )
@@ -213,14 +214,14 @@ class ModelOperator:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         # The models of all keys, in the order of their first rows.
-        parts = pa.concat_tables([state["parts"] for state in states])
+        parts = pa.concat_tables([state[MODELS] for state in states])
         clocks = [state["clock"].to_pylist()[0] for state in states]
         return {
             "account": pa.concat_tables([state["account"] for state in states]),
             "clock": _clock_table(
                 max(clock["bound"] for clock in clocks), sum(clock["given"] for clock in clocks), None
             ),
-            "parts": parts.sort_by([(name, "ascending") for name in (ROWTIME, RANK, COUNTER)]),
+            MODELS: parts.sort_by([(name, "ascending") for name in (ROWTIME, RANK, COUNTER)]),
         }
 
     def _part(self, key: Row, first: tuple[int, int, int]) -> _Part:

@@ -21,7 +21,7 @@ from rowtide.checkpoint.ledger import (
     SnapshotEntry,
     StoredError,
 )
-from rowtide.checkpoint.snapshot import Checksum, chunks_of, is_readable, manifest_of, snapshot_from
+from rowtide.checkpoint.snapshot import Checksum, chunks_of, manifest_of, snapshot_from, why_unreadable
 from rowtide.checkpoint.statements import storable
 from rowtide.clock import Clock
 from rowtide.errors import FaultError, StatementError, SupersededError
@@ -169,7 +169,7 @@ class InMemoryLedger:
     def newest_snapshot(self) -> KeptSnapshot | None:
         """Return the newest snapshot that this version can read; memory damages none."""
         for each in reversed(self._committed().snapshots):
-            if is_readable(each.manifest):
+            if why_unreadable(each.manifest) is None:
                 return snapshot_from(each.manifest, each.chunks, each.checksum)
         return None
 

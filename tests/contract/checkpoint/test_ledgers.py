@@ -309,6 +309,21 @@ def test_a_snapshot_of_another_format_is_passed_over(
     assert found.positions == {("ORDERS", 0): 1}
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_snapshot_with_pickled_models_is_passed_over(
+    database: Database, ledger: AnyLedger, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    with monkeypatch.context() as older, database.begin() as transaction:
+        older.setattr("rowtide.checkpoint.snapshot.VERSION", version)
+        ledger.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): 1}, state(1)))
+        models = {"1 MODEL": {"parts": pa.table({"state": pa.array([b"any"], pa.large_binary())})}}
+        ledger.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): 2}, models))
+    found = ledger.newest_snapshot()
+    assert found is not None
+    assert found.positions == {("ORDERS", 0): 1}
+
+
 @pytest.mark.parametrize("database", RELATIONAL, indirect=True)
 def test_tables_of_a_newer_program_are_refused(database: Database, ledger: AnyLedger) -> None:
     ledger.claim("digest", "a")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +9,7 @@ from property.engine.graph_model import Arrival, InOneOrder, Shape, arrivals, sh
 from rowtide.engine import ModelSetup, RowType
 from rowtide.engine.graph import Use, run_in_model
 from rowtide.engine.model import ModelRun, Sent
+from rowtide.engine.typed_state import dump_state, load_state
 from rowtide.rows.rowop import Opcode
 
 PAIR = RowType(energy="int64", mark="int64")
@@ -60,7 +59,7 @@ def test_any_bounds_and_restarts_give_what_going_row_by_row_gives(data: st.DataO
             sent += model.advance(each.rowtime)
         if data.draw(st.booleans()):
             # As it goes into a snapshot and comes out of it.
-            state = pickle.loads(pickle.dumps(model.snapshot()))
+            state = load_state(dump_state(model.snapshot()))
             model = model_of(shape)
             model.restore(state)
         sent += model.take(each.source, Opcode.INSERT, PAIR.row(*each.row), each.rowtime)
@@ -87,7 +86,7 @@ def test_a_jump_of_time_gives_the_same_whenever_it_becomes_known(data: st.DataOb
         if number == known_after:
             model.jump(before, after)
         if data.draw(st.booleans()):
-            state = pickle.loads(pickle.dumps(model.snapshot()))
+            state = load_state(dump_state(model.snapshot()))
             model = model_of(shape)
             model.restore(state)
             # A replay tells it of what its state knows already.

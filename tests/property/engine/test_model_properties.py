@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from contextlib import suppress
 
 import pytest
@@ -28,6 +27,7 @@ from rowtide.engine import (
 )
 from rowtide.engine.model import ModelRun, ModelSetup, Sent
 from rowtide.engine.recoverable import ModelFailure, RecoverableModel, TakenRowop
+from rowtide.engine.typed_state import dump_state, load_state
 
 READING = RowType(time="int64", sensor="string", value="int64")
 
@@ -97,7 +97,7 @@ def test_a_restored_model_gives_what_the_original_gives(made: Steps, cut: int, k
     first = ModelRun("totals", Totals, {"keep": keep})
     given, rowtime = feed(first, made[:cut], 0)
     second = ModelRun("totals", Totals, {"keep": keep})
-    second.restore(pickle.loads(pickle.dumps(first.snapshot())))
+    second.restore(load_state(dump_state(first.snapshot())))
     rest, end = feed(second, made[cut:], rowtime)
     assert given + rest + second.advance(end + keep) == expected
     assert second.next_event is None

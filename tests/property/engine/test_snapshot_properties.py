@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 from hypothesis import given
 from hypothesis import strategies as st
 from index_trees import ROW_TYPE, changes, trees
@@ -26,6 +24,7 @@ from rowtide.engine import (
     TableType,
     Unit,
 )
+from rowtide.engine.typed_state import dump_state, load_state
 
 Changes = list[tuple[str, Row]]
 
@@ -69,10 +68,10 @@ def test_a_restored_table_tells_what_the_original_tells(
 ) -> None:
     original, restored = Model(tree), Model(tree)
     original.change(before)
-    saved = pickle.dumps(original.unit.snapshot())
+    saved = dump_state(original.unit.snapshot())
     original.told.clear()
     original.change(after)
-    restored.unit.restore(pickle.loads(saved))
+    restored.unit.restore(load_state(saved))
     assert restored.told == []
     restored.change(after)
     assert restored.told == original.told
@@ -92,12 +91,12 @@ def test_a_restored_collapse_flushes_what_the_original_flushes(made: Changes, cu
         told.append([])
         collapse.out.then(lambda rowop, log=told[-1]: log.append(str(rowop)), name="log")
         if saved is not None:
-            unit.restore(pickle.loads(saved))
+            unit.restore(load_state(saved))
         for number, (verb, row) in enumerate(part):
             if saved is None and number == cut:
-                saved = pickle.dumps(unit.snapshot())
+                saved = dump_state(unit.snapshot())
             table.input.send(INSERT if verb == "insert" else DELETE, row)
         if saved is None:
-            saved = pickle.dumps(unit.snapshot())
+            saved = dump_state(unit.snapshot())
         collapse.flush()
     assert told[0] == told[1]

@@ -22,9 +22,9 @@ from rowtide.checkpoint.snapshot import (
     Chunk,
     DamagedSnapshotError,
     chunks_of,
-    is_readable,
     manifest_of,
     snapshot_from,
+    why_unreadable,
 )
 from rowtide.runtime.live.live import Pace
 from rowtide.sql.pipeline import plan_pipeline
@@ -111,7 +111,7 @@ def flipped(content: bytes, bit: int) -> bytes:
 
 def refused(manifest: str, chunks: Sequence[Chunk], checksum: str | None) -> bool:
     try:
-        if not is_readable(manifest):
+        if why_unreadable(manifest) is not None:
             return True
         snapshot_from(manifest, chunks, checksum)
     except DamagedSnapshotError:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
 from rowtide.engine import Fifo, Hashed, ModelSetup, Rowop, RowType, Table, TableType
@@ -45,6 +50,16 @@ class Keeping:
         table = Table(setup.unit, f"rows{version}", TableType(ROW, by_n=index))
         setup.input("rows", table.input)
         setup.output("ticks", table.out)
+
+
+class Touch:
+    """Unpickled, it makes a file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.file,)
 
 
 class Careless:
@@ -120,6 +135,18 @@ def test_a_state_that_does_not_fit_the_class_any_more_is_refused_by_name() -> No
     assert caught.value.hint == "Run the version of the module that wrote it."
 
 
+def test_a_stored_state_runs_no_code(tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    run = make(node("Keeping"), OperatorSite(OWN))
+    state = run.snapshot()
+    content = pa.array([pickle.dumps(Touch(touched))], pa.large_binary())
+    models = state[operator.MODELS]
+    spoilt = models.set_column(models.schema.get_field_index(operator.STATE), operator.STATE, content)
+    with pytest.raises(FaultError, match='the state of model "M" does not fit'):
+        make(node("Keeping"), OperatorSite(OWN)).restore({**state, operator.MODELS: spoilt})
+    assert not touched.exists()
+
+
 def test_a_row_is_taken_back_from_a_state_that_the_model_goes_on_changing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -139,8 +166,8 @@ def test_a_state_that_cannot_be_stored_or_is_too_large_stops_the_pipeline_by_nam
     with pytest.raises(FaultError, match='the state of model "M" cannot be stored: ') as caught:
         run.snapshot()
     assert "plain values" in (caught.value.hint or "")
-    monkeypatch.setattr(operator, "MOST_STATE_BYTES", 40)
+    monkeypatch.setattr(operator, "MOST_STATE_BYTES", 20)
     large = make(node("Careless"), OperatorSite(OWN))
     large.step(0, rows(1), Bound(1))
-    with pytest.raises(FaultError, match='state of model "M" is too large for a snapshot: more than 40 byt'):
+    with pytest.raises(FaultError, match='state of model "M" is too large for a snapshot: more than 20 byt'):
         large.snapshot()

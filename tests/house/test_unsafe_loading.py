@@ -1,0 +1,43 @@
+"""Nothing that a database, a topic or a request holds is run as code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+UNSAFE_CALLS = {"eval", "exec"}
+
+ALLOWED = {
+    "service/rowtide/engine/generated.py": "compiles source text that Rowtide writes, of names that it checks",
+    "service/rowtide/runners/spark/frames.py": "reports between the driver and its own tasks",
+    "service/rowtide/runners/spark/given.py": "rows between the driver and its own tasks",
+    "service/rowtide/runners/spark/stage.py": "a stage's work, which Spark sends to its workers as it sends closures",
+    "service/rowtide/testing/on_spark.py": "rows of a scenario, between the test and its own tasks",
+    "service/rowtide/runners/spark/folding.py": "the work of a task, and its result, as Spark's closures are",
+    "service/rowtide/runners/spark/faults.py": "faults between the tasks of one run",
+    "service/rowtide/runtime/backfill/backfill_output.py": "error rows between the tasks of one run",
+    "service/rowtide/runtime/recovery/replay_tables.py": "rows in a temporary file that the process itself wrote",
+}
+
+
+def unsafe_uses(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names if each.name.split(".")[0] in UNSAFE_MODULES)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in UNSAFE_MODULES:
+            yield str(node.module)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in UNSAFE_CALLS:
+            yield node.func.id
+
+
+def found() -> dict[str, list[str]]:
+    files = [*ROOT.glob("service/**/*.py"), *ROOT.glob("connectors/**/*.py")]
+    uses = {str(file.relative_to(ROOT)): list(unsafe_uses(file)) for file in files}
+    return {name: used for name, used in uses.items() if used}
+
+
+def test_only_these_modules_read_pickles_or_run_text() -> None:
+    assert sorted(found()) == sorted(ALLOWED), found()
