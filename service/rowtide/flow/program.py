@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from rowtide.errors import FaultError
 from rowtide.operators.contract import PARTITION_BITS, OperatorSite
 from rowtide.operators.merge.ranks import order_of_all
-from rowtide.plan.nodes import KeyedTable, Merge, Node, Promote, Sort, Source, TableSource
+from rowtide.plan.nodes import KeyedTable, Merge, Node, Sort, Source, TableSource
 
 Port = tuple[int, int]
 """A step by its position in the program, and the number of one of its ports."""
@@ -177,8 +177,7 @@ class Program:
         node = self.steps[at].node
         if isinstance(node, KeyedTable):
             return bool(node.key)
-        passes = isinstance(node, Merge) or (node.is_row_wise and not isinstance(node, Promote))
-        return passes and self._feeds_tables(at)
+        return (isinstance(node, Merge) or node.keeps_rowtime) and self._feeds_tables(at)
 
     def _repeated(self) -> frozenset[int]:
         seen: dict[object, set[int]] = {}

@@ -25,7 +25,7 @@ from rowtide.errors import StatementError
 from rowtide.flow.program import Port, Program, Step
 from rowtide.operators.contract import HoldsTable, Operator, State
 from rowtide.operators.merge.merge import PROMISED
-from rowtide.plan.nodes import Filter, KeyedTable, Merge, Model, Node, Project, Sort
+from rowtide.plan.nodes import KeyedTable, Merge, Model, Node, Sort, below_same_rowtime
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import ORIGIN, Tray
 from rowtide.rowtime.bound import LATEST, NO_BOUND, UNMARKED, Bound
@@ -138,9 +138,7 @@ class Succession:
         """Return whether a step is a table of a model that is not the one that filled it."""
         if not isinstance(node, KeyedTable):
             return False
-        behind = node.input
-        while isinstance(behind, Filter | Project):
-            behind = behind.input
+        behind = below_same_rowtime(node.input)
         if not isinstance(behind, Model) or not node.relation.startswith(f"{behind.relation}."):
             return False
         return not any(at in self.matched for at in self._newer.positions(behind))

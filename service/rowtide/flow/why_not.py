@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from rowtide.flow.program import Program
 from rowtide.operators.contract import Account, Operator, Want, wants_of
 from rowtide.plan.nodes import AsOfJoin, Node, Sort, WindowJoin
+from rowtide.plan.nodes.node import WhyFiltered
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
 
@@ -64,7 +65,10 @@ class Keeper:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What one step did with its rows so far; ``joins``: it gives only rows that find another."""
+    """What one step did with its rows so far.
+
+    ``joins``: it gives only rows that find another. ``why_filtered``: why it drops rows.
+    """
 
     relation: str
     operator: str
@@ -72,6 +76,7 @@ class Fate:
     account: Account
     held: int
     joins: bool
+    why_filtered: WhyFiltered
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +276,7 @@ class Enquiry:
                     operator.account,
                     operator.held(),
                     joins,
+                    step.node.why_filtered(),
                 )
 
 

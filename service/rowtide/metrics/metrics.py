@@ -123,7 +123,10 @@ class Metrics:
             "relation",
         )
         self.rows_filtered = self._counter(
-            "rowtide_rows_filtered_total", "rows", "Rows in that a WHERE did not let pass.", "relation"
+            "rowtide_rows_filtered_total",
+            "rows",
+            "Rows in that a filter, such as WHERE, did not let pass.",
+            "relation",
         )
         self.rows_late = self._counter(
             "rowtide_rows_late_total",

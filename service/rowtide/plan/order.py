@@ -37,14 +37,13 @@ from dataclasses import replace
 from rowtide.expr.tree import Call, Expr, Literal, RowtimeRef
 from rowtide.plan.nodes import (
     BoundPolicy,
-    Filter,
     Merge,
     Node,
-    Project,
     Promote,
     Sort,
     Source,
     TableSource,
+    below_same_rowtime,
     with_inputs,
 )
 from rowtide.rows.types import Kind
@@ -131,10 +130,9 @@ def _is_strict(rowtime: Expr) -> bool:
 
 
 def _chain_to_source(node: Node) -> Source | None:
-    """Return the Source below ``node`` if there are only filters and projections in between."""
-    while isinstance(node, Filter | Project):
-        node = node.input
-    return node if isinstance(node, Source) else None
+    """Return the Source below ``node`` if no node in between changes their rowtime."""
+    below = below_same_rowtime(node)
+    return below if isinstance(below, Source) else None
 
 
 def _entered(node: Node, source: Source) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowtide.plan.nodes import Filter, GroupChanges, Node, Source, nodes_below
+from rowtide.plan.nodes import GroupChanges, Node, Source, nodes_below
 
 
 def rowtime_field(node: Node) -> int | None:
@@ -20,6 +20,6 @@ def reads_streams(node: Node) -> bool:
 
 def begins_with_window(node: Node) -> bool:
     """Return whether the first field of changes is the window of their groups."""
-    while isinstance(node, Filter):
-        node = node.input
+    while node.keeps_rows:
+        (node,) = node.inputs
     return isinstance(node, GroupChanges) and node.window is not None

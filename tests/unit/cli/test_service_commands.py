@@ -16,6 +16,7 @@ from rowtide.errors import StatementError, TransientError
 from rowtide.flow.why_not import Fate, Holder, Wait
 from rowtide.metrics import Metrics
 from rowtide.operators.contract import Account
+from rowtide.plan.nodes.node import BY_CONDITION
 from rowtide.rowtime.text import length_text
 from rowtide.runtime.inspect.status import StatusBoard
 from rowtide.runtime.inspect.why_not import Cause, SilenceExplanation
@@ -250,7 +251,7 @@ class Answering:
             "running",
             (cause,),
             (Holder(relation, "Merge", None, 1, 5_000, waits),),
-            (Fate(relation, "Merge", None, account, 1, joins=False),),
+            (Fate(relation, "Merge", None, account, 1, joins=False, why_filtered=BY_CONDITION),),
             2,
         )
 

@@ -26,6 +26,8 @@ SERVICE = Path(__file__).parents[3] / "service" / "rowtide"
 MOST_KINDS = 6
 """So many kinds of nodes a module outside of the planner and the operators may import."""
 PLANNER_AND_OPERATORS = ("sql", "operators", "plan")
+LOOKS_THROUGH = {"plan/narrow.py"}
+"""Modules with a loop over one kind of node, as they change what is in it: here the fields of conditions."""
 
 
 def test_every_kind_is_found() -> None:
@@ -53,3 +55,15 @@ def test_no_module_beside_planner_and_operators_knows_many_kinds() -> None:
         of_plan = [each for each in imports if (each.module or "").startswith("rowtide.plan")]
         known[str(file)] = sorted({alias.name for each in of_plan for alias in each.names} & names)
     assert {file: kinds for file, kinds in known.items() if len(kinds) > MOST_KINDS} == {}
+
+
+def test_no_loop_looks_through_nodes_by_their_kind() -> None:
+    names = {kind.__name__ for kind in KINDS}
+    found = set()
+    for file in SERVICE.rglob("*.py"):
+        for loop in ast.walk(ast.parse(file.read_text())):
+            if isinstance(loop, ast.While) and isinstance(loop.test, ast.Call):
+                asked = {each.id for each in ast.walk(loop.test) if isinstance(each, ast.Name)}
+                if "isinstance" in asked and asked & names:
+                    found.add(str(file.relative_to(SERVICE)))
+    assert found == LOOKS_THROUGH, "ask the node: keeps_rowtime, keeps_rows, is_row_wise"

@@ -14,7 +14,7 @@ from rowtide.plan.nodes.sources import Source, TableSource
 from rowtide.plan.nodes.table import KeyedTable, UniqueTable
 from rowtide.plan.nodes.table_join import TableJoin
 from rowtide.plan.nodes.top_changes import NumberedChanges, TopChanges
-from rowtide.plan.nodes.walk import nodes_below, rewrite, with_inputs
+from rowtide.plan.nodes.walk import below_same_rowtime, nodes_below, rewrite, with_inputs
 from rowtide.plan.nodes.window import WaitingWindow, WindowAggregate, WindowsAbreast
 from rowtide.plan.nodes.window_join import JoinTime, WindowJoin
 
@@ -52,6 +52,7 @@ __all__ = [
     "WindowAggregate",
     "WindowJoin",
     "WindowsAbreast",
+    "below_same_rowtime",
     "merged",
     "nodes_below",
     "rewrite",

@@ -58,6 +58,22 @@ BY_PARTITION = StepScope(by_partition=True)
 MERGES = StepScope(merges=True)
 """One step, which reads the steps of all partitions of its inputs."""
 
+
+@dataclass(frozen=True, slots=True)
+class WhyFiltered:
+    """Why rows were dropped: what is ``said`` of them, which others are ``released``, what to ``change``."""
+
+    said: str
+    released: str
+    change: str
+
+
+BY_CONDITION = WhyFiltered(
+    "did not meet its conditions",
+    "Rows that meet them are written.",
+    "Look at its WHERE or HAVING; a comparison with NULL is not TRUE.",
+)
+
 _READS = frozenset({"left", "right", "input", "sources", "table", "stream", "row_type"})
 """Fields of nodes that say what is read, and of which types."""
 
@@ -93,6 +109,16 @@ class Node:
     @property
     def is_row_wise(self) -> bool:
         """Whether it looks at one row at a time, so that any split and order of rows gives the same."""
+        return False
+
+    @property
+    def keeps_rowtime(self) -> bool:
+        """Whether each of its rows is made of one row of its one input and has the rowtime of that row."""
+        return False
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether each of its rows is a row of its one input, unchanged: it only drops rows."""
         return False
 
     # ---------------------------------------------------------------------------------- changelogs
@@ -246,6 +272,10 @@ class Node:
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
         """Yield what to look for at its inputs to find the rows that ``row`` was made of."""
         raise NotImplementedError
+
+    def why_filtered(self) -> WhyFiltered:
+        """Return what ``--why-not`` says of the rows that its operator counts as filtered."""
+        return BY_CONDITION
 
     def released_by(self, row: TimedRow, port: int, ports: int) -> tuple[tuple[int, int], ...] | None:
         """Return the bounds (port, ms) that ``row``, which came by ``port`` of ``ports``, waited for.

@@ -19,14 +19,19 @@ from rowtide.rows.types import RowType
 IN_COLUMNS = "in columns"
 
 
-class _RowWise(OverOne):
-    """What filters, projections and promotions have in common."""
+class RowWiseNode(OverOne):
+    """What nodes that look at one row at a time have in common."""
 
     __slots__ = ()
 
     @property
     def is_row_wise(self) -> bool:
         """Always."""
+        return True
+
+    @property
+    def keeps_rowtime(self) -> bool:
+        """Yes, but for a promotion."""
         return True
 
     def is_changelog(self) -> bool:
@@ -56,7 +61,7 @@ class _RowWise(OverOne):
 
     def computed(self) -> tuple[Expr, ...]:
         """Return the expressions that are computed for each row."""
-        raise NotImplementedError
+        return ()
 
     def scope(self) -> StepScope:
         """Return that it runs for each partition of its input."""
@@ -67,11 +72,15 @@ class _RowWise(OverOne):
         return iter(())
 
 
-@dataclass(frozen=True, slots=True)
-class Filter(SameFields, _RowWise):
-    """Keep the rows for which ``condition`` is TRUE; the others are filtered."""
+class Dropping(SameFields, RowWiseNode):
+    """A node that passes some rows on as they are and drops the others, which count as filtered."""
 
-    condition: Expr
+    __slots__ = ()
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Always."""
+        return True
 
     def key_fields(self) -> tuple[int, ...] | None:
         """Return those of the input."""
@@ -85,6 +94,17 @@ class Filter(SameFields, _RowWise):
         """Return whether the input's field does."""
         return self.input.holds_rowtime(field)
 
+    def order_through(self, agreed: Agreed, port: int) -> Agreed:
+        """Return the same fields."""
+        return agreed
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(Dropping):
+    """Keep the rows for which ``condition`` is TRUE; the others are filtered."""
+
+    condition: Expr
+
     def computed(self) -> tuple[Expr, ...]:
         """Return the condition."""
         return (self.condition,)
@@ -97,13 +117,9 @@ class Filter(SameFields, _RowWise):
         """Return relation and condition."""
         return (self.relation, self.condition)
 
-    def order_through(self, agreed: Agreed, port: int) -> Agreed:
-        """Return the same fields."""
-        return agreed
-
 
 @dataclass(frozen=True, slots=True)
-class Project(_RowWise):
+class Project(RowWiseNode):
     """Compute ``expressions`` for each row; a row for which one fails is rejected."""
 
     expressions: tuple[Expr, ...]
@@ -186,7 +202,7 @@ _BOUNDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Promote(SameFields, _RowWise):
+class Promote(SameFields, RowWiseNode):
     """Give each row the rowtime that ``rowtime`` (a TIMESTAMP) computes from it.
 
     NULL is rejected (MISSING_FIELD). If ``max_ahead_ms`` is given, a row further ahead of its old rowtime
@@ -196,6 +212,11 @@ class Promote(SameFields, _RowWise):
     rowtime: Expr
     bounds: BoundPolicy
     max_ahead_ms: int | None = None
+
+    @property
+    def keeps_rowtime(self) -> bool:
+        """Never."""
+        return False
 
     def only_inserts(self) -> bool:
         """Return whether a stream is promoted, or what the input does."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from rowtide.plan.nodes.lineage import SourceRows
 from rowtide.plan.nodes.node import BY_PARTITION, Agreed, StepScope
 from rowtide.plan.nodes.over_one import SameFields
-from rowtide.plan.nodes.row_wise import Filter, Project
 from rowtide.plan.nodes.sources import Source
+from rowtide.plan.nodes.walk import below_same_rowtime
 from rowtide.plan.show import show_interval
 from rowtide.rows.rowop import TimedRow
 
@@ -42,10 +42,7 @@ class Sort(SameFields):
 
     def is_ordered(self) -> bool:
         """Return whether it sorts merged rows: those of partitions are in order each by itself."""
-        below = self.input
-        while isinstance(below, Filter | Project):
-            below = below.input
-        return not isinstance(below, Source)
+        return not isinstance(below_same_rowtime(self.input), Source)
 
     def holds_rowtime(self, field: int) -> bool:
         """Return whether the input's field does."""

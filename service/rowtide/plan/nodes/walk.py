@@ -36,3 +36,10 @@ def nodes_below(node: Node) -> Iterator[Node]:
             seen.add(id(each))
             yield each
             pending += reversed(each.inputs)
+
+
+def below_same_rowtime(node: Node) -> Node:
+    """Return the first node, from ``node`` downwards, that does more than drop rows and change fields."""
+    while node.keeps_rowtime:
+        (node,) = node.inputs
+    return node

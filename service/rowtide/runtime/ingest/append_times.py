@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.checkpoint.ledger import Decision, PartitionId, is_resubmission
-from rowtide.plan.nodes import BoundPolicy, Filter, Node, Project, Promote, Source
+from rowtide.plan.nodes import BoundPolicy, Node, Promote, Source, below_same_rowtime
 from rowtide.plan.plan import Plan
 from rowtide.rowtime.bound import EARLIEST
 
@@ -80,9 +80,7 @@ def by_message_time(plan: Plan) -> frozenset[str]:
         if isinstance(node, Source):
             read.add(node.relation)
         if isinstance(node, Promote) and node.bounds is not BoundPolicy.MAP:
-            below = node.input
-            while isinstance(below, Filter | Project):
-                below = below.input
+            below = below_same_rowtime(node.input)
             if isinstance(below, Source):
                 promoted.add(below.relation)
         for each in node.inputs:

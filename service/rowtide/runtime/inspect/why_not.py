@@ -15,6 +15,7 @@ from rowtide.checkpoint.ledger import PartitionId
 from rowtide.flow.flow import Flow
 from rowtide.flow.why_not import Fate, Holder, Keeper, Silence
 from rowtide.operators.contract import Account
+from rowtide.plan.nodes.node import BY_CONDITION, WhyFiltered
 from rowtide.rowtime.text import time_text
 
 
@@ -449,7 +450,7 @@ def _lost(silence: Silence, facts: Facts) -> Iterator[Cause]:
             (SilenceCause.FILTERED, account.filtered),
         ):
             if count:
-                yield _gone(why, fate.relation, count, account.rows_in)
+                yield _gone(why, fate.relation, count, account.rows_in, fate.why_filtered)
         if fate.joins and account.done:
             yield _gone(SilenceCause.UNMATCHED, fate.relation, account.done, account.rows_in)
     if not found:
@@ -469,11 +470,6 @@ _GONE = {
         "Rows that match the declared columns are written.",
         "`rowtide errors list` shows raw bytes and reason of each.",
     ),
-    SilenceCause.FILTERED: (
-        "did not meet its conditions",
-        "Rows that meet them are written.",
-        "Look at its WHERE or HAVING; a comparison with NULL is not TRUE.",
-    ),
     SilenceCause.UNMATCHED: (
         "found no partner and are done with",
         "Rows with a match are written.",
@@ -482,8 +478,13 @@ _GONE = {
 }
 
 
-def _gone(why: SilenceCause, relation: str, count: int, rows_in: int) -> Cause:
-    said, released, change = _GONE[why]
+def _gone(
+    why: SilenceCause, relation: str, count: int, rows_in: int, filtered: WhyFiltered = BY_CONDITION
+) -> Cause:
+    if why is SilenceCause.FILTERED:
+        said, released, change = filtered.said, filtered.released, filtered.change
+    else:
+        said, released, change = _GONE[why]
     return Cause(
         why.value, relation, f"{count} of {_rows(rows_in)} that came to {relation} {said}.", released, change
     )

@@ -81,14 +81,14 @@ def _ends(node: Node) -> Period | Hop | None:
             return hop
         case GroupByPeriod(input=below) | SortInPeriod(input=below) | WindowAggregate(input=below):
             return _ends(below)
-        case WindowsAbreast(input=below) | Filter(input=below) | Project(input=below) | Sort(input=below):
+        case WindowsAbreast(input=below) | Sort(input=below):
             return _ends(below)
         case AsOfJoin(stream=stream):
             return _ends(stream)
         case Merge(inputs=inputs):
             return next((found for each in inputs if (found := _ends(each)) is not None), None)
         case _:
-            return None
+            return _ends(node.inputs[0]) if node.keeps_rowtime else None
 
 
 def _told(what: str, unit: str | None, ends: Period | Hop) -> str:

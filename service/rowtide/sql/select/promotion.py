@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import Expr
-from rowtide.plan.nodes import BoundPolicy, Filter, Node, Project, Promote, Source
+from rowtide.plan.nodes import BoundPolicy, Node, Promote, Source, below_same_rowtime
 from rowtide.rows.types import Kind
 from rowtide.sql.select.conversions import UNTYPED_NULL
 from rowtide.sql.select.period_order import with_old_rowtime
@@ -25,9 +25,7 @@ def promoted(
     ``max_ahead_ms`` is how far ahead each foreign stream allows a promoted rowtime to be.
     """
     node, outputs = with_old_rowtime(relation, node, outputs)
-    below = node
-    while isinstance(below, Filter | Project):
-        below = below.input
+    below = below_same_rowtime(node)
     foreign = isinstance(below, Source) and below.foreign
     ahead = max_ahead_ms[below.relation] if foreign else None
     return Promote(relation, node, rowtime, BoundPolicy.DROP, ahead), outputs
