@@ -14,7 +14,7 @@ import ctypes
 import functools
 import importlib.util
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
 from pathlib import Path
 
@@ -197,7 +197,7 @@ class NativeConsumer:
             raise
         return client
 
-    def _with_partitions(self, call: ctypes._NamedFuncPointer, offsets: Mapping[int, int | None]) -> int:
+    def _with_partitions(self, call: Callable[..., int], offsets: Mapping[int, int | None]) -> int:
         """Call a function of the client with a list of partitions and offsets; give its error code."""
         topic = self._topic.encode()
         listed = self._lib.rd_kafka_topic_partition_list_new(len(offsets))

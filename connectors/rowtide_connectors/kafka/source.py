@@ -10,8 +10,7 @@ from typing import Any, Final, cast
 
 import confluent_kafka as ck
 from confluent_kafka import TopicCollection
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from rowtide_connectors.api import Fetched, OffsetRange, PartitionReader
 from rowtide_connectors.errors import GoneError, UnavailableError

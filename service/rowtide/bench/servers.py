@@ -62,8 +62,7 @@ def service_of(
 
 def create_topic(broker: str, topic: str, partitions: int, config: Mapping[str, str]) -> None:
     """Make a topic that keeps its messages."""
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
+    from confluent_kafka.admin import AdminClient, NewTopic
 
     new = NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **config})
     admin = AdminClient({"bootstrap.servers": broker})

@@ -26,8 +26,7 @@ from typing import Self
 import confluent_kafka as ck
 import numpy as np
 import pyarrow as pa
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from rowtide.codec.contract import Decoded
 from rowtide.errors import FaultError, TransientError
