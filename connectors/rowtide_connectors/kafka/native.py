@@ -1,7 +1,8 @@
 """A consumer on librdkafka's own interface: messages become columns in compiled code.
 
 confluent_kafka makes a Python object a message, and reading its fields costs
-more than all of librdkafka's work; and it holds Python's lock all the while. So
+more than all of librdkafka's work; and it holds Python's lock all the while
+(``rowtide bench kafka-ingest`` compares; benchmarks/README.md has figures). So
 this opens a consumer on the same shared library that confluent_kafka has
 loaded, by its public C interface, and reads whole batches. Where the library is
 not found or not the one confluent_kafka uses, ``library`` says why, and

@@ -29,17 +29,17 @@ Column = TypeVar("Column")
 
 
 class KafkaReader:
-    """Reads partitions of ``topic`` from ``positions``; owned by one thread."""
+    """Reads partitions of ``topic`` from ``positions``, which ``consumer`` was opened at; owned by one thread."""
 
     def __init__(
-        self, topic: str, config: Mapping[str, object], positions: Mapping[int, int], *, timeout_s: float
+        self, topic: str, consumer: Consumer, positions: Mapping[int, int], *, timeout_s: float
     ) -> None:
         self._topic = topic
         self._timeout_s = timeout_s
         self._next = dict(positions)
         self._pending: ConnectorError | None = None
         self._probed_at = 0.0
-        self._consumer: Consumer | None = open_reading(topic, config, positions)
+        self._consumer: Consumer | None = consumer
 
     def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
         """Return what has arrived; see ``api.Reader``."""

@@ -23,7 +23,7 @@ from rowtide_connectors.kafka.client import (
     translated,
 )
 from rowtide_connectors.kafka.native import library
-from rowtide_connectors.kafka.reader import KafkaReader
+from rowtide_connectors.kafka.reader import KafkaReader, open_reading
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -79,7 +79,8 @@ class KafkaSource:
 
     def reader(self, positions: Mapping[int, int]) -> PartitionReader:
         """Open a reader at exactly these positions; it fetches at once."""
-        return KafkaReader(self.topic, self._config, positions, timeout_s=self._timeout_s)
+        consumer = open_reading(self.topic, self._config, positions)
+        return KafkaReader(self.topic, consumer, positions, timeout_s=self._timeout_s)
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
         """Return the messages at these offsets; one that is no longer there is left out.

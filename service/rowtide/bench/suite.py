@@ -55,6 +55,7 @@ MODULES = (
     "by_hand",
     "engine",
     "kafka",
+    "ingest",
     "start",
     "latency",
     "recovery",
