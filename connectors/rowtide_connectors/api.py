@@ -1,4 +1,4 @@
-"""What a connector is: options, sources, sinks. Every technology implements these and nothing more.
+"""What a connector is: options, a source, a sink. Every technology implements these and nothing more.
 
 A position is "next offset to read", per partition. Offsets may have holes, so
 they are never subtracted to count rows.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -306,29 +307,79 @@ class StagingDatabase(Protocol):
         """Drop every stage whose name begins so: those of processes that died."""
 
 
-class Connector(Protocol):
-    """One technology. Entry point group ``rowtide.connectors``, named as the wrapper in lower case."""
+class Guarantee(Enum):
+    """How often a source or a sink lets each row count, and why; the value is what users read."""
 
-    name: str
-    description: str
+    IN_COMMIT = "exactly once: rows and positions commit in one transaction"
+    BY_COMMIT_NUMBER = "exactly once, if the receiver ignores the number of a commit that it has processed"
+    AT_LEAST_ONCE = "at least once: a row may be repeated after a failure"
+
+
+class SourceConnector(Protocol):
+    """What can be read with a technology: its foreign streams."""
+
     options: Sequence[Option]
+    """Those of a "stream"."""
+    guarantee: Guarantee
 
-    def check_options(self, applies_to: str, given: Mapping[str, str]) -> None:
-        """Read options of a "server", "stream" or "table" against their declarations; opens nothing.
+    def check_options(self, stream: Mapping[str, str]) -> None:
+        """Read the options of a stream against their declarations; opens nothing.
 
         Raises:
           OptionError: names the option and says what is allowed.
         """
 
-    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
+    def open(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
         """Return the source of a foreign stream from its server's and its own options.
 
         Raises:
           OptionError: names the option and says what is allowed.
         """
 
-    def database(self, server: Mapping[str, str]) -> Database:
-        """Return the database of a server; an OptionError where this technology is none."""
+
+class SinkConnector(Protocol):
+    """What can be written with a technology: its foreign tables."""
+
+    options: Sequence[Option]
+    """Those of a "table"."""
+    guarantee: Guarantee
+
+    def check_options(self, table: Mapping[str, str]) -> None:
+        """Read the options of a table against their declarations; opens nothing.
+
+        Raises:
+          OptionError: names the option and says what is allowed.
+        """
+
+    def open(self, server: Mapping[str, str]) -> Database:
+        """Return the database of a server.
+
+        Raises:
+          OptionError: names the option and says what is allowed.
+        """
+
+
+class Connector(Protocol):
+    """One technology. Entry point group ``rowtide.connectors``, named as the wrapper in lower case.
+
+    It offers a source, a sink, or both.
+    """
+
+    name: str
+    description: str
+    options: Sequence[Option]
+    """Those of a "server"."""
+    client_options: str | None
+    """Which further options of a server the underlying client takes."""
+    source: SourceConnector | None
+    sink: SinkConnector | None
+
+    def check_options(self, server: Mapping[str, str]) -> None:
+        """Read the options of a server against their declarations; opens nothing.
+
+        Raises:
+          OptionError: names the option and says what is allowed.
+        """
 
     def check(self, server: Mapping[str, str]) -> str:
         """Try a connection; give one line of what answered.

@@ -6,11 +6,11 @@ connectors of this package are then found all the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
-from rowtide_connectors.api import Connector
+from rowtide_connectors.api import Connector, Guarantee, SinkConnector, SourceConnector
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.options import suggestion
 
@@ -39,6 +39,55 @@ def find_connector(name: str) -> Connector:
         return cast(Connector, installed[folded].load())
     except (ImportError, AttributeError) as error:
         raise OptionError(f'connector "{folded}" cannot be loaded: {error}') from error
+
+
+def find_source(name: str) -> SourceConnector:
+    """Return what the connector of wrapper ``name`` reads with.
+
+    Raises:
+      OptionError: as ``find_connector``; also where it has no source.
+    """
+    connector = find_connector(name)
+    if connector.source is None:
+        raise OptionError(
+            f'connector "{connector.name}" cannot be read from: it has no source',
+            hint=f"Connectors with a source: {_those(lambda each: each.source is not None)}.",
+        )
+    return connector.source
+
+
+def find_sink(name: str) -> SinkConnector:
+    """Return what the connector of wrapper ``name`` writes with, in the transaction of the commit.
+
+    Raises:
+      OptionError: as ``find_connector``; also where it has no sink, or one with another guarantee.
+    """
+    connector = find_connector(name)
+    sink = connector.sink
+    if sink is not None and sink.guarantee is Guarantee.IN_COMMIT:
+        return sink
+    why = "it has no sink" if sink is None else "its sink is not part of the transaction of a commit"
+    raise OptionError(
+        f'connector "{connector.name}" cannot be written to: {why}',
+        hint=f"Connectors with a sink: {_those(_commits)}.",
+    )
+
+
+def _commits(connector: Connector) -> bool:
+    return connector.sink is not None and connector.sink.guarantee is Guarantee.IN_COMMIT
+
+
+def _those(offers: Callable[[Connector], bool]) -> str:
+    """Return the names of the connectors that offer something; one that cannot be loaded offers nothing."""
+    names = []
+    for name in connector_names():
+        try:
+            connector = find_connector(name)
+        except OptionError:
+            continue
+        if offers(connector):
+            names.append(connector.name)
+    return ", ".join(names)
 
 
 def _entry_points() -> Mapping[str, EntryPoint]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rowtide_connectors.api import Connector
 from rowtide_connectors.kafka.connector import KafkaConnector
 
-CONNECTOR = KafkaConnector()
+CONNECTOR: Connector = KafkaConnector()

@@ -5,9 +5,9 @@ confluent_kafka is imported only when something is opened.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from rowtide_connectors.api import Database, Option, TopicSource
+from rowtide_connectors.api import Guarantee, Option, SinkConnector, SourceConnector, TopicSource
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.options import ConnectorOptions, read_options
 
@@ -38,7 +38,7 @@ PARTITION_FETCH_BYTES = 1024 * 1024
 BUFFER_MESSAGES = 100_000
 """Messages that librdkafka may hold per reader: small ones weigh several times their bytes."""
 
-OPTIONS = (
+SERVER_OPTIONS = (
     Option(
         "bootstrap_servers",
         str,
@@ -65,30 +65,22 @@ OPTIONS = (
         "server",
         default=FETCH_KBYTES,
     ),
-    Option("topic", str, "the topic to read", "stream", required=True),
 )
+STREAM_OPTIONS = (Option("topic", str, "the topic to read", "stream", required=True),)
+OPTIONS = SERVER_OPTIONS + STREAM_OPTIONS
 
 
-class KafkaConnector:
-    """Reads topics; positions are the caller's, group offsets are never used."""
+class KafkaTopics:
+    """Topics that are read; see ``api.SourceConnector``. Positions are the caller's."""
 
-    name = "kafka"
-    description = "Apache Kafka topics as foreign streams"
-    options = OPTIONS
-    client_options = (
-        "every setting of librdkafka for consumers, under its own name, which has a dot, in quotes: "
-        """OPTIONS ("security.protocol" 'SASL_SSL'); not those that Rowtide sets: """
-        f"{', '.join(sorted(OURS))}"
-    )
+    options: Sequence[Option] = STREAM_OPTIONS
+    guarantee = Guarantee.IN_COMMIT
 
-    def check_options(self, applies_to: str, given: Mapping[str, str]) -> None:
+    def check_options(self, stream: Mapping[str, str]) -> None:
         """Read options against their declarations."""
-        if applies_to == "server":
-            read_server(given)
-        else:
-            read_options(OWNER, OPTIONS, applies_to, given)
+        read_options(OWNER, OPTIONS, "stream", stream)
 
-    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
+    def open(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
         """Return the source of a topic; nothing is connected before its first use."""
         from rowtide_connectors.kafka.source import KafkaSource
 
@@ -96,12 +88,24 @@ class KafkaConnector:
         topic = read_options(OWNER, OPTIONS, "stream", stream).get("topic", str)
         return KafkaSource(topic, client_config(options), timeout_s=options.get("timeout_s", float))
 
-    def database(self, server: Mapping[str, str]) -> Database:
-        """Refuse: Kafka is no database."""
-        raise OptionError(
-            'server of wrapper "kafka" is not a database',
-            hint="Foreign tables need a server of wrapper RDBMS.",
-        )
+
+class KafkaConnector:
+    """Reads topics; group offsets are never used."""
+
+    name = "kafka"
+    description = "Apache Kafka topics"
+    options: Sequence[Option] = SERVER_OPTIONS
+    source: SourceConnector | None = KafkaTopics()
+    sink: SinkConnector | None = None
+    client_options: str | None = (
+        "every setting of librdkafka for consumers, under its own name, which has a dot, in quotes: "
+        """OPTIONS ("security.protocol" 'SASL_SSL'); not those that Rowtide sets: """
+        f"{', '.join(sorted(OURS))}"
+    )
+
+    def check_options(self, server: Mapping[str, str]) -> None:
+        """Read options against their declarations."""
+        read_server(server)
 
     def check(self, server: Mapping[str, str]) -> str:
         """Ask the cluster for its brokers; give one line of what answered."""
@@ -120,7 +124,7 @@ def read_server(server: Mapping[str, str]) -> ConnectorOptions:
     for name in server:
         if name in OURS:
             underscored = name.replace(".", "_")
-            own = [option.name for option in OPTIONS if option.name == underscored]
+            own = [option.name for option in SERVER_OPTIONS if option.name == underscored]
             raise OptionError(
                 f'option "{name}" of {OWNER} cannot be set under this name',
                 hint=f'Use "{own[0]}".' if own else "Rowtide sets it: exactly-once rests on it.",

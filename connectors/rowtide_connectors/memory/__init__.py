@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from rowtide_connectors.api import Connector
 from rowtide_connectors.memory.broker import MemoryBroker, memory_broker
 from rowtide_connectors.memory.connector import MemoryConnector
 
 __all__ = ["CONNECTOR", "MemoryBroker", "memory_broker"]
 
-CONNECTOR = MemoryConnector()
+CONNECTOR: Connector = MemoryConnector()

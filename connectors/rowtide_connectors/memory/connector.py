@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from rowtide_connectors.api import Database, Option, TopicSource
+from rowtide_connectors.api import Guarantee, Option, SinkConnector, SourceConnector, TopicSource
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.memory.broker import memory_broker
 from rowtide_connectors.memory.source import MemorySource
@@ -12,15 +12,36 @@ from rowtide_connectors.options import read_options
 
 OWNER = 'connector "memory"'
 
-OPTIONS = (
+SERVER_OPTIONS = (
     Option(
         "broker", str, "which of the process's brokers; made when first named", "server", default="default"
     ),
+)
+STREAM_OPTIONS = (
     Option("topic", str, "the topic to read", "stream", required=True),
     Option(
         "partitions", int, "how many partitions the topic gets if it does not exist yet", "stream", default=1
     ),
 )
+OPTIONS = SERVER_OPTIONS + STREAM_OPTIONS
+
+
+class MemoryTopics:
+    """Topics of a broker; see ``api.SourceConnector``. Positions outlive a run, but not the process."""
+
+    options: Sequence[Option] = STREAM_OPTIONS
+    guarantee = Guarantee.IN_COMMIT
+
+    def check_options(self, stream: Mapping[str, str]) -> None:
+        """Read options against their declarations."""
+        _read_stream(stream)
+
+    def open(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
+        """Return the source of a topic, which is made if it does not exist."""
+        broker = memory_broker(read_options(OWNER, OPTIONS, "server", server).get("broker", str))
+        topic, partitions = _read_stream(stream)
+        broker.ensure_topic(topic, partitions)
+        return MemorySource(broker, topic)
 
 
 class MemoryConnector:
@@ -28,33 +49,29 @@ class MemoryConnector:
 
     name = "memory"
     description = "topics of a broker inside the process, for tests and demos"
-    options = OPTIONS
+    options: Sequence[Option] = SERVER_OPTIONS
+    client_options: str | None = None
+    source: SourceConnector | None = MemoryTopics()
+    sink: SinkConnector | None = None
 
-    def check_options(self, applies_to: str, given: Mapping[str, str]) -> None:
+    def check_options(self, server: Mapping[str, str]) -> None:
         """Read options against their declarations."""
-        read_options(OWNER, OPTIONS, applies_to, given)
-
-    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
-        """Return the source of a topic, which is made if it does not exist."""
-        broker = memory_broker(read_options(OWNER, OPTIONS, "server", server).get("broker", str))
-        options = read_options(OWNER, OPTIONS, "stream", stream)
-        topic, partitions = options.get("topic", str), options.get("partitions", int)
-        if partitions < 1:
-            raise OptionError(
-                f"option \"partitions\" of {OWNER} has the value '{partitions}'",
-                hint="It must be at least 1.",
-            )
-        broker.ensure_topic(topic, partitions)
-        return MemorySource(broker, topic)
-
-    def database(self, server: Mapping[str, str]) -> Database:
-        """Refuse: the broker is no database."""
-        raise OptionError(
-            'server of wrapper "memory" is not a database',
-            hint="Use wrapper RDBMS; url 'sqlite://' is a database in memory.",
-        )
+        read_options(OWNER, OPTIONS, "server", server)
 
     def check(self, server: Mapping[str, str]) -> str:
         """Return how many topics there are; this one is never down by itself."""
         name = read_options(OWNER, OPTIONS, "server", server).get("broker", str)
         return f'broker "{name}" in this process: {len(memory_broker(name).topics())} topic(s)'
+
+
+def _read_stream(stream: Mapping[str, str]) -> tuple[str, int]:
+    """Return topic and number of partitions."""
+    options = read_options(OWNER, OPTIONS, "stream", stream)
+    partitions = options.get("partitions", int)
+    if partitions < 1:
+        raise OptionError(
+            f"option \"partitions\" of {OWNER} has the value '{partitions}'",
+            hint="It must be at least 1.",
+            option="partitions",
+        )
+    return options.get("topic", str), partitions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rowtide_connectors.api import Connector
 from rowtide_connectors.rdbms.connector import RdbmsConnector
 
-CONNECTOR = RdbmsConnector()
+CONNECTOR: Connector = RdbmsConnector()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rowtide_connectors.api import Database, Option, TopicSource
+from rowtide_connectors.api import Database, Guarantee, Option, SinkConnector, SourceConnector
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.options import read_options
 
@@ -19,7 +19,7 @@ KINDS = ("postgresql", "sqlite")
 """The databases that there are: the first word of an address, before ``+`` or ``://``."""
 _KIND = re.compile(r"(\w+)(?:\+\w+)?://")
 
-OPTIONS = (
+SERVER_OPTIONS = (
     Option(
         "url",
         str,
@@ -38,6 +38,8 @@ OPTIONS = (
         "server",
         default=30,
     ),
+)
+TABLE_OPTIONS = (
     Option(
         "table_name",
         str,
@@ -45,30 +47,38 @@ OPTIONS = (
         "table",
     ),
 )
+OPTIONS = SERVER_OPTIONS + TABLE_OPTIONS
+
+
+class RdbmsTables:
+    """Tables that are written in the transaction that holds the positions; see ``api.SinkConnector``."""
+
+    options: Sequence[Option] = TABLE_OPTIONS
+    guarantee = Guarantee.IN_COMMIT
+
+    def check_options(self, table: Mapping[str, str]) -> None:
+        """Read options against their declarations."""
+        read_options(OWNER, OPTIONS, "table", table)
+
+    def open(self, server: Mapping[str, str]) -> Database:
+        """Return the database; nothing is connected before its first use."""
+        return _opened(server)
 
 
 class RdbmsConnector:
-    """Writes tables in the transaction that holds the positions."""
+    """Writes tables of databases."""
 
     name = "rdbms"
-    description = "tables of PostgreSQL and SQLite as foreign tables"
-    options = OPTIONS
+    description = "tables of PostgreSQL and SQLite"
+    options: Sequence[Option] = SERVER_OPTIONS
+    client_options: str | None = None
+    source: SourceConnector | None = None
+    sink: SinkConnector | None = RdbmsTables()
 
-    def check_options(self, applies_to: str, given: Mapping[str, str]) -> None:
+    def check_options(self, server: Mapping[str, str]) -> None:
         """Read options against their declarations, and the kind of database off its address."""
-        options = read_options(OWNER, OPTIONS, applies_to, given)
-        if applies_to == "server":
-            refuse_unknown_kind(options.get("url", str))
-
-    def source(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
-        """Refuse: a table is no log."""
-        raise OptionError(
-            'server of wrapper "rdbms" has no streams', hint="Declare its tables with CREATE FOREIGN TABLE."
-        )
-
-    def database(self, server: Mapping[str, str]) -> Database:
-        """Return the database; nothing is connected before its first use."""
-        return _opened(server)
+        options = read_options(OWNER, OPTIONS, "server", server)
+        refuse_unknown_kind(options.get("url", str))
 
     def check(self, server: Mapping[str, str]) -> str:
         """Connect and ask for the version; give one line of what answered."""

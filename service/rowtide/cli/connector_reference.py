@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from rowtide.cli.connectors import options_of
+from rowtide.cli.connectors import guarantees, options_of
 from rowtide_connectors.options import KIND_NAMES
 from rowtide_connectors.registry import find_connector
 
@@ -17,9 +17,13 @@ CONNECTORS = ("kafka", "rdbms", "memory")
 HEAD = """\
 # Connectors
 
-The options of servers, foreign streams and foreign tables, as `rowtide connectors describe NAME` shows them.
-This page is written by `python -m rowtide.cli.connector_reference`; a test checks that it is current. Options
-are given in SQL (`OPTIONS (..)`) or, with precedence, in the [configuration](configuration.md).
+What each connector offers, and the options of servers, foreign streams and foreign tables, as
+`rowtide connectors describe NAME` shows them. This page is written by `python -m rowtide.cli.connector_reference`; a
+test checks that it is current. Options are set in SQL (`OPTIONS (..)`) or, with precedence, in the
+[configuration](configuration.md).
+
+A connector with a source serves foreign streams, one with a sink foreign tables. `rowtide check` refuses a stream or
+table of a connector that does not offer it.
 """
 
 
@@ -31,7 +35,8 @@ def connectors_page() -> str:
         parts.append(
             f"\n## {connector.name}\n\n{connector.description[0].upper()}{connector.description[1:]}.\n"
         )
-        parts.append("\n| option | of a | type | default | meaning |\n|---|---|---|---|---|\n")
+        parts += [f"\n* {name}: {guarantee}" for name, guarantee in guarantees(connector).items()]
+        parts.append("\n\n| option | of a | type | default | meaning |\n|---|---|---|---|---|\n")
         for option in options_of(connector):
             default = (
                 "required" if option.required else "" if option.default is None else f"`{option.default}`"
@@ -41,8 +46,8 @@ def connectors_page() -> str:
                 f"| `{option.name}` | {option.applies_to} | {KIND_NAMES[option.kind]} | {default} | "
                 f"{option.meaning.replace('|', chr(92) + '|')}{secret} |\n"
             )
-        if (client := getattr(connector, "client_options", None)) is not None:
-            parts.append(f"\nFurther options of a server: {client}.\n")
+        if connector.client_options is not None:
+            parts.append(f"\nFurther options of a server: {connector.client_options}.\n")
     return "".join(parts)
 
 

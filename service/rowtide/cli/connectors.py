@@ -30,18 +30,20 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON."
 
 @app.command("list", epilog="Example: rowtide connectors list")
 def list_connectors(as_json: AsJson = False) -> None:
-    """List the installed connectors: the names that FOREIGN DATA WRAPPER takes."""
+    """List the installed connectors: the names that FOREIGN DATA WRAPPER takes, and what each offers."""
     from rowtide.cli.errors import shown_to_user
     from rowtide_connectors.registry import connector_names, find_connector
 
     with shown_to_user():
         found = [find_connector(name) for name in connector_names()]
     if as_json:
-        listed = [{"name": each.name, "description": each.description} for each in found]
+        listed = [
+            {"name": each.name, "offers": offers(each), "description": each.description} for each in found
+        ]
         typer.echo(json.dumps({"connectors": listed}, indent=2))
         return
     for each in found:
-        typer.echo(f"{each.name:<10} {each.description}")
+        typer.echo(f"{each.name:<10} {', '.join(offers(each)):<13} {each.description}")
 
 
 @app.command(epilog="Example: rowtide connectors describe kafka")
@@ -49,28 +51,31 @@ def describe(
     name: Annotated[str, typer.Argument(help="The connector's name.", metavar="NAME")],
     as_json: AsJson = False,
 ) -> None:
-    """Describe a connector: each option with type, default and meaning."""
+    """Describe a connector: what it offers, with which guarantee, and each option with type and default."""
     from rowtide.cli.errors import shown_to_user
     from rowtide_connectors.registry import find_connector
 
     with shown_to_user():
         connector = find_connector(name)
     options = [_described(option) for option in options_of(connector)]
-    client = getattr(connector, "client_options", None)
     if as_json:
         told = {
             "name": connector.name,
             "description": connector.description,
+            "source": None if connector.source is None else {"guarantee": connector.source.guarantee.value},
+            "sink": None if connector.sink is None else {"guarantee": connector.sink.guarantee.value},
             "options": options,
-            "client_options": client,
+            "client_options": connector.client_options,
         }
         typer.echo(json.dumps(told, indent=2))
         return
     typer.echo(f"{connector.name}: {connector.description}")
+    for offered, guarantee in guarantees(connector).items():
+        typer.echo(f"{offered}: {guarantee}")
     for line in _option_lines(connector):
         typer.echo(line)
-    if client is not None:
-        typer.echo(f"\nfurther options of a server:\n  {client}")
+    if connector.client_options is not None:
+        typer.echo(f"\nfurther options of a server:\n  {connector.client_options}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,7 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
     ``sample`` messages of each topic are decoded, if it is not 0.
     """
     from rowtide.runtime.commit.output import target_table
-    from rowtide.runtime.configured import connector_options
+    from rowtide.runtime.pipeline import open_database, open_source
     from rowtide_connectors.errors import ConnectorError
     from rowtide_connectors.registry import find_connector
 
@@ -149,9 +154,8 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
         if stream.server in down:
             yield _not_tried("stream", stream.name, down[stream.server])
             continue
-        server = servers[stream.server]
         try:
-            source = find_connector(server.wrapper).source(dict(server.options), connector_options(stream))
+            source = open_source(plan, stream)
             try:
                 partitions = len(source.ranges())
                 looked_at = list(_looked_at(stream, source, sample)) if sample else []
@@ -165,9 +169,8 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
         if table.server in down:
             yield _not_tried("table", table.name, down[table.server])
             continue
-        server = servers[table.server]
         try:
-            database = find_connector(server.wrapper).database(dict(server.options))
+            database = open_database(servers[table.server])
             try:
                 missing = database.missing([target_table(table)])
             finally:
@@ -195,12 +198,30 @@ def _failed(kind: str, name: str, error: ConnectorError) -> Tried:
     return Tried(kind, name, False, error.message, exit_code(error), error.hint)
 
 
+def offers(connector: Connector) -> list[str]:
+    """Return what a connector offers, in the words of ``describe``."""
+    return [
+        name
+        for name, offered in (("source", connector.source), ("sink", connector.sink))
+        if offered is not None
+    ]
+
+
+def guarantees(connector: Connector) -> dict[str, str]:
+    """Return the guarantees of a connector's source and sink, or that there is none."""
+    return {
+        "source": "none" if connector.source is None else connector.source.guarantee.value,
+        "sink": "none" if connector.sink is None else connector.sink.guarantee.value,
+    }
+
+
 def options_of(connector: Connector) -> tuple[Option, ...]:
-    """Return a connector's options; where it has streams, with those of every foreign stream."""
+    """Return a connector's options; where it has a source, with those of every foreign stream."""
     from rowtide.runtime.configured import STREAM_OPTIONS
 
-    has_streams = any(option.applies_to == "stream" for option in connector.options)
-    return (*connector.options, *(STREAM_OPTIONS if has_streams else ()))
+    streams = () if connector.source is None else (*connector.source.options, *STREAM_OPTIONS)
+    tables = () if connector.sink is None else connector.sink.options
+    return (*connector.options, *streams, *tables)
 
 
 def _described(option: Option) -> dict[str, object]:

@@ -53,7 +53,7 @@ def infer(
     from rowtide.errors import StatementError
     from rowtide.runtime.inspect.inferring import proposal, quoted
     from rowtide.runtime.inspect.sampling import take_sample
-    from rowtide_connectors.registry import find_connector
+    from rowtide_connectors.registry import find_connector, find_source
 
     with shown_to_user():
         if pipeline is None:
@@ -67,7 +67,7 @@ def infer(
             found = _server_of(pipeline, server, config)
             connector, given = find_connector(found.wrapper), dict(found.options)
             name = quoted(found.name) if found.name != found.name.upper() else found.name.lower()
-        source = connector.source(given, {"topic": topic})
+        source = find_source(connector.name).open(given, {"topic": topic})
         try:
             told = proposal(take_sample(source, sample, SystemClock()), name, {"topic": topic})
         finally:
@@ -103,11 +103,7 @@ def _server_of(pipeline: Path, wanted: str | None, config: Path | None) -> Serve
     from rowtide_connectors.registry import find_connector
 
     plan = configured(plan_pipeline(read_text(pipeline), file=str(pipeline)), load_settings(config))
-    having_topics = [
-        each
-        for each in plan.servers
-        if any(option.applies_to == "stream" for option in find_connector(each.wrapper).options)
-    ]
+    having_topics = [each for each in plan.servers if find_connector(each.wrapper).source is not None]
     found = [each for each in having_topics if wanted is None or each.name.upper() == wanted.upper()]
     names = ", ".join(each.name for each in having_topics)
     if not found:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
 from rowtide.errors import SourceSpan, StatementError
@@ -17,9 +18,10 @@ from rowtide.sql.catalog.notices import IDLE_TIMEOUT
 from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide.sql.grammar.statement_grammar import parse
 from rowtide.sql.grammar.statements import CreateRelation, CreateServer
+from rowtide_connectors.api import Option
 from rowtide_connectors.errors import MissingOptionError, OptionError
 from rowtide_connectors.options import suggestion
-from rowtide_connectors.registry import find_connector
+from rowtide_connectors.registry import find_connector, find_sink, find_source
 
 
 def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
@@ -35,7 +37,8 @@ def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
       is wrong with a server that nothing uses.
 
     Raises:
-      StatementError: a wrapper, a format or an option does not exist, or a value is not of its kind.
+      StatementError: a wrapper, a format or an option does not exist, a value is not of its kind, or a
+        connector has no source for a stream or no sink for a table.
     """
     places = _Places(text, file)
     wrappers = {server.name: server.wrapper for server in plan.servers}
@@ -44,16 +47,18 @@ def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
     used |= {table.server for table in plan.foreign_tables}
     for server in plan.servers:
         try:
-            missing += _checked(places, "server", server.name, server.wrapper, dict(server.options))
+            missing += _checked(places, server.name, find_connector, server.wrapper, dict(server.options))
         except StatementError as error:
             if server.name in used:
                 raise
             missing.append(Notice(server.name, f"{error.message}; this server is not used"))
     for stream in plan.foreign_streams:
         _check_own(places, stream)
-        missing += _checked(places, "stream", stream.name, wrappers[stream.server], connector_options(stream))
+        missing += _checked(
+            places, stream.name, find_source, wrappers[stream.server], connector_options(stream)
+        )
     for table in plan.foreign_tables:
-        missing += _checked(places, "table", table.name, wrappers[table.server], dict(table.options))
+        missing += _checked(places, table.name, find_sink, wrappers[table.server], dict(table.options))
     return tuple(missing)
 
 
@@ -83,19 +88,32 @@ class _Places:
         return found
 
 
+class _Declaring(Protocol):
+    """A connector, its source or its sink: what declares options."""
+
+    options: Sequence[Option]
+
+    def check_options(self, given: Mapping[str, str], /) -> None: ...
+
+
 def _checked(
-    places: _Places, applies_to: str, name: str, wrapper: str, given: Mapping[str, str]
+    places: _Places,
+    name: str,
+    find: Callable[[str], _Declaring],
+    wrapper: str,
+    given: Mapping[str, str],
 ) -> list[Notice]:
+    """Read the options of an object against those that ``find`` finds for its wrapper."""
     declared: list[str] = []
     try:
-        connector = find_connector(wrapper)
-        declared = [option.name for option in connector.options if option.applies_to == applies_to]
-        connector.check_options(applies_to, given)
+        declaring = find(wrapper)
+        declared = [option.name for option in declaring.options]
+        declaring.check_options(given)
     except MissingOptionError as error:
         return [Notice(name, f"{error.message}, in SQL and in the configuration: the pipeline cannot run")]
     except OptionError as error:
         hint = error.hint
-        if applies_to == "stream" and error.option is not None and error.option not in declared:
+        if find is find_source and error.option is not None and error.option not in declared:
             hint = suggestion(error.option, [*declared, *OWN_STREAM_OPTIONS])
         raise places.error(name, error.option, error.message, hint) from error
     return []

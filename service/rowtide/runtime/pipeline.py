@@ -17,7 +17,7 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan, Server
 from rowtide.runtime.configured import connector_options
 from rowtide_connectors.api import Database, TopicSource
-from rowtide_connectors.registry import find_connector
+from rowtide_connectors.registry import find_sink, find_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +88,19 @@ def open_source(plan: Plan, stream: ForeignStream) -> TopicSource:
     """Return the source of a foreign stream.
 
     Raises:
-      OptionError: an option of its server or its own is wrong.
+      OptionError: its server's connector has no source, or an option of its server or its own is wrong.
     """
     server = next(each for each in plan.servers if each.name == stream.server)
-    connector = find_connector(server.wrapper)
-    return connector.source(dict(server.options), connector_options(stream))
+    return find_source(server.wrapper).open(dict(server.options), connector_options(stream))
+
+
+def open_database(server: Server) -> Database:
+    """Return the database of a server that has foreign tables.
+
+    Raises:
+      OptionError: its connector has no sink, or an option is wrong.
+    """
+    return find_sink(server.wrapper).open(dict(server.options))
 
 
 def _database(plan: Plan, checkpoint_url: str | None) -> Database:
@@ -100,6 +108,7 @@ def _database(plan: Plan, checkpoint_url: str | None) -> Database:
     used: list[Server] = []
     for table in plan.foreign_tables:
         server = servers[table.server]
+        find_sink(server.wrapper)
         if all((server.wrapper, server.options) != (each.wrapper, each.options) for each in used):
             used.append(server)
     if len(used) > 1:
@@ -109,10 +118,10 @@ def _database(plan: Plan, checkpoint_url: str | None) -> Database:
             "one database.",
         )
     if used:
-        return find_connector(used[0].wrapper).database(dict(used[0].options))
+        return open_database(used[0])
     if checkpoint_url is None:
         raise StatementError(
             "the pipeline has no foreign table, so its positions have no database to be stored in",
             hint="Set checkpoint.url in the configuration.",
         )
-    return find_connector("rdbms").database({"url": checkpoint_url})
+    return find_sink("rdbms").open({"url": checkpoint_url})

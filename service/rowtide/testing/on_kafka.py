@@ -41,7 +41,7 @@ from rowtide.testing.runner import NotPlayedError
 from rowtide.testing.scenario import Restart, Scenario
 from rowtide.testing.source_log import LogRows, SourceLog
 from rowtide_connectors.api import Messages, PartitionReader, TopicSource
-from rowtide_connectors.registry import find_connector
+from rowtide_connectors.registry import find_source
 
 STARTED_S = 90.0
 """A loaded machine takes a minute to start a broker where an idle one takes 6 s."""
@@ -133,7 +133,7 @@ class Topics:
     def _make(self, relation: str, partitions: int) -> _Topic:
         name = f"{self._prefix}-{len(self._topics)}"
         _make_topic(self._admin, name, partitions)
-        source = find_connector("kafka").source(self._server, {"topic": name})
+        source = find_source("kafka").open(self._server, {"topic": name})
         made = _Topic(source, source.reader(dict.fromkeys(range(partitions), 0)))
         self._topics[relation] = made
         return made

@@ -59,7 +59,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
             url = f"sqlite:///{tmp_path / 'sink.db'}"
         case _:
             url = "sqlite://"
-    opened = CONNECTOR.database({"url": url})
+    opened = CONNECTOR.sink.open({"url": url})
     yield opened
     opened.close()
 
@@ -389,7 +389,7 @@ def test_two_processes_that_start_at_once_get_two_epochs(database: Database) -> 
 
 @pytest.mark.postgres
 def test_a_claim_waits_for_the_commit_that_is_under_way_and_sees_it(postgres_url: str) -> None:
-    database = CONNECTOR.database({"url": postgres_url})
+    database = CONNECTOR.sink.open({"url": postgres_url})
     ledger = DatabaseLedger(database, "prices")
     epoch = ledger.claim("digest", "old").epoch
     claimed: list[Record] = []

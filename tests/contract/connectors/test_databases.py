@@ -59,7 +59,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
-    opened = CONNECTOR.database({"url": url})
+    opened = CONNECTOR.sink.open({"url": url})
     yield opened
     opened.close()
 
@@ -321,7 +321,7 @@ def test_an_unknown_type_is_refused(database: Database) -> None:
 def test_a_lost_connection_is_unavailable_and_the_next_transaction_has_a_new_one(
     postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    database = CONNECTOR.database({"url": postgres_url})
+    database = CONNECTOR.sink.open({"url": postgres_url})
     database.prepare([LOG])
     with pytest.raises(UnavailableError), database.begin() as transaction:
         transaction.append(LOG, {"LINE": ["lost"], "AT": [0]})
@@ -336,7 +336,7 @@ def test_a_lost_connection_is_unavailable_and_the_next_transaction_has_a_new_one
 
 @pytest.mark.postgres
 def test_a_deadlock_is_unavailable_for_one_of_the_two(postgres_url: str) -> None:
-    database = CONNECTOR.database({"url": postgres_url})
+    database = CONNECTOR.sink.open({"url": postgres_url})
     database.prepare([PRICES])
     both = {"TICKER": ["A", "B"], "DAY": [0, 0], "PRICE": [Decimal(1), Decimal(1)]}
     with database.begin() as transaction:
@@ -378,4 +378,4 @@ def test_a_password_never_shows() -> None:
 @pytest.mark.parametrize("url", ["mysql://host/name", "no address", "oracle://x"])
 def test_another_kind_of_database_is_refused(url: str) -> None:
     with pytest.raises(OptionError, match=r"not supported|not the address of a database"):
-        CONNECTOR.database({"url": url})
+        CONNECTOR.sink.open({"url": url})

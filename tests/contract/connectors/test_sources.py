@@ -47,7 +47,7 @@ class MemoryLog:
         self.broker.create_topic(topic, 2)
 
     def source(self) -> TopicSource:
-        return MEMORY.source({"broker": "contract"}, {"topic": self.topic})
+        return MEMORY.source.open({"broker": "contract"}, {"topic": self.topic})
 
     def write(self, values, timestamps=None, *, partition=0, keys=None, headers=None):
         stamps = [1_000] * len(values) if timestamps is None else timestamps
@@ -68,7 +68,7 @@ class KafkaLog:
         self.topic = broker.create_topic(2)
 
     def source(self) -> TopicSource:
-        return KAFKA.source({"bootstrap_servers": self.broker.bootstrap_servers}, {"topic": self.topic})
+        return KAFKA.source.open({"bootstrap_servers": self.broker.bootstrap_servers}, {"topic": self.topic})
 
     def write(self, values, timestamps=None, *, partition=0, keys=None, headers=None):
         self.broker.produce(

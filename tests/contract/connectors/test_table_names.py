@@ -30,7 +30,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
-    opened = CONNECTOR.database({"url": url})
+    opened = CONNECTOR.sink.open({"url": url})
     yield opened
     opened.close()
 
@@ -85,7 +85,7 @@ def test_a_table_of_any_name_is_created_written_read_and_found_again(
     database.prepare([target])
     with database.begin() as transaction:
         transaction.upsert(target, {key: ["kept", "gone"], value: [1, 2]})
-    again = CONNECTOR.database({"url": url})
+    again = CONNECTOR.sink.open({"url": url})
     try:
         again.prepare([target])
         assert again.missing([target]) == []
@@ -130,7 +130,7 @@ def test_a_schema_that_does_not_exist_is_refused_by_check_and_by_run(database: D
 
 @pytest.mark.postgres
 def test_a_name_that_postgresql_would_cut_is_refused(postgres_url: str) -> None:
-    database = CONNECTOR.database({"url": postgres_url})
+    database = CONNECTOR.sink.open({"url": postgres_url})
     with pytest.raises(MismatchError, match="longer than 63 bytes"):
         database.prepare([TargetTable("T" * 64, ORDERS.columns, ())])
     database.close()
@@ -140,7 +140,7 @@ def test_processes_that_start_at_once_create_each_table_once(url: str) -> None:
     tables = [TargetTable(f"T{number}", ORDERS.columns, ("N",)) for number in range(4)]
 
     def start(_: int) -> None:
-        database = CONNECTOR.database({"url": url})
+        database = CONNECTOR.sink.open({"url": url})
         try:
             database.prepare(tables)
         finally:
@@ -149,7 +149,7 @@ def test_processes_that_start_at_once_create_each_table_once(url: str) -> None:
     for _ in range(3):
         with ThreadPoolExecutor(6) as pool:
             list(pool.map(start, range(6)))
-        database = CONNECTOR.database({"url": url})
+        database = CONNECTOR.sink.open({"url": url})
         assert database.missing(tables) == []
         with database.begin() as transaction:
             for number in range(4):

@@ -32,7 +32,7 @@ def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def source(broker: Broker, topic: str, timeout_s: str = LONG) -> TopicSource:
-    return CONNECTOR.source(
+    return CONNECTOR.source.open(
         {"bootstrap_servers": broker.bootstrap_servers, "timeout_s": timeout_s}, {"topic": topic}
     )
 

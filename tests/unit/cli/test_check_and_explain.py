@@ -78,6 +78,24 @@ def test_a_refused_pipeline_is_shown_with_its_place_and_leaves_with_2(pipeline: 
         ("topic 'names'", "topic 'n', idle_timeout 'soon'", "'soon' is not an interval", ""),
         ("topic 'names'", "topic 'n', format 'JASON'", 'format "JASON" of foreign stream "CHANGES"', "JSON"),
         ("SERVER db;", "SERVER db OPTIONS (table 'x');", 'option "table" of connector', '"table_name"?'),
+        (
+            "SERVER db;",
+            "SERVER broker;",
+            'connector "kafka" cannot be written to: it has no sink',
+            ": rdbms.",
+        ),
+        (
+            "SERVER db;",
+            "SERVER db; CREATE FOREIGN TABLE more (n INTEGER) SERVER broker;",
+            'connector "kafka" cannot be written to: it has no sink',
+            "Connectors with a sink: rdbms.",
+        ),
+        (
+            "SERVER db;",
+            "SERVER db; CREATE FOREIGN STREAM log (n INTEGER) SERVER db OPTIONS (topic 'x');",
+            'connector "rdbms" cannot be read from: it has no source',
+            "Connectors with a source: kafka, memory.",
+        ),
     ],
 )
 def test_an_option_that_would_stop_a_run_is_refused_at_its_place(

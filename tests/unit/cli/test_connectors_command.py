@@ -34,9 +34,10 @@ def pipeline(tmp_path: Path) -> Path:
 
 
 def test_list_names_what_is_installed() -> None:
-    assert "kafka      Apache Kafka topics as foreign streams\n" in run("list").output
+    assert "kafka      source        Apache Kafka topics\n" in run("list").output
     listed = json.loads(run("list", "--json").output)["connectors"]
     assert {"kafka", "memory", "rdbms"} <= {each["name"] for each in listed}
+    assert {each["name"]: each["offers"] for each in listed}["rdbms"] == ["sink"]
 
 
 def test_describe_gives_each_option_with_type_default_and_meaning() -> None:
@@ -54,6 +55,27 @@ def test_describe_gives_each_option_with_type_default_and_meaning() -> None:
     (password,) = (each for each in options if each["name"] == "password")
     assert password["secret"] is True
     assert password["applies_to"] == "server"
+
+
+def test_describe_gives_what_a_connector_offers_and_with_which_guarantee() -> None:
+    assert (
+        "kafka: Apache Kafka topics\n"
+        "source: exactly once: rows and positions commit in one transaction\n"
+        "sink: none\n"
+    ) in run("describe", "kafka").output
+    described = json.loads(run("describe", "rdbms", "--json").output)
+    assert described["source"] is None
+    assert described["sink"] == {"guarantee": "exactly once: rows and positions commit in one transaction"}
+
+
+def test_check_refuses_what_a_connector_does_not_offer(pipeline: Path) -> None:
+    pipeline.write_text(pipeline.read_text().replace("SERVER db;", "SERVER here;"))
+    told = run("check", pipeline)
+    assert told.exit_code == 2
+    assert (
+        'FAILED  table RESULT: connector "memory" cannot be written to: it has no sink\n'
+        "        hint: Connectors with a sink: rdbms.\n"
+    ) in told.output
 
 
 def test_an_unknown_connector_is_a_usage_error() -> None:

@@ -11,7 +11,7 @@ def test_topics_of_a_mock_cluster_count_as_not_compacted_at_once() -> None:
     producer.produce("t", b"x")
     producer.flush(10)
     server = {"bootstrap_servers": f"{broker.host}:{broker.port}", "timeout_s": "10"}
-    source = CONNECTOR.source(server, {"topic": "t"})
+    source = CONNECTOR.source.open(server, {"topic": "t"})
     assert not source.is_compacted()
     assert sum(held.end for held in source.ranges().values()) == 1
     source.close()

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+
 import pytest
 
-from rowtide_connectors.api import Option
+from rowtide_connectors.api import Guarantee, Option
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.kafka.connector import client_config, read_server
+from rowtide_connectors.memory.connector import MemoryConnector
 from rowtide_connectors.options import HIDDEN, read_options, redacted
-from rowtide_connectors.registry import BUILT_IN, connector_names, find_connector
+from rowtide_connectors.registry import (
+    BUILT_IN,
+    GROUP,
+    connector_names,
+    find_connector,
+    find_sink,
+    find_source,
+)
 
 OPTIONS = (
     Option("address", str, "where it is", "server", required=True),
@@ -95,7 +107,7 @@ def test_librdkafkas_own_options_pass_but_not_those_that_exactly_once_rests_on()
 
 
 def test_a_client_option_that_librdkafka_does_not_know_is_refused() -> None:
-    source = find_connector("kafka").source(
+    source = find_source("kafka").open(
         {"bootstrap_servers": "here:9092", "security.protocoll": "SSL"}, {"topic": "t"}
     )
     with pytest.raises(OptionError, match=r"security\.protocoll"):
@@ -114,19 +126,74 @@ def test_an_unknown_connector_is_refused_with_the_nearest() -> None:
     assert caught.value.hint == 'Did you mean "kafka"?'
 
 
+def declared(name: str) -> Iterator[tuple[str, Option]]:
+    """Yield the options of a connector with the kind of object that they are declared for."""
+    connector = find_connector(name)
+    for kind, declaring in (("server", connector), ("stream", connector.source), ("table", connector.sink)):
+        if declaring is not None:
+            yield from ((kind, option) for option in declaring.options)
+
+
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_option_says_what_it_means_and_has_a_default_of_its_kind(name: str) -> None:
-    for option in find_connector(name).options:
+    for kind, option in declared(name):
         assert option.meaning
         assert not option.meaning.endswith(".")
         assert option.default is None or isinstance(option.default, option.kind)
         assert not (option.required and option.default is not None)
+        assert option.applies_to == kind
 
 
-def test_a_topic_is_no_database_and_a_table_is_no_stream() -> None:
-    with pytest.raises(OptionError, match="not a database"):
-        find_connector("kafka").database({})
-    with pytest.raises(OptionError, match="not a database"):
-        find_connector("memory").database({})
-    with pytest.raises(OptionError, match="no streams"):
-        find_connector("rdbms").source({}, {})
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_connector_declares_what_it_offers_with_a_guarantee(name: str) -> None:
+    connector = find_connector(name)
+    offered = [each for each in (connector.source, connector.sink) if each is not None]
+    assert offered
+    assert all(isinstance(each.guarantee, Guarantee) for each in offered)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_what_a_connector_does_not_offer_is_refused_with_those_that_do(name: str) -> None:
+    connector = find_connector(name)
+    for find, offer, words in (
+        (find_source, connector.source, "read from: it has no source"),
+        (find_sink, connector.sink, "written to: it has no sink"),
+    ):
+        if offer is not None:
+            assert find(name.upper()) is offer
+            continue
+        with pytest.raises(OptionError) as caught:
+            find(name)
+        assert caught.value.message == f'connector "{name}" cannot be {words}'
+        hint = str(caught.value.hint)
+        assert name not in hint
+        assert all(find(each) for each in hint.partition(": ")[2].rstrip(".").split(", "))
+
+
+class Webhooks(MemoryConnector):
+    """A connector of another package: it has no source, and its sink is not part of the commit."""
+
+    name = "webhooks"
+    source = None
+    sink = SimpleNamespace(options=(), guarantee=Guarantee.AT_LEAST_ONCE)
+
+
+def test_a_sink_that_is_not_part_of_the_commit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = SimpleNamespace(name="Webhooks", load=Webhooks)
+    monkeypatch.setattr("rowtide_connectors.registry.entry_points", lambda group: [point])
+    with pytest.raises(OptionError) as caught:
+        find_sink("webhooks")
+    assert caught.value.message == (
+        'connector "webhooks" cannot be written to: its sink is not part of the transaction of a commit'
+    )
+    assert caught.value.hint == "Connectors with a sink: rdbms."
+
+
+def test_a_connector_that_cannot_be_loaded_is_not_in_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint(name="broken", value="rowtide_connectors.nowhere:CONNECTOR", group=GROUP)
+    monkeypatch.setattr("rowtide_connectors.registry.entry_points", lambda group: [broken])
+    with pytest.raises(OptionError, match='connector "broken" cannot be loaded'):
+        find_sink("broken")
+    with pytest.raises(OptionError) as caught:
+        find_sink("kafka")
+    assert caught.value.hint == "Connectors with a sink: rdbms."

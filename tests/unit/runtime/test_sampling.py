@@ -90,7 +90,7 @@ def test_a_sample_is_of_the_last_messages_of_each_partition_and_leaves_out_what_
         broker.produce("sampled", [b"%d" % number], timestamps=[0], partition=number % 2)
     broker.hole("sampled", 2)
     broker.produce("sampled", [None], timestamps=[0])
-    source = CONNECTOR.source({"broker": "sampling"}, {"topic": "sampled"})
+    source = CONNECTOR.source.open({"broker": "sampling"}, {"topic": "sampled"})
     sample = take_sample(source, 12, SystemClock())
     assert sample.partitions == {0: [b"8"], 1: [b"3", b"5", b"7", b"9"]}
     assert sample.without_value == 1

@@ -32,10 +32,9 @@ from rowtide.rows.tray import Tray
 from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
 from rowtide.runtime.commit.output import TableOutput, Writes, target_table
 from rowtide.runtime.commit.retry import Retry
-from rowtide.runtime.pipeline import Pipeline
+from rowtide.runtime.pipeline import Pipeline, open_database
 from rowtide_connectors.api import Messages, StagingDatabase, StagingTable, Transaction
 from rowtide_connectors.errors import GoneError, RefusedRowError, UnavailableError
-from rowtide_connectors.registry import find_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -119,7 +118,7 @@ class StagedFold:
             yield FoldNote(StagedPart(part, rows))
 
     def _put(self, part: str, tray: Tray) -> None:
-        database = find_connector(self.server.wrapper).database(dict(self.server.options))
+        database = open_database(self.server)
         try:
             stage = _stage_of(database, self.table, self.stage)
             if stage is None:

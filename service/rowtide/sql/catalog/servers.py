@@ -28,8 +28,6 @@ from rowtide.sql.grammar.syntax import QualifiedName
 MAX_AHEAD = "max_ahead"
 DEFAULT_MAX_AHEAD = "1 DAY"
 """How far ahead of its message's timestamp a promoted rowtime may be, unless the stream says so."""
-_ONLY_SOURCES = ("KAFKA",)
-_ONLY_DATABASES = ("RDBMS",)
 
 OptionPairs = tuple[tuple[str, str], ...]
 
@@ -111,10 +109,10 @@ def drop_server(catalog: Catalog, name: QualifiedName, *, if_exists: bool) -> Ca
 
 
 def server_for(catalog: Catalog, statement: CreateRelation) -> Server:
-    """Return the server that a foreign stream or table names, if it can serve it.
+    """Return the server that a foreign stream or table names. Whether it can serve it, its connector says.
 
     Raises:
-      StatementError: there is none, it has none of these, or its database is not that of the other tables.
+      StatementError: there is none, or its database is not that of the other tables.
     """
     assert statement.server is not None
     name = single(statement.server, "a server")
@@ -122,19 +120,15 @@ def server_for(catalog: Catalog, statement: CreateRelation) -> Server:
     place = statement.server.place
     if server is None:
         raise _unknown("server", name, catalog.servers, place)
-    wrong = _ONLY_SOURCES if statement.kind is ObjectKind.FOREIGN_TABLE else _ONLY_DATABASES
-    if server.wrapper in wrong:
-        what = "tables" if statement.kind is ObjectKind.FOREIGN_TABLE else "streams"
-        raise StatementError(f'server "{name}" ({server.wrapper}) has no foreign {what}', place=place)
     if statement.kind is ObjectKind.FOREIGN_TABLE:
         _one_database(catalog, server, place)
     return server
 
 
 def _one_database(catalog: Catalog, server: Server, place: SourceSpan) -> None:
-    """See that the foreign tables there are in the database of ``server``, too."""
+    """Check that the foreign tables of this connector are in the database of ``server``, too."""
     for table, other in _databases(catalog):
-        if (other.wrapper, other.options) != (server.wrapper, server.options):
+        if other.wrapper == server.wrapper and other.options != server.options:
             raise StatementError(
                 f'foreign table "{table}" is in another database',
                 place=place,
