@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rowtide.bench.events import events
 from rowtide.bench.suite import Benchmark, Outcome, close_to
 from rowtide.bench.workload import run_query
 from rowtide.clock import Clock
@@ -32,14 +33,14 @@ def w3(count: int, cache: Path, clock: Clock) -> Outcome:
         rows.append(len(tray))
         found.append(float(np.where(tray.opcode == Opcode.INSERT, 1.0, -0.5) @ tray.columns[1].values))
 
-    def check(count: int, _: Sequence[Tray]) -> str:
+    def check(_: Sequence[Tray]) -> str:
         if count != W3_EVENTS:
             return "ok"
         if sum(rows) != W3_ROWS:
             return f"{sum(rows)} rows out, the reference has {W3_ROWS}"
         return close_to(sum(found), W3_CHECKSUM)
 
-    return run_query(W3_SQL, "W3", count, cache, clock, check, take=take)
+    return run_query(W3_SQL, "W3", events(count, cache), clock, check, take=take)
 
 
 BENCHMARKS = (Benchmark("W3", "running VWAP by key, DELETE old and INSERT new at every row", W3_EVENTS, w3),)

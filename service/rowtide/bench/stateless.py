@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute
 
+from rowtide.bench.events import events
 from rowtide.bench.suite import Benchmark, Outcome, close_to
 from rowtide.bench.workload import run_query
 from rowtide.clock import Clock
@@ -27,7 +29,7 @@ W1_ROWS = 959_327
 
 def w1(count: int, cache: Path, clock: Clock) -> Outcome:
     """Run W1."""
-    return run_query(W1_SQL, "W1", count, cache, clock, _check_w1)
+    return run_query(W1_SQL, "W1", events(count, cache), clock, partial(_check_w1, count))
 
 
 def _check_w1(count: int, trays: Sequence[Tray]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+from rowtide.bench.events import events
 from rowtide.bench.suite import Benchmark, Outcome, close_to
 from rowtide.bench.workload import run_query
 from rowtide.clock import Clock
@@ -31,7 +33,9 @@ W2_ROWS = 245_654
 
 def w2(count: int, cache: Path, clock: Clock) -> Outcome:
     """Run W2."""
-    return run_query(W2_SQL, "W2", count, cache, clock, _check_w2, bounded=("ORDERED",))
+    return run_query(
+        W2_SQL, "W2", events(count, cache), clock, partial(_check_w2, count), bounded=("ORDERED",)
+    )
 
 
 def _check_w2(count: int, trays: Sequence[Tray]) -> str:
@@ -48,7 +52,7 @@ def _check_w2(count: int, trays: Sequence[Tray]) -> str:
 
 def w4(count: int, cache: Path, clock: Clock) -> Outcome:
     """Run W4."""
-    return run_query(W4_SQL, "W4", count, cache, clock, _check_w4)
+    return run_query(W4_SQL, "W4", events(count, cache), clock, partial(_check_w4, count))
 
 
 def _check_w4(count: int, trays: Sequence[Tray]) -> str:

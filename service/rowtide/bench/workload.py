@@ -8,14 +8,13 @@ knows what the query is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.bench.events import BASE_MS, KEYS, Events, events
+from rowtide.bench.events import BASE_MS, KEYS, Events
 from rowtide.bench.suite import Outcome
 from rowtide.clock import Clock
 from rowtide.flow.flow import Flow
@@ -39,10 +38,9 @@ Script = Sequence[tuple[str, Tray]]
 def run_query(
     sql: str,
     relation: str,
-    count: int,
-    cache: Path,
+    given: Events,
     clock: Clock,
-    check: Callable[[int, Sequence[Tray]], str],
+    check: Callable[[Sequence[Tray]], str],
     bounded: Sequence[str] = (STREAM,),
     take: Callable[[Tray], None] | None = None,
 ) -> Outcome:
@@ -51,14 +49,13 @@ def run_query(
     ``bounded`` are the relations that get the final bound: those whose clock is their own. ``take`` gets
     what comes out while the clock stands still; it is not kept then, and ``check`` gets nothing.
     """
-    given = events(count, cache)
     return run_script(
         EVENTS_SQL + sql,
         relation,
         clock,
         lambda flow: ([], [(STREAM, tray) for tray in _trays(given, flow)]),
         bounded,
-        lambda out: check(count, out),
+        check,
         take,
     )
 

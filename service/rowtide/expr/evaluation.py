@@ -14,6 +14,7 @@ by the row function: so both agree in values, reasons and messages.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -143,6 +144,7 @@ def strict_columns(
     args: Sequence[ColumnEvaluator],
 ) -> ColumnEvaluator:
     """Evaluate ``args`` and apply ``kernel``, or ``row_kernel`` row by row where there is none."""
+    function = _RowFunction(types, result, row_kernel)
 
     def evaluate(tray: Tray, active: Mask | None) -> EvaluatedPart:
         parts = [arg(tray, active) for arg in args]
@@ -154,14 +156,14 @@ def strict_columns(
                 errors = first_errors(errors, part.errors)
         if kernel is None:
             wanted = _wanted(both(valid, active), errors, len(tray))
-            return _loop(types, result, row_kernel, parts, wanted, valid, errors, len(tray))
+            return function.loop(parts, wanted, valid, errors, len(tray))
         values, doubtful = kernel(*(part.values for part in parts))
         if doubtful is not None:
             if len(doubtful) != len(tray):
                 doubtful = np.broadcast_to(doubtful, len(tray))
             wanted = _wanted(both(both(doubtful, valid), active), errors, len(tray))
             if len(wanted):
-                values, errors, nulls = _repair(types, result, row_kernel, parts, wanted, values, errors)
+                values, errors, nulls = function.repair(parts, wanted, values, errors)
                 valid = _without(valid, nulls, len(tray))
         if result.is_variable_width:
             values = nulls_where_invalid(values, valid)
@@ -187,72 +189,72 @@ def _without(valid: Mask | None, nulls: Sequence[int], count: int) -> Mask | Non
     return valid
 
 
-def _repair(
-    types: Sequence[Type],
-    result: Type,
-    kernel: RowKernel,
-    parts: Sequence[EvaluatedPart],
-    wanted: Indices,
-    values: Any,
-    errors: Errors | None,
-) -> tuple[Any, Errors | None, list[int]]:
-    """Process the rows in doubt by the row function; return also those that are NULL."""
-    failed: Errors = {}
-    answers: list[object] = []
-    answered: list[int] = []
-    for index in wanted.tolist():
-        given = [row_form(kind, part.values, index) for kind, part in zip(types, parts, strict=True)]
-        try:
-            answers.append(kernel(*given))
-        except RejectedRowError as error:
-            failed[index] = RowError(error.reason, error.message)
-        else:
-            answered.append(index)
-    if answered:
-        if result.is_variable_width:
-            mask = np.zeros(len(values), dtype=np.bool_)
-            mask[answered] = True
-            values = pc.replace_with_mask(values, pa.array(mask), pa.array(answers, type=values.type))
-        else:
-            values = values.copy()
-            for index, answer in zip(answered, answers, strict=True):
-                if answer is not None:
-                    values[index] = stored(result, answer)
-    nulls = [index for index, answer in zip(answered, answers, strict=True) if answer is None]
-    return values, first_errors(errors, failed), nulls
+@dataclass(frozen=True, slots=True)
+class _RowFunction:
+    """A function of rows without NULLs, and how a column is computed by it."""
 
+    types: Sequence[Type]
+    """Those of its arguments."""
+    result: Type
+    kernel: RowKernel
 
-def _loop(
-    types: Sequence[Type],
-    result: Type,
-    kernel: RowKernel,
-    parts: Sequence[EvaluatedPart],
-    wanted: Indices,
-    valid: Mask | None,
-    errors: Errors | None,
-    count: int,
-) -> EvaluatedPart:
-    """Process every row by the row function."""
-    failed: Errors = {}
-    answers: list[object] = [None] * count
-    columns: list[Iterator[object]] = []
-    for kind, part in zip(types, parts, strict=True):
-        column = Column(kind, part.values)
-        if len(part.values) == 1:
-            columns.append(repeat(column.to_list()[0], len(wanted)))
-        else:
-            columns.append(iter((column if len(wanted) == count else column.take(wanted)).to_list()))
-    for index, given in zip(wanted.tolist(), zip(*columns, strict=True), strict=True):
-        try:
-            answers[index] = kernel(*given)
-        except RejectedRowError as error:
-            failed[index] = RowError(error.reason, error.message)
-    nulls = [index for index in wanted.tolist() if answers[index] is None and index not in failed]
-    if result.is_variable_width:
-        values = pa.array(answers, type=arrow_type(result))
-    else:
-        values = np.zeros(count, dtype=result.dtype)
+    def repair(
+        self, parts: Sequence[EvaluatedPart], wanted: Indices, values: Any, errors: Errors | None
+    ) -> tuple[Any, Errors | None, list[int]]:
+        """Process the rows in doubt by the row function; return also those that are NULL."""
+        failed: Errors = {}
+        answers: list[object] = []
+        answered: list[int] = []
         for index in wanted.tolist():
-            if answers[index] is not None:
-                values[index] = stored(result, answers[index])
-    return EvaluatedPart(values, _without(valid, nulls, count), first_errors(errors, failed))
+            given = [row_form(kind, part.values, index) for kind, part in zip(self.types, parts, strict=True)]
+            try:
+                answers.append(self.kernel(*given))
+            except RejectedRowError as error:
+                failed[index] = RowError(error.reason, error.message)
+            else:
+                answered.append(index)
+        if answered:
+            if self.result.is_variable_width:
+                mask = np.zeros(len(values), dtype=np.bool_)
+                mask[answered] = True
+                values = pc.replace_with_mask(values, pa.array(mask), pa.array(answers, type=values.type))
+            else:
+                values = values.copy()
+                for index, answer in zip(answered, answers, strict=True):
+                    if answer is not None:
+                        values[index] = stored(self.result, answer)
+        nulls = [index for index, answer in zip(answered, answers, strict=True) if answer is None]
+        return values, first_errors(errors, failed), nulls
+
+    def loop(
+        self,
+        parts: Sequence[EvaluatedPart],
+        wanted: Indices,
+        valid: Mask | None,
+        errors: Errors | None,
+        count: int,
+    ) -> EvaluatedPart:
+        """Process every row by the row function."""
+        failed: Errors = {}
+        answers: list[object] = [None] * count
+        columns: list[Iterator[object]] = []
+        for kind, part in zip(self.types, parts, strict=True):
+            column = Column(kind, part.values)
+            if len(part.values) == 1:
+                columns.append(repeat(column.to_list()[0], len(wanted)))
+            else:
+                columns.append(iter((column if len(wanted) == count else column.take(wanted)).to_list()))
+        for index, given in zip(wanted.tolist(), zip(*columns, strict=True), strict=True):
+            try:
+                answers[index] = self.kernel(*given)
+            except RejectedRowError as error:
+                failed[index] = RowError(error.reason, error.message)
+        nulls = [index for index in wanted.tolist() if answers[index] is None and index not in failed]
+        if self.result.is_variable_width:
+            values = pa.array(answers, type=arrow_type(self.result))
+        else:
+            values = np.zeros(count, dtype=self.result.dtype)
+            for index in wanted.tolist():
+                if answers[index] is not None:
+                    values[index] = stored(self.result, answers[index])
+        return EvaluatedPart(values, _without(valid, nulls, count), first_errors(errors, failed))

@@ -69,9 +69,9 @@ class RunningSum(CheckedSum):
         self._reach = self._after(column)
         self._gaps = self._gaps or not use.all()
         out = np.empty(rows_out, dtype=np.int64)
-        return _summed(
-            self._type, groups, begins, values_of(column), use, self.parts, out, changed, gaps=self._gaps
-        )
+        held = use if self._gaps else None
+        valid = _add_up(groups, begins, values_of(column), held, self.parts, out, changed)
+        return _column(self._type, out, valid)
 
 
 class RunningFloatSum(FloatSum):
@@ -99,7 +99,8 @@ class RunningFloatSum(FloatSum):
         self._gaps = self._gaps or not use.all()
         out = np.empty(rows_out, dtype=np.float64)
         if not self._average:
-            return _summed(self._type, groups, begins, values, use, self.parts, out, changed, gaps=self._gaps)
+            held = use if self._gaps else None
+            return _column(self._type, out, _add_up(groups, begins, values, held, self.parts, out, changed))
         valid = np.empty(rows_out, dtype=np.bool_)
         total, rows = self.parts["total"], self.parts["count"]
         average(groups, begins, values, use, total, rows, out, valid, changed)
@@ -134,27 +135,25 @@ class RunningExtreme(ExtremeAccumulator):
         return _column(self._type, out, valid)
 
 
-def _summed(
-    kind: Type,
+def _add_up(
     groups: Groups,
     begins: Mask,
     values: NDArray[Any],
-    use: Mask,
+    use: Mask | None,
     parts: dict[str, NDArray[Any]],
     out: NDArray[Any],
     changed: Mask,
-    *,
-    gaps: bool,
-) -> Column:
+) -> Mask | None:
+    """Write the sums into ``out`` and return which are valid; without ``use`` every row counts and all are."""
     from rowtide.operators.changes.kernels.running import add_up, add_up_all
 
     total, rows = parts["total"], parts["count"]
-    if not gaps:
+    if use is None:
         add_up_all(groups, begins, values, total, rows, out, changed)
-        return Column(kind, out)
+        return None
     valid = np.empty(len(out), dtype=np.bool_)
     add_up(groups, begins, values, use, total, rows, out, valid, changed)
-    return _column(kind, out, valid)
+    return valid
 
 
 def _largest_double(values: NDArray[np.float64]) -> float:
@@ -165,8 +164,9 @@ def _largest_double(values: NDArray[np.float64]) -> float:
     return largest if np.isfinite(largest) else np.inf
 
 
-def _column(kind: Type, values: NDArray[Any], valid: Mask) -> Column:
-    return Column(kind, values.astype(kind.dtype, copy=False), None if valid.all() else valid)
+def _column(kind: Type, values: NDArray[Any], valid: Mask | None) -> Column:
+    all_valid = valid is None or valid.all()
+    return Column(kind, values.astype(kind.dtype, copy=False), None if all_valid else valid)
 
 
 def _count(call: AggregateCall) -> RunningAccumulator:

@@ -100,13 +100,12 @@ def window_join(
     relation: str,
     join: Join,
     sides: tuple[Side, Side],
-    condition_of: Callable[[NameScope], Expr],
-    conjuncts_of: Callable[[Expr], Iterator[Expr]],
+    conditions_of: Callable[[NameScope], Iterator[Expr]],
     key_pair: KeyPair,
     with_keys: WithKeys,
     retention: Retention | None = None,
 ) -> tuple[Node, NameScope]:
-    """Plan a join of two streams; gives its node and its scope.
+    """Plan a join of two streams; gives its node and its scope. ``conditions_of`` plans the conjuncts of ON.
 
     Raises:
       StatementError: no side has a window, and no one has said for how long rows are kept.
@@ -120,7 +119,7 @@ def window_join(
         *moved(left.bindings, 0, outer=kind.keeps_right),
         *moved(right.bindings, width, outer=kind.keeps_left),
     )
-    conditions = conjuncts_of(condition_of(NameScope(bindings)))
+    conditions = conditions_of(NameScope(bindings))
     keys, others = keys_and_others(conditions, width, key_pair, guarded=(True, True))
     left_node, left_key = with_keys(left.node, [key for key, _ in keys], kept=kind.keeps_left)
     right_node, right_key = with_keys(right.node, [key for _, key in keys], kept=kind.keeps_right)
