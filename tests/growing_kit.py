@@ -9,7 +9,7 @@ from pathlib import Path
 from rowtide.checkpoint.ledger import Decision, StoredError
 from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.runtime.recovery.replay import Range, ReplayComparison, compare
 from rowtide.runtime.service import Service

@@ -12,7 +12,7 @@ from rowtide.cli.main import app
 from rowtide.plan.plan import Plan
 from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.testing.virtual_clock import VirtualClock

@@ -14,7 +14,7 @@ from rowtide.rows.types import BIGINT, TIMESTAMP, VARCHAR, Field, RowType
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
 from rowtide.runtime.commit.crashpoints import NoCrash
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.testing.in_memory_database import Checkpoint, InMemoryDatabase
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide.testing.in_memory_topic import InMemoryTopic

@@ -49,7 +49,8 @@ def kafka_json(count: int, cache: Path, clock: Clock) -> Outcome:
     """
     import sqlalchemy as sa
 
-    from rowtide.runtime.live.live import Pace, Unobserved
+    from rowtide.runtime.live.observer import Unobserved
+    from rowtide.runtime.live.pace import Pace
     from rowtide.runtime.pipeline import open_pipeline
     from rowtide.sql.pipeline import plan_pipeline
 

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from rowtide.bench.servers import BROKER, DATABASE, create_topic, given, service_of
 from rowtide.bench.suite import Benchmark, Outcome
 from rowtide.clock import Clock
-from rowtide.runtime.live.live import Pace, Unobserved
+from rowtide.runtime.live.observer import Unobserved
+from rowtide.runtime.live.pace import Pace
 from rowtide.testing.processes import ENDS_WITH_PARENT
 
 if TYPE_CHECKING:

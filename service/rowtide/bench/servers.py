@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
     from rowtide.clock import Clock
-    from rowtide.runtime.live.live import Observer, Pace
+    from rowtide.runtime.live.observer import Observer
+    from rowtide.runtime.live.pace import Pace
     from rowtide.runtime.pipeline import Pipeline
     from rowtide.runtime.service import Service
 

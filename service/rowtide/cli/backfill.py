@@ -85,12 +85,13 @@ def backfill(
     Exit code 0: committed. 2: refused. 3: a dependency is down, or another process took the pipeline.
     """
     import tempfile
+    from dataclasses import replace
 
     from rowtide.cli.errors import shown_to_user
     from rowtide.cli.pipeline_file import opened
-    from rowtide.clock import SystemClock
+    from rowtide.composition import context_of
     from rowtide.runners.spark.kafka import read_range
-    from rowtide.runners.spark.session import open_session
+    from rowtide.runners.spark.session import KafkaConnector, open_session
     from rowtide.runtime.backfill.backfill import backfill as fill
     from rowtide.runtime.backfill.backfill import kafka_frames, refuse_if_begun
     from rowtide.runtime.recovery.begin import parse_time
@@ -100,7 +101,8 @@ def backfill(
         _refuse_without_staging(master, staging)
         spark_conf = _conf(conf or ())
         files = _existing(py_files or ())
-        refuse_if_begun(found, take_over=take_over)
+        context = replace(context_of(found, settings), wait=not no_wait)
+        refuse_if_begun(context, take_over=take_over)
         frames = kafka_frames(found.plan, lambda *args: read_range(session, *args))
         session = open_session(
             master,
@@ -108,21 +110,10 @@ def backfill(
             conf=spark_conf,
             py_files=files,
             ui=ui,
-            kafka=bool(found.plan.foreign_streams),
-            jars=settings.spark.jars,
+            connector=KafkaConnector(settings.spark.jars) if found.plan.foreign_streams else None,
         )
         with tempfile.TemporaryDirectory(prefix="rowtide-backfill-", dir=staging) as folder:
-            report = fill(
-                found,
-                session,
-                frames,
-                folder,
-                until_ms,
-                clock=SystemClock(),
-                wait=not no_wait,
-                in_order=True,
-                take_over=take_over,
-            )
+            report = fill(context, session, frames, folder, until_ms, in_order=True, take_over=take_over)
         session.stop()
     typer.echo(json.dumps(_as_json(report)) if as_json else _shown(report))
 

@@ -13,7 +13,8 @@ from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.ingest.backpressure import MAX_HELD_BYTES, MAX_HELD_ROWS
 from rowtide.runtime.ingest.inbox import QUEUE_BYTES, QUEUE_MESSAGES
 from rowtide.runtime.ingest.intake import POLL_MESSAGES
-from rowtide.runtime.live.live import Observer, Pace, Unobserved
+from rowtide.runtime.live.observer import Observer, Unobserved
+from rowtide.runtime.live.pace import Pace
 from rowtide_connectors.api import Database, TopicSource
 
 

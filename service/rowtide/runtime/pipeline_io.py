@@ -13,7 +13,7 @@ from rowtide.checkpoint.ledger import PartitionId, Record, StoredError
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import RESUBMITTED
 from rowtide.runtime.commit.commit import Committer
-from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.commit.retry import Patience, Retry
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.channels import channel
@@ -55,17 +55,7 @@ class PipelineIO:
 
     def committer(self, record: Record, source_of: Callable[[int], PartitionId | None]) -> Committer:
         """Return what commits batches under the epoch of ``record``."""
-        return Committer(
-            database=self.context.database,
-            ledger=self.context.ledger,
-            record=record,
-            sources=self.context.sources,
-            source_of=source_of,
-            retry=self.database,
-            fetching=self.broker,
-            clock=self.context.clock,
-            crash_points=self.context.crash_points,
-        )
+        return Committer(self.context, record, source_of, retry=self.database, fetching=self.broker)
 
     def channels(self, flow: Flow) -> dict[str, Channel]:
         """Return, by foreign stream, how messages become rows of ``flow``."""
@@ -120,8 +110,7 @@ class PipelineIO:
             clock=context.clock,
             rng=random.Random(context.rng.random()),
             stopping=context.stopping,
-            wait=context.wait,
-            denied_ends=lambda: self.board.status().epoch is None,
+            patience=Patience(context.wait, denied_ends=lambda: self.board.status().epoch is None),
             waiting=self._note_waiting if beats else self.board.waiting,
             failed=context.observer.retried,
         )

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.replay import Range, compare
 from rowtide.runtime.service import Service

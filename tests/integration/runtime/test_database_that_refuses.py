@@ -17,7 +17,7 @@ from real.postgres import PostgresServer
 from rowtide.cli.main import app
 from rowtide.composition import context_of
 from rowtide.config import Settings
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline

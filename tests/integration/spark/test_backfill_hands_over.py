@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ import sqlalchemy as sa
 
 from real.kafka import Broker
 from real.postgres import PostgresServer
-from rowtide.clock import SystemClock
+from rowtide.composition import context_of
 from rowtide.config import load_settings
 from rowtide.errors import StatementError
 from rowtide.runners.spark.kafka import read_range
@@ -143,7 +144,8 @@ def run_spark(spark: SparkSession, sql: Path, config: Path, until_ms: int, stagi
     staging.mkdir()
     with open_pipeline(plan, sql.stem) as pipeline:
         messages = kafka_frames(plan, lambda *args: read_range(spark, *args))
-        backfill(pipeline, spark, messages, str(staging), until_ms, clock=SystemClock(), in_order=True)
+        context = replace(context_of(pipeline, settings), wait=True)
+        backfill(context, spark, messages, str(staging), until_ms, in_order=True)
 
 
 def contents(database: str) -> dict[str, list[str]]:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from rowtide.clock import SystemClock
+from rowtide.composition import context_of
+from rowtide.config import load_settings
 from rowtide.errors import TransientError
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runners.spark.kafka import MESSAGE_COLUMNS
 from rowtide.runtime.backfill import backfill_output
 from rowtide.runtime.backfill.backfill import BackfillReport, backfill
-from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, SimulatedCrash, raise_crash
+from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
 from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.sql.pipeline import plan_pipeline
@@ -76,15 +77,13 @@ class World:
         staging = self._folder / f"{sa.make_url(self._url).get_backend_name()}-{self._runs}"
         staging.mkdir()
         with open_pipeline(self._plan(), "trips") as pipeline:
-            return backfill(
-                replace(pipeline, sources={"TRIPS": self._topic}),
-                self._spark,
-                self._frames,
-                str(staging),
-                END_MS,
-                clock=SystemClock(),
-                crash_points=crash_points,
+            context = replace(
+                context_of(pipeline, load_settings(None)),
+                sources={"TRIPS": self._topic},
+                wait=True,
+                crash_points=crash_points or NoCrash(),
             )
+            return backfill(context, self._spark, self._frames, str(staging), END_MS)
 
     def _frames(self, _: ForeignStream, begin: Mapping[int, int], end: Mapping[int, int]) -> DataFrame:
         rows = [

@@ -26,7 +26,7 @@ from rowtide.checkpoint.snapshot import (
     snapshot_from,
     why_unreadable,
 )
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
 

@@ -12,7 +12,7 @@ from rowtide.runtime.change.applying import apply
 from rowtide.runtime.change.switching import apply_at
 from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock

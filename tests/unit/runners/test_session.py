@@ -16,6 +16,7 @@ from rowtide.runners.spark.session import (
     CONF_OPTIONS,
     CONNECTOR_JARS,
     OWN_CONF,
+    KafkaConnector,
     check_conf,
     is_local,
     kafka_jars,
@@ -80,7 +81,7 @@ def test_a_session_that_reads_no_kafka_needs_no_jars(opened: Opened, monkeypatch
     open_session("local[2]")
     assert "spark.jars" not in opened.settings
     with pytest.raises(TransientError, match=f"Kafka connector of PySpark {version('pyspark')} cannot"):
-        open_session("local[2]", kafka=True)
+        open_session("local[2]", connector=KafkaConnector())
 
 
 def test_a_session_has_what_it_is_opened_with(opened: Opened, tmp_path: Path) -> None:
@@ -88,7 +89,12 @@ def test_a_session_has_what_it_is_opened_with(opened: Opened, tmp_path: Path) ->
     folder = folder_of(tmp_path / "jars", *all_jars(of))
     conf = {"spark.executor.memory": "4g", "spark.jars": "/opt/own.jar"}
     open_session(
-        "spark://m:7077", parts=7, conf=conf, py_files=["models.zip"], ui=True, kafka=True, jars=folder
+        "spark://m:7077",
+        parts=7,
+        conf=conf,
+        py_files=["models.zip"],
+        ui=True,
+        connector=KafkaConnector(folder),
     )
     assert opened.master_url == "spark://m:7077"
     assert opened.settings.items() >= OWN_CONF.items()

@@ -10,7 +10,7 @@ from growing_kit import DiesAnywhere
 from rowtide.errors import StatementError
 from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.replay import Range, compare
 from rowtide.runtime.service import Service

@@ -3,7 +3,7 @@
 import random
 
 from rowtide.checkpoint.ledger import ErrorRow
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from runtime_kit import World

@@ -13,8 +13,8 @@ from pipeline_kit import PipelineFiles
 from rowtide.metrics import Metrics
 from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.live import Pace
 from rowtide.runtime.live.observing import MetricsObserver
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline

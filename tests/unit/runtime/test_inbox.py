@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rowtide.clock import SystemClock
-from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.commit.retry import Patience, Retry
 from rowtide.runtime.ingest.inbox import ThreadedInbox
 from rowtide.runtime.ingest.intake import Delivery
 from rowtide_connectors.api import Messages
@@ -42,7 +42,13 @@ class ScriptedIntake:
 
 
 def inbox_of(*intakes: ScriptedIntake, **limits: int) -> ThreadedInbox:
-    retry = Retry("broker", clock=SystemClock(), rng=random.Random(1), stopping=lambda: False, wait=True)
+    retry = Retry(
+        "broker",
+        clock=SystemClock(),
+        rng=random.Random(1),
+        stopping=lambda: False,
+        patience=Patience(wait=True),
+    )
     return ThreadedInbox([(each, retry) for each in intakes], **limits)  # type: ignore[misc]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rowtide.errors import StatementError
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.replay import Range, ReplayComparison, compare
 from rowtide.runtime.service import Service

@@ -12,7 +12,7 @@ from rowtide.errors import StatementError, SupersededError, TransientError
 from rowtide.plan.nodes import KeyedTable, TableSource
 from rowtide.plan.plan import Pump
 from rowtide.runtime.commit.retry import StoppedError
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp, parse_begin
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_ledger import InMemoryLedger

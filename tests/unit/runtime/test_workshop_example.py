@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline_kit import PipelineFiles
 from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +41,13 @@ CONF_OPTIONS = {
 """Spark settings that are options of ours."""
 
 
+@dataclass(frozen=True, slots=True)
+class KafkaConnector:
+    """Spark's connector for Kafka, which PySpark does not ship: its jars are in ``folder``, or are fetched once."""
+
+    folder: str | None = None
+
+
 def open_session(
     master: str,
     *,
@@ -47,8 +55,7 @@ def open_session(
     conf: Mapping[str, str] | None = None,
     py_files: Sequence[str] = (),
     ui: bool = False,
-    kafka: bool = False,
-    jars: str | None = None,
+    connector: KafkaConnector | None = None,
     is_brief: bool = False,
 ) -> SparkSession:
     """Open the session of a backfill, or return the one that is open.
@@ -59,8 +66,7 @@ def open_session(
       conf: Spark settings of the user, above ours.
       py_files: Python files and archives that every worker gets.
       ui: serve Spark's web UI while the session is open.
-      kafka: messages will be read from Kafka, which takes jars that PySpark does not ship.
-      jars: the folder of those jars; by default they are fetched once.
+      connector: needed where messages will be read from Kafka.
       is_brief: it processes small inputs only, such as those of tests.
 
     Raises:
@@ -88,10 +94,10 @@ def open_session(
         settings["spark.driver.extraJavaOptions"] = BRIEF_JVM
         settings["spark.ui.showConsoleProgress"] = "false"
     settings |= given
-    if kafka:
+    if connector is not None:
         # They must be there before the JVM: a running one takes no more jars.
-        connector = ",".join(str(jar) for jar in kafka_jars(pyspark.__version__, jars))
-        settings["spark.jars"] = ",".join(filter(None, [connector, given.get("spark.jars", "")]))
+        jars = map(str, kafka_jars(pyspark.__version__, connector.folder))
+        settings["spark.jars"] = ",".join(filter(None, [*jars, given.get("spark.jars", "")]))
     builder = SparkSession.builder.master(master).appName("rowtide backfill")
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -12,7 +12,6 @@ makes the commit fail.
 from __future__ import annotations
 
 import os
-import random
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +26,6 @@ import pyarrow.dataset
 import structlog
 
 from rowtide.checkpoint.ledger import KeptSnapshot, PartitionPosition
-from rowtide.clock import Clock
 from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
 from rowtide.errors import StatementError
 from rowtide.operators.contract import Fault
@@ -38,13 +36,12 @@ from rowtide.rowtime.bound import EARLIEST, Bound
 from rowtide.runners.spark.stage import RunDefinition
 from rowtide.runtime.backfill.backfill_output import ErrorsOutput, TablesOutput, errors_output, written_tables
 from rowtide.runtime.commit.commit import Committer
-from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.commit.deadletters import RecentMessages
 from rowtide.runtime.commit.output import target_table
-from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.commit.retry import Patience, Retry
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.intake import ExplicitBound, deliver
 from rowtide.runtime.live.work import CommitBatch
-from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide_connectors.api import Messages
 from rowtide_connectors.errors import RefusedStageError
@@ -91,29 +88,23 @@ class MessageIntake:
 
 
 def backfill(
-    pipeline: Pipeline,
+    context: PipelineContext,
     session: SparkSession,
     frames: FrameReader,
     staging: str,
     until_ms: int,
     *,
-    clock: Clock,
-    wait: bool = True,
-    crash_points: CrashPoints | None = None,
     in_order: bool = False,
     take_over: bool = False,
 ) -> BackfillReport:
     """Fill history with Spark and hand over to the live service.
 
     Args:
-      pipeline: the plan with its sources and its database, as the live service has it.
+      context: what the live service works with, too: the plan, its sources and its database.
       session: the Spark session.
       frames: reads messages.
       staging: a folder that driver and workers share; what the stages give is kept there.
       until_ms: chooses the cut: per partition the first message stamped so or later, else the end.
-      clock: gives time, for waiting.
-      wait: False ends the backfill when the database or a broker is down.
-      crash_points: what a test arms to make the process die.
       in_order: ``frames`` gives each partition in one task, in the order of its offsets.
       take_over: begin although another backfill of the pipeline runs; that one will not commit.
 
@@ -126,47 +117,48 @@ def backfill(
     from rowtide.runners.spark.frames import SparkRun
     from rowtide.runners.spark.session import spark_errors
 
+    patience = Patience(context.wait, denied_ends=lambda: True)
+
     def retry(dependency: str) -> Retry:
-        rng = random.Random()
         return Retry(
-            dependency, clock=clock, rng=rng, stopping=lambda: False, wait=wait, denied_ends=lambda: True
+            dependency, clock=context.clock, rng=context.rng, stopping=context.stopping, patience=patience
         )
 
-    refuse_if_begun(pipeline, take_over=take_over)
+    refuse_if_begun(context, take_over=take_over)
     begin = {
         name: {partition: held.earliest for partition, held in source.ranges().items()}
-        for name, source in pipeline.sources.items()
+        for name, source in context.sources.items()
     }
     end = {
         name: {
             partition: max(offset, begin[name][partition])
             for partition, offset in source.offsets_at(until_ms).items()
         }
-        for name, source in pipeline.sources.items()
+        for name, source in context.sources.items()
     }
     database = retry("database")
-    targets = [target_table(table) for table in pipeline.plan.foreign_tables]
-    database.call(lambda: pipeline.database.prepare(targets))
+    targets = [target_table(table) for table in context.plan.foreign_tables]
+    database.call(lambda: context.database.prepare(targets))
     holder = f"{_process(os.getpid())}, a backfill"
-    record = database.call(lambda: pipeline.ledger.claim(dumped(plan_digests(pipeline.plan)), holder))
-    _log.info("backfill", pipeline=pipeline.name, epoch=record.epoch, cut=end)
+    record = database.call(lambda: context.ledger.claim(dumped(plan_digests(context.plan)), holder))
+    _log.info("backfill", pipeline=context.name, epoch=record.epoch, cut=end)
     if session.sparkContext.uiWebUrl is not None:
         _log.info("spark_ui", url=session.sparkContext.uiWebUrl)
-    streams = {stream.name: stream for stream in pipeline.plan.foreign_streams}
-    outputs = table_nodes(pipeline.plan)
+    streams = {stream.name: stream for stream in context.plan.foreign_streams}
+    outputs = table_nodes(context.plan)
     partitions = {name: sorted(held) for name, held in begin.items()}
-    keys = {table.name: table.key for table in written_tables(pipeline.plan)}
+    keys = {table.name: table.key for table in written_tables(context.plan)}
     run = SparkRun(session, RunDefinition(outputs, partitions), staging, MessageIntake(streams), keys)
-    messages = {name: frames(streams[name], begin[name], end[name]) for name in pipeline.sources}
+    messages = {name: frames(streams[name], begin[name], end[name]) for name in context.sources}
     with spark_errors():
         run.read(messages, in_order=in_order)
     flow = run.flow()
     flow.check()
-    identities = {name: source.identity() for name, source in pipeline.sources.items()}
+    identities = {name: source.identity() for name, source in context.sources.items()}
     standings = [
         PartitionPosition(
             name,
-            pipeline.sources[name].topic,
+            context.sources[name].topic,
             partition,
             offset,
             begin[name][partition],
@@ -178,19 +170,9 @@ def backfill(
     ]
     positions = {standing.place: standing.next_offset for standing in standings}
     places = {flow.origin(*place): place for place in positions}
-    topics = {name: source.topic for name, source in pipeline.sources.items()}
-    committer = Committer(
-        database=pipeline.database,
-        ledger=pipeline.ledger,
-        record=record,
-        sources=pipeline.sources,
-        source_of=flow.source_of,
-        retry=database,
-        fetching=retry("broker"),
-        clock=clock,
-        crash_points=crash_points or NoCrash(),
-    )
-    tables = TablesOutput(run, pipeline, record.epoch, database)
+    topics = {name: source.topic for name, source in context.sources.items()}
+    committer = Committer(context, record, flow.source_of, retry=database, fetching=retry("broker"))
+    tables = TablesOutput(run, context, record.epoch, database)
 
     def commit() -> ErrorsOutput:
         errors = errors_output(run, messages, places, topics, staging)
@@ -214,7 +196,7 @@ def backfill(
     return BackfillReport(tables.counts, errors.count, run.messages, end)
 
 
-def refuse_if_begun(pipeline: Pipeline, *, take_over: bool = False) -> None:
+def refuse_if_begun(context: PipelineContext, *, take_over: bool = False) -> None:
     """Refuse to fill in what the live service has begun, or what another process is about to fill in.
 
     Of two backfills only the one that has taken the epoch last can commit, so a second one would make the
@@ -223,12 +205,12 @@ def refuse_if_begun(pipeline: Pipeline, *, take_over: bool = False) -> None:
     Raises:
       StatementError: the pipeline has committed positions, or another backfill of it runs.
     """
-    record = pipeline.ledger.read()
+    record = context.ledger.read()
     if record is None:
         return
     if record.standings:
         raise StatementError(
-            f'pipeline "{pipeline.name}" has committed positions: a backfill would repeat what is there',
+            f'pipeline "{context.name}" has committed positions: a backfill would repeat what is there',
             hint="Run the pipeline to continue from them, or set another name (pipeline.name) and other "
             "tables to backfill again.",
         )
@@ -238,7 +220,7 @@ def refuse_if_begun(pipeline: Pipeline, *, take_over: bool = False) -> None:
     pid = int(other[2])
     if record.holder.startswith(_process(pid)) and pid != os.getpid() and _is_running(pid):
         raise StatementError(
-            f'another backfill of pipeline "{pipeline.name}" is running: {_process(pid)}',
+            f'another backfill of pipeline "{context.name}" is running: {_process(pid)}',
             hint="Wait until it ends, or stop it; with --take-over this backfill starts and the other one "
             "cannot commit.",
         )

@@ -32,7 +32,8 @@ from rowtide.rows.tray import Tray
 from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
 from rowtide.runtime.commit.output import TableOutput, Writes, target_table
 from rowtide.runtime.commit.retry import Retry
-from rowtide.runtime.pipeline import Pipeline, open_database
+from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.pipeline import open_database
 from rowtide_connectors.api import Messages, StagingDatabase, StagingTable, Transaction
 from rowtide_connectors.errors import GoneError, RefusedRowError, UnavailableError
 
@@ -149,25 +150,25 @@ class TablesOutput:
 
     Args:
       run: what Spark has processed.
-      pipeline: its plan and database.
+      context: the plan and the database.
       epoch: under which the commit is made; names the staging tables.
       retry: repeats what fails because the database is down.
     """
 
-    def __init__(self, run: SparkRun, pipeline: Pipeline, epoch: int, retry: Retry) -> None:
+    def __init__(self, run: SparkRun, context: PipelineContext, epoch: int, retry: Retry) -> None:
         self.counts: dict[str, int] = {}
         self._run = run
-        self._pipeline = pipeline
+        self._context = context
         self._retry = retry
-        self._mine = f"{STAGES}_{blake2b(pipeline.name.encode(), digest_size=6).hexdigest()}_"
+        self._mine = f"{STAGES}_{blake2b(context.name.encode(), digest_size=6).hexdigest()}_"
         self._epoch = epoch
-        self._tables = {table.name: table for table in written_tables(pipeline.plan)}
+        self._tables = {table.name: table for table in written_tables(context.plan)}
         self._paths: dict[str, Sequence[str]] = {}
         self._staged: list[tuple[StagingTable, list[str]]] = []
 
     def prepare(self) -> None:
         """Let Spark write every table ahead: to staging tables where the database has them."""
-        database = self._pipeline.database
+        database = self._context.database
         if isinstance(database, StagingDatabase):
             # What a backfill that died has left.
             self._retry.call(lambda: database.drop_stages(self._mine))
@@ -212,7 +213,7 @@ class TablesOutput:
 
     def _put_aside(self, table: ForeignTable, stage: StagingTable, name: str) -> bool:
         """Let Spark fill a staging table; False if the database refuses a row of it."""
-        servers = {server.name: server for server in self._pipeline.plan.servers}
+        servers = {server.name: server for server in self._context.plan.servers}
         fold = StagedFold(table, servers[table.server], name)
 
         def fill() -> list[StagedPart]:

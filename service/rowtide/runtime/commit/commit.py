@@ -18,23 +18,21 @@ from functools import partial
 
 from rowtide.checkpoint.ledger import (
     ErrorRow,
-    Ledger,
     PartitionId,
     PartitionPosition,
     Record,
     StoredError,
     is_resubmission,
 )
-from rowtide.clock import Clock
 from rowtide.errors import FaultError, SupersededError
 from rowtide.operators.contract import RESUBMITTED, Fault
-from rowtide.runtime.commit.crashpoints import CrashPoints
 from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
 from rowtide.runtime.commit.output import RefusedWriteError
 from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.intake import check_identity
 from rowtide.runtime.live.work import CommitBatch
-from rowtide_connectors.api import Database, Fetched, TopicSource
+from rowtide_connectors.api import Fetched
 from rowtide_connectors.errors import UnavailableError
 
 
@@ -59,40 +57,35 @@ class Committer:
     """Commits the cuts of one process, under the epoch that it has claimed.
 
     Args:
-      database: where output and ledger are.
-      ledger: the checkpoint in that database.
+      context: the database, its ledger, and the sources to fetch raw bytes from.
       record: what claiming the epoch gave.
-      sources: the sources by foreign stream, to fetch raw bytes from.
+      source_of: returns the partition of an origin.
       retry: repeats what fails because the database is down.
       fetching: repeats what fails because a broker is down.
     """
 
     def __init__(
         self,
-        *,
-        database: Database,
-        ledger: Ledger,
+        context: PipelineContext,
         record: Record,
-        sources: Mapping[str, TopicSource],
         source_of: Callable[[int], PartitionId | None],
+        *,
         retry: Retry,
         fetching: Retry,
-        clock: Clock,
-        crash_points: CrashPoints,
     ) -> None:
-        self._database = database
-        self._ledger = ledger
+        self._database = context.database
+        self._ledger = context.ledger
         self._epoch = record.epoch
         self._commits = record.commits
-        self._sources = sources
-        self._topics = {relation: source.topic for relation, source in sources.items()}
+        self._sources = context.sources
+        self._topics = {relation: source.topic for relation, source in context.sources.items()}
         self._source_of = source_of
         self._retry = retry
         self._fetching = fetching
-        self._clock = clock
+        self._clock = context.clock
         self.stored = StoredSnapshot(0, 0.0)
         """The last snapshot."""
-        self._crash_points = crash_points
+        self._crash_points = context.crash_points
 
     @property
     def epoch(self) -> int:

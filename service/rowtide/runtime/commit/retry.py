@@ -1,6 +1,6 @@
 """Waiting for a dependency that is down: back off, say so once a minute, lose nothing.
 
-Only ``UnavailableError`` of a connector is waited for. With ``wait`` False
+Only ``UnavailableError`` of a connector is waited for. Without patience
 (``--no-wait``) it becomes a ``TransientError``, which ends the command with
 exit code 3; so does a ``DeniedError`` at a start.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import structlog
@@ -34,6 +35,20 @@ class StoppedError(Exception):
     """The service was asked to stop while it waited; nothing was lost, the step was not done."""
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Which failures are waited for.
+
+    Args:
+      wait: False raises TransientError at the first failure.
+      denied_ends: tells whether a DeniedError raises TransientError, too: at a start nothing has worked
+        yet, so credentials or rights are likely wrong.
+    """
+
+    wait: bool
+    denied_ends: Callable[[], bool] = lambda: False
+
+
 class Retry:
     """Repeats steps against one dependency until they go through.
 
@@ -42,9 +57,6 @@ class Retry:
       clock: gives time and sleeps; virtual in tests.
       rng: spreads the delays, so that many services do not come back at one moment.
       stopping: tells whether the service was asked to stop.
-      wait: False raises TransientError at the first failure.
-      denied_ends: tells whether a DeniedError raises TransientError, too: at a start nothing has worked
-        yet, so credentials or rights are likely wrong.
       waiting: called with the dependency and True repeatedly while it is down, and with False when it is back.
       failed: called with the dependency once for every failure.
     """
@@ -56,8 +68,7 @@ class Retry:
         clock: Clock,
         rng: random.Random,
         stopping: Callable[[], bool],
-        wait: bool,
-        denied_ends: Callable[[], bool] = lambda: False,
+        patience: Patience,
         waiting: Callable[[str, bool], None] = lambda _dependency, _is_down: None,
         failed: Callable[[str], None] = lambda _dependency: None,
     ) -> None:
@@ -65,8 +76,7 @@ class Retry:
         self._clock = clock
         self._rng = rng
         self._stopping = stopping
-        self._wait = wait
-        self._denied_ends = denied_ends
+        self._patience = patience
         self._waiting = waiting
         self._failed = failed
 
@@ -84,9 +94,9 @@ class Retry:
             try:
                 result = step()
             except UnavailableError as error:
-                if isinstance(error, DeniedError) and self._denied_ends():
+                if isinstance(error, DeniedError) and self._patience.denied_ends():
                     raise TransientError(error.message, hint=error.hint) from error
-                if not self._wait:
+                if not self._patience.wait:
                     raise TransientError(
                         f"{self._dependency} is down: {error.message}", hint=error.hint
                     ) from error

@@ -14,7 +14,7 @@ from rowtide.runtime.ingest.intake import LOOK_UP_S
 from rowtide.runtime.ingest.joining import Newcomers
 from rowtide.runtime.ingest.resubmission import topic_places
 from rowtide.runtime.inspect.status import StatusBoard
-from rowtide.runtime.live.live import Observer
+from rowtide.runtime.live.observer import Observer
 from rowtide.runtime.live.read_loop import ClockDecisions
 from rowtide.runtime.live.work import PipelineState
 from rowtide_connectors.api import OffsetRange

@@ -8,180 +8,93 @@ off and returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from rowtide.checkpoint.ledger import ErrorRow, PartitionId, Record
-from rowtide.clock import Clock
+from rowtide.checkpoint.ledger import PartitionId
 from rowtide.runtime.commit.commit import Committer
-from rowtide.runtime.commit.crashpoints import CrashPoints
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.inbox import Inbox
 from rowtide.runtime.ingest.intake import Delivery
-from rowtide.runtime.inspect.status import Phase, StatusBoard
+from rowtide.runtime.live.observer import Observer
 from rowtide.runtime.live.questions import Questions
 from rowtide.runtime.live.read_loop import TAKE_S, ClockDecisions, ReadLoop
-from rowtide.runtime.live.tally import Tally
-from rowtide.runtime.live.work import CommitBatch, PipelineState
+from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.recovery.seam import Seam
 
 MAX_GATHERED_ROWS = 500_000
 """Output rows that bring a commit forward: bounds the memory that waits for it."""
-MAX_COMMIT_BYTES = 128 * 1024 * 1024
-"""Bytes of messages that bring a commit forward: until it they are kept, for the raw bytes of error rows."""
 TURN_MESSAGES = 50_000
 """Messages of one turn at most, so that commits come on time and stop is obeyed soon."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """When to commit and when to snapshot; None: never for that reason.
+class Inflow:
+    """What comes into a running pipeline, and what is decided about it.
 
-    ``first_rows_at_once``: those that come out first after a start do not wait for the interval.
+    Args:
+      inbox: gives deliveries from the pipeline's positions on.
+      backpressure: balances the partitions.
+      clocks: decides what the messages do not.
+      seam: says when history is over; None: it is not for this run to say.
     """
 
-    commit_interval_ms: int
-    commit_max_rows: int
-    snapshot_rows: int | None
-    snapshot_interval_s: float | None
-    commit_max_bytes: int = MAX_COMMIT_BYTES
-    first_rows_at_once: bool = False
+    inbox: Inbox
+    backpressure: Backpressure
+    clocks: ClockDecisions
+    seam: Seam | None = None
 
 
-class Observer(Protocol):
-    """What is notified of the loop's progress: metrics, status pages, tests. It may not raise."""
+@dataclass(frozen=True, slots=True)
+class BetweenTurns:
+    """What the loop does between two turns.
 
-    def recovered(self, work: PipelineState, seconds: float) -> None:
-        """Take note that the flow is at the committed positions; that took ``seconds``."""
+    Args:
+      stopping: tells whether to stop.
+      admit: lets partitions in that have appeared.
+      questions: what other threads ask of the pipeline.
+    """
 
-    def entered_phase(self, phase: Phase) -> None:
-        """Take note of what the pipeline does now; called by any thread."""
-
-    def claimed(self, pipeline: str, record: Record) -> None:
-        """Take note of the epoch that this process has taken."""
-
-    def retried(self, dependency: str) -> None:
-        """Take note of a step that failed because a dependency is down; called by any thread."""
-
-    def stored_snapshot(self, size_bytes: int, seconds: float) -> None:
-        """Take note of a snapshot that was committed."""
-
-    def entered(self, delivery: Delivery) -> None:
-        """Take note that a delivery was let into the flow."""
-
-    def committed(
-        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
-    ) -> None:
-        """Take note of a commit that took ``seconds``, and of its error rows."""
-
-    def looked_up(self, topics: Mapping[str, str], ends: Mapping[PartitionId, int]) -> None:
-        """Take note of the ends of partitions; called by reading threads."""
-
-
-class Unobserved:
-    """No one looks."""
-
-    def recovered(self, work: PipelineState, seconds: float) -> None:
-        """Go on."""
-
-    def entered_phase(self, phase: Phase) -> None:
-        """Go on."""
-
-    def claimed(self, pipeline: str, record: Record) -> None:
-        """Go on."""
-
-    def retried(self, dependency: str) -> None:
-        """Go on."""
-
-    def stored_snapshot(self, size_bytes: int, seconds: float) -> None:
-        """Go on."""
-
-    def entered(self, delivery: Delivery) -> None:
-        """Go on."""
-
-    def committed(
-        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
-    ) -> None:
-        """Go on."""
-
-    def looked_up(self, topics: Mapping[str, str], ends: Mapping[PartitionId, int]) -> None:
-        """Go on."""
-
-
-class Watching:
-    """Keeps the status board up to date, and tells the next observer."""
-
-    def __init__(
-        self, board: StatusBoard, observer: Observer, work: PipelineState, created: Sequence[str]
-    ) -> None:
-        self._board = board
-        self._tally = Tally(work, created)
-        board.tell(self._tally.summary(work))
-        self._next = observer
-        self.entered = observer.entered
-        self.recovered = observer.recovered
-        self.looked_up = observer.looked_up
-        self.entered_phase = observer.entered_phase
-        self.claimed = observer.claimed
-        self.retried = observer.retried
-        self.stored_snapshot = observer.stored_snapshot
-
-    def committed(
-        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
-    ) -> None:
-        self._board.committed(cut.standings)
-        self._tally.committed(cut, errors)
-        self._board.tell(self._tally.summary(work))
-        self._next.committed(work, cut, errors, seconds)
+    stopping: Callable[[], bool]
+    admit: Callable[[], None]
+    questions: Questions
 
 
 class Live(ReadLoop):
     """The loop over one pipeline that is at its committed positions.
 
     Args:
+      context: the pace, the clock and the crash points of the pipeline.
       work: the flow, recovered.
-      inbox: gives deliveries from the work's positions on.
-      stopping: tells whether to stop: looked at between turns.
-      admit: lets partitions in that have appeared: called between turns.
-      seam: says when history is over; None: it is not for this run to say.
       carries_state: every commit has a snapshot: the log may not give the same messages again.
     """
 
     def __init__(
         self,
-        *,
+        context: PipelineContext,
         work: PipelineState,
-        inbox: Inbox,
+        inflow: Inflow,
         committer: Committer,
-        pace: Pace,
-        clock: Clock,
-        stopping: Callable[[], bool],
-        admit: Callable[[], None],
-        carries_state: bool,
-        crash_points: CrashPoints,
-        backpressure: Backpressure,
-        decisions: ClockDecisions,
+        *,
+        between: BetweenTurns,
         observer: Observer,
-        questions: Questions,
-        seam: Seam | None = None,
+        carries_state: bool,
     ) -> None:
-        super().__init__(work, inbox, backpressure)
+        super().__init__(work, inflow.inbox, inflow.backpressure)
+        self._pace = context.pace
+        self._clock = context.clock
+        self._crash_points = context.crash_points
+        self._clocks = inflow.clocks
+        self._seam = inflow.seam
         self._committer = committer
-        self._pace = pace
-        self._clock = clock
-        self._stopping = stopping
-        self._admit = admit
-        self._carries_state = carries_state
-        self._crash_points = crash_points
-        self._decisions = decisions
-        self._seam = seam
+        self._between = between
         self._observer = observer
-        self._questions = questions
-        now = clock.monotonic()
+        self._carries_state = carries_state
+        now = self._clock.monotonic()
         self._last_commit = self._last_snapshot = now
         self._since_snapshot = 0
-        self._is_awaited = pace.first_rows_at_once
+        self._is_awaited = self._pace.first_rows_at_once
         self._until: Mapping[PartitionId, int] = {}
 
     def run(self, until: Mapping[PartitionId, int] | None = None) -> None:
@@ -193,10 +106,10 @@ class Live(ReadLoop):
         self._until = until or {}
         # Rows of the pipeline's own INSERT statements are there before the first message.
         self.work.drain()
-        while not self._stopping() and not (until is not None and self._has_reached_all()):
-            self._admit()
+        while not self._between.stopping() and not (until is not None and self._has_reached_all()):
+            self._between.admit()
             self.turn()
-            self._questions.answer(self.work)
+            self._between.questions.answer(self.work)
             if self._is_commit_due():
                 self.commit()
         if self.work.has_moved:
@@ -217,11 +130,11 @@ class Live(ReadLoop):
         """Let a delivery in, and notify those who watch."""
         super().enter(delivery)
         self._observer.entered(delivery)
-        self._decisions.hear(delivery)
+        self._clocks.hear(delivery)
 
     def decide(self) -> None:
         """Obey what the clocks decide."""
-        self._decisions.obey(self.work)
+        self._clocks.obey(self.work)
 
     def drain(self) -> None:
         """Process what has entered; then history may be over."""

@@ -8,7 +8,8 @@ from rowtide.runtime.ingest.partition_watch import ends_of
 from rowtide.runtime.inspect.requests import Requests
 from rowtide.runtime.inspect.state import SnapshotTaken
 from rowtide.runtime.live.admission import Admission
-from rowtide.runtime.live.live import Live, Watching
+from rowtide.runtime.live.live import BetweenTurns, Inflow, Live
+from rowtide.runtime.live.observer import Watching
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.seam import Seam
@@ -29,28 +30,22 @@ def run_live(
     committer = io.committer(record, work.source_of)
     backpressure = io.backpressure()
     io.board.enter("running")
-    decisions = io.partitions.decisions(work)
+    clocks = io.partitions.decisions(work)
     for relation, held in claimed.ranges.items():
         io.partitions.looked_up(relation, held)
     admission = Admission(io, work)
     admission.begin()
     inbox = io.open_inbox(work.positions, io.channels(work.flow))
+    # A run to the end leaves the rest of history, if there is more, to the next one.
+    seam = None if until_end else Seam(ends_of(claimed.ranges), context.clock)
     live = Live(
-        work=work,
-        inbox=inbox,
-        committer=committer,
-        pace=context.pace,
-        clock=context.clock,
-        stopping=io.is_stopping,
-        admit=lambda: admission.admit(inbox),
-        carries_state=bool(claimed.compacted),
-        crash_points=context.crash_points,
-        backpressure=backpressure,
-        decisions=decisions,
+        context,
+        work,
+        Inflow(inbox, backpressure, clocks, seam),
+        committer,
+        between=BetweenTurns(io.is_stopping, lambda: admission.admit(inbox), requests.questions),
         observer=Watching(io.board, context.observer, work, claimed.created),
-        questions=requests.questions,
-        # A run to the end leaves the rest of history, if there is more, to the next one.
-        seam=None if until_end else Seam(ends_of(claimed.ranges), context.clock),
+        carries_state=bool(claimed.compacted),
     )
 
     def snapshot() -> SnapshotTaken:

@@ -201,9 +201,7 @@ def replay(
         let_in(work, channels[place[0]], place, io.resubmitted(place))
         messages += left.pop(place)
     inbox = io.open_inbox({place: begin[place] for place in left}, channels)
-    loop = _Replay(
-        work, inbox, io.backpressure(), left, targets.keys() - left.keys(), decisions, channels, emit
-    )
+    loop = _Replay(work, inbox, io.backpressure(), _Goal(targets, left), decisions, channels, emit)
     try:
         loop.drain()
         while left and not io.is_stopping():
@@ -216,24 +214,35 @@ def replay(
     return messages + loop.messages
 
 
+class _Goal:
+    """The partitions that are ``left`` to read up to their targets, and those that are there."""
+
+    def __init__(self, targets: Mapping[PartitionId, int], left: dict[PartitionId, int]) -> None:
+        self.left = left
+        self.reached = set(targets.keys() - left.keys())
+
+    def reach(self, place: PartitionId) -> None:
+        """Note that a partition is at its target."""
+        del self.left[place]
+        self.reached.add(place)
+
+
 class _Replay(ReadLoop):
-    """Reads up to the targets in ``left``, and obeys the log of decisions on the way."""
+    """Reads up to the targets that are left, and obeys the log of decisions on the way."""
 
     def __init__(
         self,
         work: PipelineState,
         inbox: Inbox,
         backpressure: Backpressure,
-        left: dict[PartitionId, int],
-        reached: Collection[PartitionId],
+        goal: _Goal,
         decisions: DecisionLog,
         channels: Mapping[str, Channel],
         emit: Callable[[], None] | None,
     ) -> None:
         super().__init__(work, inbox, backpressure)
         self.messages = 0
-        self._left = left
-        self._done = set(reached)
+        self._goal = goal
         self._log = decisions
         self._channels = channels
         self._emit = work.drop if emit is None else emit
@@ -246,9 +255,9 @@ class _Replay(ReadLoop):
     def enter(self, delivery: Delivery) -> None:
         """Let in what is before the target, cut wherever a decision took effect."""
         place = (delivery.relation, delivery.partition)
-        if place not in self._left:
+        if place not in self._goal.left:
             return
-        target = self._left[place]
+        target = self._goal.left[place]
         pieces = _pieces(
             delivery, self._channels[delivery.relation], self.work.positions[place], target, self._log
         )
@@ -258,8 +267,7 @@ class _Replay(ReadLoop):
                 self.messages += len(part)
             _obey(self.work, self._log, place, reached)
         if delivery.next_offset >= target:
-            del self._left[place]
-            self._done.add(place)
+            self._goal.reach(place)
             self._reading.stop(place)
 
     def drain(self) -> None:
@@ -273,7 +281,7 @@ class _Replay(ReadLoop):
 
     def reached(self) -> Collection[PartitionId]:
         """Return the partitions that are at their targets."""
-        return self._done
+        return self._goal.reached
 
 
 def telling_progress(
