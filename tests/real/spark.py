@@ -9,7 +9,7 @@ import pytest
 
 from real.parts import missing
 from rowtide.errors import RowtideError
-from rowtide.runners.spark.session import KafkaConnector, open_session
+from rowtide.runners.spark.session import KafkaJars, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def spark() -> Iterator[SparkSession]:
     """Yield the session; three partitions a shuffle, so that keys do lie apart."""
     try:
-        session = open_session("local[2]", parts=3, connector=KafkaConnector(), is_brief=True)
+        session = open_session("local[2]", parts=3, kafka=KafkaJars(), is_brief=True)
     except RowtideError as error:
         missing("Spark", error)
     session.sparkContext.setLogLevel("ERROR")

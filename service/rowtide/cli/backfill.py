@@ -91,7 +91,7 @@ def backfill(
     from rowtide.cli.pipeline_file import opened
     from rowtide.composition import context_of
     from rowtide.runners.spark.kafka import read_range
-    from rowtide.runners.spark.session import KafkaConnector, open_session
+    from rowtide.runners.spark.session import KafkaJars, open_session
     from rowtide.runtime.backfill.backfill import backfill as fill
     from rowtide.runtime.backfill.backfill import kafka_frames, refuse_if_begun
     from rowtide.runtime.recovery.begin import parse_time
@@ -110,7 +110,7 @@ def backfill(
             conf=spark_conf,
             py_files=files,
             ui=ui,
-            connector=KafkaConnector(settings.spark.jars) if found.plan.foreign_streams else None,
+            kafka=KafkaJars(settings.spark.jars) if found.plan.foreign_streams else None,
         )
         with tempfile.TemporaryDirectory(prefix="rowtide-backfill-", dir=staging) as folder:
             report = fill(context, session, frames, folder, until_ms, in_order=True, take_over=take_over)

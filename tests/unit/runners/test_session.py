@@ -16,7 +16,7 @@ from rowtide.runners.spark.session import (
     CONF_OPTIONS,
     CONNECTOR_JARS,
     OWN_CONF,
-    KafkaConnector,
+    KafkaJars,
     check_conf,
     is_local,
     kafka_jars,
@@ -81,7 +81,7 @@ def test_a_session_that_reads_no_kafka_needs_no_jars(opened: Opened, monkeypatch
     open_session("local[2]")
     assert "spark.jars" not in opened.settings
     with pytest.raises(TransientError, match=f"Kafka connector of PySpark {version('pyspark')} cannot"):
-        open_session("local[2]", connector=KafkaConnector())
+        open_session("local[2]", kafka=KafkaJars())
 
 
 def test_a_session_has_what_it_is_opened_with(opened: Opened, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_session_has_what_it_is_opened_with(opened: Opened, tmp_path: Path) ->
         conf=conf,
         py_files=["models.zip"],
         ui=True,
-        connector=KafkaConnector(folder),
+        kafka=KafkaJars(folder),
     )
     assert opened.master_url == "spark://m:7077"
     assert opened.settings.items() >= OWN_CONF.items()

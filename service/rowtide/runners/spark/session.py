@@ -42,8 +42,8 @@ CONF_OPTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaConnector:
-    """Spark's connector for Kafka, which PySpark does not ship: its jars are in ``folder``, or are fetched once."""
+class KafkaJars:
+    """The jars of Kafka's connector, which PySpark does not ship: they are in ``folder``, or are fetched once."""
 
     folder: str | None = None
 
@@ -55,7 +55,7 @@ def open_session(
     conf: Mapping[str, str] | None = None,
     py_files: Sequence[str] = (),
     ui: bool = False,
-    connector: KafkaConnector | None = None,
+    kafka: KafkaJars | None = None,
     is_brief: bool = False,
 ) -> SparkSession:
     """Open the session of a backfill, or return the one that is open.
@@ -66,7 +66,7 @@ def open_session(
       conf: Spark settings of the user, above ours.
       py_files: Python files and archives that every worker gets.
       ui: serve Spark's web UI while the session is open.
-      connector: needed where messages will be read from Kafka.
+      kafka: needed where messages will be read from Kafka.
       is_brief: it processes small inputs only, such as those of tests.
 
     Raises:
@@ -94,9 +94,9 @@ def open_session(
         settings["spark.driver.extraJavaOptions"] = BRIEF_JVM
         settings["spark.ui.showConsoleProgress"] = "false"
     settings |= given
-    if connector is not None:
+    if kafka is not None:
         # They must be there before the JVM: a running one takes no more jars.
-        jars = map(str, kafka_jars(pyspark.__version__, connector.folder))
+        jars = map(str, kafka_jars(pyspark.__version__, kafka.folder))
         settings["spark.jars"] = ",".join(filter(None, [*jars, given.get("spark.jars", "")]))
     builder = SparkSession.builder.master(master).appName("rowtide backfill")
     for name, value in settings.items():
