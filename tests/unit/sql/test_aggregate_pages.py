@@ -12,11 +12,11 @@ from rowtide.expr.aggregates import AGGREGATES, Aggregate
 
 PAGE = Path(__file__).parents[3] / "docs" / "sql" / "group-by.md"
 WINDOWS = PAGE.with_name("windows.md").read_text(encoding="utf-8")
-TABLE = re.compile(r"(?<=\| aggregate \| gives \|\n\|---\|---\|\n)(\|.*\n)*")
+TABLE = re.compile(r"(?<=\| aggregate \| result \|\n\|---\|---\|\n)(\|.*\n)*")
 
 
 def lines() -> str:
-    """Return the lines of the table: those that say the same stand in one."""
+    """Return the lines of the table; aggregates with the same summary share a line."""
     declared = [each for each in AGGREGATES.values() if each.in_groups and each.names]
     found = []
     for summary, same in groupby(declared, lambda each: each.summary):

@@ -31,7 +31,7 @@ def _over(call: CallingOver, frame: FrameShape) -> bool:
 COUNTS = (
     Aggregate(
         "COUNT",
-        "BIGINT: rows; those in which `x` is not NULL",
+        "BIGINT: the number of rows; of rows in which `x` is not NULL",
         _bigint,
         written=("COUNT(*)", "COUNT(x)"),
         never_null=True,

@@ -18,7 +18,7 @@ def _mode(call: Calling, values: Sequence[Any]) -> object:
 MODES = (
     Aggregate(
         "MODE",
-        "the most frequent value, of several the first",
+        "the type of `x`: the most frequent value, and the first one if several are",
         of_argument,
         order_matters=True,
         of_values=_mode,

@@ -81,7 +81,7 @@ def _over(call: CallingOver, frame: FrameShape) -> bool:
 PERCENTILES = (
     Aggregate(
         "MEDIAN",
-        "the type of AVG: the value in the middle, or what lies between the two",
+        "the type of AVG: the middle value, or the mean of the two middle values",
         mean_type,
         fraction=HALF,
         can_fail=True,
@@ -93,7 +93,7 @@ PERCENTILES = (
     ),
     Aggregate(
         "PERCENTILE_CONT",
-        "between two values, the type of AVG",
+        "the type of AVG: interpolated between two values",
         mean_type,
         written=("PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)",),
         takes_fraction=True,
@@ -106,7 +106,7 @@ PERCENTILES = (
     ),
     Aggregate(
         "PERCENTILE_DISC",
-        "one of the values; of both, `ORDER BY x DESC` counts from the greatest",
+        "the type of `x`: one of the values. `ORDER BY x DESC` counts from the greatest, here and in PERCENTILE_CONT",
         of_argument,
         written=("PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY x)",),
         takes_fraction=True,
@@ -116,7 +116,7 @@ PERCENTILES = (
     ),
     Aggregate(
         "MAD",
-        "DOUBLE: the median of the distances to the median (median absolute deviation)",
+        "DOUBLE: the median absolute deviation, which is the median of the distances to the median",
         double_of_numbers,
         finite=True,
         of_values=_deviation,

@@ -36,7 +36,7 @@ def _last(call: Calling, values: Sequence[Any]) -> object:
 
 _FIRST = Aggregate(
     "FIRST_VALUE",
-    "NULLs count, unless `IGNORE NULLS` is there",
+    "the type of `x`: NULLs count, except with `IGNORE NULLS`",
     of_argument,
     Family.PLACE,
     distinct_matters=False,
@@ -59,5 +59,5 @@ PICKS = (
     ),
     replace(_SHIFTED, name="NTH_VALUE", summary="the n-th value of the frame", written=("NTH_VALUE(x, n)",)),
     replace(_SHIFTED, name="LAG", summary="the value n rows before", written=("LAG(x [, n [, default]])",)),
-    replace(_SHIFTED, name="LEAD", summary="the value n rows behind", written=("LEAD(x [, n [, default]])",)),
+    replace(_SHIFTED, name="LEAD", summary="the value n rows after", written=("LEAD(x [, n [, default]])",)),
 )

@@ -22,13 +22,13 @@ def _over(call: CallingOver, frame: FrameShape) -> bool:
 
 _RANKS = {
     "ROW_NUMBER": "the number of the row",
-    "RANK": "one more than the rows before it that are not its equals",
-    "DENSE_RANK": "how many different rows there are up to it",
+    "RANK": "one more than the number of rows that sort before it",
+    "DENSE_RANK": "the number of different ranks up to it",
 }
 _SHARES = {
-    "NTILE": ("NTILE(n)", "in which of n parts the row is", _bigint),
-    "PERCENT_RANK": ("PERCENT_RANK()", "the part of the other rows before it and its equals", _double),
-    "CUME_DIST": ("CUME_DIST()", "the part of all rows up to the last of its equals", _double),
+    "NTILE": ("NTILE(n)", "the number of the part, of n, that has the row", _bigint),
+    "PERCENT_RANK": ("PERCENT_RANK()", "the share of the other rows that come before it and its equals", _double),
+    "CUME_DIST": ("CUME_DIST()", "the share of all rows up to the last of its equals", _double),
 }
 
 RANKS = (

@@ -45,7 +45,7 @@ def _mean_of_whole_rows(call: Calling) -> bool:
 SUMS = (
     Aggregate(
         "SUM",
-        "BIGINT of integers, DECIMAL(38, s) of DECIMAL, DOUBLE of floats, added up in their order",
+        "BIGINT of integers, DECIMAL(38, s) of DECIMAL, DOUBLE of floats, which are added in the order of the rows",
         _sum,
         few_of_rows=True,
         few_of_changes=True,

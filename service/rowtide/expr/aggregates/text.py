@@ -21,8 +21,8 @@ def _joined(call: Calling, values: Sequence[Any]) -> object:
 LISTS = (
     Aggregate(
         "LISTAGG",
-        "VARCHAR: the values one after the other, constant text in between; in the order of time, or with"
-        " `WITHIN GROUP (ORDER BY x)` in their own",
+        "VARCHAR: the values in the order of the rows, or of `WITHIN GROUP (ORDER BY x)`, with constant text"
+        " between them",
         _text,
         written=("LISTAGG(x, ', ')", "STRING_AGG(x, ', ')"),
         spellings=("LISTAGG", "STRING_AGG"),

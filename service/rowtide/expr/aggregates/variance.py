@@ -17,7 +17,7 @@ SPREADS = {
     "STDDEV_POP": (False, True),
     "STDDEV_SAMP": (True, True),
 }
-"""Of each: whether it is that of a sample, and whether it is the root."""
+"""For each name: whether it is of a sample, and whether it is the square root."""
 _OTHER_NAMES = {"VAR_SAMP": "VARIANCE", "STDDEV_SAMP": "STDDEV"}
 
 
@@ -29,7 +29,7 @@ def double_of_numbers(argument: Type | None) -> Type | None:
 VARIANCES = tuple(
     Aggregate(
         name,
-        "DOUBLE; VARIANCE and STDDEV are those of a sample",
+        "DOUBLE; VARIANCE is VAR_SAMP and STDDEV is STDDEV_SAMP",
         double_of_numbers,
         spellings=(name, _OTHER_NAMES[name]) if name in _OTHER_NAMES else None,
         written=(name, _OTHER_NAMES[name]) if name in _OTHER_NAMES else (name,),
