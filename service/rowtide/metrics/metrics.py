@@ -1,10 +1,10 @@
 """The metrics of one service process, on a registry of their own.
 
-A metric is declared where it is made, in ``Metrics.__init__``, and nowhere
-else: docs/reference/metrics.md and its test read the declarations back. Names
+``Metrics.__init__`` declares and creates every metric. docs/reference/metrics.md
+and its test read these declarations. Names
 follow Prometheus: base units (seconds, bytes) last, counters end in ``_total``,
-points in time are ``_timestamp_seconds``. Rowtimes are seconds here, as every
-time in Prometheus is, and milliseconds everywhere else in Rowtide.
+points in time are ``_timestamp_seconds``. Rowtimes are seconds here, as all
+times in Prometheus, and milliseconds everywhere else in Rowtide.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROWS_BUCKETS = (0.0, 1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a metric is: ``kind`` is counter, gauge or histogram."""
+    """The declaration of a metric. ``kind`` is counter, gauge or histogram."""
 
     name: str
     kind: str
@@ -34,7 +34,7 @@ class Declaration:
 
 
 class Metrics:
-    """Every metric of a service. Thread-safe; two of them share nothing."""
+    """Every metric of a service. Thread-safe. Two instances share nothing."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -48,7 +48,7 @@ class Metrics:
         self.pipeline = self._gauge(
             "rowtide_pipeline_info",
             "constant 1",
-            "The pipeline by name, the digest of its plan and the program's version.",
+            "Name of the pipeline, digest of its plan, and version of the program.",
             "pipeline",
             "digest",
             "version",
@@ -59,49 +59,47 @@ class Metrics:
             "1 for the phase that the pipeline is in: starting, recovering, running, waiting or stopping.",
             "phase",
         )
-        self.epoch = self._gauge(
-            "rowtide_epoch", "number", "The fencing epoch that this process commits under."
-        )
+        self.epoch = self._gauge("rowtide_epoch", "number", "Fencing epoch of this process.")
 
         self.messages_read = self._counter(
             "rowtide_messages_read_total",
             "messages",
-            "Messages read from a partition, those read again after a start included.",
+            "Messages read from a partition, including those read again after a restart.",
             "topic",
             "partition",
         )
         self.message_bytes_read = self._counter(
             "rowtide_message_bytes_read_total",
             "bytes",
-            "Bytes of the values of the messages read.",
+            "Bytes of the values of messages that were read.",
             "topic",
             "partition",
         )
         self.position = self._gauge(
             "rowtide_position",
             "offset",
-            "The committed position of a partition: the next offset to read.",
+            "Committed position of a partition: the next offset to read.",
             "topic",
             "partition",
         )
         self.end_offset = self._gauge(
             "rowtide_end_offset",
             "offset",
-            "The end of a partition when it was last looked up: one past its last offset.",
+            "Last known end of a partition: its last offset plus one.",
             "topic",
             "partition",
         )
         self.lag = self._gauge(
             "rowtide_lag_offsets",
             "offsets",
-            "End offset less committed position. An upper limit of the unread messages: offsets have gaps.",
+            "End offset minus committed position: an upper limit of the unread messages, because offsets have gaps.",
             "topic",
             "partition",
         )
         self.partition_bound = self._gauge(
             "rowtide_partition_bound_timestamp_seconds",
             "seconds since the Unix epoch",
-            "The rowtime bound of one partition of a relation; the least one holds the relation back.",
+            "Rowtime bound of one partition of a relation. The least one holds the relation back.",
             "relation",
             "topic",
             "partition",
@@ -109,52 +107,50 @@ class Metrics:
         self.bound = self._gauge(
             "rowtide_bound_timestamp_seconds",
             "seconds since the Unix epoch",
-            "The rowtime bound of a relation: no earlier row follows.",
+            "Rowtime bound of a relation: no earlier row follows.",
             "relation",
         )
 
-        self.rows_in = self._counter(
-            "rowtide_rows_in_total", "rows", "Rows that went into a relation.", "relation"
-        )
+        self.rows_in = self._counter("rowtide_rows_in_total", "rows", "Input rows of a relation.", "relation")
         self.rows_done = self._counter(
             "rowtide_rows_done_total",
             "rows",
-            "Rows in for which no more output can come, or that are applied to a table.",
+            "Input rows for which no more output can come, or that are applied to a table.",
             "relation",
         )
         self.rows_filtered = self._counter(
             "rowtide_rows_filtered_total",
             "rows",
-            "Rows in that a filter, such as WHERE, did not let pass.",
+            "Input rows that a filter, such as WHERE, dropped.",
             "relation",
         )
         self.rows_late = self._counter(
             "rowtide_rows_late_total",
             "rows",
-            "Late rows: rows below the rowtime bound; each is an error row.",
+            "Late rows: rows below the rowtime bound. Each is an error row.",
             "relation",
         )
         self.rows_revived = self._counter(
             "rowtide_rows_revived_total",
             "rows",
-            "Rows that came behind the bound that their partition took while it was idle, and took effect in "
-            "tables at that bound.",
+            "Rows below the bound that their partition took while it was idle, which took effect in tables at "
+            "that bound.",
             "relation",
         )
         self.rows_rejected = self._counter(
             "rowtide_rows_rejected_total",
             "rows",
-            "Rows in that could not be processed; each is an error row with its reason.",
+            "Input rows that could not be processed. Each is an error row with its reason.",
             "relation",
         )
         self.rows_held = self._gauge(
             "rowtide_rows_held",
             "rows",
-            "Rows in for which output may still come: t-sorts, merges, open windows, pending joins.",
+            "Input rows for which output may still come: t-sorts, merges, open windows, pending joins.",
             "relation",
         )
         self.rows_out = self._counter(
-            "rowtide_rows_out_total", "rows", "Rows that came out of a relation.", "relation"
+            "rowtide_rows_out_total", "rows", "Output rows of a relation.", "relation"
         )
         self.error_rows = self._counter(
             "rowtide_error_rows_total",
@@ -163,45 +159,43 @@ class Metrics:
             "kind",
             "reason",
         )
-        self.tray_rows = self._histogram(
-            "rowtide_tray_rows", "rows", "Rows of a tray as it entered the flow.", ROWS_BUCKETS
-        )
+        self.tray_rows = self._histogram("rowtide_tray_rows", "rows", "Rows of an input tray.", ROWS_BUCKETS)
 
-        self.commits = self._counter("rowtide_commits_total", "commits", "Commits that went through.")
+        self.commits = self._counter("rowtide_commits_total", "commits", "Successful commits.")
         self.commit_seconds = self._histogram(
             "rowtide_commit_duration_seconds",
             "seconds",
-            "How long a commit took, from its barrier to the database's answer.",
+            "Duration of a commit, from its barrier to the answer of the database.",
             SECONDS_BUCKETS,
         )
         self.commit_rows = self._histogram(
-            "rowtide_commit_rows", "rows", "Rows written by a commit, folded by key.", ROWS_BUCKETS
+            "rowtide_commit_rows", "rows", "Rows that a commit wrote, at most one for each key.", ROWS_BUCKETS
         )
         self.last_commit = self._gauge(
             "rowtide_last_commit_timestamp_seconds",
             "seconds since the Unix epoch",
-            "When the last commit went through.",
+            "Time of the last successful commit.",
         )
         self.retries = self._counter(
             "rowtide_retries_total",
             "attempts",
-            "Steps repeated because a dependency (source, database) was down or slow.",
+            "Steps that were repeated because a dependency (source, database) was down or slow.",
             "dependency",
         )
 
         self.snapshots = self._counter(
-            "rowtide_snapshots_total", "snapshots", "Snapshots of operator state stored."
+            "rowtide_snapshots_total", "snapshots", "Stored snapshots of operator state."
         )
         self.snapshot_bytes = self._gauge(
-            "rowtide_snapshot_size_bytes", "bytes", "Size of the newest snapshot as it is stored."
+            "rowtide_snapshot_size_bytes", "bytes", "Stored size of the newest snapshot."
         )
         self.snapshot_seconds = self._histogram(
-            "rowtide_snapshot_duration_seconds", "seconds", "How long a snapshot took.", SECONDS_BUCKETS
+            "rowtide_snapshot_duration_seconds", "seconds", "Duration of a snapshot.", SECONDS_BUCKETS
         )
         self.recovery_seconds = self._gauge(
             "rowtide_recovery_duration_seconds",
             "seconds",
-            "How long the last start took from the newest snapshot to the committed positions.",
+            "Duration of the last recovery, from the newest snapshot to the committed positions.",
         )
 
     @property

@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md, written from the declarations."""
+"""docs/reference/metrics.md, generated from the declarations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from rowtide.metrics.metrics import Metrics
 HEAD = """\
 # Metrics
 
-Served at `/metrics` in the Prometheus text format, together with `process_*` (CPU, memory, open files).
-This page is written by `python -m rowtide.metrics`; a test checks that it is current.
+The service publishes these metrics at `/metrics` in the Prometheus text format, together with `process_*`
+(CPU, memory, open files). `python -m rowtide.metrics` writes this page, and a test checks that it is current.
 
-At every commit, for each relation:
-`rows_in = rows_done + rows_filtered + rows_late + rows_rejected + rows_held`.
-Counters count what this process saw since it started. How far behind real time a relation is:
-`time() - rowtide_bound_timestamp_seconds`.
+* At every commit, for each relation: `rows_in = rows_done + rows_filtered + rows_late + rows_rejected + rows_held`.
+* Counters start at 0 when the process starts.
+* The lag of a relation behind real time is `time() - rowtide_bound_timestamp_seconds`.
 
 | metric | kind | unit | labels | meaning |
 |---|---|---|---|---|
