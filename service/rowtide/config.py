@@ -1,13 +1,13 @@
-"""Settings: what differs between machines. The pipeline's SQL says the rest.
+"""Settings: values that differ between machines. Everything else is in the pipeline's SQL.
 
 Every setting is declared once, as a field below: its name, type, default,
-meaning and limit. A TOML file gives values, and environment variables stand
-above the file: ``ROWTIDE_COMMIT__INTERVAL_MS`` is ``interval_ms`` of
-``[commit]``. Options of servers, streams and tables that the SQL gives can be
-replaced in the same way, without touching the SQL.
+meaning and limit. Values come from a TOML file, and environment variables
+override the file: ``ROWTIDE_COMMIT__INTERVAL_MS`` is ``interval_ms`` of
+``[commit]``. In the same way, settings replace options of servers, streams
+and tables without a change of the SQL.
 
-A value may be kept elsewhere: ``{ env = "PGPASSWORD" }`` or
-``{ file = "/run/secrets/password" }`` in the file. Such a value never shows.
+A value in the file may refer to a secret: ``{ env = "PGPASSWORD" }`` or
+``{ file = "/run/secrets/password" }``. The value is never shown.
 
 ``python -m rowtide.config > docs/reference/configuration.md`` writes the
 reference.
@@ -32,14 +32,14 @@ from rowtide.errors import SourceSpan, StatementError
 
 ENV_PREFIX = "ROWTIDE_"
 ENV_SEPARATOR = "__"
-"""Between section and setting: one underscore stands inside names."""
+"""Separates section and setting. Names contain single underscores."""
 
 HIDDEN = "***"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A text that is not to be shown; ``reveal`` gives it to the caller that needs it."""
+    """A text that is never shown. ``reveal`` returns it."""
 
     _text: str
 
@@ -56,7 +56,7 @@ class Secret:
 def _means(
     meaning: str, *, at_least: float | None = None, choices: tuple[str, ...] = ()
 ) -> Mapping[str, Any]:
-    """Return what a setting means, a fragment for the reference, and what it may be."""
+    """Return the metadata of a setting: its meaning, a fragment for the reference, and its limits."""
     return {"meaning": meaning, "at_least": at_least, "choices": choices}
 
 
@@ -66,7 +66,9 @@ class PipelineSettings:
 
     name: str | None = field(
         default=None,
-        metadata=_means("name under which positions are kept; by default the stem of the SQL file's name"),
+        metadata=_means(
+            "name under which positions are stored; default: the name of the SQL file without its suffix"
+        ),
     )
 
 
@@ -86,24 +88,27 @@ class CommitSettings:
     interval_ms: int = field(
         default=1000,
         metadata=_means(
-            "longest time between two commits, in ms; the first rows after a start do not wait for it",
+            "longest time between two commits, in ms; the first commit after a start does not wait for it",
             at_least=1,
         ),
     )
-    max_rows: int = field(default=200_000, metadata=_means("most messages between two commits", at_least=1))
+    max_rows: int = field(
+        default=200_000, metadata=_means("maximum number of messages between two commits", at_least=1)
+    )
     max_bytes: int = field(
-        default=128 * 1024 * 1024, metadata=_means("most bytes of messages between two commits", at_least=1)
+        default=128 * 1024 * 1024,
+        metadata=_means("maximum number of message bytes between two commits", at_least=1),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSettings:
-    """Where the checkpoint is kept, and how often operator state is stored in it."""
+    """The database of the checkpoint, and how often operator state is stored in it."""
 
     url: Secret | None = field(
         default=None,
         metadata=_means(
-            "database of a pipeline without foreign tables; the others keep theirs beside their tables"
+            "database of a pipeline without foreign tables; other pipelines use the database of their tables"
         ),
     )
     snapshot_interval_s: float = field(
@@ -112,49 +117,51 @@ class CheckpointSettings:
     )
     snapshot_rows: int = field(
         default=5_000_000,
-        metadata=_means("most messages between two snapshots; 0: no limit by number", at_least=0),
+        metadata=_means(
+            "maximum number of messages between two snapshots; 0: no limit by number", at_least=0
+        ),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsSettings:
-    """What the service holds in memory before it stops reading."""
+    """Limits of memory. The service stops reading while one is reached."""
 
     held_rows: int = field(
         default=2_000_000,
-        metadata=_means("rows held by operators, waiting for their time, before reading pauses", at_least=1),
+        metadata=_means("maximum number of rows that operators hold before reading pauses", at_least=1),
     )
     held_bytes: int = field(
         default=512 * 1024 * 1024,
         metadata=_means(
-            "bytes of those rows, by the mean size of their stream's messages, before reading pauses",
+            "maximum bytes of held rows before reading pauses; a row counts as the mean message of its stream",
             at_least=1,
         ),
     )
     queue_messages: int = field(
         default=100_000,
-        metadata=_means("messages of one stream that are read and wait for the engine", at_least=1),
+        metadata=_means(
+            "maximum number of messages of one stream that are read and wait for the engine", at_least=1
+        ),
     )
     queue_bytes: int = field(
         default=64 * 1024 * 1024,
-        metadata=_means("bytes of one stream that are read and wait for the engine", at_least=1),
+        metadata=_means("maximum bytes of one stream that are read and wait for the engine", at_least=1),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What is written to standard error."""
+    """The log on standard error."""
 
     level: str = field(
         default="info",
-        metadata=_means(
-            "the least important lines that are written", choices=("debug", "info", "warning", "error")
-        ),
+        metadata=_means("lowest level that is written", choices=("debug", "info", "warning", "error")),
     )
     format: str = field(
         default="auto",
         metadata=_means(
-            "lines for people or for programs; auto: text on a terminal, else json",
+            "text for people, json for programs; auto: text on a terminal, else json",
             choices=("auto", "text", "json"),
         ),
     )
@@ -162,13 +169,13 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """What a backfill on Spark needs of the machine."""
+    """Files that a backfill on Spark needs."""
 
     jars: str | None = field(
         default=None,
         metadata=_means(
-            "folder with the jars of Spark's Kafka connector, of PySpark's version, and of what it depends "
-            "on; by default they are fetched once from Maven Central"
+            "folder with the jars of Spark's Kafka connector, in PySpark's version, and of its dependencies; "
+            "default: they are downloaded once from Maven Central"
         ),
     )
 
@@ -179,7 +186,7 @@ OptionValues = Mapping[str, str | Secret]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings. ``servers``, ``streams`` and ``tables`` are by folded name, and replace SQL's options."""
+    """All settings. ``servers``, ``streams`` and ``tables`` map folded names to options that replace those of SQL."""
 
     pipeline: PipelineSettings = PipelineSettings()
     service: ServiceSettings = ServiceSettings()
@@ -194,12 +201,12 @@ class Settings:
     file: str | None = None
 
     def options(self, kind: str, name: str, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the options of one object as they count, secrets revealed.
+        """Return the effective options of one object, with revealed secrets.
 
         Args:
           kind: "servers", "streams" or "tables".
           name: the object's name as the catalog folds it.
-          given: the options that SQL gives.
+          given: the options in the SQL.
         """
         replaced: Mapping[str, OptionValues] = getattr(self, kind)
         merged = dict(given)
@@ -211,7 +218,7 @@ class Settings:
         """Refuse options for objects that the pipeline does not have.
 
         Raises:
-          StatementError: names the first one, and the nearest that there is.
+          StatementError: names the first one, and the nearest existing name.
         """
         replaced: Mapping[str, OptionValues] = getattr(self, kind)
         folded = [name.upper() for name in known]
@@ -225,11 +232,11 @@ class Settings:
 
 
 OBJECTS = {
-    "servers": "servers of the pipeline: the options of CREATE SERVER",
-    "streams": "foreign streams: the options of CREATE FOREIGN STREAM",
-    "tables": "foreign tables: the options of CREATE FOREIGN TABLE",
+    "servers": "options of CREATE SERVER",
+    "streams": "options of CREATE FOREIGN STREAM",
+    "tables": "options of CREATE FOREIGN TABLE",
 }
-"""Sections with a subsection for each object, holding options in place of those in SQL."""
+"""Sections with a subsection for each object. Their options replace those in SQL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,14 +281,14 @@ _SECTIONS = tuple(dict.fromkeys(setting.section for setting in SETTINGS))
 
 
 def load_settings(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Settings:
-    """Read settings from a TOML file, if there is one, and from environment variables above it.
+    """Read settings from a TOML file, if any, and from environment variables, which override the file.
 
     Args:
       path: the file; None: defaults and environment only.
       environment: by default that of the process.
 
     Raises:
-      StatementError: the file cannot be read, a name is unknown or a value wrong; nothing is kept.
+      StatementError: the file cannot be read, or a name or value is invalid.
     """
     env = os.environ if environment is None else environment
     source = _File(path)
@@ -306,7 +313,7 @@ def load_settings(path: Path | None = None, environment: Mapping[str, str] | Non
         if not variable.startswith(ENV_PREFIX) or not names:
             continue
         if section in objects and len(names) >= 2:
-            # An option of the underlying client has dots, which no variable can have.
+            # The name of a variable cannot have the dots of a client option.
             option = ".".join(names[1:])
             objects[section].setdefault(names[0].upper(), {})[option] = Secret(text)
         elif section in values and len(names) == 1:
@@ -324,7 +331,7 @@ def load_settings(path: Path | None = None, environment: Mapping[str, str] | Non
 
 
 class _File:
-    """The TOML file: its content, and where in it something stands."""
+    """The TOML file: its content, and the place of a name in it."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -368,10 +375,10 @@ class _File:
         return value
 
     def resolved(self, value: object, section: str, name: str, env: Mapping[str, str]) -> object:
-        """Return a value that is kept elsewhere; any other one as it is.
+        """Return the value that a reference to a secret names, or the value itself if it is plain.
 
         Raises:
-          StatementError: it is not there, or not said rightly.
+          StatementError: the secret does not exist, or the reference is invalid.
         """
         if not isinstance(value, dict):
             return value
@@ -385,14 +392,14 @@ class _File:
             except (OSError, UnicodeDecodeError) as error:
                 raise self.error(f'file "{value["file"]}" cannot be read', section, name) from error
         raise self.error(
-            f'value of "{name}" is neither plain nor kept elsewhere',
+            f'value of "{name}" is neither plain nor a reference to a secret',
             section,
             name,
-            'Kept elsewhere is { env = "NAME" } or { file = "/path" }.',
+            'Write a value, or { env = "NAME" }, or { file = "/path" }.',
         )
 
     def _place(self, section: str, name: str | None) -> SourceSpan | None:
-        """Find the line of a section or a name by eye: TOML's reader does not tell."""
+        """Search the text for the line of a section or name, because the TOML parser does not report it."""
         current, wanted = "", section.lower()
         for number, line in enumerate(self._text.splitlines(), 1):
             if header := re.match(r"\s*\[\s*([^\]]+?)\s*\]", line):
@@ -421,7 +428,7 @@ def _find(section: str, name: str, origin: _File | str) -> Setting:
 
 
 def _typed(setting: Setting, value: object, origin: _File | str) -> object:
-    """Return a value in the setting's type; text of the environment or of a secret is read."""
+    """Convert a value to the setting's type. Text of a variable or secret is parsed."""
     try:
         typed = _read(setting.kind, value)
         if setting.choices and typed not in setting.choices:
@@ -460,7 +467,7 @@ _KIND_NAMES = {str: "text", Secret: "text", int: "a whole number", float: "a num
 
 
 def _text(value: object) -> str | Secret:
-    """Return an option's value as SQL would have it."""
+    """Return the text that an option has in SQL."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, Secret) else str(value)
@@ -474,9 +481,9 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 HEAD = """\
 # Configuration
 
-`rowtide run PIPELINE.sql --config FILE` reads settings from a TOML file; environment variables override
-it. This page is written by `python -m rowtide.config`; a test checks that it is current. Unknown
-names are refused.
+`rowtide run PIPELINE.sql --config FILE` reads settings from a TOML file. Environment variables override the
+file. Unknown names are refused. `python -m rowtide.config` writes this page, and a test checks that it is
+current.
 
 ```toml
 [commit]
@@ -493,42 +500,43 @@ topic = "orders-test"
 "sasl.password" = { file = "/run/secrets/kafka" }
 ```
 
-A value may be kept in an environment variable, `{ env = "NAME" }`, or in a file, `{ file = "/path" }`: it is
-then treated as a secret and never shown.
+To keep a secret out of this file, refer to an environment variable, `{ env = "NAME" }`, or to a file,
+`{ file = "/path" }`. Such a value is never shown.
 """
 
 OBJECTS_HEAD = """
 ## Options in place of those in SQL
 
-| section | what it replaces | environment variable |
+| section | replaces | environment variable |
 |---|---|---|
 """
 
 OBJECTS_TAIL = """
-Names fold as in SQL. Another `__` in a variable's name stands for a dot:
-`ROWTIDE_SERVERS__K__SASL__PASSWORD` is the option `sasl.password` of server `k`. Values from variables are
-never shown. A name that the pipeline does not have is refused.
+* Names fold as in SQL. A name that the pipeline does not have is refused.
+* A further `__` in a variable's name means a dot: `ROWTIDE_SERVERS__K__SASL__PASSWORD` is the option
+  `sasl.password` of server `k`.
+* Values from variables are never shown.
 """
 
 
 MEMORY = """
 ## What is held in memory
 
-Beside the state that its queries need (open windows, tables, rows that a join may still match), a pipeline
-holds what it has read and not processed. Each part has a limit; the rest waits in the log:
+A pipeline holds the state that its queries need (open windows, tables, rows that a join may still match), and
+input that it has read but not processed. Each part of this input has a limit. The rest stays in the log:
 
-* Messages in the Kafka client, for each foreign stream, however many partitions it has and whether they are
-  paused: the server's option `buffer_kbytes` ({buffer_kbytes} KiB) and, beyond it, one answer of each broker,
-  `fetch_kbytes` ({fetch_kbytes} KiB, compressed).
+* Messages in the Kafka client, for each foreign stream with all of its partitions: the server's option
+  `buffer_kbytes` ({buffer_kbytes} KiB), plus one response of each broker, `fetch_kbytes`
+  ({fetch_kbytes} KiB, compressed).
 * Messages that are read and wait for the engine, for each foreign stream: `limits.queue_bytes` and
-  `limits.queue_messages`; the engine may have taken as many again.
+  `limits.queue_messages`. The engine may hold the same number again.
 * Messages since the last commit, for the raw bytes of error rows: `commit.max_bytes` and `commit.max_rows`.
-* Rows that wait because another partition or stream is behind: `limits.held_rows` and `limits.held_bytes`.
-  When they are too many, the partitions ahead are paused.
+* Rows that wait for another partition or stream: `limits.held_rows` and `limits.held_bytes`. Above these
+  limits, the partitions ahead are paused.
 
-A partition that is paused holds nothing in the client: what was fetched and not read is dropped, and fetched
-again when it goes on. Bytes are those of message values: reckon with four times the sum of the limits, as a
-value is there as bytes, as a row, and as copies while one is made of the other.
+The client holds no messages of a paused partition: it drops fetched messages, and fetches them again when the
+partition resumes. Bytes are those of message values. Plan memory of four times the sum of the limits, because a
+value exists as bytes, as a row, and as copies during conversion.
 """
 
 

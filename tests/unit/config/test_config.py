@@ -106,7 +106,12 @@ username = {{ env = "WHO" }}
         ("[servers]\nk = 3", '"servers.k" is a value, not a section', (2, 1), None),
         ('[servers.k]\np = { env = "NO" }', 'environment variable "NO" is not set', (2, 1), None),
         ('[servers.k]\np = { file = "/no/such" }', 'file "/no/such" cannot be read', (2, 1), None),
-        ("[servers.k]\np = { x = 1 }", 'value of "p" is neither plain nor kept elsewhere', (2, 1), "Kept"),
+        (
+            "[servers.k]\np = { x = 1 }",
+            'value of "p" is neither plain nor a reference to a secret',
+            (2, 1),
+            "Write a value",
+        ),
         ("[commit\n", "invalid TOML", (1, 8), None),
     ],
 )
