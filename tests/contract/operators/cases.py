@@ -28,6 +28,7 @@ from contract.operators.inputs import (
     ordered_items,
     row_type_of,
 )
+from contract.operators.kinds import CASES_OF
 from contract.operators.looping_models import looping_models
 from contract.operators.meanings import FIRST_TIMESTAMP, LAST_TIMESTAMP
 from contract.operators.over_cases import overs, overs_abreast
@@ -526,6 +527,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.AsOfJoinOn: joins_on(),
     nodes.WindowJoin: window_joins(),
     Model: st.one_of(engine_models(), looping_models()),
+    **CASES_OF,
 }
 """Node type to its cases: every registered operator has some."""
 

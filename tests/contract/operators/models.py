@@ -9,6 +9,7 @@ from contract.operators.changes_model import ChangesModel
 from contract.operators.engine_models import EngineModel
 from contract.operators.group_models import GroupModel, HopModel, SessionModel, SortInPeriodModel
 from contract.operators.join_models import JoinModel, WindowJoinModel
+from contract.operators.kinds import MODELS_OF
 from contract.operators.looping_models import NODE as LOOPING
 from contract.operators.looping_models import LoopingModel
 from contract.operators.model import Model
@@ -75,6 +76,7 @@ MODELS: dict[type, Callable[[Any, OperatorSite], Model]] = {
     NumberedChanges: TopChangesModel,
     SortInPeriod: SortInPeriodModel,
     EngineNode: lambda node, place: (LoopingModel if node == LOOPING else EngineModel)(node, place),
+    **MODELS_OF,
 }
 
 

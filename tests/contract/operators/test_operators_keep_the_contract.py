@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from contract.operators.cases import CASES
 from contract.operators.harness import Run, by_place, check_same, follow, in_input_order, shown
 from contract.operators.inputs import Case, Step, steps_of, through_bytes, tray_of
+from contract.operators.kinds import CASES_OF
 from contract.operators.meanings import as_key, bits
 from contract.operators.models import MODELS, model_of
 from rowtide.operators.contract import Gathering, wants_of
@@ -216,6 +217,7 @@ CAN_BE_SPLIT = (
     TopChanges,
     NumberedChanges,
     Model,
+    *CASES_OF,
 )
 LAWS: tuple[tuple[Law, tuple[type, ...]], ...] = (
     (it_does_what_its_model_does_however_its_input_is_cut, EVERY),

@@ -25,7 +25,7 @@ from contract.operators.models import model_of
 from contract.operators.spark_tasks import OUT, CaseWork, Given, LoggedIntake, definition_of, messages, run
 from rowtide.operators.contract import Account, State
 from rowtide.operators.registry import OPERATORS, operator_type
-from rowtide.plan.nodes import Filter, Merge, Project, Promote, Sort
+from rowtide.plan.nodes import Merge, Sort
 from rowtide.rows.rowop import TimedRow
 from rowtide.rowtime.bound import LATEST, NO_BOUND, Bound
 from rowtide.runners.spark.frames import SparkRun
@@ -170,9 +170,10 @@ def test_several_tasks_share_the_rows_of_most_operators(came: dict[type, list[Gi
         accounts = [Account.from_arrow(report.states[at]["account"]) for report in given_.reports]
         return sum(account.rows_in > 0 for account in accounts)
 
-    split = [
-        kind for kind in IN_TASKS if kind in (Filter, Project, Promote) or any(map(has_key, drawn(kind)))
-    ]
+    def can_be_split(cut: Cut) -> bool:
+        return cut.case.node.is_row_wise or has_key(cut)
+
+    split = [kind for kind in IN_TASKS if any(map(can_be_split, drawn(kind)))]
     shared = [kind for kind in split if max(map(tasks, drawn(kind), came[kind])) > 1]
     # The few rows of a case may all have one key.
     assert len(shared) > 2 * len(split) / 3

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
@@ -11,10 +13,16 @@ from rowtide.operators.registry import OPERATORS
 from rowtide.plan import nodes
 from rowtide.plan.nodes.node import Node
 
+MODULES = [import_module(f"{nodes.__name__}.{each.name}") for each in iter_modules(nodes.__path__)]
+ABSTRACT = {"Node", "OverOne", "SameFields", "RowWiseNode", "Dropping", "Entrance"}
 KINDS = [
     kind
-    for name in nodes.__all__
-    if isinstance(kind := getattr(nodes, name), type) and issubclass(kind, Node) and "relation" in dir(kind)
+    for module in MODULES
+    for name, kind in vars(module).items()
+    if isinstance(kind, type)
+    and issubclass(kind, Node)
+    and kind.__module__ == module.__name__
+    and not (name in ABSTRACT or name.startswith("_"))
 ]
 MUST_ANSWER = (
     *("inputs", "reading", "is_changelog", "only_inserts", "holds_rowtime", "keeps", "detail"),
