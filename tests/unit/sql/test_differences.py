@@ -19,6 +19,9 @@ STATEMENTS = (
     [
         "SELECT NOW() AS x FROM t",
         "SELECT STREAM ROWTIME + INTERVAL '1 month 3 days' AS later FROM s",
+        "SELECT STREAM n FROM s TABLESAMPLE BERNOULLI (10)",
+        "SELECT STREAM n FROM s AS a TABLESAMPLE SYSTEM (10) REPEATABLE (42)",
+        "SELECT STREAM n FROM (SELECT STREAM n FROM s) TABLESAMPLE (10 PERCENT) AS a",
         "SELECT STREAM n FROM s ORDER BY n",
         "SELECT n FROM t ORDER BY n",
         "SELECT STREAM SUM(n) AS t FROM s",
@@ -68,3 +71,10 @@ def test_text_is_read_to_the_millisecond() -> None:
     ((value,),) = (timed.row for timed in tray.rows())
     assert isinstance(value, int)
     assert value % 1_000 == 123
+
+
+@pytest.mark.parametrize("source", ["s tablesample", "s AS tablesample", "s tablesample (a, b, c, d)"])
+def test_tablesample_is_no_reserved_word(source: str) -> None:
+    session = SqlSession()
+    session.feed(STATEMENTS)
+    session.query(f"SELECT STREAM tablesample.* FROM {source} WHERE TRUE")

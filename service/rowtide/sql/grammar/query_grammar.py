@@ -28,6 +28,7 @@ from rowtide.sql.grammar.syntax import (
     SelectItem,
     SetOperation,
     StarItem,
+    TableSample,
     UnionAll,
     ValuesSyntax,
     With,
@@ -324,10 +325,10 @@ class QueryGrammar(ExpressionGrammar):
             if cursor.is_query or cursor.is_symbol("("):
                 query = self.query()
                 cursor.expect_symbol(")")
-                window = self._window()
+                window, sample = self._window(), self._sample()
                 alias, columns = self._relation_alias()
-                window = window or self._window()
-                return DerivedTable(query, alias, window, cursor.place_of(first), columns)
+                window, sample = window or self._window(), sample or self._sample()
+                return DerivedTable(query, alias, window, cursor.place_of(first), columns, sample)
             inner = self._from()
             cursor.expect_symbol(")")
             return inner
@@ -339,17 +340,38 @@ class QueryGrammar(ExpressionGrammar):
         window = self._window()
         if cursor.is_symbol("("):
             raise cursor.unsupported("a function in FROM is", token=first)
-        as_of = self._as_of()
+        as_of, sample = self._as_of(), self._sample()
         alias, columns = self._relation_alias()
         if as_of is None:
             as_of = self._as_of()
-        window = window or self._window()
-        return RelationRef(name, alias, as_of, window, cursor.place_of(first), columns)
+        window, sample = window or self._window(), sample or self._sample()
+        return RelationRef(name, alias, as_of, window, cursor.place_of(first), columns, sample)
 
     def _relation_alias(self) -> tuple[Name | None, tuple[Name, ...]]:
         """Read ``[AS] alias [(column, ...)]`` if it follows."""
         alias = self._alias("the alias of a relation")
         return alias, () if alias is None else self._column_names()
+
+    def _sample(self) -> TableSample | None:
+        """Read TABLESAMPLE method (argument, ...) [REPEATABLE (seed)] of a relation, before its alias or after it."""
+        cursor = self.cursor
+        first = cursor.current
+        if not cursor.is_word("TABLESAMPLE"):
+            return None
+        if cursor.ahead(1).text == "(" and cursor.ahead(2).kind is TokenKind.NUMBER:
+            raise cursor.fail("TABLESAMPLE needs a method", hint="Write TABLESAMPLE HASH (10, column).")
+        if not cursor.is_name(1):
+            # An alias of that name.
+            return None
+        cursor.advance()
+        method = cursor.name("the method of the sample")
+        arguments = cursor.wrapped(self.expression)
+        seed = None
+        if cursor.accept("REPEATABLE"):
+            cursor.expect_symbol("(")
+            seed = self.expression()
+            cursor.expect_symbol(")")
+        return TableSample(method, arguments, seed, cursor.span(first))
 
     def _window(self) -> RangeWindow | None:
         """Read OVER ([ORDER BY ..] RANGE ..) of a relation that is joined, before its alias or after it."""

@@ -379,6 +379,16 @@ class RangeWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class TableSample:
+    """``TABLESAMPLE method (argument, ...) [REPEATABLE (seed)]`` behind a relation in FROM."""
+
+    method: Name
+    arguments: tuple[Expression, ...]
+    seed: Expression | None
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class RelationRef:
     """A named relation in FROM; ``as_of`` is the expression of FOR SYSTEM_TIME AS OF.
 
@@ -391,6 +401,7 @@ class RelationRef:
     window: RangeWindow | None = None
     place: SourceSpan = field(default=NOWHERE, compare=False)
     columns: tuple[Name, ...] = ()
+    sample: TableSample | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +413,7 @@ class DerivedTable:
     window: RangeWindow | None = None
     place: SourceSpan = field(default=NOWHERE, compare=False)
     columns: tuple[Name, ...] = ()
+    sample: TableSample | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.grammar.syntax_walk import holds_query
 from rowtide.sql.group.group_windows import period_of
+from rowtide.sql.join.sampling import sampled
 from rowtide.sql.join.stream_joins import Side, moved, window_join
 from rowtide.sql.join.table_joins import check_limit, table_join
 from rowtide.sql.join.using import joined_on, merged_scope
@@ -122,7 +123,10 @@ class FromPlanner:
             qualifiers = (item.alias.text,)
         row_type = _called(planned.node.row_type, item.columns, planned.hidden)
         binding = Binding(qualifiers, row_type, 0, not planned.changelog, hidden=planned.hidden)
-        return PlannedFrom(planned.node, NameScope((binding,)), planned.changelog)
+        scope, node = NameScope((binding,)), planned.node
+        if item.sample is not None:
+            node = sampled(self._relation, node, scope, item.sample)
+        return PlannedFrom(node, scope, planned.changelog)
 
     def _side(self, item: FromItem) -> PlannedFrom:
         """Plan one side of a join, once."""

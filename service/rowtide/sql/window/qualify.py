@@ -337,7 +337,7 @@ def with_qualify(query: Select, gives_changes: Callable[[Select], bool]) -> Sele
     items = inner.items
     stars = any(isinstance(each, StarItem) for each in query.items)
     others = (query.items, where, query.group_by, query.having, query.order_by, query.qualify)
-    if not stars and not any(map(is_number, all_columns_in(others))):
+    if not stars and not any(map(is_number, all_columns_in((others, source.sample)))):
         items = tuple(each for each in items if each != number)
     inner = replace(inner, items=items, qualify=connected(kept))
     return replace(outer, source=replace(source, query=inner))
