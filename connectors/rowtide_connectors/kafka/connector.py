@@ -46,22 +46,20 @@ SERVER_OPTIONS = (
         "server",
         required=True,
     ),
-    Option("client_id", str, "what the broker's logs call this client", "server", default="rowtide"),
-    Option(
-        "group_id", str, "group under whose name the client reads; it never joins it", "server", "rowtide"
-    ),
-    Option("timeout_s", float, "seconds that a question to the broker may take", "server", default=10.0),
+    Option("client_id", str, "name of this client in the broker's logs", "server", default="rowtide"),
+    Option("group_id", str, "name of the consumer group; the client never joins it", "server", "rowtide"),
+    Option("timeout_s", float, "time limit of a request to the broker, in seconds", "server", default=10.0),
     Option(
         "buffer_kbytes",
         int,
-        "KiB of messages that the client may hold for one stream, over all partitions, before they are read",
+        "KiB of messages that the client holds for one stream, over all partitions, before they are read",
         "server",
         default=BUFFER_KBYTES,
     ),
     Option(
         "fetch_kbytes",
         int,
-        "largest response of a broker, compressed, in KiB: in addition to buffer_kbytes",
+        "largest response of a broker, compressed, in KiB; it adds to buffer_kbytes",
         "server",
         default=FETCH_KBYTES,
     ),

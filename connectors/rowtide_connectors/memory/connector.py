@@ -14,13 +14,13 @@ OWNER = 'connector "memory"'
 
 SERVER_OPTIONS = (
     Option(
-        "broker", str, "which of the process's brokers; made when first named", "server", default="default"
+        "broker", str, "name of the broker in the process; created on first use", "server", default="default"
     ),
 )
 STREAM_OPTIONS = (
     Option("topic", str, "the topic to read", "stream", required=True),
     Option(
-        "partitions", int, "how many partitions the topic gets if it does not exist yet", "stream", default=1
+        "partitions", int, "number of partitions of the topic, if it does not exist yet", "stream", default=1
     ),
 )
 OPTIONS = SERVER_OPTIONS + STREAM_OPTIONS

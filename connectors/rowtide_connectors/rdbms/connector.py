@@ -23,18 +23,18 @@ SERVER_OPTIONS = (
     Option(
         "url",
         str,
-        "the database as SQLAlchemy spells it: postgresql://host/name or sqlite:///file.db",
+        "URL of the database, in SQLAlchemy's form: postgresql://host/name or sqlite:///file.db",
         "server",
         required=True,
         secret=True,
     ),
-    Option("username", str, "user, in place of the one in the url", "server"),
-    Option("password", str, "password, in place of the one in the url", "server", secret=True),
-    Option("connect_timeout_s", int, "seconds until a connection attempt is given up", "server", default=10),
+    Option("username", str, "user, instead of the one in the url", "server"),
+    Option("password", str, "password, instead of the one in the url", "server", secret=True),
+    Option("connect_timeout_s", int, "time limit of a connection attempt, in seconds", "server", default=10),
     Option(
         "lock_timeout_s",
         int,
-        "seconds to wait for another transaction's lock before the commit is tried again",
+        "time to wait for a lock of another transaction before the commit is retried, in seconds",
         "server",
         default=30,
     ),
@@ -43,7 +43,7 @@ TABLE_OPTIONS = (
     Option(
         "table_name",
         str,
-        "the table's own name in the database, with its schema before a dot; by default the SQL name",
+        "name of the table in the database, with its schema before a dot; default: the SQL name",
         "table",
     ),
 )

@@ -1,4 +1,4 @@
-"""docs/reference/connectors.md, written from the declarations of the options.
+"""docs/reference/connectors.md, generated from the declarations of the options.
 
 ``python -m rowtide.cli.connector_reference > docs/reference/connectors.md``
 """
@@ -12,15 +12,15 @@ from rowtide_connectors.options import KIND_NAMES
 from rowtide_connectors.registry import find_connector
 
 CONNECTORS = ("kafka", "rdbms", "memory")
-"""Those that come with Rowtide."""
+"""The connectors that come with Rowtide."""
 
 HEAD = """\
 # Connectors
 
 What each connector offers, and the options of servers, foreign streams and foreign tables, as
-`rowtide connectors describe NAME` shows them. This page is written by `python -m rowtide.cli.connector_reference`; a
-test checks that it is current. Options are set in SQL (`OPTIONS (..)`) or, with precedence, in the
-[configuration](configuration.md).
+`rowtide connectors describe NAME` shows them. `python -m rowtide.cli.connector_reference` writes this page, and a
+test checks that it is current. Set options in SQL (`OPTIONS (..)`) or in the [configuration](configuration.md), which
+takes precedence.
 
 A connector with a source serves foreign streams, one with a sink foreign tables. `rowtide check` refuses a stream or
 table of a connector that does not offer it.

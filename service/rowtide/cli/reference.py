@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 HEAD = """\
 # The command line
 
-`rowtide` is the one entry point. This page is written by `python -m rowtide.cli.reference`; a test checks
-that it is current. Every command has `--help`.
+`rowtide` is the only entry point. Every command has `--help`. `python -m rowtide.cli.reference` writes this page,
+and a test checks that it is current.
 
 Exit codes: 0 done; 1 the answer is no (a test failed, a difference was found); 2 a usage or input error, with
 what to do; 3 a dependency is down, or another process has taken the pipeline. Errors name the file, line and

@@ -1,4 +1,4 @@
-"""docs/reference/engine.md, written from the public names of ``rowtide.engine``.
+"""docs/reference/engine.md, generated from the public names of ``rowtide.engine``.
 
 ``python -m rowtide.engine.reference > docs/reference/engine.md``
 """
@@ -23,8 +23,8 @@ from rowtide import engine
 HEAD = """\
 # The procedural engine: reference
 
-Every public name of `rowtide.engine`. This page is written by `python -m rowtide.engine.reference`; a test
-checks that it is current. [The procedural engine](../engine.md) explains how the parts work together.
+Every public name of `rowtide.engine`. `python -m rowtide.engine.reference` writes this page, and a test checks
+that it is current. [The procedural engine](../engine.md) explains how the parts work together.
 """
 
 SECTIONS = {
@@ -37,7 +37,7 @@ SECTIONS = {
     "Models in a pipeline, and from text": ("model", "driver"),
     "Errors": ("errors",),
 }
-"""The headings of the page, with the modules (by their last name) whose names stand under each."""
+"""The headings of the page, with the modules (by their last name) whose names are under each."""
 
 KEYWORD_ONLY, POSITIONAL_ONLY = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY
 VAR_KEYWORD, VAR_POSITIONAL = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL

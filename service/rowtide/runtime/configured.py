@@ -22,7 +22,7 @@ STREAM_OPTIONS = (
     Option(
         FORMAT_OPTION,
         str,
-        f"how messages are decoded: {', '.join(sorted(DECODERS))}",
+        f"format of the messages: {', '.join(sorted(DECODERS))}",
         "stream",
         default=DEFAULT_FORMAT,
     ),
@@ -36,14 +36,14 @@ STREAM_OPTIONS = (
     Option(
         IDLE_TIMEOUT,
         str,
-        "after how long a silent partition that is read to its end follows the others, such as 30 SECOND; "
+        "time after which a silent partition that is read to its end follows the others, such as 30 SECOND; "
         "without it, it is waited for",
         "stream",
     ),
     Option(
         APPEND_TIME_OPTION,
         str,
-        "ON or OFF: whether a quiet partition follows the broker's clock, where the broker stamps messages",
+        "ON or OFF: whether a quiet partition follows the broker's clock, if the broker stamps messages",
         "stream",
         default="ON",
     ),
