@@ -37,7 +37,7 @@ STREAM_OPTIONS = (
         IDLE_TIMEOUT,
         str,
         "time after which a silent partition that is read to its end follows the others, such as 30 SECOND; "
-        "without it, it is waited for",
+        "without it, the others wait for it",
         "stream",
     ),
     Option(

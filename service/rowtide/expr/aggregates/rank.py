@@ -27,7 +27,11 @@ _RANKS = {
 }
 _SHARES = {
     "NTILE": ("NTILE(n)", "the number of the part, of n, that has the row", _bigint),
-    "PERCENT_RANK": ("PERCENT_RANK()", "the share of the other rows that come before it and its equals", _double),
+    "PERCENT_RANK": (
+        "PERCENT_RANK()",
+        "the share of the other rows that come before it and its equals",
+        _double,
+    ),
     "CUME_DIST": ("CUME_DIST()", "the share of all rows up to the last of its equals", _double),
 }
 
