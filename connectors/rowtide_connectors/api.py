@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,10 +201,10 @@ class TargetTable:
 
 
 class Transaction(Protocol):
-    """One open transaction of a database; everything in it commits together or not at all."""
+    """What sinks and checkpoint write of one commit: everything in it commits together or not at all.
 
-    connection: Any
-    """The SQLAlchemy connection, for the checkpoint's own tables."""
+    It is the database's own. What else a commit causes follows it: docs/decisions/0008-sinks-and-the-commit.md.
+    """
 
     def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Insert rows, replacing those whose key is there. Keys are distinct within one call.
@@ -241,6 +241,13 @@ class Database(Protocol):
         Raises:
           UnavailableError: the database is down or the connection broke. Raised by the commit
             itself, it may have happened: the caller must look at its epoch and cut to know.
+        """
+
+    def begin_read_only(self) -> AbstractContextManager[Transaction]:
+        """Open a transaction that reads the database as it is at one moment, and writes nothing.
+
+        Raises:
+          UnavailableError: as ``begin``.
         """
 
     def missing(self, tables: Sequence[TargetTable]) -> Sequence[str]:

@@ -19,6 +19,7 @@ from rowtide_connectors.rdbms.postgres import Postgres
 from rowtide_connectors.rdbms.sqlite import Sqlite
 from rowtide_connectors.rdbms.stage import SqlStage, drop_stages
 from rowtide_connectors.rdbms.table import PhysicalTable, physical
+from rowtide_connectors.rdbms.transaction import SqlTransaction
 
 _DIALECTS: Mapping[str, Callable[[], Dialect]] = {"postgresql": Postgres, "sqlite": Sqlite}
 """By each of ``connector.KINDS``."""
@@ -85,6 +86,13 @@ class SqlDatabase:
         except UnavailableError:
             self._renew()
             raise
+
+    @contextmanager
+    def begin_read_only(self) -> Iterator[SqlTransaction]:
+        """Open a transaction that reads; see ``api.Database``."""
+        with self.begin() as transaction:
+            self.dialect.read_at_one_moment(transaction.connection)
+            yield transaction
 
     def missing(self, tables: Sequence[TargetTable]) -> Sequence[str]:
         """Return the names of the tables that are missing; see ``api.Database``."""
@@ -252,67 +260,6 @@ class SqlDatabase:
         if existing is None:
             raise GoneError(f'table "{located.label}" does not exist')
         return fitted(self.dialect, located, existing)
-
-
-class SqlTransaction:
-    """One open transaction; see ``api.Transaction``."""
-
-    def __init__(self, database: SqlDatabase, connection: sa.Connection) -> None:
-        self._database = database
-        self.connection = connection
-        """For the checkpoint's own tables."""
-
-    def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
-        """Insert rows, replacing those whose key is there."""
-        self._insert(table, columns, replace=True)
-
-    def append(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
-        """Insert rows."""
-        self._insert(table, columns, replace=False)
-
-    def _insert(self, table: TargetTable, columns: Mapping[str, Sequence[object]], *, replace: bool) -> None:
-        found = self._database.table(self.connection, table)
-        dialect = self._database.dialect
-        self._database.write(
-            self.connection,
-            found.label,
-            _matched(found, columns),
-            lambda connection, chunk: dialect.insert(connection, found, chunk, replace=replace),
-            judges=found.judges,
-        )
-
-    def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
-        """Delete the rows of these keys."""
-        found = self._database.table(self.connection, table)
-        dialect = self._database.dialect
-        self._database.write(
-            self.connection,
-            found.label,
-            _matched(found, keys),
-            lambda connection, chunk: dialect.delete(connection, found, chunk),
-            judges=found.judges,
-        )
-
-    def judges_rows(self, table: TargetTable) -> bool:
-        """Return whether a row's fate may depend on other rows; see ``api.Transaction``."""
-        return self._database.table(self.connection, table).judges
-
-    def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
-        """Check values without writing them; see ``api.Transaction``."""
-        found = self._database.table(self.connection, table)
-        for index, why in self._database.dialect.unstorable(_matched(found, columns)):
-            raise RefusedRowError(
-                f'table "{found.label}" refuses a row: {why}', table=found.label, index=index
-            )
-
-    def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
-        """Return the table's rows in row form, columns as declared, in no order."""
-        found = self._database.table(self.connection, table)
-        return self._database.dialect.rows(self.connection, found)
-
-
-def _matched(table: PhysicalTable, columns: Mapping[str, Sequence[object]]) -> PhysicalColumns:
-    return [(table.column(name), values) for name, values in columns.items()]
 
 
 def _cut(columns: PhysicalColumns, start: int, stop: int) -> PhysicalColumns:

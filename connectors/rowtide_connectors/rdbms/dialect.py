@@ -66,6 +66,9 @@ class Dialect(Protocol):
     def lock_creation(self, connection: sa.Connection) -> None:
         """Wait until no other process creates tables; holds to the end of the transaction."""
 
+    def read_at_one_moment(self, connection: sa.Connection) -> None:
+        """Let a transaction that has just begun read the database as it is at one moment, and write nothing."""
+
     def holds(self, existing: str, sql_type: SqlType) -> bool:
         """Return whether a column of type ``existing`` takes every value of ``sql_type`` unchanged."""
 

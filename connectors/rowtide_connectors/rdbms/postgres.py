@@ -270,6 +270,10 @@ class Postgres:
         """Take the advisory lock under which tables are created."""
         connection.exec_driver_sql("select pg_advisory_xact_lock(%s)", (_CREATION_LOCK,))
 
+    def read_at_one_moment(self, connection: sa.Connection) -> None:
+        """Read within one snapshot: by itself PostgreSQL takes one for every statement."""
+        connection.exec_driver_sql("set transaction isolation level repeatable read read only")
+
     def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
         """Look a table up in the system catalog."""
         oid = connection.exec_driver_sql(_OID, (table.name, table.place)).scalar_one_or_none()

@@ -106,6 +106,9 @@ class Sqlite:
     def lock_creation(self, connection: sa.Connection) -> None:
         """Do nothing: every transaction is the only one that writes."""
 
+    def read_at_one_moment(self, connection: sa.Connection) -> None:
+        """Do nothing: likewise."""
+
     def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
         """Look a table up."""
         columns = connection.exec_driver_sql(

@@ -20,6 +20,7 @@ from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quote
 from rowtide_connectors.rdbms.failures import RowDataError, database_errors
 from rowtide_connectors.rdbms.sql_type import parse_type
 from rowtide_connectors.rdbms.table import PhysicalColumn, PhysicalTable
+from rowtide_connectors.rdbms.transaction import sql_connection
 
 if TYPE_CHECKING:
     from rowtide_connectors.rdbms.database import SqlDatabase
@@ -63,7 +64,7 @@ class SqlStage:
 
     def move(self, transaction: Transaction, parts: Sequence[str]) -> None:
         """Bring the table up to date, and drop the stage; see ``api.Stage``."""
-        connection: sa.Connection = transaction.connection
+        connection = sql_connection(transaction)
         target = self._database.table(connection, self._table)
         names = quoted(connection, target.columns)
         into, stage = table_sql(connection, target), table_sql(connection, self._stage(target))

@@ -56,6 +56,7 @@ from rowtide.checkpoint.statements import (
 from rowtide.checkpoint.tables import Tables, columns_at, now, tables_of, to_ms
 from rowtide.errors import FaultError, SupersededError
 from rowtide_connectors.api import Database, Transaction
+from rowtide_connectors.rdbms.transaction import sql_connection
 
 KEPT_SNAPSHOTS = 2
 """The newest, and one more for the case that it turns out to be unusable."""
@@ -80,14 +81,15 @@ class DatabaseLedger:
 
     def read_within(self, transaction: Transaction) -> Record | None:
         """Return what is recorded as an open transaction sees it; see ``ledger.Ledger``."""
-        if not check_version(transaction.connection):
+        connection = sql_connection(transaction)
+        if not check_version(connection):
             return None
-        return self._record(transaction.connection)
+        return self._record(connection)
 
     def claim(self, digest: str, holder: str) -> Record:
         """Take the next epoch; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
-            connection: sa.Connection = transaction.connection
+            connection = sql_connection(transaction)
             record = self._claimed(connection, digest, holder)
             if not record.standings and record.digest != digest:
                 pipelines = self._of(connection).pipelines
@@ -100,7 +102,7 @@ class DatabaseLedger:
     def decide(self, holder: str, decide: Callable[[Record], Sequence[Decision]]) -> Record:
         """Take the next epoch and append decisions, or do neither; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
-            record = self._claimed(transaction.connection, "", holder)
+            record = self._claimed(sql_connection(transaction), "", holder)
             self.write_decisions(transaction, record.epoch, decide(record))
             return record
 
@@ -124,7 +126,7 @@ class DatabaseLedger:
 
     def fence(self, transaction: Transaction, *, epoch: int, commits: int) -> None:
         """Count one more commit under ``epoch``; see ``ledger.Ledger``."""
-        connection: sa.Connection = transaction.connection
+        connection = sql_connection(transaction)
         pipelines = self._of(connection).pipelines
         moved = connection.execute(
             sa.update(pipelines)
@@ -186,7 +188,7 @@ class DatabaseLedger:
         """Record where partitions stand; see ``ledger.Ledger``."""
         if not standings:
             return
-        connection: sa.Connection = transaction.connection
+        connection = sql_connection(transaction)
         positions = self._of(connection).positions
         at = now(connection.dialect.name)
         statement = insert_of(connection)(positions).values(
@@ -217,7 +219,7 @@ class DatabaseLedger:
     def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
         """Append rows to the error stream's table."""
         transaction.append(
-            errors_target(transaction.connection),
+            errors_target(sql_connection(transaction)),
             {
                 "pipeline": [self._pipeline] * len(rows),
                 "kind": [row.kind for row in rows],
@@ -243,7 +245,7 @@ class DatabaseLedger:
         """Append decisions to the log that a replay obeys; see ``ledger.Ledger``."""
         if not decisions:
             return
-        connection: sa.Connection = transaction.connection
+        connection = sql_connection(transaction)
         table = self._of(connection).decisions
         for each in decisions:
             connection.execute(
@@ -268,7 +270,7 @@ class DatabaseLedger:
 
     def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
         """Record that the commit under way is the first of another plan; see ``ledger.Ledger``."""
-        connection: sa.Connection = transaction.connection
+        connection = sql_connection(transaction)
         tables = self._of(connection)
         pipelines, positions = tables.pipelines, tables.positions
         connection.execute(
@@ -289,7 +291,7 @@ class DatabaseLedger:
         """Record accounts; see ``ledger.Ledger``."""
         if not accounts:
             return
-        connection: sa.Connection = transaction.connection
+        connection = sql_connection(transaction)
         table = self._of(connection).accounts
         at = now(connection.dialect.name)
         statement = insert_of(connection)(table).values(
@@ -307,7 +309,7 @@ class DatabaseLedger:
     def accounts(self) -> Sequence[KeptAccount]:
         """Return all accounts as of the last commit."""
         with self._database.begin() as transaction:
-            connection: sa.Connection = transaction.connection
+            connection = sql_connection(transaction)
             if not check_version(connection):
                 return ()
             table = self._of(connection).accounts
@@ -320,7 +322,7 @@ class DatabaseLedger:
 
     def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
         """Keep a snapshot, and of the older ones only ``KEPT_SNAPSHOTS - 1``."""
-        connection: sa.Connection = transaction.connection
+        connection = sql_connection(transaction)
         tables = self._of(connection)
         snapshots, chunks = tables.snapshots, tables.snapshot_chunks
         commits = sa.select(tables.pipelines.c.commits).where(tables.pipelines.c.pipeline == self._pipeline)
@@ -380,7 +382,7 @@ class DatabaseLedger:
     def newest_snapshot(self) -> KeptSnapshot | None:
         """Return the newest snapshot that this version can read and that is whole; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
-            connection: sa.Connection = transaction.connection
+            connection = sql_connection(transaction)
             version = check_version(connection)
             if version is None:
                 return None
@@ -418,7 +420,7 @@ class DatabaseLedger:
     def snapshots(self) -> Sequence[SnapshotEntry]:
         """Return what snapshots are stored, the newest first."""
         with self._database.begin() as transaction:
-            connection: sa.Connection = transaction.connection
+            connection = sql_connection(transaction)
             if not check_version(connection):
                 return ()
             table = self._of(connection).snapshots
@@ -436,7 +438,7 @@ class DatabaseLedger:
     def drop_snapshots(self) -> int:
         """Drop all snapshots of the pipeline; give how many there were. The next start replays instead."""
         with self._database.begin() as transaction:
-            connection: sa.Connection = transaction.connection
+            connection = sql_connection(transaction)
             if not check_version(connection):
                 return 0
             return self._drop_snapshots(connection)
@@ -452,7 +454,7 @@ class DatabaseLedger:
     def decisions(self) -> Sequence[Decision]:
         """Return all decisions, in the order in which they were committed."""
         with self._database.begin() as transaction:
-            connection: sa.Connection = transaction.connection
+            connection = sql_connection(transaction)
             if not check_version(connection):
                 return ()
             table = self._of(connection).decisions
@@ -466,7 +468,7 @@ class DatabaseLedger:
     def errors(self, wanted: ErrorFilter = ALL_ERRORS, limit: int | None = 100) -> Sequence[StoredError]:
         """Return committed error rows, the oldest first."""
         with self._database.begin() as transaction:
-            connection: sa.Connection = transaction.connection
+            connection = sql_connection(transaction)
             if not check_version(connection):
                 return ()
             query = select_errors(self._of(connection), self._pipeline, wanted)
@@ -474,7 +476,7 @@ class DatabaseLedger:
 
     def refused_within(self, transaction: Transaction, table: str) -> Sequence[tuple[int | None, str | None]]:
         """Return rowtime and JSON of the rows that a foreign table did not take; see ``ledger.Ledger``."""
-        connection: sa.Connection = transaction.connection
+        connection = sql_connection(transaction)
         wanted = ErrorFilter(relation=table, reason="CONSTRAINT")
         query = select_errors(self._of(connection), self._pipeline, wanted)
         return [(row.rowtime, row.row_json) for row in connection.execute(query)]
@@ -486,14 +488,14 @@ class DatabaseLedger:
           StatementError: one of them was resubmitted meanwhile; nothing has changed.
         """
         with self._database.begin() as transaction:
-            connection: sa.Connection = transaction.connection
+            connection = sql_connection(transaction)
             migrate(connection)
             return mark_resubmitted(connection, self._of(connection), self._pipeline, rows)
 
     def resubmissions(self) -> Sequence[Resubmission]:
         """Return what was resubmitted, in order; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
-            connection: sa.Connection = transaction.connection
+            connection = sql_connection(transaction)
             if not check_version(connection):
                 return ()
             return read_resubmissions(connection, self._of(connection), self._pipeline)
@@ -501,7 +503,7 @@ class DatabaseLedger:
     def resubmitted(self, number: int) -> Sequence[StoredError]:
         """Return the rows of one resubmission; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
-            connection: sa.Connection = transaction.connection
+            connection = sql_connection(transaction)
             query = select_resubmitted(self._of(connection), self._pipeline, number)
             return [stored_error(row) for row in connection.execute(query)]
 
@@ -511,7 +513,7 @@ class DatabaseLedger:
         The rows it has written to foreign tables stay. A process that still runs it fails at its next commit.
         """
         with self._database.begin() as transaction:
-            connection: sa.Connection = transaction.connection
+            connection = sql_connection(transaction)
             if not check_version(connection):
                 return False
             tables = self._of(connection)

@@ -78,7 +78,7 @@ class InMemoryTransaction:
         contents: DatabaseContents,
         refuses: Callable[[str, tuple[object, ...]], bool] = lambda *_: False,
     ) -> None:
-        self.connection = contents
+        self.contents = contents
         self._refuses = refuses
 
     def _rows(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> list[tuple[object, ...]]:
@@ -90,7 +90,7 @@ class InMemoryTransaction:
 
     def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Insert or replace rows by key."""
-        rows = self.connection.tables.setdefault(table.name, {})
+        rows = self.contents.tables.setdefault(table.name, {})
         keys = list(zip(*(columns[name] for name in table.key), strict=True))
         if len(set(keys)) != len(keys):
             raise FaultError(f"keys of {table.name} are there twice in one call")
@@ -98,7 +98,7 @@ class InMemoryTransaction:
 
     def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
         """Delete the rows of these keys."""
-        rows = self.connection.tables.setdefault(table.name, {})
+        rows = self.contents.tables.setdefault(table.name, {})
         for key in zip(*(keys[name] for name in table.key), strict=True):
             rows.pop(key, None)
 
@@ -112,12 +112,12 @@ class InMemoryTransaction:
 
     def append(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Append rows."""
-        self.connection.appended.setdefault(table.name, []).extend(self._rows(table, columns))
+        self.contents.appended.setdefault(table.name, []).extend(self._rows(table, columns))
 
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
         """Yield all rows of a table."""
-        yield from self.connection.tables.get(table.name, {}).values()
-        yield from self.connection.appended.get(table.name, ())
+        yield from self.contents.tables.get(table.name, {}).values()
+        yield from self.contents.appended.get(table.name, ())
 
 
 class InMemoryDatabase:
@@ -144,6 +144,13 @@ class InMemoryDatabase:
             self.before("commit")
             self.contents = staged
         self.before("committed")
+
+    @contextmanager
+    def begin_read_only(self) -> Iterator[InMemoryTransaction]:
+        """Open a transaction on a copy, which is dropped."""
+        with self._lock:
+            staged = self.contents.copied()
+        yield InMemoryTransaction(staged, self.refuses)
 
     def missing(self, tables: Sequence[TargetTable]) -> Sequence[str]:
         """Return the tables that are not prepared."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 from rowtide.checkpoint.database import KEPT_SNAPSHOTS
 from rowtide.checkpoint.error_stream import ALL_ERRORS, ErrorFilter, together
@@ -26,7 +25,13 @@ from rowtide.checkpoint.statements import storable
 from rowtide.clock import Clock
 from rowtide.errors import FaultError, StatementError, SupersededError
 from rowtide.rowtime.text import time_text
-from rowtide.testing.in_memory_database import Checkpoint, DatabaseContents, EncodedSnapshot, InMemoryDatabase
+from rowtide.testing.in_memory_database import (
+    Checkpoint,
+    EncodedSnapshot,
+    InMemoryDatabase,
+    InMemoryTransaction,
+)
+from rowtide_connectors.api import Transaction
 
 
 class InMemoryLedger:
@@ -44,7 +49,7 @@ class InMemoryLedger:
         self._database.before("read")
         return self._committed().record
 
-    def read_within(self, transaction: Any) -> Record | None:
+    def read_within(self, transaction: Transaction) -> Record | None:
         """Return what is recorded as an open transaction sees it."""
         return self._within(transaction).record
 
@@ -63,7 +68,7 @@ class InMemoryLedger:
             self.write_decisions(transaction, record.epoch, decide(record))
         return record
 
-    def fence(self, transaction: Any, *, epoch: int, commits: int) -> None:
+    def fence(self, transaction: Transaction, *, epoch: int, commits: int) -> None:
         """Count one more commit under ``epoch``.
 
         Raises:
@@ -88,7 +93,9 @@ class InMemoryLedger:
 
     # ------------------------------------------------------- what a commit adds
 
-    def write_standings(self, transaction: Any, epoch: int, standings: Sequence[PartitionPosition]) -> None:
+    def write_standings(
+        self, transaction: Transaction, epoch: int, standings: Sequence[PartitionPosition]
+    ) -> None:
         """Record where partitions stand.
 
         Raises:
@@ -105,7 +112,7 @@ class InMemoryLedger:
             record, standings=tuple(held[place] for place in sorted(held))
         )
 
-    def write_errors(self, transaction: Any, epoch: int, rows: Sequence[ErrorRow]) -> None:
+    def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
         """Append rows to the error stream."""
         checkpoint = self._within(transaction)
         for row in rows:
@@ -117,14 +124,14 @@ class InMemoryLedger:
                 StoredError(checkpoint.last_error, kept, epoch, self._clock.now_ms())
             )
 
-    def write_decisions(self, transaction: Any, epoch: int, decisions: Sequence[Decision]) -> None:
+    def write_decisions(self, transaction: Transaction, epoch: int, decisions: Sequence[Decision]) -> None:
         """Append decisions to the log; each takes the place of an earlier one that it repeats."""
         checkpoint = self._within(transaction)
         new = {_point(each) for each in decisions}
         checkpoint.decisions = [each for each in checkpoint.decisions if _point(each) not in new]
         checkpoint.decisions += decisions
 
-    def replace_plan(self, transaction: Any, digest: str, gone: Sequence[str]) -> None:
+    def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
         """Record that the commit under way is the first of another plan."""
         checkpoint, record = self._within(transaction), self._record(transaction)
         standings = tuple(each for each in record.standings if each.relation not in gone)
@@ -132,11 +139,11 @@ class InMemoryLedger:
         checkpoint.decisions = [each for each in checkpoint.decisions if each.kind != RESET]
         checkpoint.snapshots = []
 
-    def write_accounts(self, transaction: Any, accounts: Sequence[KeptAccount]) -> None:
+    def write_accounts(self, transaction: Transaction, accounts: Sequence[KeptAccount]) -> None:
         """Record accounts; those not given stay."""
         self._within(transaction).accounts.update({(each.part, each.relation): each for each in accounts})
 
-    def write_snapshot(self, transaction: Any, epoch: int, snapshot: KeptSnapshot) -> int:
+    def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
         """Keep a snapshot, and return its size in bytes; older ones but the last few are dropped."""
         checkpoint = self._within(transaction)
         checkpoint.last_snapshot += 1
@@ -178,7 +185,7 @@ class InMemoryLedger:
         found = (each for each in self._committed().stored_errors if _is_wanted(each, wanted))
         return list(islice(found, limit))
 
-    def refused_within(self, transaction: Any, table: str) -> Sequence[tuple[int | None, str | None]]:
+    def refused_within(self, transaction: Transaction, table: str) -> Sequence[tuple[int | None, str | None]]:
         """Return rowtime and JSON of the rows that a foreign table was found not to take."""
         wanted = ErrorFilter(relation=table, reason="CONSTRAINT")
         stored = self._within(transaction).stored_errors
@@ -226,10 +233,9 @@ class InMemoryLedger:
     def drop(self) -> bool:
         """Forget the pipeline; return whether it was known."""
         with self._database.begin() as transaction:
-            contents: DatabaseContents = transaction.connection
-            return contents.checkpoints.pop(self._pipeline, Checkpoint()).record is not None
+            return transaction.contents.checkpoints.pop(self._pipeline, Checkpoint()).record is not None
 
-    def _claimed(self, transaction: Any, digest: str, holder: str) -> Record:
+    def _claimed(self, transaction: Transaction, digest: str, holder: str) -> Record:
         checkpoint = self._within(transaction)
         record = checkpoint.record or Record(0, "", 0, digest, (), None)
         checkpoint.claimed_at_ms = self._clock.now_ms()
@@ -239,11 +245,12 @@ class InMemoryLedger:
     def _committed(self) -> Checkpoint:
         return self._database.contents.checkpoints.get(self._pipeline, Checkpoint())
 
-    def _within(self, transaction: Any) -> Checkpoint:
-        contents: DatabaseContents = transaction.connection
-        return contents.checkpoints.setdefault(self._pipeline, Checkpoint())
+    def _within(self, transaction: Transaction) -> Checkpoint:
+        if not isinstance(transaction, InMemoryTransaction):
+            raise FaultError("the checkpoint in memory takes part in transactions in memory only")
+        return transaction.contents.checkpoints.setdefault(self._pipeline, Checkpoint())
 
-    def _record(self, transaction: Any) -> Record:
+    def _record(self, transaction: Transaction) -> Record:
         record = self._within(transaction).record
         if record is None:
             raise FaultError(f'pipeline "{self._pipeline}" no longer exists in the checkpoint')

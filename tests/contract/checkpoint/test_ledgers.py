@@ -32,6 +32,7 @@ from rowtide.testing.in_memory_database import InMemoryDatabase
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide_connectors.api import Database, TableColumn, TargetTable
 from rowtide_connectors.rdbms import CONNECTOR
+from rowtide_connectors.rdbms.transaction import sql_connection
 
 STANDINGS = (
     PartitionPosition("ORDERS", "orders", 0, 120, 100, 1_700_000_000_000),
@@ -103,8 +104,8 @@ def test_nothing_is_there_before_a_claim(ledger: AnyLedger) -> None:
 def test_looking_makes_no_tables(database: Database, ledger: AnyLedger) -> None:
     assert ledger.read() is None
     with database.begin() as transaction:
-        dialect = transaction.connection.dialect.name
-        assert not sa.inspect(transaction.connection).has_table(
+        dialect = sql_connection(transaction).dialect.name
+        assert not sa.inspect(sql_connection(transaction)).has_table(
             named(dialect, "positions"), schema_of(dialect)
         )
 
@@ -287,11 +288,11 @@ def test_chunks_go_with_their_snapshots(database: Database, ledger: AnyLedger) -
             kept = KeptSnapshot({("ORDERS", 0): number}, state(*range(number)))
             ledger.write_snapshot(transaction, epoch, kept)
     with database.begin() as transaction:
-        dialect = transaction.connection.dialect.name
+        dialect = sql_connection(transaction).dialect.name
         chunks = sa.table(
             named(dialect, "snapshot_chunks"), sa.column("snapshot_id"), schema=schema_of(dialect)
         )
-        held = transaction.connection.execute(sa.select(chunks.c.snapshot_id).distinct()).scalars().all()
+        held = sql_connection(transaction).execute(sa.select(chunks.c.snapshot_id).distinct()).scalars().all()
     assert sorted(held) == sorted(entry.snapshot_id for entry in ledger.snapshots())
 
 
@@ -328,9 +329,9 @@ def test_a_snapshot_with_pickled_models_is_passed_over(
 def test_tables_of_a_newer_program_are_refused(database: Database, ledger: AnyLedger) -> None:
     ledger.claim("digest", "a")
     with database.begin() as transaction:
-        dialect = transaction.connection.dialect.name
+        dialect = sql_connection(transaction).dialect.name
         version = sa.table(named(dialect, "version"), sa.column("version_num"), schema=schema_of(dialect))
-        transaction.connection.execute(sa.update(version).values(version_num="9999"))
+        sql_connection(transaction).execute(sa.update(version).values(version_num="9999"))
     for refused in (ledger.read, ledger.newest_snapshot, lambda: ledger.claim("digest", "b")):
         with pytest.raises(StatementError, match='"9999", which is newer than this program'):
             refused()
@@ -361,12 +362,16 @@ def test_the_documented_columns_of_positions_and_errors_are_there(
     commit(database, ledger, ledger.claim("digest", "a").epoch, 0, *STANDINGS)
     prefix = "rowtide_" if "sqlite" in str(database.label) else f"{SCHEMA}."
     with database.begin() as transaction:
-        rows = transaction.connection.execute(
-            sa.text(
-                "select pipeline, relation, topic, partition, next_offset, bound, epoch"
-                f" from {prefix}positions where committed_at > '2020-01-01' order by partition"
+        rows = (
+            sql_connection(transaction)
+            .execute(
+                sa.text(
+                    "select pipeline, relation, topic, partition, next_offset, bound, epoch"
+                    f" from {prefix}positions where committed_at > '2020-01-01' order by partition"
+                )
             )
-        ).all()
+            .all()
+        )
     assert [tuple(row) for row in rows] == [
         ("prices", "ORDERS", "orders", 0, 120, 1_700_000_000_000, 1),
         ("prices", "ORDERS", "orders", 1, 7, None, 1),

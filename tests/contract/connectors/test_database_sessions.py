@@ -15,6 +15,7 @@ from rowtide_connectors.api import Database, TableColumn, TargetTable
 from rowtide_connectors.errors import DeniedError, MismatchError, OptionError, UnavailableError
 from rowtide_connectors.rdbms import CONNECTOR
 from rowtide_connectors.rdbms.failures import translated
+from rowtide_connectors.rdbms.transaction import sql_connection
 
 ORDERS = TargetTable("ORDERS", (TableColumn("N", "BIGINT"), TableColumn("M", "BIGINT")), ("N",))
 postgres = pytest.mark.postgres
@@ -55,7 +56,7 @@ def test_a_setting_that_sessions_began_with_is_gone_when_it_is_reset(
 
     def fails() -> None:
         with database.begin() as transaction:
-            transaction.connection.exec_driver_sql("select pg_sleep(0.05)")
+            sql_connection(transaction).exec_driver_sql("select pg_sleep(0.05)")
             transaction.upsert(ORDERS, {"N": [0], "M": [0]})
 
     for _ in range(3):
@@ -110,7 +111,7 @@ def test_each_right_that_is_missing_is_named_before_anything_is_written(
 
     def execute(statement: str) -> None:
         with owner.begin() as transaction:
-            transaction.connection.exec_driver_sql(statement)
+            sql_connection(transaction).exec_driver_sql(statement)
 
     execute("revoke all on schema public from public")
     with pytest.raises(DeniedError, match="no schema to be created in"):
@@ -187,7 +188,7 @@ def test_a_secret_of_the_address_is_never_said(url: str) -> None:
 )
 def test_an_address_that_cannot_be_used_is_refused_before_anything_is_opened(url: str) -> None:
     with pytest.raises(OptionError) as caught:
-        CONNECTOR.check_options("server", {"url": url})
+        CONNECTOR.check_options({"url": url})
     assert caught.value.option == "url"
     assert "SECRET" not in f"{caught.value} {caught.value.hint}"
     if not url.startswith(":"):

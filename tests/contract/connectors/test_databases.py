@@ -6,8 +6,10 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
+from typing import cast
 
 import pytest
 import sqlalchemy as sa
@@ -16,9 +18,17 @@ from hypothesis import strategies as st
 
 from real.postgres import PostgresServer
 from rowtide.testing.processes import free_port
-from rowtide_connectors.api import Database, TableColumn, TargetTable
-from rowtide_connectors.errors import GoneError, MismatchError, OptionError, RefusedRowError, UnavailableError
+from rowtide_connectors.api import Database, TableColumn, TargetTable, Transaction
+from rowtide_connectors.errors import (
+    ConnectorError,
+    GoneError,
+    MismatchError,
+    OptionError,
+    RefusedRowError,
+    UnavailableError,
+)
 from rowtide_connectors.rdbms import CONNECTOR
+from rowtide_connectors.rdbms.transaction import sql_connection
 
 EVERY_TYPE = {
     "A_BOOLEAN": ("BOOLEAN", [True, False]),
@@ -89,7 +99,7 @@ def rows_of(database: Database, target: TargetTable) -> Counter[tuple[object, ..
 def execute(database: Database, *statements: str) -> None:
     with database.begin() as transaction:
         for statement in statements:
-            transaction.connection.execute(sa.text(statement))
+            sql_connection(transaction).execute(sa.text(statement))
 
 
 def columns_of(target: TargetTable, rows: Sequence[tuple[object, ...]]) -> dict[str, list[object]]:
@@ -165,7 +175,11 @@ def test_folded_names_are_small_letters_and_others_are_exact(database: Database)
     with database.begin() as transaction:
         transaction.upsert(target, {"ID": [1], "mixedCase": [2], "SELECT": [3]})
         transaction.delete(target, {"ID": [7]})
-        found = transaction.connection.execute(sa.text('select id, "mixedCase", "select" from "order"')).all()
+        found = (
+            sql_connection(transaction)
+            .execute(sa.text('select id, "mixedCase", "select" from "order"'))
+            .all()
+        )
     assert [tuple(row) for row in found] == [(1, 2, 3)]
 
 
@@ -174,7 +188,7 @@ def test_table_name_names_the_table_exactly(database: Database) -> None:
     database.prepare([target])
     with database.begin() as transaction:
         transaction.append(target, {"N": [1]})
-        assert transaction.connection.execute(sa.text('select n from "Mixed_Case"')).scalar_one() == 1
+        assert sql_connection(transaction).execute(sa.text('select n from "Mixed_Case"')).scalar_one() == 1
 
 
 def test_a_transaction_commits_everything_or_nothing(database: Database) -> None:
@@ -332,6 +346,34 @@ def test_a_lost_connection_is_unavailable_and_the_next_transaction_has_a_new_one
         postgres_server.drop_connections(postgres_url)
     assert not rows_of(database, LOG)
     database.close()
+
+
+def test_a_read_only_transaction_reads(database: Database) -> None:
+    database.prepare([LOG])
+    with database.begin() as transaction:
+        transaction.append(LOG, {"LINE": ["first"], "AT": [0]})
+    with database.begin_read_only() as transaction:
+        assert list(transaction.rows(LOG)) == [("first", 0)]
+
+
+@pytest.mark.postgres
+def test_a_read_only_transaction_sees_one_moment_and_writes_nothing(postgres_url: str) -> None:
+    with closing(CONNECTOR.sink.open({"url": postgres_url})) as database:
+        database.prepare([LOG])
+        with database.begin_read_only() as reading:
+            assert list(reading.rows(LOG)) == []
+            with database.begin() as writing:
+                writing.append(LOG, {"LINE": ["meanwhile"], "AT": [0]})
+            assert list(reading.rows(LOG)) == []
+        with pytest.raises(ConnectorError, match="read-only"), database.begin_read_only() as reading:
+            reading.append(LOG, {"LINE": ["never"], "AT": [0]})
+        assert rows_of(database, LOG) == {("meanwhile", 0): 1}
+
+
+def test_a_transaction_of_another_connector_has_no_connection() -> None:
+    with pytest.raises(OptionError, match="checkpoint cannot be stored in this database") as caught:
+        sql_connection(cast(Transaction, object()))
+    assert "RDBMS" in str(caught.value.hint)
 
 
 @pytest.mark.postgres

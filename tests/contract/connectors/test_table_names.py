@@ -17,6 +17,7 @@ from rowtide_connectors.api import CHECKPOINT_TABLES, Database, StagingDatabase,
 from rowtide_connectors.errors import GoneError, MismatchError
 from rowtide_connectors.rdbms import CONNECTOR
 from rowtide_connectors.rdbms.table import physical, unfolded
+from rowtide_connectors.rdbms.transaction import sql_connection
 
 ORDERS = TargetTable("ORDERS", (TableColumn("N", "BIGINT"),), ("N",))
 
@@ -93,7 +94,7 @@ def test_a_table_of_any_name_is_created_written_read_and_found_again(
             transaction.upsert(target, {key: ["kept"], value: [3]})
             transaction.delete(target, {key: ["gone"]})
             assert list(transaction.rows(target)) == [("kept", 3)]
-            assert exact in sa.inspect(transaction.connection).get_table_names()
+            assert exact in sa.inspect(sql_connection(transaction)).get_table_names()
         if isinstance(again, StagingDatabase) and again.stage(target, "public.stage_1") is not None:
             stage = again.stage(target, "public.stage_1")
             assert stage is not None
@@ -103,8 +104,8 @@ def test_a_table_of_any_name_is_created_written_read_and_found_again(
                 stage.move(transaction, ["one"])
                 assert sorted(transaction.rows(target)) == [("kept", 4), ("new", 5)]
         with again.begin() as transaction:
-            quote = transaction.connection.dialect.identifier_preparer.quote_identifier
-            transaction.connection.exec_driver_sql(f"drop table {quote(exact)}")
+            quote = sql_connection(transaction).dialect.identifier_preparer.quote_identifier
+            sql_connection(transaction).exec_driver_sql(f"drop table {quote(exact)}")
     finally:
         again.close()
 
@@ -153,5 +154,5 @@ def test_processes_that_start_at_once_create_each_table_once(url: str) -> None:
         assert database.missing(tables) == []
         with database.begin() as transaction:
             for number in range(4):
-                transaction.connection.exec_driver_sql(f"drop table t{number}")
+                sql_connection(transaction).exec_driver_sql(f"drop table t{number}")
         database.close()

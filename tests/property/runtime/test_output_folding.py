@@ -50,7 +50,7 @@ def test_folding_by_key_shows_the_same_table_after_every_commit(
         writes = output.take()
         if writes is not None:
             writes.apply(database)
-        assert database.connection.tables.get("T", {}) == model
+        assert database.contents.tables.get("T", {}) == model
         output.account.check("T", 0)
 
 

@@ -237,11 +237,7 @@ def _committed(context: PipelineContext, tables: Mapping[str, ComparedTable]) ->
       StatementError: nothing is committed.
     """
     missing = context.database.missing([target_table(table.table) for table in tables.values()])
-    with context.database.begin() as transaction:
-        if transaction.connection.dialect.name == "postgresql":
-            transaction.connection.exec_driver_sql(
-                "set transaction isolation level repeatable read read only"
-            )
+    with context.database.begin_read_only() as transaction:
         record = context.ledger.read_within(transaction)
         if record is None or not record.standings:
             raise StatementError(f'pipeline "{context.name}" has committed nothing to compare')

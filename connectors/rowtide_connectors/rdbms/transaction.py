@@ -1,0 +1,92 @@
+"""One open transaction of a database: rows of foreign tables, and statements of the checkpoint beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from rowtide_connectors.api import TargetTable, Transaction
+from rowtide_connectors.errors import OptionError, RefusedRowError
+from rowtide_connectors.rdbms.dialect import PhysicalColumns
+from rowtide_connectors.rdbms.table import PhysicalTable
+
+if TYPE_CHECKING:
+    from rowtide_connectors.rdbms.database import SqlDatabase
+
+
+class SqlTransaction:
+    """One open transaction; see ``api.Transaction``."""
+
+    def __init__(self, database: SqlDatabase, connection: sa.Connection) -> None:
+        self._database = database
+        self.connection = connection
+        """Within this connector; others ask ``sql_connection`` for it."""
+
+    def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
+        """Insert rows, replacing those whose key is there."""
+        self._insert(table, columns, replace=True)
+
+    def append(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
+        """Insert rows."""
+        self._insert(table, columns, replace=False)
+
+    def _insert(self, table: TargetTable, columns: Mapping[str, Sequence[object]], *, replace: bool) -> None:
+        found = self._database.table(self.connection, table)
+        dialect = self._database.dialect
+        self._database.write(
+            self.connection,
+            found.label,
+            _matched(found, columns),
+            lambda connection, chunk: dialect.insert(connection, found, chunk, replace=replace),
+            judges=found.judges,
+        )
+
+    def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
+        """Delete the rows of these keys."""
+        found = self._database.table(self.connection, table)
+        dialect = self._database.dialect
+        self._database.write(
+            self.connection,
+            found.label,
+            _matched(found, keys),
+            lambda connection, chunk: dialect.delete(connection, found, chunk),
+            judges=found.judges,
+        )
+
+    def judges_rows(self, table: TargetTable) -> bool:
+        """Return whether a row's fate may depend on other rows; see ``api.Transaction``."""
+        return self._database.table(self.connection, table).judges
+
+    def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
+        """Check values without writing them; see ``api.Transaction``."""
+        found = self._database.table(self.connection, table)
+        for index, why in self._database.dialect.unstorable(_matched(found, columns)):
+            raise RefusedRowError(
+                f'table "{found.label}" refuses a row: {why}', table=found.label, index=index
+            )
+
+    def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
+        """Return the table's rows in row form, columns as declared, in no order."""
+        found = self._database.table(self.connection, table)
+        return self._database.dialect.rows(self.connection, found)
+
+
+def _matched(table: PhysicalTable, columns: Mapping[str, Sequence[object]]) -> PhysicalColumns:
+    return [(table.column(name), values) for name, values in columns.items()]
+
+
+def sql_connection(transaction: Transaction) -> sa.Connection:
+    """Return the connection of a transaction of this connector, for tables that are not foreign tables.
+
+    Raises:
+      OptionError: the transaction is of another connector.
+    """
+    if not isinstance(transaction, SqlTransaction):
+        raise OptionError(
+            "the checkpoint cannot be stored in this database: its transactions are not those of connector "
+            '"rdbms"',
+            hint="Use a server of wrapper RDBMS for foreign tables.",
+        )
+    return transaction.connection
