@@ -21,7 +21,7 @@ NEVER_FAIL = frozenset(
             "STARTS_WITH",
             "ENDS_WITH",
         ),
-        *("&", "|", "#", "~", "BIT_COUNT", "BTRIM"),
+        *("&", "|", "#", "~", "BIT_COUNT", "BTRIM", "CONCAT_WS"),
         *("UPPER", "LOWER", "UCASE", "LCASE", "INITCAP", "REVERSE", "POSITION", "STARTS_WITH", "ENDS_WITH"),
         *("TRIM", "TRIM_LEADING", "TRIM_TRAILING", "LTRIM", "RTRIM"),
     }

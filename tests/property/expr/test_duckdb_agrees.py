@@ -117,6 +117,29 @@ CASES = (
     unary("~$1", "~", BIGINT),
     unary("bit_count($1)", "BIT_COUNT", INTEGER),
     Case("$1 >> 3", call(">>", I1, Literal(3, INTEGER)), (INTEGER,)),
+    *(unary(f"{name.lower()}($1)", name, VARCHAR) for name in ("MD5", "SHA1", "SHA256", "HEX")),
+    unary("base64(encode($1))", "TO_BASE64", VARCHAR),
+    Case(
+        "hex(from_base64(base64(encode($1))))",
+        call("HEX", call("FROM_BASE64", call("TO_BASE64", T1))),
+        (VARCHAR,),
+    ),
+    Case("hex(unhex(hex($1)))", call("HEX", call("UNHEX", call("HEX", T1))), (VARCHAR,)),
+    Case("url_decode(url_encode($1))", call("URL_DECODE", call("URL_ENCODE", T1)), (VARCHAR,)),
+    Case("concat_ws('-', $1, $2, 'x')", call("CONCAT_WS", text("-"), T1, T2, text("x")), (VARCHAR, VARCHAR)),
+    Case("concat_ws($1, 'x', $2)", call("CONCAT_WS", T1, text("x"), T2), (VARCHAR, VARCHAR)),
+    *(
+        Case(
+            f"nullif(regexp_extract($1, '([aA]+)(?:b|_)([%1]*)', {group}), '')",
+            call(
+                "NULLIF",
+                call("REGEXP_EXTRACT", T1, text("([aA]+)(?:b|_)([%1]*)"), Literal(group, INTEGER)),
+                text(""),
+            ),
+            (VARCHAR,),
+        )
+        for group in (0, 1, 2)
+    ),
     unary("upper($1)", "UPPER", VARCHAR),
     unary("lower($1)", "LOWER", VARCHAR),
     unary("length($1)", "CHAR_LENGTH", VARCHAR),

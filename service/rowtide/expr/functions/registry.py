@@ -16,7 +16,9 @@ from rowtide.expr.functions.numbers.bits import BITS
 from rowtide.expr.functions.numbers.powers import POWERS
 from rowtide.expr.functions.numbers.rounding import ROUNDING
 from rowtide.expr.functions.text.characters import CHARACTERS
+from rowtide.expr.functions.text.codes import CODES
 from rowtide.expr.functions.text.patterns import PATTERNS
+from rowtide.expr.functions.text.separated import SEPARATED
 from rowtide.expr.functions.text.text import TEXT
 from rowtide.expr.functions.text.text_parts import TEXT_PARTS
 from rowtide.expr.functions.times.times import TIMES
@@ -35,6 +37,8 @@ _DECLARED = {
         *TEXT_PARTS,
         *CHARACTERS,
         *PATTERNS,
+        *SEPARATED,
+        *CODES,
         *TIMES,
         *TIMES_AS_TEXT,
         *ROUNDING,
@@ -64,7 +68,7 @@ FUNCTIONS: Mapping[str, ScalarFunction] = _DECLARED | {
 """Every function under its names, upper case. Operators have their SQL spelling; the sign is NEGATE."""
 
 
-MAY_BE_NULL = frozenset({"NULLIF", "TRY_CAST", "REGEXP_SUBSTR", "SUBSTRING SIMILAR"})
+MAY_BE_NULL = frozenset({"NULLIF", "TRY_CAST", "REGEXP_SUBSTR", "REGEXP_EXTRACT", "SUBSTRING SIMILAR"})
 """Functions that may be NULL where no argument is."""
 
 

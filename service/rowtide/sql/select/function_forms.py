@@ -5,7 +5,9 @@ They are written out before they are planned: each has the types, the NULLs and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 from rowtide.errors import RejectedRowError, SourceSpan, StatementError
 from rowtide.expr.functions.text.patterns import pattern_error
@@ -17,6 +19,7 @@ from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import BOOLEAN, DATE, TIME, TIMESTAMP, VARCHAR, Type
 from rowtide.rowtime.period import CalendarUnit
 from rowtide.sql.grammar.syntax import (
+    Binary,
     Case,
     Cast,
     ColumnRef,
@@ -51,6 +54,8 @@ def _nvl2(args: Sequence[Expression], place: SourceSpan) -> Expression:
 
 
 def _decode(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    if len(args) == 2:
+        return _coded(args, place, "DECODE", _READ_AS)
     operand, *rest = args
     branches = tuple(
         (IsDistinct(operand, value, True, place), result)
@@ -102,11 +107,64 @@ def _date_part(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return Extract(_unit_named(unit, "DATE_PART", UNITS[TIMESTAMP]), operand, place)
 
 
+def _format(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    """Write FORMAT('%s: %s', x, y) as texts after one another; a NULL is no text."""
+    form, *values = args
+    if not isinstance(form, StringLiteral):
+        raise StatementError("the first argument of FORMAT must be constant text", place=form.place)
+    pieces = re.split(r"%(.?)", form.text)
+    joined: list[Expression] = [StringLiteral(pieces[0], place)]
+    rest = iter(values)
+    for mark, after in zip(pieces[1::2], pieces[2::2], strict=True):
+        if mark == "s":
+            value = next(rest, None)
+            if value is None:
+                raise StatementError("FORMAT has more %s than values", place=form.place)
+            nothing = StringLiteral("", place)
+            joined.append(FunctionCall("COALESCE", (Cast(value, VARCHAR, place), nothing), place))
+        elif mark == "%":
+            joined.append(StringLiteral("%", place))
+        else:
+            raise StatementError(
+                f'FORMAT does not take "%{mark}"',
+                place=form.place,
+                hint="It takes %s for a value and %% for a percent sign; LPAD(x, n) fills up.",
+            )
+        joined.append(StringLiteral(after, place))
+    if next(rest, None) is not None:
+        raise StatementError("FORMAT has more values than %s", place=form.place)
+    texts = [each for each in joined if each != StringLiteral("")] or [StringLiteral("", place)]
+    return reduce(lambda left, right: Binary("||", left, right, place), texts)
+
+
+_WRITTEN_AS = {"HEX": "HEX", "BASE64": "TO_BASE64"}
+_READ_AS = {"HEX": "UNHEX", "BASE64": "FROM_BASE64"}
+
+
+def _coded(
+    args: Sequence[Expression], place: SourceSpan, name: str, functions: Mapping[str, str]
+) -> FunctionCall:
+    operand, form = args
+    function = functions.get(form.text.upper()) if isinstance(form, StringLiteral) else None
+    if function is None:
+        raise StatementError(
+            f"{name} takes the name of a format in quotes", place=form.place, hint="Formats: 'hex', 'base64'."
+        )
+    return FunctionCall(function, (operand,), place)
+
+
+def _encode(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    found = _coded(args, place, "ENCODE", _WRITTEN_AS)
+    return FunctionCall("LOWER", (found,), place) if found.name == "HEX" else found
+
+
 _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
     "IF": (3, 3, "condition, x, y", _if),
     "IIF": (3, 3, "condition, x, y", _if),
     "NVL2": (3, 3, "x, y, z", _nvl2),
-    "DECODE": (3, None, "x, value, result, ..", _decode),
+    "DECODE": (2, None, "x, value, result, ..) or DECODE(text, 'base64'", _decode),
+    "ENCODE": (2, 2, "x, 'base64'", _encode),
+    "FORMAT": (1, None, "'%s: %s', x, y", _format),
     "STRPOS": (2, 2, "x, part", _found_last),
     "INSTR": (2, 2, "x, part", _found_last),
     "LOCATE": (2, 2, "part, x", _found),

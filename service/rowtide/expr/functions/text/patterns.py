@@ -1,4 +1,4 @@
-"""Regular expressions: REGEXP_LIKE REGEXP_COUNT REGEXP_REPLACE REGEXP_SUBSTR, and SUBSTRING by a pattern.
+"""Regular expressions: REGEXP_LIKE _COUNT _REPLACE _SUBSTR _EXTRACT, and SUBSTRING by a pattern.
 
 The expressions are those of RE2, which Arrow has: the time that they take grows with the text alone. Rows and
 columns go through the same code, so that they agree.
@@ -95,12 +95,12 @@ def _why(error: Exception) -> str:
 
 
 @lru_cache(maxsize=REMEMBERED_PATTERNS)
-def _in_one_group(pattern: str) -> str:
-    """Return a pattern whose whole match is a group with a name, and the only group.
+def _in_one_group(pattern: str, group: int = 0) -> tuple[str, int]:
+    """Return a pattern in which one group has a name and is the only one; group 0 is the whole match.
 
-    Groups of the pattern itself become such as capture nothing.
+    The other groups of the pattern become such as capture nothing. Return also how many there are.
     """
-    found, at, in_set = [], 0, False
+    found, at, in_set, groups = [], 0, False, 0
     while at < len(pattern):
         char = pattern[at]
         if char == "\\" and at + 1 < len(pattern):
@@ -118,19 +118,37 @@ def _in_one_group(pattern: str) -> str:
             in_set = False
         if char == "(" and not in_set:
             named = re.compile(r"\(\?P?<\w+>").match(pattern, at)
-            if named is not None:
-                found.append("(?:")
-                at = named.end()
+            if named is not None or pattern[at + 1 : at + 2] != "?":
+                groups += 1
+                found.append("(?P<found>" if groups == group else "(?:")
+                at = at + 1 if named is None else named.end()
                 continue
-            if pattern[at + 1 : at + 2] != "?":
-                char = "(?:"
         found.append(char)
         at += 1
-    return f"(?P<found>{''.join(found)})"
+    whole = "".join(found)
+    return whole if group else f"(?P<found>{whole})", groups
 
 
 def _found(texts: Any, pattern: str) -> Any:
-    return pc.struct_field(pc.extract_regex(texts, _in_one_group(pattern)), "found")
+    return pc.struct_field(pc.extract_regex(texts, _in_one_group(pattern)[0]), "found")
+
+
+def _extract() -> ScalarFunction:
+    """Declare REGEXP_EXTRACT(text, pattern [, group]): a group of the first match, 0 the whole one."""
+
+    def one(text: str, pattern: str, group: int = 0) -> object:
+        args = (text, pattern, group)
+        named, groups = _in_one_group(pattern, group)
+        try:
+            if not 0 <= group <= groups:
+                why = pattern_error(pattern) or f"group {group} does not exist, the expression has {groups}"
+                raise undefined("REGEXP_EXTRACT", args, why)
+            texts = pa.array([text], pa.string())
+            return pc.struct_field(pc.extract_regex(texts, named), "found")[0].as_py()
+        except pa.ArrowInvalid as error:
+            raise undefined("REGEXP_EXTRACT", args, _why(error)) from error
+
+    return declared("REGEXP_EXTRACT", "tt?i", as_long_as_first, one)
 
 
 _REFERENCE = re.compile(r"\\(.)", re.DOTALL)
@@ -170,5 +188,6 @@ PATTERNS: Sequence[ScalarFunction] = (
     ),
     _regular("REGEXP_REPLACE", 1, any_length, _replaced, lambda texts: texts),
     _regular("REGEXP_SUBSTR", 0, as_long_as_first, _found, None),
+    _extract(),
     _by_sql_pattern(),
 )
