@@ -10,14 +10,17 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from typer.testing import CliRunner
 
 import rowtide.engine
 from house.machine import ROOT
 from rowtide.bench.kafka import PIPELINE
+from rowtide.cli import connectors
 from rowtide.cli.connector_reference import connectors_page
-from rowtide.cli.main import app
+from rowtide.cli.lazy_commands import LazyCommand
+from rowtide.cli.main import Root, app
 from rowtide.cli.reference import command_page, commands
 from rowtide.engine.reference import engine_page, undocumented
 
@@ -110,14 +113,29 @@ def loaded_by(*arguments: str) -> set[str]:
     return loaded
 
 
-def test_help_loads_nothing_heavy() -> None:
-    assert loaded_by("--help").isdisjoint(HEAVY | {"numpy", "pyarrow", "sqlglot"})
+COMMANDS = {
+    f"rowtide.cli.{name}" for name in ("apply", "check", "connectors", "errors_cmd", "positions", "run")
+}
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_loads_nothing_heavy_and_no_command(option: str) -> None:
+    assert loaded_by(option).isdisjoint(HEAVY | COMMANDS | {"numpy", "pyarrow", "sqlglot"})
+
+
+def test_the_list_of_commands_shows_the_first_paragraph_of_their_help() -> None:
+    groups = [typer.main.get_group(app), typer.main.get_group(connectors.app)]
+    lazy = [each for group in groups for each in group.commands.values() if isinstance(each, LazyCommand)]
+    assert len(lazy) == len(Root.summaries) + 1
+    for each in lazy:
+        command = each.load()
+        assert (command.name, (command.help or "").split("\n\n")[0]) == (each.name, each.help)
 
 
 def test_a_check_loads_nothing_that_it_does_not_ask(tmp_path: Path) -> None:
     file = tmp_path / "w2.sql"
     file.write_text(PIPELINE.format(broker="no:9092", database="sqlite:///no.db", topic="t", table="w"))
-    assert loaded_by("check", str(file)).isdisjoint(HEAVY | {"rich"})
+    assert loaded_by("check", str(file)).isdisjoint(HEAVY | COMMANDS - {"rowtide.cli.check"} | {"rich"})
 
 
 def test_the_code_map_names_every_package_and_nothing_that_is_not_there() -> None:

@@ -6,21 +6,31 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from rowtide.cli.errors import FAILED
-from rowtide.cli.help_format import App, Group
+from rowtide.cli.help_format import App
+from rowtide.cli.lazy_commands import LazyGroup
 
 if TYPE_CHECKING:
     from rowtide.plan.plan import ForeignStream, Plan
     from rowtide_connectors.api import Connector, Option, TopicSource
     from rowtide_connectors.errors import ConnectorError
 
+
+class Connectors(LazyGroup):
+    """The commands on connectors; the one that reads messages is imported when it is called."""
+
+    summaries: ClassVar = {
+        "infer": "Propose CREATE FOREIGN STREAM for a topic of JSON messages, from a sample of them.",
+    }
+
+
 app = App(
     name="connectors",
-    cls=Group,
+    cls=Connectors,
     no_args_is_help=True,
     help="List and describe connectors, and check connections.",
 )

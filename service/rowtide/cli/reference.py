@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
+from rowtide.cli.lazy_commands import LazyCommand
+
 if TYPE_CHECKING:
     from typer.core import TyperCommand
 
@@ -39,6 +41,8 @@ def commands(app: typer.Typer) -> Iterator[tuple[str, TyperCommand]]:
 
 
 def _under(path: str, command: object) -> Iterator[tuple[str, TyperCommand]]:
+    if isinstance(command, LazyCommand):
+        command = command.load()
     if isinstance(command, TyperGroup):
         for name in sorted(command.commands):
             yield from _under(f"{path} {name}", command.commands[name])

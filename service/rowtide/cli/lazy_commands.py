@@ -1,0 +1,61 @@
+"""Commands that are imported when they are called: others, and the list of all, do not wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from rowtide.cli.help_format import App, Group
+
+
+class LazyCommand(TyperCommand):
+    """A command or a group of commands that is not imported yet.
+
+    Its module has the group as ``app``; or a function of the command's name and, as ``EXAMPLE``, the last line
+    of its help.
+
+    Args:
+      name: what is typed.
+      summary: the first paragraph of its help, which the list of commands shows.
+      module: the module in ``rowtide.cli``.
+    """
+
+    def __init__(self, name: str, summary: str, module: str) -> None:
+        super().__init__(name, help=summary)
+        self._function = name.replace("-", "_")
+        self._module = f"rowtide.cli.{module}"
+
+    def load(self) -> TyperCommand | TyperGroup:
+        """Return the command itself."""
+        module = import_module(self._module)
+        if hasattr(module, "app"):
+            return typer.main.get_group(module.app)
+        alone = App(add_completion=False)
+        alone.command(self.name, epilog=module.EXAMPLE)(getattr(module, self._function))
+        command = typer.main.get_command(alone)
+        assert isinstance(command, TyperCommand)
+        return command
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a context of the command itself, which is what its group then invokes."""
+        return self.load().make_context(*args, **kwargs)
+
+
+class LazyGroup(Group):
+    """A group with further commands that are imported when they are called.
+
+    ``summaries`` are those of the commands, by name, in the order of the help. The module of a command is
+    called as the command is, or as ``modules`` says.
+    """
+
+    summaries: ClassVar[Mapping[str, str]]
+    modules: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        for name, summary in self.summaries.items():
+            self.add_command(LazyCommand(name, summary, self.modules.get(name, name.replace("-", "_"))))
