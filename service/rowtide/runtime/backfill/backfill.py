@@ -1,12 +1,11 @@
 """Backfill: Spark fills history up to a cut of offsets and hands over there (docs/sql/semantics.md#backfill).
 
 The cut is chosen by a time, once, and asserts no bound. Spark processes exactly
-the messages before it and puts all rows aside (``backfill_output``); then one
-transaction moves them to their tables and writes the error rows, the positions
-and bounds at the cut and the state there, as one commit of the live service
-would. Until that commit nothing is visible, so a backfill that
-dies is simply run again; a service that starts meanwhile takes the epoch and
-makes the commit fail.
+the messages before it and stages all rows (``backfill_output``). Then one
+transaction moves them to their tables and writes the error rows, and the
+positions, bounds and state at the cut, like one commit of the live service.
+Nothing is visible before that commit, so a failed backfill is run again. If a
+service starts meanwhile, it takes the epoch, and the commit fails.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ if TYPE_CHECKING:
 _log = structlog.get_logger("rowtide")
 
 FrameReader = Callable[[ForeignStream, Mapping[int, int], Mapping[int, int]], "DataFrame"]
-"""Gives the messages of a foreign stream between two offsets of each partition."""
+"""Reads the messages of a foreign stream between two offsets of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillReport:
-    """What a backfill did: rows written by table, error rows, messages read, cut by partition."""
+    """The result of a backfill: rows written by table, error rows, messages read, cut by partition."""
 
     rows: Mapping[str, int]
     errors: int
@@ -67,7 +66,7 @@ class BackfillReport:
 
 
 class MessageIntake:
-    """Makes rows of a frame's messages inside a task, as the live service does; pickled to workers."""
+    """Decodes the messages of a frame inside a task, as the live service does. Pickled to workers."""
 
     def __init__(self, streams: Mapping[str, ForeignStream]) -> None:
         self._streams = dict(streams)
@@ -103,10 +102,11 @@ def backfill(
       context: what the live service works with, too: the plan, its sources and its database.
       session: the Spark session.
       frames: reads messages.
-      staging: a folder that driver and workers share; what the stages give is kept there.
-      until_ms: chooses the cut: per partition the first message stamped so or later, else the end.
-      in_order: ``frames`` gives each partition in one task, in the order of its offsets.
-      take_over: begin although another backfill of the pipeline runs; that one will not commit.
+      staging: a folder that driver and workers share, for the results of the stages.
+      until_ms: the cut of each partition is its first message with this timestamp or a later one, else its
+        end.
+      in_order: ``frames`` reads each partition in one task, in the order of its offsets.
+      take_over: start although another backfill of the pipeline runs, which then cannot commit.
 
     Raises:
       StatementError: the pipeline has committed positions, or another backfill of it runs; nothing has
@@ -197,10 +197,10 @@ def backfill(
 
 
 def refuse_if_begun(context: PipelineContext, *, take_over: bool = False) -> None:
-    """Refuse to fill in what the live service has begun, or what another process is about to fill in.
+    """Refuse a pipeline that the live service has started, or that another process backfills.
 
-    Of two backfills only the one that has taken the epoch last can commit, so a second one would make the
-    first one's work void. A process on another machine is not seen. ``take_over`` wants just that.
+    Only the backfill that took the epoch last can commit, so a second one would waste the work of the
+    first. Processes on other machines are not detected. ``take_over`` allows a second backfill.
 
     Raises:
       StatementError: the pipeline has committed positions, or another backfill of it runs.
@@ -231,9 +231,9 @@ def _process(pid: int) -> str:
 
 
 def _is_running(pid: int) -> bool:
-    """Return whether a process of this machine has not ended; one that no one has waited for has."""
+    """Return whether a process of this machine runs. A zombie counts as ended."""
     try:
-        # The name, in parentheses, may hold anything; the state comes after it.
+        # The name, in parentheses, may contain any character. The state follows it.
         status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
@@ -265,12 +265,12 @@ def _by_partition(batch: pa.RecordBatch) -> Iterator[Messages]:
 
 
 def kafka_frames(plan: Plan, read: Callable[..., DataFrame]) -> FrameReader:
-    """Return how the messages of a plan's foreign streams are read from Kafka.
+    """Return the readers of a plan's foreign streams from Kafka.
 
     ``read`` takes topic, server options, and the offsets to begin and to end at, by partition.
 
     Raises:
-      StatementError: a foreign stream is not Kafka's; Spark reads no other log.
+      StatementError: a foreign stream is not on Kafka, the only log that Spark reads.
     """
     servers = {server.name: server for server in plan.servers}
     for stream in plan.foreign_streams:

@@ -1,12 +1,11 @@
-"""What a backfill writes: tables folded by key, error rows with their messages, all prepared by Spark.
+"""The output of a backfill: tables folded by key, and error rows with their messages, prepared by Spark.
 
-Where the database has staging tables, the tasks themselves write there, each
-under a part of its own, and the commit moves the parts that count in one step.
-Elsewhere, and where the database refuses a row, so that it must be found out
-which, the rows lie in the staging folder and go through the driver in chunks.
-Few faults are brought to the driver, which fetches their messages; many stay on
-Spark, which reads the messages once more. Either way the driver's memory is
-bounded by a chunk.
+If the database has staging tables, each task writes to its own part of them,
+and the commit moves the valid parts in one step. Otherwise, and if the database
+refuses a row that must then be found, the rows are in the staging folder and go
+through the driver in chunks. If there are few faults, the driver fetches their
+messages. If there are many, Spark reads the messages again. In both cases the
+driver's memory is bounded by a chunk.
 """
 
 from __future__ import annotations
@@ -46,16 +45,16 @@ if TYPE_CHECKING:
 OUTPUT_ROWS = 10_000
 """Rows of one write statement."""
 FOLD_ROWS = 100_000
-"""Rows of a task that are first folded: a key that changes often does not fill its memory."""
+"""Rows of a task that are folded at once, so that a key that changes often does not fill its memory."""
 FETCHED_FAULTS = 1_000
-"""Faults whose messages the driver fetches: for more, Spark reads the log once more."""
+"""Maximum number of faults whose messages the driver fetches. For more, Spark reads the log again."""
 STAGES = "rowtide.stage"
 """Schema and beginning of the names of staging tables; the schema is the checkpoint's."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableFold:
-    """Puts aside what a table cannot take and keeps the last rowop of each key, inside a task."""
+    """Separates rows that a table cannot take and keeps the last rowop of each key, inside a task."""
 
     table: ForeignTable
 
@@ -70,7 +69,7 @@ class TableFold:
             folded = output.fold()
             if folded is not None and self.table.key:
                 yield from output.add([folded])
-                # Where few rows share a key, folding again soon would gain nothing.
+                # If few rows share a key, folding again soon would save nothing.
                 limit = max(FOLD_ROWS, 2 * len(folded))
             elif folded is not None:
                 yield folded
@@ -81,7 +80,7 @@ class TableFold:
 
 @dataclass(frozen=True, slots=True)
 class StagedPart:
-    """What one task has put into a staging table; ``trouble`` says why it could not."""
+    """What one task has written to a staging table. ``trouble`` is the reason if it failed."""
 
     part: str
     rows: int
@@ -113,7 +112,7 @@ class StagedFold:
         except RefusedRowError as error:
             yield FoldNote(StagedPart(part, 0, refused=error.message))
         except (UnavailableError, GoneError) as error:
-            # Gone: another backfill of this pipeline has begun, as the commit will find.
+            # The table is gone because another backfill of this pipeline has started. The commit will fail.
             yield FoldNote(StagedPart(part, 0, trouble=error.message))
         else:
             yield FoldNote(StagedPart(part, rows))
@@ -149,7 +148,7 @@ class TablesOutput:
     """The rows of every foreign table that a pump writes to, ready for the commit.
 
     Args:
-      run: what Spark has processed.
+      run: the result of Spark.
       context: the plan and the database.
       epoch: under which the commit is made; names the staging tables.
       retry: repeats what fails because the database is down.
@@ -167,10 +166,10 @@ class TablesOutput:
         self._staged: list[tuple[StagingTable, list[str]]] = []
 
     def prepare(self) -> None:
-        """Let Spark write every table ahead: to staging tables where the database has them."""
+        """Let Spark write every table before the commit: to staging tables if the database has them."""
         database = self._context.database
         if isinstance(database, StagingDatabase):
-            # What a backfill that died has left.
+            # Left over from a crashed backfill.
             self._retry.call(lambda: database.drop_stages(self._mine))
         for number, table in enumerate(self._tables.values()):
             stage = _stage_of(database, table, f"{self._mine}{self._epoch}_{number}")
@@ -178,15 +177,15 @@ class TablesOutput:
                 self._write_folder(table)
 
     def moves(self) -> list[Callable[[Transaction], None]]:
-        """Return what the commit does to move the staged rows."""
+        """Return the steps of the commit that move the staged rows."""
         return [partial(_move, stage, parts) for stage, parts in self._staged]
 
     def writes(self) -> Iterable[Writes]:
-        """Return what the commit writes itself, in chunks; read again for each attempt."""
+        """Return the rows that the commit writes itself, in chunks. Each attempt reads them again."""
         return _FolderWrites(self)
 
     def unstage(self) -> None:
-        """Write every table to the staging folder: the database refuses a row of a staging table."""
+        """Write every table to the staging folder, because the database refuses a row of a staging table."""
         self.drop()
         for table in self._tables.values():
             if table.name not in self._paths:
@@ -292,7 +291,7 @@ class ErrorRowMaker:
 
 @dataclass(frozen=True, slots=True)
 class ErrorsOutput:
-    """The error rows of a backfill: ``faults`` where they are few, else ``rows``, in chunks.
+    """The error rows of a backfill: ``faults`` if they are few, else ``rows``, in chunks.
 
     ``count`` is how many there are.
     """
@@ -319,7 +318,7 @@ def errors_output(
     topics: Mapping[str, str],
     staging: str,
 ) -> ErrorsOutput:
-    """Prepare the error rows of a run; ``places`` says which origin is which partition's."""
+    """Prepare the error rows of a run. ``places`` maps origins to partitions."""
     if run.faults.count() <= FETCHED_FAULTS:
         faults = run.faults.read()
         return ErrorsOutput(len(faults), faults=faults)

@@ -1,11 +1,11 @@
-"""``rowtide apply``: a changed pipeline goes on where the one before it stands, in one commit.
+"""``rowtide apply``: a changed pipeline continues at the committed positions, in one commit.
 
-The old plan is brought to the committed positions, as a start would do it; the
-new one takes over what ``flow.succession`` says; and one transaction writes what
-comes out of that, the new plan's digest and its state. Before it nothing has
-changed but the epoch, after it the new file runs. Since the log would not give
-the same under the new plan, the state of this commit or a later one is needed
-from then on (``Record.changed_at``).
+A recovery brings the old plan to the committed positions. The new plan takes
+over the operators that ``flow.succession`` names. One transaction writes the
+resulting rows, the digest of the new plan and its state. Before it only the
+epoch has changed; after it the new file runs. A replay of the log under the new
+plan would return other rows, so the state of this commit or a later one is
+needed from then on (``Record.changed_at``).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from rowtide.runtime.recovery.recovery import partitions_of
 from rowtide.runtime.recovery.start import claim, recover
 
 _WAITING = frozenset({"Merge", "Sort", "AsOfJoin", "AsOfJoinOn"})
-"""Operators in which resubmitted rows wait before they have reached the relation that had refused them."""
+"""Operators in which resubmitted rows wait before they reach the relation that had refused them."""
 
 _log = structlog.get_logger("rowtide")
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was done: the commit that switched, and what it wrote by table."""
+    """The result: the commit that switched, and the number of rows that it wrote by table."""
 
     commits: int
     rows: Mapping[str, int]
@@ -54,8 +54,8 @@ def apply(
 ) -> Applied:
     """Let the plan of ``newer`` go on where that of ``older`` stands; both are of one pipeline and database.
 
-    A service that runs finds itself superseded at its next commit. ``empty`` are relations with their
-    operators that may be left because they keep no rows.
+    A running service is superseded at its next commit. ``empty`` are relations whose operators may be
+    dropped because they keep no rows.
 
     Raises:
       StatementError: the change cannot be applied, one of ``empty`` keeps rows, or the start of the old
@@ -82,9 +82,9 @@ def state_would_be_lost(relations: Iterable[str]) -> StatementError:
 
 @dataclass(frozen=True, slots=True)
 class Succeeding:
-    """Two plans at the committed positions: ``work`` is the old one's, ``after`` the new one's.
+    """Two plans at the committed positions: ``work`` of the old plan, ``after`` of the new one.
 
-    ``begun`` are partitions of new streams, ``gone`` streams that the new plan does not read.
+    ``begun`` are partitions of new streams, ``gone`` are streams that the new plan does not read.
     """
 
     record: Record
@@ -95,7 +95,7 @@ class Succeeding:
 
 
 def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
-    """Take the pipeline, and let the new plan go on where the old one stands; nothing is committed.
+    """Take the epoch, and let the new plan replace the old one at its positions. Nothing is committed.
 
     Raises:
       As ``apply``.
@@ -115,7 +115,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
     kept = [table for table in tables if table.name in before_and_after]
     refuse_missing_tables(newer.name, newer.database.missing(kept))
     newer.database.prepare(tables)
-    # What of the old plan's tables only is missing was dropped ahead of the change.
+    # A missing table of the old plan alone was dropped before the change.
     io = PipelineIO(replace(older, recreate_tables=True))
     claimed = claim(io)
     record, work = claimed.record, recover(io, claimed)
@@ -133,7 +133,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
 def commit_switch(
     begun: Succeeding, newer: PipelineContext, cut: CommitBatch, recent: RecentMessages
 ) -> Applied:
-    """Commit what came out and the new plan's state, and let its digest take the old one's place.
+    """Commit the output rows, the state of the new plan, and its digest instead of the old one.
 
     Raises:
       As ``apply``.
@@ -156,7 +156,7 @@ def commit_switch(
 def _standings(
     record: Record, newer: PipelineContext
 ) -> tuple[list[PartitionPosition], list[PartitionPosition]]:
-    """Return where the partitions of the new plan stand, and those among them that begin now."""
+    """Return the positions of the new plan's partitions, and which of these partitions are new."""
     known = {each.relation for each in record.standings}
     kept = [each for each in record.standings if each.relation in newer.sources]
     begun = [
@@ -177,7 +177,7 @@ def streams_of_both(older: Plan, newer: Plan) -> dict[str, tuple[Node, Node]]:
 
 
 def refuse_changed_streams(older: Plan, newer: Plan) -> None:
-    """Refuse a stream that is called as before and brings something else.
+    """Refuse a stream that has the same name but another source.
 
     Raises:
       StatementError: naming it.
@@ -193,7 +193,7 @@ def refuse_changed_streams(older: Plan, newer: Plan) -> None:
 
 
 def _refuse_waiting_resubmitted(state: Mapping[str, State]) -> None:
-    """Refuse while resubmitted rows wait: where they may go is known to the old plan only.
+    """Refuse while resubmitted rows wait, because only the old plan knows their targets.
 
     Raises:
       StatementError: some wait.

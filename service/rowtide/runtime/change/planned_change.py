@@ -1,8 +1,8 @@
-"""What a changed pipeline file would keep, restart and lose of what is committed; touches nothing.
+"""The committed state that a changed pipeline file would keep, restart and lose. Nothing is changed.
 
-Which operators keep their state is what ``flow.succession`` says of two plans.
-The checkpoint knows the plan that ran by its digests only, so what becomes of
-the state is reported where the file that ran is there too.
+``flow.succession`` decides from the two plans which operators keep their
+state. The checkpoint has only digests of the plan that ran, so this report
+needs the file that ran.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rowtide.runtime.recovery.recovery import partitions_of
 
 @dataclass(frozen=True, slots=True)
 class OperatorFate:
-    """What becomes of one relation's operator; ``rows`` are those that it has in the newest snapshot."""
+    """The change of one relation's operator. ``rows`` is its number of rows in the newest snapshot."""
 
     relation: str
     operator: str
@@ -35,10 +35,10 @@ class OperatorFate:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """What is different, and what becomes of state and tables.
+    """The differences, and their effect on state and tables.
 
-    ``kept`` goes on with its state, ``begins_empty`` is new or is another operator than it was, ``lost``
-    is state that nothing of the new plan stands for. They are None where the plan that ran is not known.
+    ``kept`` continues with its state, ``begins_empty`` is a new or changed operator, ``lost`` is state
+    without an operator in the new plan. They are None if the plan that ran is not known.
     """
 
     changes: tuple[str, ...]
@@ -56,9 +56,9 @@ class PlannedChange:
 
 
 def change_from(pipeline: Pipeline, older: Plan | None, file: str) -> PlannedChange:
-    """Return what running a pipeline in place of what is committed under its name would mean.
+    """Return the effect of running a pipeline instead of the one that is committed under its name.
 
-    ``older`` is what ``file`` says has run.
+    ``older`` is the plan that ``file`` contains.
 
     Raises:
       StatementError: nothing is committed, or it is something else that ran.
@@ -89,7 +89,7 @@ def planned_change(
     snapshot: KeptSnapshot | None,
     missing: Sequence[str],
 ) -> PlannedChange:
-    """Return what running ``newer`` in place of what is committed would mean.
+    """Return the effect of running ``newer`` instead of the committed plan.
 
     Args:
       record: what is committed.
@@ -126,7 +126,7 @@ def planned_change(
 
 
 def _fates(steps: Sequence[Step], rows: Mapping[tuple[str, str], int] | None) -> tuple[OperatorFate, ...]:
-    """Return each relation's operators that keep anything, once for all partitions."""
+    """Return each relation's operators that keep state, once for all partitions."""
     names = [
         (step.node.relation, type(step.node).__name__)
         for step in steps

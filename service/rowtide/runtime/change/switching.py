@@ -1,11 +1,11 @@
 """``rowtide apply --at``: the switch to a changed pipeline at one rowtime.
 
-From the committed positions on both plans read the same messages. Of what comes
-out, rows up to the rowtime are the old plan's and later ones the new one's,
-until the old one has promised that nothing up to it follows. All of it is one
-commit, so every row belongs to one version, and no one sees half of it. A
-period that begins at the rowtime is the new plan's as a whole: it has read all
-of its rows, and a group's rowtime is its end.
+Both plans read the same messages from the committed positions on. Output rows
+up to the rowtime come from the old plan, later ones from the new plan, until
+the old plan has promised that no row up to the rowtime follows. All of this is
+one commit, so every row belongs to one version, and no reader sees half of it.
+A period that begins at the rowtime belongs to the new plan as a whole: it has
+read all rows of the period, and a group's rowtime is its end.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from rowtide.runtime.live.work import CommitBatch, PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
 
 MAX_GATHERED = 2_000_000
-"""Rows of both plans that may wait for the one commit: about half a gigabyte."""
+"""Maximum number of rows of both plans that wait for the commit: about half a gigabyte."""
 SAY_AGAIN_S = 10.0
-"""How often is said what is waited for."""
+"""Interval between log lines that name what is waited for."""
 
 _log = structlog.get_logger("rowtide")
 
 
 def apply_at(older: PipelineContext, newer: PipelineContext, at_ms: int) -> Applied:
-    """Let the plan of ``newer`` go on where that of ``older`` has given all rows up to ``at_ms``.
+    """Let the plan of ``newer`` continue once ``older`` has returned all rows up to ``at_ms``.
 
-    Reads until then, and for as long as it takes; nothing is committed meanwhile.
+    Reads until then, for as long as needed, and commits nothing meanwhile.
 
     Raises:
-      StatementError: as ``applying.apply``; or rows of that time may have come out already, or too much
-        comes before it. Nothing has changed but the epoch.
-      TransientError: told to stop before it was passed; nothing has changed but the epoch.
+      StatementError: as ``applying.apply``; or rows of that time may already be committed, or too many
+        rows come before it. Only the epoch has changed.
+      TransientError: a stop was requested before that time was passed. Only the epoch has changed.
     """
     first = at_ms + 1
     begun = succeeding(older, newer)
@@ -67,13 +67,13 @@ def apply_at(older: PipelineContext, newer: PipelineContext, at_ms: int) -> Appl
 
 
 def furthest(flow: Flow) -> int | None:
-    """Return the greatest rowtime that a row which has come out may have; None: none has."""
+    """Return the greatest rowtime that a committed row may have; None: no row is committed."""
     promised = [bound for bound in flow.promised().values() if bound not in (EARLIEST, LATEST)]
     return max(promised, default=None)
 
 
 class _Both(PipelineState):
-    """The old plan at work, with the new one beside it."""
+    """The running old plan, with the new plan beside it."""
 
     def __init__(
         self, begun: Succeeding, tables: Sequence[ForeignTable], newer: PipelineContext, first: int
@@ -90,7 +90,7 @@ class _Both(PipelineState):
             self.after.enter(self._channels[delivery.relation].deliver(delivery.messages))
 
     def obey(self, decision: Decision) -> None:
-        # What holds for a reader of the old plan alone is not of the new one.
+        # A decision for one reader of the old plan does not apply to the new plan.
         super().obey(decision)
         if decision.relation in self._channels and decision.reader is None:
             self.after.obey(decision)
@@ -101,7 +101,7 @@ class _Both(PipelineState):
 
 
 def _read_until(both: _Both, older: PipelineContext, first: int) -> None:
-    """Read until the old plan has promised everywhere that what comes is at ``first`` or later."""
+    """Read until the old plan has promised for every output that further rows are at ``first`` or later."""
     io = PipelineIO(older)
     inbox = io.open_inbox(both.positions, io.channels(both.flow))
     loop = _Switch(both, inbox, io.backpressure(), io.partitions.decisions(both))
@@ -131,7 +131,7 @@ def _read_until(both: _Both, older: PipelineContext, first: int) -> None:
 
 
 class _Switch(ReadLoop):
-    """Reads as a running pipeline does; nothing is committed."""
+    """Reads as a running pipeline does, and commits nothing."""
 
     def __init__(
         self, both: _Both, inbox: Inbox, backpressure: Backpressure, decisions: ClockDecisions
@@ -140,17 +140,17 @@ class _Switch(ReadLoop):
         self._decisions = decisions
 
     def enter(self, delivery: Delivery) -> None:
-        """Let a delivery into both plans."""
+        """Pass a delivery to both plans."""
         super().enter(delivery)
         self._decisions.hear(delivery)
 
     def decide(self) -> None:
-        """Obey what the clocks decide."""
+        """Apply the decisions of the clocks to both plans."""
         self._decisions.obey(self.work)
 
 
 def _faults(before: CommitBatch, after: CommitBatch, both: _Both, first: int) -> tuple[Fault, ...]:
-    """Return the faults of the old plan before the switch and those of the new one from it on."""
+    """Return the faults of the old plan before the switch, and those of the new plan from the switch on."""
     old = [_moved(fault, both) for fault in before.faults if _is_before(fault, first)]
     return (*old, *(fault for fault in after.faults if not _is_before(fault, first)))
 
@@ -168,7 +168,7 @@ def _moved(fault: Fault, both: _Both) -> Fault:
 
 
 def _count(both: _Both, after: PipelineState) -> None:
-    """Count what the old plan has written in the accounts of the new one's tables (law 4)."""
+    """Add the rows that the old plan has written to the accounts of the new plan's tables (law 4)."""
     for name, output in both.outputs.items():
         if name in after.outputs:
             account = after.outputs[name].account
